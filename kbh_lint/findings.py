@@ -1,0 +1,98 @@
+"""Facts, findings and reports: the data that flows from analyses to rules to reporters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from kbh_lint.source.spans import Span
+
+Verdict = Literal["clean", "rubric_leak", "reward_hack", "interesting", "bug", "unproven"]
+State = Literal["kept", "kept-by-precision", "emulated", "broken", "unproven"]
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """A second place that belongs to a finding, and why."""
+
+    span: Span
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something an analysis proved about a submission. Rules are queries over these.
+
+    `kind` names the question (docs/facts.md lists them with their attributes); `attrs` are plain strings,
+    numbers, booleans or tuples of strings. `shapes` are the labels of the graded shapes on which it holds
+    (empty: not tied to shapes), `total` how many shapes were traced; `span` is where it is seen best.
+    """
+
+    kind: str
+    attrs: dict[str, Any]
+    span: Span | None
+    related: tuple[Related, ...] = ()
+    shapes: tuple[str, ...] = ()
+    total: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A rule that matched."""
+
+    rule: str
+    name: str
+    leak_class: str
+    verdict: Verdict
+    severity: Literal["error", "warning", "info"]
+    confidence: Literal["high", "medium", "low"]
+    layer: Literal["source", "ptx", "sass", "run"]
+    message: str
+    span: Span
+    related: tuple[Related, ...] = ()
+    shapes: tuple[str, ...] = ()
+    breaks: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PromiseState:
+    """What is known about one promise of the problem. `evidence` are places with a sentence each."""
+
+    id: str
+    state: State
+    shapes: dict[str, State] = field(default_factory=dict)
+    evidence: tuple[Related, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Something that could not be read, and why; a file that has one on its way to the result is unproven."""
+
+    reason: str
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileReport:
+    """The verdict on one submission with all that supports it. `quotes` maps nothing: reporters read `text`."""
+
+    path: str
+    problem: str | None
+    contract: str | None
+    target: str | None
+    verdict: Verdict
+    promises: tuple[PromiseState, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    unread: tuple[Unread, ...] = ()
+    notes: tuple[str, ...] = ()
+    trace: tuple[str, ...] | None = None
+    problem_source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All files of one run, in the order of their paths."""
+
+    files: tuple[FileReport, ...]
+    errors: tuple[str, ...] = ()

@@ -1,0 +1,123 @@
+"""What an analysis of one kernel, at one set of argument types, proves about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kbh_lint import ir
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a value inside a kernel comes from.
+
+    `param` is the kernel parameter whose memory was read, `storage` the id of the storage behind it (-1 when
+    unknown), `dtype` the element type it was loaded as. `flags` say what happened on the way, in any order:
+    `cast` (its numeric type was widened or changed after the load), `unpack` (nibbles were taken out of it),
+    `product` (it went through a matrix product), `exp`, `reduce` (summed over lanes or a loop), `index` (it only
+    chose an address or a mask), `max`.
+    """
+
+    param: str
+    storage: int
+    dtype: str
+    flags: frozenset[str] = frozenset()
+
+
+Origins = frozenset[Origin]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A matrix product, or a scalar multiply-accumulate of two loaded operands (`kind` fma).
+
+    kind: dot (tl.dot, tl.dot_scaled), mma (mma.sync, wgmma, tcgen05, by `ptx` the opcode), wmma (nvcuda::wmma),
+    dp (dp4a, dp2a), cutlass (a CUTLASS or CuTe collective, device-side), fma.
+    `a` and `b` are the operand element types that the product itself runs on. `casts` are the places where an
+    operand's numeric type was changed on the way from memory. `rows` is the tile's M where known.
+    """
+
+    kind: str
+    a: str
+    b: str
+    accumulator: str
+    a_origins: Origins
+    b_origins: Origins
+    loc: ir.Loc
+    casts: tuple[ir.Loc, ...] = ()
+    rows: int | None = None
+    opcode: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """A read of a parameter's memory."""
+
+    param: str
+    storage: int
+    dtype: str
+    loc: ir.Loc
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A write to a parameter's memory: the element type written, and where the values come from."""
+
+    param: str
+    storage: int
+    dtype: str
+    origins: Origins
+    loc: ir.Loc
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A change of numeric type of a value loaded from memory (a bitcast or a byte view is not one)."""
+
+    source: str
+    target: str
+    origins: Origins
+    loc: ir.Loc
+
+
+@dataclass(frozen=True, slots=True)
+class Unpack:
+    """4-bit fields taken out of a wider integer loaded from memory."""
+
+    origins: Origins
+    loc: ir.Loc
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A library or built-in symbol the kernel reaches that does work by itself: `triton.language.topk`,
+    `triton.language.sort`, `triton.language.softmax`, `cub::BlockRadixSort`, `thrust::sort` ..."""
+
+    symbol: str
+    loc: ir.Loc
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """An accumulation of values: `x += y` in a loop, tl.sum, a shuffle or shared-memory tree, an atomic add."""
+
+    dtype: str
+    origins: Origins
+    loc: ir.Loc
+
+
+@dataclass(slots=True)
+class KernelFacts:
+    """All that one analysis found. `unread` says what it could not follow; `decided` names the compile-time
+    arguments that chose a branch (two bindings that agree on them give the same facts)."""
+
+    name: str
+    loads: list[Load] = field(default_factory=list)
+    stores: list[Store] = field(default_factory=list)
+    products: list[Product] = field(default_factory=list)
+    casts: list[Cast] = field(default_factory=list)
+    unpacks: list[Unpack] = field(default_factory=list)
+    uses: list[Use] = field(default_factory=list)
+    sums: list[Sum] = field(default_factory=list)
+    unread: list[tuple[str, ir.Loc]] = field(default_factory=list)
+    decided: frozenset[str] = frozenset()

@@ -1,0 +1,149 @@
+"""The values that the host interpreter computes with and that kernel analyses take as arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbh_lint import ir
+
+
+class _Unknown:
+    """A value the interpreter does not know. Falsy tests on it are branches that both can be taken."""
+
+    _instance: _Unknown | None = None
+
+    def __new__(cls) -> _Unknown:
+        if cls._instance is None:
+            cls._instance = super().__new__(cls)
+        return cls._instance
+
+    def __repr__(self) -> str:
+        return "UNKNOWN"
+
+    def __bool__(self) -> bool:
+        raise TypeError("an unknown value has no truth")
+
+
+UNKNOWN = _Unknown()
+
+
+@dataclass(frozen=True, slots=True)
+class Sym:
+    """Something that lives outside the submission, by its full path: `torch.matmul`, `triton.language.dot`,
+    `at::matmul`. Aliases are resolved before one is made: `import torch.nn.functional as F; F.linear` is
+    `torch.nn.functional.linear`."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """An element type as a value (`torch.bfloat16`, `tl.float32`); names as in `kbh_lint.dtypes`."""
+
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Env:
+    """Variables of one scope."""
+
+    vars: dict[str, Any] = field(default_factory=dict)
+    parent: Env | None = None
+
+    def lookup(self, name: str) -> Any:
+        """The value bound to `name` here or outside; raises KeyError."""
+        env: Env | None = self
+        while env is not None:
+            if name in env.vars:
+                return env.vars[name]
+            env = env.parent
+        raise KeyError(name)
+
+
+@dataclass(slots=True, eq=False)
+class Func:
+    """A function of the submission, with the scope it closes over."""
+
+    node: ir.FuncDef
+    env: Env
+    defaults: dict[str, Any] = field(default_factory=dict)
+    attrs: dict[str, Any] = field(default_factory=dict)
+    cls: Any = None  # the class whose body defined it
+
+
+# --- what a kernel gets at a launch ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """A pointer argument: the element type seen through the pointer and the id of the storage behind it.
+
+    `content` is the element type of what the storage holds (it differs from `dtype` after a byte view).
+    """
+
+    dtype: str
+    storage: int
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """A TMA descriptor made on the host over a storage; `block` is the box shape where known."""
+
+    dtype: str
+    storage: int
+    content: str
+    block: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number passed at run time: its value where the shape fixes it, else UNKNOWN; dtype where declared."""
+
+    value: Any
+    dtype: str = "?"
+
+
+# An argument of a kernel: Buffer, Descriptor, Scalar, a tuple of them, or a compile-time constant (int, float,
+# bool, str, None, DType, Func, Sym) for constexpr parameters and template arguments.
+KernelArg = Any
+
+
+@dataclass(slots=True, eq=False)
+class JitFunction:
+    """A Triton kernel as a value: what `@triton.jit` (with autotune and heuristics around it) makes of a function.
+
+    `configs` holds the constexpr keyword values of each autotune configuration (empty: not autotuned);
+    `heuristics` maps a constexpr to the function that computes it from the launch arguments.
+    """
+
+    func: Func
+    configs: list[dict[str, Any]] = field(default_factory=list)
+    heuristics: dict[str, Any] = field(default_factory=dict)
+
+
+# --- C++ ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class Overloads:
+    """C++ functions of one name: overloads, templates and their specialisations, in order of definition."""
+
+    funcs: list[Func]
+
+
+@dataclass(slots=True, eq=False)
+class CppType:
+    """A struct, class, enum or alias of the submission's C++ text."""
+
+    node: ir.ClassDef | ir.Using
+    env: Env
+
+
+@dataclass(slots=True, eq=False)
+class TypeValue:
+    """A type as a template argument, with the scope its names mean something in."""
+
+    ref: ir.TypeRef
+    env: Env
