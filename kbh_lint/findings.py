@@ -56,13 +56,20 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class PromiseState:
-    """What is known about one promise of the problem. `evidence` are places with a sentence each."""
+    """What is known about one promise of the problem. `evidence` are places with a sentence each.
+
+    `shapes` gives the state on each graded shape by its label and `state` what they come to under the promise's
+    `quantifier` (`kbh_lint.verdict.combine` computes it); `accepts` are the states that --strict takes for kept.
+    """
 
     id: str
     state: State
     shapes: dict[str, State] = field(default_factory=dict)
     evidence: tuple[Related, ...] = ()
     reason: str = ""
+    quantifier: Literal["every", "some"] = "every"
+    kind: str = ""
+    accepts: tuple[State, ...] = ("kept", "kept-by-precision")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,22 @@ class Unread:
 
     reason: str
     span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """All that the engine says about one submission; rules and the verdict are computed from it.
+
+    `contract` names the matched contract (None: only problem-independent rules speak); `trace` has one line a
+    launch or library call, and is None unless it was asked for.
+    """
+
+    facts: tuple[Fact, ...] = ()
+    promises: tuple[PromiseState, ...] = ()
+    unread: tuple[Unread, ...] = ()
+    contract: str | None = None
+    notes: tuple[str, ...] = ()
+    trace: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
