@@ -1,0 +1,284 @@
+"""What a problem asks and promises: the data of `problems/<id>/problem.yaml`, and how it binds to a graded shape.
+
+docs/problem-format.md describes the file. Everything here is plain frozen data; reading is in `problem_files`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from kbh_lint.formulas import Formula, FormulaError, Value, evaluate, evaluate_int
+from kbh_lint.marked import DataError as ProblemError
+
+__all__ = [
+    "ArgSpec", "Ban", "Binding", "Contract", "Deck", "OutputSpec", "Problem", "ProblemError", "Promise", "Shape",
+    "StateSpec", "Stress", "Target", "TensorSpec", "load_deck", "load_problem", "load_targets",
+]  # fmt: skip
+
+Quantifier = Literal["every", "some"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """One graded shape: a label that is unique in its problem, and the values of the symbols (sizes, flags, lists)."""
+
+    label: str
+    symbols: Mapping[str, Value]
+
+
+@dataclass(frozen=True, slots=True)
+class ArgSpec:
+    """A tensor that `forward` takes: element type, sizes as formulas, and how its values are drawn (`domain`)."""
+
+    name: str
+    dtype: str
+    shape: tuple[Formula, ...]
+    domain: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StateSpec:
+    """An entry of the reference's `state_dict`, which a submission must register under the same name."""
+
+    name: str
+    dtype: str
+    shape: tuple[Formula, ...]
+    domain: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpec:
+    """A tensor that `forward` returns; two or more make a tuple."""
+
+    dtype: str
+    shape: tuple[Formula, ...]
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """A tensor with its sizes worked out for one shape. `value` is the one value all elements have, where fixed."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    value: Value = None
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """A contract at one shape: constructor arguments in order, inputs in order, state by name, outputs in order."""
+
+    shape: Shape
+    init: Mapping[str, Value]
+    inputs: tuple[TensorSpec, ...]
+    state: Mapping[str, TensorSpec]
+    outputs: tuple[TensorSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """One version of what a submission is called with. `tolerance` is atol = rtol by output element type."""
+
+    id: str
+    init: Mapping[str, Formula]
+    forward: tuple[ArgSpec, ...]
+    state: tuple[StateSpec, ...]
+    output: tuple[OutputSpec, ...]
+    tolerance: Mapping[str, float]
+    note: str = ""
+
+    def bind(self, shape: Shape) -> Binding:
+        """Concrete arguments for one shape. Raises FormulaError when a formula has no value there."""
+        init = {name: evaluate(formula, shape.symbols) for name, formula in self.init.items()}
+        inputs = tuple(_concrete(spec.name, spec, shape) for spec in self.forward)
+        state = {spec.name: _concrete(spec.name, spec, shape) for spec in self.state}
+        outputs = tuple(_concrete(spec.name, spec, shape) for spec in self.output)
+        return Binding(shape, init, inputs, state, outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What the problem's name promises. `kind` picks the analysis and `params` tell it about this problem.
+
+    `quantifier` says on how many graded shapes it must hold, `accepts` which states count as fulfilled, `settled_by`
+    which layers of evidence can settle it, in rising order of strength. No `contracts` means all of them.
+    """
+
+    id: str
+    kind: str
+    text: str
+    quantifier: Quantifier
+    accepts: tuple[str, ...]
+    settled_by: tuple[str, ...]
+    contracts: tuple[str, ...] = ()
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ban:
+    """Something a submission may not reach: full path, the other paths to the same thing, and why."""
+
+    symbol: str
+    aliases: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The symbol and its aliases."""
+        return (self.symbol, *self.aliases)
+
+
+@dataclass(frozen=True, slots=True)
+class Stress:
+    """A second check with some inputs or state scaled, and its own tolerances."""
+
+    id: str
+    scale: Mapping[str, float]
+    atol: float
+    rtol: float
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A GPU model: architecture (`sm_90a`), dense peaks in TFLOP/s by precision, DRAM GB/s, L2 MiB (None: unknown).
+
+    `names` are product names and other spellings by which a run may call it, lower case.
+    """
+
+    id: str
+    sm: str
+    product: str
+    dram_gbps: float
+    peaks: Mapping[str, float]
+    l2_mib: float | None = None
+    names: tuple[str, ...] = ()
+
+    @property
+    def capability(self) -> int | None:
+        """`sm_120a` -> 120; None for a target that is not an NVIDIA GPU."""
+        digits = self.sm.removeprefix("sm_").rstrip("af")
+        return int(digits) if self.sm.startswith("sm_") and digits.isdigit() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One problem of the deck. The first contract is the one a file is held to when nothing tells them apart."""
+
+    id: str
+    title: str
+    status: str
+    regime: str
+    precision: str
+    operation: str
+    shapes: tuple[Shape, ...] = ()
+    contracts: Mapping[str, Contract] = field(default_factory=dict)
+    promises: tuple[Promise, ...] = ()
+    bans: tuple[Ban, ...] = ()
+    targets: tuple[str, ...] = ()
+    flops: str = ""
+    bytes: str = ""
+    stress: tuple[Stress, ...] = ()
+    properties: tuple[str, ...] = ()
+    reason: str = ""
+    path: str = ""
+
+    def promises_for(self, contract: str) -> tuple[Promise, ...]:
+        """The promises that hold under one contract."""
+        return tuple(p for p in self.promises if not p.contracts or contract in p.contracts)
+
+    def match(self, registered: Mapping[str, str | None]) -> Contract | None:
+        """The contract whose state a model's registered tensors fit (name -> element type, None when unknown).
+
+        Missing names and wrong element types count against a contract, names it does not know count less. Ties go to
+        the one listed first. None only when the problem has no contract.
+        """
+
+        def cost(contract: Contract) -> int:
+            wanted = {entry.name: entry.dtype for entry in contract.state}
+            wrong = sum(1 for name, dtype in wanted.items() if registered.get(name, "") not in (dtype, None))
+            return 4 * wrong + sum(1 for name in registered if name not in wanted)
+
+        return min(self.contracts.values(), key=cost, default=None)
+
+    def work(self, shape: Shape) -> tuple[float, float]:
+        """(floating point operations, compulsory bytes) of one shape. Raises FormulaError."""
+        flops, moved = (evaluate(formula, shape.symbols) for formula in (self.flops, self.bytes))
+        if not isinstance(flops, (int, float)) or not isinstance(moved, (int, float)):
+            raise FormulaError(f"the work of {self.id} at {shape.label} is not a number")
+        return float(flops), float(moved)
+
+
+def _concrete(name: str, spec: ArgSpec | StateSpec | OutputSpec, shape: Shape) -> TensorSpec:
+    sizes = tuple(evaluate_int(size, shape.symbols) for size in spec.shape)
+    value: Value = None
+    if not isinstance(spec, OutputSpec) and spec.domain.get("kind") == "constant":
+        value = evaluate(spec.domain["value"], shape.symbols)
+    return TensorSpec(name, spec.dtype, sizes, value)
+
+
+class Deck(Mapping[str, Problem]):
+    """The problems of a folder by id; each is read when it is first asked for, which is when ProblemError may come."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._loaded: dict[str, Problem] = {}
+        self._ids: tuple[str, ...] | None = None
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """All ids, sorted; no file is read for it."""
+        if self._ids is None:
+            self._ids = tuple(sorted(path.parent.name for path in self._folder.glob("*/problem.yaml")))
+        return self._ids
+
+    def path(self, problem_id: str) -> Path:
+        """Where the problem's file is."""
+        return self._folder / problem_id / "problem.yaml"
+
+    def __getitem__(self, problem_id: str) -> Problem:
+        if problem_id not in self._loaded:
+            if problem_id not in self.ids:
+                raise KeyError(problem_id)
+            self._loaded[problem_id] = load_problem(self.path(problem_id))
+        return self._loaded[problem_id]
+
+    def __contains__(self, problem_id: object) -> bool:
+        return problem_id in self.ids
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.ids)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def load_deck(folder: str | Path) -> Deck:
+    """The problems under a folder, one `<id>/problem.yaml` each; lazy. An absent folder is an empty deck."""
+    return Deck(Path(folder))
+
+
+def load_problem(path: str | Path) -> Problem:
+    """One problem from its `problem.yaml`. Raises ProblemError naming file and line."""
+    from kbh_lint.problem_files import read_problem
+
+    return read_problem(Path(path))
+
+
+def load_targets(path: str | Path) -> dict[str, Target]:
+    """The GPUs of `problems/hardware.yaml` by id. Raises ProblemError naming file and line."""
+    from kbh_lint.problem_files import read_targets
+
+    return read_targets(Path(path))
+
+
+def find_target(targets: Mapping[str, Target], name: str) -> Target | None:
+    """The target that a run or a command line calls `name`: an id, or one of its other names; case does not matter."""
+    wanted = " ".join(name.replace("-", " ").replace("_", " ").lower().split())
+    for target in targets.values():
+        if wanted in (target.id.replace("_", " "), *target.names):
+            return target
+    return None
