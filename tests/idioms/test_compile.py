@@ -1,4 +1,4 @@
-"""The idioms are real kernels: Triton builds its ahead of time, nvcc the CUDA ones, and the machine code tells them apart.
+"""The idioms are real kernels: Triton and nvcc build them ahead of time, and machine code tells twins apart.
 
 Needs torch and triton for the Triton ones and to load our CUDA files, and nvcc; without them the tests skip.
 """
@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from catalogue import HERE, Idiom, load
+from catalogue import Idiom, load
 
 pytestmark = pytest.mark.slow
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -36,7 +36,8 @@ def _import(path: Path) -> ModuleType:
 
 def _value(v: Any) -> Any:
     """A constexpr of the catalogue; the names of element types stand for Triton's."""
-    known = {"fp8e4nv": triton.language.float8e4nv, "bf16": triton.language.bfloat16, "fp32": triton.language.float32}
+    tl = triton.language
+    known = {"fp8e4nv": tl.float8e4nv, "bf16": tl.bfloat16, "fp32": tl.float32, "fp64": tl.float64}
     return known.get(v, v) if isinstance(v, str) else v
 
 
@@ -68,7 +69,7 @@ def test_a_triton_kernel_compiles_to_the_opcode_it_claims(idiom: Idiom, kernel: 
 
 
 @pytest.mark.parametrize(("idiom", "kernel"), [p for p in KERNELS if "twin_sass" in p.values[1]])
-def test_a_broken_triton_twin_runs_on_the_wrong_tensor_cores(idiom: Idiom, kernel: dict[str, Any], tmp_path: Path) -> None:
+def test_a_broken_triton_twin_runs_on_other_units(idiom: Idiom, kernel: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / f"{idiom.path.stem}_twin.py"
     path.write_text(idiom.twins[0].text(idiom.path.read_text(encoding="utf-8")), encoding="utf-8")
     sass = _sass(_import(path), kernel, twin=True)

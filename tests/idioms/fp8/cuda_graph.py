@@ -1,4 +1,4 @@
-"""FP8 GEMM replayed from a CUDA graph; each call refills the static input before the replay and copies the result out."""
+"""FP8 GEMM replayed from a CUDA graph; each call refills the static input and copies the result out."""
 
 import torch
 import torch.nn as nn

@@ -21,7 +21,8 @@ def checked_gemm(a_ptr, b_ptr, s_ptr, c_ptr, m, n, k, BM: tl.constexpr, BN: tl.c
         acc = tl.dot(a, b, acc)
         k0 += BK
     acc = acc * tl.load(s_ptr + cols, mask=cols < n, other=0.0)[None, :]
-    tl.store(c_ptr + rows[:, None] * n + cols[None, :], acc.to(tl.bfloat16), mask=(rows[:, None] < m) & (cols[None, :] < n))
+    keep = (rows[:, None] < m) & (cols[None, :] < n)
+    tl.store(c_ptr + rows[:, None] * n + cols[None, :], acc.to(tl.bfloat16), mask=keep)
 
 
 def _kernel(x, weight, scale):

@@ -11,9 +11,11 @@ M, N, K = 4096, 4096, 4096
 def _configs() -> list[triton.Config]:
     table = [(128, 256, 64, 8), (128, 128, 128, 8), (64, 128, 128, 4)]
     return [
-        triton.Config({"BLOCK_M": bm, "BLOCK_N": bn, "BLOCK_K": bk, "OPERAND": tl.float8e4nv}, num_warps=w, num_stages=s)
+        triton.Config(
+            {"BLOCK_M": bm, "BLOCK_N": bn, "BLOCK_K": bk, "OPERAND": tl.float8e4nv}, num_warps=w, num_stages=st
+        )
         for bm, bn, bk, w in table
-        for s in (3, 4)
+        for st in (3, 4)
     ]
 
 

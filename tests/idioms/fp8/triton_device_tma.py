@@ -45,7 +45,7 @@ def _scratch(size: int, alignment: int, stream: int | None) -> torch.Tensor:
 
 def _aligned_rows(t: torch.Tensor) -> torch.Tensor:
     """`t`, or a zero-padded copy of the same type whose row pitch suits TMA."""
-    rows, depth = t.shape
+    depth = t.shape[1]
     pitch = (depth + 15) // 16 * 16
     if pitch == depth:
         return t
