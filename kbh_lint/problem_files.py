@@ -93,7 +93,8 @@ def _read(path: Path) -> Map:
             raise DataError(str(path), 1, f"the file is larger than {MAX_BYTES // 1024} KB")
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise DataError(str(path), 1, f"the file cannot be read: {(error.strerror or 'unknown error').lower()}") from None
+        reason = (error.strerror or "unknown error").lower()
+        raise DataError(str(path), 1, f"the file cannot be read: {reason}") from None
     except UnicodeDecodeError:
         raise DataError(str(path), 1, "the file is not UTF-8 text") from None
     return marked.load(text, str(path))
@@ -177,7 +178,8 @@ def _contracts(fields: Fields, shapes: tuple[Shape, ...], optional: bool) -> dic
     for contract_id, entry in table.items():
         if not isinstance(entry, Map):
             raise DataError(fields.path, table.lines[contract_id], f"the contract `{contract_id}` must be a mapping")
-        contracts[contract_id] = _contract(contract_id, Fields(entry, fields.path, f"the contract `{contract_id}`"), shapes)
+        part = Fields(entry, fields.path, f"the contract `{contract_id}`")
+        contracts[contract_id] = _contract(contract_id, part, shapes)
     if not contracts:
         raise fields.fail("contracts", "a graded problem needs a contract")
     return contracts
@@ -188,12 +190,13 @@ def _contract(contract_id: str, fields: Fields, shapes: tuple[Shape, ...]) -> Co
     for key, formula in init.items():
         _check_formula(Fields(init, fields.path, "`init`"), key, formula, shapes)
     tolerance = fields.mapping("tolerance")
+    state = _entries(_list(fields, "state", True), fields.path, "a state entry")
     contract = Contract(
         id=contract_id,
         note=fields.text("note", ""),
         init=dict(init),
         forward=tuple(ArgSpec(*_tensor(f, shapes)) for f in _entries(fields.items("forward"), fields.path, "an input")),
-        state=tuple(StateSpec(*_tensor(f, shapes)) for f in _entries(_list(fields, "state", True), fields.path, "a state entry")),
+        state=tuple(StateSpec(*_tensor(entry, shapes)) for entry in state),
         output=tuple(_output(f, shapes) for f in _entries(fields.items("output"), fields.path, "an output")),
         tolerance={dtype: _plain_number(tolerance, dtype, fields.path) for dtype in tolerance},
     )
@@ -203,7 +206,8 @@ def _contract(contract_id: str, fields: Fields, shapes: tuple[Shape, ...]) -> Co
     given = {spec.dtype for spec in contract.output}
     for dtype in tolerance:
         if dtype not in given:
-            raise DataError(fields.path, tolerance.lines[dtype], f"no output is {dtype}, so this tolerance is never used")
+            line = tolerance.lines[dtype]
+            raise DataError(fields.path, line, f"no output is {dtype}, so this tolerance is never used")
     fields.done()
     return contract
 
