@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from catalogue import Idiom, load
+from catalogue import HERE, Idiom, load
 
 pytestmark = pytest.mark.slow
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -23,6 +23,10 @@ triton = pytest.importorskip("triton", reason="triton is not installed")
 IDIOMS = load()
 KERNELS = [pytest.param(i, k, id=f"{i.name}-{k['kernel']}") for i in IDIOMS for k in i.triton]
 CUDA = [pytest.param(i, arch, id=f"{i.name}-{arch}") for i in IDIOMS for arch in i.cuda.get("arch", ())]
+
+
+NVCC = shutil.which("nvcc")
+needs_nvcc = pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
 
 
 def _import(path: Path) -> ModuleType:
@@ -75,3 +79,84 @@ def test_a_broken_triton_twin_runs_on_other_units(idiom: Idiom, kernel: dict[str
     sass = _sass(_import(path), kernel, twin=True)
     assert re.search(rf"\b{kernel['twin_sass']}", sass)
     assert not re.search(rf"\b{kernel['sass']}", sass)
+
+
+class _Captured(Exception):
+    """Raised in place of a build; holds the CUDA text and the compiler flags that the file asked for."""
+
+    def __init__(self, text: str, flags: list[str]) -> None:
+        super().__init__("captured")
+        self.text = text
+        self.flags = flags
+
+
+def _cuda_text(idiom: Idiom, path: Path, monkeypatch: pytest.MonkeyPatch) -> _Captured:
+    """What the file hands to torch's extension builder, taken from its `load_inline` or `load` call."""
+    from torch.utils import cpp_extension
+
+    def capture_inline(name: str, cpp_sources: Any, cuda_sources: Any, **options: Any) -> None:
+        texts = [cuda_sources] if isinstance(cuda_sources, str) else cuda_sources
+        raise _Captured("\n".join(texts), list(options.get("extra_cuda_cflags") or ()))
+
+    def capture_files(name: str, sources: Any, **options: Any) -> None:
+        texts = [Path(source).read_text(encoding="utf-8") for source in sources]
+        raise _Captured("\n".join(texts), list(options.get("extra_cuda_cflags") or ()))
+
+    monkeypatch.setattr(cpp_extension, "load_inline", capture_inline)
+    monkeypatch.setattr(cpp_extension, "load", capture_files)
+    with pytest.raises(_Captured) as caught:
+        getattr(_import(path), idiom.cuda["build"] or "unused")()
+    return caught.value
+
+
+def _cuda_sass(idiom: Idiom, arch: str, path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path) -> str:
+    """Machine code of the file's CUDA text for `arch`, compiled against the stub headers of this folder."""
+    from triton.tools.disasm import get_sass
+
+    captured = _cuda_text(idiom, path, monkeypatch)
+    source = folder / "kernel.cu"
+    source.write_text(captured.text, encoding="utf-8")
+    cubin = folder / "kernel.cubin"
+    include = [f"-I{HERE / 'stub'}", *(f"-I{path}" for path in _cutlass() if "cutlass" in captured.text)]
+    keep = [flag for flag in captured.flags if flag.startswith(("-D", "-std", "--expt"))]
+    command = [str(NVCC), "-cubin", f"-arch={arch}", "-std=c++17", *keep, *include, "-o", str(cubin), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return str(get_sass(cubin.read_bytes()))
+
+
+def _cutlass() -> list[Path]:
+    """Include folders of CUTLASS where the `nvidia-cutlass` package is installed."""
+    spec = importlib.util.find_spec("cutlass_library")
+    if spec is None or spec.origin is None:
+        return []
+    return [Path(spec.origin).parent / "source" / "include"]
+
+
+def _skip_without_headers(idiom: Idiom) -> None:
+    if idiom.cuda.get("cutlass") and not _cutlass():
+        pytest.skip("CUTLASS headers (package nvidia-cutlass) are not installed")
+
+
+@needs_nvcc
+@pytest.mark.parametrize(("idiom", "arch"), CUDA)
+def test_a_cuda_kernel_compiles_to_the_opcode_it_claims(
+    idiom: Idiom, arch: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _skip_without_headers(idiom)
+    sass = _cuda_sass(idiom, arch, idiom.path, monkeypatch, tmp_path)
+    assert re.search(rf"\b{idiom.cuda.get('sass', 'EXIT')}", sass)
+
+
+@needs_nvcc
+@pytest.mark.parametrize("idiom", [i for i in IDIOMS if "twin_sass" in i.cuda], ids=lambda idiom: idiom.name)
+def test_a_broken_cuda_twin_runs_on_other_units(
+    idiom: Idiom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _skip_without_headers(idiom)
+    path = tmp_path / f"{idiom.path.stem}_twin.py"
+    path.write_text(idiom.twins[0].text(idiom.path.read_text(encoding="utf-8")), encoding="utf-8")
+    sass = _cuda_sass(idiom, idiom.cuda["twin_arch"] if "twin_arch" in idiom.cuda else idiom.cuda["arch"][0], path,
+                      monkeypatch, tmp_path)
+    assert re.search(rf"\b{idiom.cuda['twin_sass']}", sass)
+    assert not re.search(rf"\b{idiom.cuda['sass']}", sass)
