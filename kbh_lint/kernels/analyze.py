@@ -1,0 +1,39 @@
+"""Entry point: what one kernel does with its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kbh_lint import values
+from kbh_lint.kernels.core import OutOfFuel
+from kbh_lint.kernels.facts import KernelFacts
+from kbh_lint.kernels.triton import TritonMachine
+
+DEFAULT_FUEL = 60_000
+_MAX_RUNS = 3
+
+
+def analyze(
+    kernel: values.Func,
+    args: Mapping[str, values.KernelArg],
+    *,
+    arch: int | None = None,
+    fuel: int = DEFAULT_FUEL,
+) -> KernelFacts:
+    """Proves facts about `kernel` at the given arguments (and template arguments, by name).
+
+    Never raises: what cannot be followed is in `unread`. `fuel` bounds the statements executed; `arch` is the
+    compute capability times ten (90 for sm_90) where known.
+    """
+    machine: TritonMachine = TritonMachine(kernel.node.name, fuel)
+    try:
+        for _ in range(_MAX_RUNS):
+            machine.dirty = False
+            machine.run_kernel(kernel, args)
+            if not machine.dirty:
+                break
+    except OutOfFuel:
+        machine.unread("the kernel is too large to analyse within its bound", kernel.node.loc)
+    except RecursionError:
+        machine.unread("the kernel nests too deeply", kernel.node.loc)
+    return machine.facts()
