@@ -1,0 +1,70 @@
+# make demo   lint two bundled submissions, an honest one and a leaking one
+# make test   everything CI checks: ruff, mypy --strict, pytest, generated docs
+# Both make .venv themselves; they need Python 3.11 or newer, make and a package index.
+
+SHELL := /bin/sh
+.SHELLFLAGS := -euc
+.DELETE_ON_ERROR:
+.PHONY: demo test lint types unit docs docs-check wheel bench-lint clean
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+PIP := $(PY) -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
+SOURCES := kbh_lint bench tests
+PYTEST_ARGS ?=
+
+demo: $(VENV)/.core
+	$(BIN)/kbh-lint --exit-zero --no-cache examples
+
+test: lint types unit docs-check
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+unit: $(VENV)/.dev
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+docs: $(VENV)/.core
+	$(PY) -m kbh_lint.docs docs/rules
+
+docs-check: $(VENV)/.core
+	$(PY) -m kbh_lint.docs docs/rules --check
+
+# CORPUS is a folder of submissions; prints what linting costs beside what parsing alone costs.
+bench-lint: $(VENV)/.core
+	@test -n "$(CORPUS)" || { echo "say which submissions: make bench-lint CORPUS=DIR" >&2; exit 2; }
+	$(PY) bench/lint.py "$(CORPUS)"
+
+wheel: $(VENV)/.dev
+	rm -rf dist
+	$(PY) -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist .
+
+$(VENV)/.python:
+	@found=""; \
+	for python in "$${PYTHON:-python3}" python3.13 python3.12 python3.11 python3.14; do \
+	  if command -v "$$python" >/dev/null && "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then \
+	    found="$$python"; break; \
+	  fi; \
+	done; \
+	if [ -z "$$found" ]; then echo "kbh needs Python 3.11 or newer; set PYTHON=/path/to/python" >&2; exit 2; fi; \
+	test -x $(PY) || "$$found" -m venv $(VENV) || \
+	  { echo "cannot make $(VENV): install the venv module of $$found (on Debian: python3-venv)" >&2; exit 2; }; \
+	test -x $(BIN)/pip || $(PY) -m ensurepip --default-pip >/dev/null; \
+	touch $@
+
+# Byte code is compiled here because some machines forbid writing it at run time, which makes every start slower.
+$(VENV)/.core: $(VENV)/.python pyproject.toml constraints.txt
+	$(PIP) --editable .
+	$(PY) -m compileall -q kbh_lint
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(PIP) --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .kbh-cache
