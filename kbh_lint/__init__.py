@@ -1,0 +1,25 @@
+"""kbh-lint: what a GPU kernel's benchmark score really measures, read from its source.
+
+`kbh_lint.lint(paths)` is the whole of it; `kbh_lint.findings` has the types of what it returns. A submission is read,
+never imported or executed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kbh_lint.api import UsageError as UsageError
+    from kbh_lint.api import lint as lint
+
+__version__ = "0.1.0"
+__all__ = ["UsageError", "__version__", "lint"]
+
+
+def __getattr__(name: str) -> Any:
+    # Looked up when first used: `import kbh_lint` stays cheap for the modules that need only a part.
+    if name in ("lint", "UsageError"):
+        from kbh_lint import api
+
+        return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -214,7 +214,9 @@ def _distance(one: str, other: str) -> int:
 # --- choosing ----------------------------------------------------------------------------------------------
 
 
-def is_selected(rule_id: str, leak_class: str, select: Collection[str], ignore: Collection[str], name: str = "") -> bool:
+def is_selected(
+    rule_id: str, leak_class: str, select: Collection[str], ignore: Collection[str], name: str = ""
+) -> bool:
     """Whether --select and --ignore leave this rule in: words are ids, prefixes of ids, names or classes."""
 
     def hit(words: Collection[str]) -> bool:

@@ -1,0 +1,185 @@
+"""The Python API: `lint` for paths, `lint_file` for one submission that is already read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+from kbh_lint import paths as locations
+from kbh_lint.findings import Analysis, FileReport, Report, Unread
+
+if TYPE_CHECKING:
+    from kbh_lint.rules import Rule
+    from kbh_lint.source.submissions import Submission
+
+Progress = Callable[[int, int], None]
+StrPath = str | os.PathLike[str]
+DEFAULT_TIMEOUT_S = 60.0
+ENGINE = "kbh_lint.engine"  # the module whose `analyse` reads a submission
+
+
+class UsageError(Exception):
+    """The caller asked for something that does not exist or makes no sense; the text is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the analysis of one file depends on besides the file. `timeout` is in seconds, 0 for none."""
+
+    rules_dir: str
+    problems_dir: str
+    trace: bool = False
+    timeout: float = DEFAULT_TIMEOUT_S
+    raise_errors: bool = False
+    engine: str = ENGINE
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A file's report; `stable` when running it again would give the same (so that it may be cached)."""
+
+    report: FileReport
+    stable: bool
+
+
+def lint(
+    paths: Iterable[StrPath],
+    *,
+    problem: str | None = None,
+    target: str | None = None,
+    select: Collection[str] = (),
+    ignore: Collection[str] = (),
+    jobs: int | str = 1,
+    cache: StrPath | None = None,
+    trace: bool = False,
+    timeout: float = DEFAULT_TIMEOUT_S,
+    rules_dir: StrPath | None = None,
+    problems_dir: StrPath | None = None,
+    progress: Progress | None = None,
+    raise_errors: bool = False,
+) -> Report:
+    """Lints files, folders and run archives; nothing of them is imported or executed.
+
+    `problem` and `target` name the problem and the GPU for all files (else each file's own are used). `select` and
+    `ignore` (rule ids, their prefixes, names, classes) choose which findings are listed; a verdict is always that of
+    all rules. `jobs` is a number of processes or "auto"; `cache` a folder for results. `progress` is called with (files
+    done, all files). `raise_errors` lets an error inside the tool through instead of calling the file unproven.
+
+    Raises UsageError (an unknown problem, target, rule) and RuleError or ProblemError (a malformed data file).
+    """
+    from kbh_lint.run import lint_paths
+
+    options = Options(
+        str(locations.rules_dir(_plain(rules_dir))),
+        str(locations.problems_dir(_plain(problems_dir))),
+        trace,
+        timeout,
+        raise_errors,
+        ENGINE,
+    )
+    return lint_paths(
+        [Path(path) for path in paths],
+        options,
+        problem=problem,
+        target=target,
+        select=tuple(select),
+        ignore=tuple(ignore),
+        jobs=jobs,
+        cache=None if cache is None else Path(cache),
+        progress=progress,
+    )
+
+
+def _plain(path: StrPath | None) -> str | None:
+    return None if path is None else os.fspath(path)
+
+
+def lint_file(submission: Submission, options: Options) -> Outcome:
+    """The report on one submission: engine, rules, verdict. Never raises for what is wrong with the submission."""
+    from kbh_lint.limits import TimeUp, time_limit
+
+    rules = load_rules_once(options.rules_dir)
+    try:
+        with time_limit(options.timeout):
+            return Outcome(_judge(submission, rules, _analyse(submission, options)), stable=True)
+    except TimeUp:
+        return unproven(submission, f"the analysis took longer than {options.timeout:g} s and was stopped")
+    except MemoryError:
+        return unproven(submission, "the analysis needed more memory than it may have")
+    except Exception as error:
+        if options.raise_errors:
+            raise
+        return unproven(submission, f"the analysis failed ({_where(error)}); this is a fault of kbh-lint")
+
+
+def unproven(submission: Submission, reason: str) -> Outcome:
+    """The outcome for a file whose analysis did not come to an end."""
+    return Outcome(_judge(submission, (), Analysis(unread=(Unread(reason),))), stable=False)
+
+
+class _Engine(Protocol):
+    def analyse(self, submission: Submission, *, problems_dir: Path, trace: bool) -> Analysis:
+        """Facts, promise states and what could not be read of one submission."""
+        ...
+
+
+def _analyse(submission: Submission, options: Options) -> Analysis:
+    engine = cast(_Engine, import_module(options.engine))
+    return engine.analyse(submission, problems_dir=Path(options.problems_dir), trace=options.trace)
+
+
+def _judge(submission: Submission, rules: Iterable[Rule], analysis: Analysis) -> FileReport:
+    from kbh_lint.rules import apply
+    from kbh_lint.verdict import decide
+
+    known = analysis.contract is not None
+    promised = {word for promise in analysis.promises for word in (promise.id, promise.kind)}
+    path = str(submission.path)
+    findings = apply(rules, analysis.facts, path=path, contract_known=known, promises=promised)
+    return FileReport(
+        path=path,
+        problem=submission.problem,
+        contract=analysis.contract,
+        target=submission.target,
+        verdict=decide(analysis.promises, findings, analysis.unread, known),
+        promises=analysis.promises,
+        findings=findings,
+        unread=analysis.unread,
+        notes=(*submission.notes, *analysis.notes),
+        trace=analysis.trace,
+        problem_source=submission.problem_source or "",
+    )
+
+
+@lru_cache(maxsize=4)
+def load_rules_once(folder: str) -> tuple[Rule, ...]:
+    """The rules of `folder`, loaded once a run."""
+    from kbh_lint.rules import load_rules
+
+    return load_rules(Path(folder))
+
+
+def select_findings(report: FileReport, select: Collection[str], ignore: Collection[str]) -> FileReport:
+    """The report with only the chosen findings; the verdict stays."""
+    if not select and not ignore:
+        return report
+    from kbh_lint.rules import is_selected
+
+    kept = tuple(f for f in report.findings if is_selected(f.rule, f.leak_class, select, ignore, f.name))
+    return replace(report, findings=kept)
+
+
+def _where(error: Exception) -> str:
+    """`KeyError in host/calls.py:120`: enough to file a bug, without a traceback."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return type(error).__name__
+    file = Path(trace.tb_frame.f_code.co_filename)
+    return f"{type(error).__name__} in {file.parent.name}/{file.name}:{trace.tb_lineno}"

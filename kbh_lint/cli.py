@@ -1,0 +1,312 @@
+"""The command line: `kbh-lint`, and `kbh`, which hands its first word on."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from kbh_lint import __version__
+
+if TYPE_CHECKING:
+    from kbh_lint.findings import Report
+    from kbh_lint.rules import Rule
+
+CLEAN, FINDINGS, TROUBLE = 0, 1, 2
+FORMATS = ("full", "concise", "json", "github", "sarif", "annotation")
+
+_EPILOG = """\
+examples:
+  kbh-lint solution.py                          one file; its problem is taken from run.json, its name or its folder
+  kbh-lint --problem 01_fp8_gemm solution.py    say which problem it solves
+  kbh-lint --jobs auto --statistics outputs/    a folder of runs, on all processors
+  kbh-lint --output-format sarif . > out.sarif  for a code-scanning service
+  kbh-lint --trace solution.py                  what each graded shape launches
+  kbh-lint --explain KBH101                     what a rule means and how to fix it
+
+exit codes:
+  0  nothing is wrong (with --strict: every promise of every file is kept)
+  1  a finding says rubric_leak, reward_hack or bug, or a promise is broken (with --strict: or is not shown kept)
+  2  the work could not be done: a bad option, an unknown problem, a path that does not exist, a malformed rule
+
+A submission is read, never imported or executed.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Prints a bad option in one line."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        self.exit(TROUBLE, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+def _jobs(text: str) -> int | str:
+    if text == "auto":
+        return text
+    if not text.isdecimal() or not 1 <= int(text) <= 256:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 256, nor auto")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    with suppress(ValueError):
+        if 0 <= float(text) <= 86400:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in text.replace(",", " ").split() if word]
+
+
+def parser(prog: str) -> argparse.ArgumentParser:
+    """The options of `kbh-lint`."""
+    ask = _Parser(
+        prog=prog,
+        description="Says what the benchmark score of a GPU kernel measures, with the lines that show it.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    ask.add_argument("paths", nargs="*", metavar="PATH", help="files, folders, run archives")
+    ask.add_argument("--version", action="version", version=f"kbh-lint {__version__}")
+
+    what = ask.add_argument_group("what is linted")
+    what.add_argument("--problem", metavar="ID", help="the problem all files solve (see --list-problems)")
+    what.add_argument("--target", metavar="GPU", help="the GPU they are for; without one, all of the problem's")
+    what.add_argument("--select", metavar="RULES", type=_words, default=[], action="extend",
+                      help="list only these: rule ids, prefixes (KBH1), names, classes; verdicts stay")  # fmt: skip
+    what.add_argument("--ignore", metavar="RULES", type=_words, default=[], action="extend",
+                      help="do not list findings of these; verdicts stay")  # fmt: skip
+    what.add_argument("--strict", action="store_true", help="exit 1 unless every promise of every file is shown kept")
+
+    how = ask.add_argument_group("output")
+    how.add_argument("--output-format", choices=FORMATS, default="full", help="default: full")
+    how.add_argument("--statistics", action="store_true", help="print counts by rule and verdict after the report")
+    how.add_argument("--trace", action="store_true", help="show the launches and library calls on each shape")
+    how.add_argument("--quiet", "-q", action="store_true", help="leave out files without findings, and the summary")
+    how.add_argument("--color", choices=("auto", "always", "never"), default="auto",
+                     help="default: auto (on a terminal, and not with NO_COLOR)")  # fmt: skip
+    how.add_argument("--exit-zero", action="store_true", help="exit 0 also when there are findings")
+
+    run = ask.add_argument_group("running")
+    run.add_argument("--jobs", "-j", metavar="N", type=_jobs, default="auto",
+                     help="processes: a number, or auto (the default)")  # fmt: skip
+    run.add_argument("--timeout", metavar="S", type=_seconds, default=60.0,
+                     help="seconds for one file, after which it is unproven; 0 for none (default: 60)")  # fmt: skip
+    run.add_argument("--no-cache", action="store_true", help="neither read nor write stored results")
+    run.add_argument("--cache-dir", metavar="DIR", help="where results are stored (default: .kbh-cache)")
+    run.add_argument("--rules-dir", metavar="DIR", help="use these rules instead of the project's")
+    run.add_argument("--problems-dir", metavar="DIR", help="use these problems instead of the project's")
+    run.add_argument("--debug", action="store_true", help="let an error inside the linter end it, with its traceback")
+
+    tell = ask.add_argument_group("instead of linting")
+    tell.add_argument("--explain", metavar="RULE", help="explain a rule, by id, name or class")
+    tell.add_argument("--list-rules", action="store_true", help="list the rules")
+    tell.add_argument("--list-problems", action="store_true", help="list the problems, their contracts and promises")
+    return ask
+
+
+def main(argv: Sequence[str] | None = None, prog: str = "kbh-lint") -> int:
+    """`kbh-lint`. Returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, ValueError):
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    ask = parser(prog)
+    try:
+        args = ask.parse_args(argv)
+    except SystemExit as done:
+        return int(done.code or 0)
+    if not (args.paths or args.explain or args.list_rules or args.list_problems):
+        print(f"{prog}: error: no path was given (see {prog} --help)", file=sys.stderr)
+        return TROUBLE
+    try:
+        return _run(args, prog)
+    except BrokenPipeError:
+        # The reader (head, less) went away; Python's own flush at exit must not complain about it again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return TROUBLE
+    except KeyboardInterrupt:
+        print(f"{prog}: interrupted", file=sys.stderr)
+        return 130
+    except Exception as error:
+        if args.debug or not _is_plain(error):
+            raise
+        print(f"{prog}: error: {error}", file=sys.stderr)
+        return TROUBLE
+
+
+def _is_plain(error: Exception) -> bool:
+    """Whether the error is the user's to mend; its text is then all there is to say."""
+    from kbh_lint.api import UsageError
+    from kbh_lint.marked import DataError
+
+    return isinstance(error, (UsageError, DataError))
+
+
+def _run(args: argparse.Namespace, prog: str) -> int:
+    if args.explain or args.list_rules or args.list_problems:
+        from kbh_lint import show
+
+        return show.show(args)
+    from kbh_lint.api import lint
+    from kbh_lint.limits import limit_memory
+
+    limit_memory()
+    cache = None if args.no_cache else args.cache_dir or ".kbh-cache"
+    report = lint(
+        args.paths,
+        problem=args.problem,
+        target=args.target,
+        select=args.select,
+        ignore=args.ignore,
+        jobs=args.jobs,
+        cache=cache,
+        trace=args.trace,
+        timeout=args.timeout,
+        rules_dir=args.rules_dir,
+        problems_dir=args.problems_dir,
+        progress=_progress(),
+        raise_errors=args.debug,
+    )
+    for_people = args.output_format in ("full", "concise")
+    sys.stdout.write(_render(report, args))
+    if args.statistics:
+        print(statistics(report), end="", file=sys.stdout if for_people else sys.stderr)
+    sys.stdout.flush()
+    if not for_people:
+        for error in report.errors:
+            print(f"{prog}: error: {error}", file=sys.stderr)
+    return exit_code(report, args, prog)
+
+
+def _render(report: Report, args: argparse.Namespace) -> str:
+    if args.output_format == "full":
+        from kbh_lint.report import full
+
+        return full.render(report, _rules(report, args), colour=use_colour(args.color), quiet=args.quiet)
+    if args.output_format == "concise":
+        from kbh_lint.report import concise
+
+        return concise.render(report, quiet=args.quiet)
+    if args.output_format == "json":
+        from kbh_lint.report import json_v1
+
+        return json_v1.render(report, __version__)
+    if args.output_format == "github":
+        from kbh_lint.report import github
+
+        return github.render(report)
+    if args.output_format == "sarif":
+        from kbh_lint.report import sarif
+
+        return sarif.render(report, _rules(report, args), __version__)
+    from kbh_lint.report import annotation
+
+    return annotation.render(report, _rules(report, args))
+
+
+def _rules(report: Report, args: argparse.Namespace) -> dict[str, Rule]:
+    if not any(file.findings for file in report.files):
+        return {}
+    from kbh_lint import paths
+    from kbh_lint.api import load_rules_once
+
+    return {rule.id: rule for rule in load_rules_once(str(paths.rules_dir(args.rules_dir)))}
+
+
+def use_colour(choice: str) -> bool:
+    """Whether to colour standard output: on a terminal that wants it, unless told."""
+    if choice != "auto":
+        return choice == "always"
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def statistics(report: Report) -> str:
+    """Counts by rule, then by verdict."""
+    from collections import Counter
+
+    rules = Counter((f.rule, f.name, f.verdict) for file in report.files for f in file.findings)
+    verdicts = Counter(file.verdict for file in report.files)
+    lines = [f"{count:6}  {rule} {name} [{verdict}]" for (rule, name, verdict), count in sorted(rules.items())]
+    lines += [f"{count:6}  files {verdict}" for verdict, count in sorted(verdicts.items())]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def exit_code(report: Report, args: argparse.Namespace, prog: str) -> int:
+    """The exit code of a finished run; with --strict says why a file is not accepted."""
+    from kbh_lint.verdict import FLAGGED, accepted
+
+    if report.errors:
+        return TROUBLE
+    flagged = any(f.verdict in FLAGGED and f.severity != "info" for file in report.files for f in file.findings)
+    if not (args.select or args.ignore):
+        flagged = flagged or any(file.verdict in FLAGGED for file in report.files)
+    if args.strict:
+        for file in report.files:
+            taken, why = accepted(file)
+            if not taken:
+                flagged = True
+                print(f"{prog}: {file.path} is not accepted: {why}", file=sys.stderr)
+    elif not flagged and not args.quiet:
+        open_ = sum(file.verdict == "unproven" for file in report.files)
+        if open_:
+            print(f"{prog}: {open_} of {len(report.files)} files are unproven; --strict makes that an error",
+                  file=sys.stderr)  # fmt: skip
+    return FINDINGS if flagged and not args.exit_zero else CLEAN
+
+
+def _progress() -> Callable[[int, int], None] | None:
+    """Counts files on a terminal's standard error, once the run has taken two seconds."""
+    if not sys.stderr.isatty():
+        return None
+    from time import monotonic
+
+    begun, shown = monotonic(), [0.0]
+
+    def tell(done: int, total: int) -> None:
+        now = monotonic()
+        if now - begun < 2 or total < 2:
+            return
+        if done >= total:
+            sys.stderr.write("\r\x1b[K" if shown[0] else "")
+        elif now - shown[0] > 0.1:
+            shown[0] = now
+            sys.stderr.write(f"\r{done}/{total} files\x1b[K")
+        sys.stderr.flush()
+
+    return tell
+
+
+# --- kbh ---------------------------------------------------------------------------------------------------
+
+
+def _kbh_lint(argv: Sequence[str]) -> int:
+    return main(argv, prog="kbh lint")
+
+
+# A subcommand of `kbh`: its function and one line of help. The grader and the harness add theirs here.
+COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
+    "lint": (_kbh_lint, "say what a submission's score measures, from its source"),
+}
+
+
+def kbh_main(argv: Sequence[str] | None = None) -> int:
+    """`kbh`: hands the rest of the command line to the subcommand that the first word names."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words and words[0] in COMMANDS:
+        return COMMANDS[words[0]][0](words[1:])
+    if words and words[0] == "--version":
+        print(f"kbh {__version__}")
+        return CLEAN
+    usage = "usage: kbh COMMAND [OPTIONS]\n\ncommands:\n"
+    usage += "".join(f"  {name:<10} {text}\n" for name, (_, text) in COMMANDS.items())
+    usage += "\nkbh COMMAND --help says more about one.\n"
+    if words and words[0] in ("-h", "--help", "help"):
+        sys.stdout.write(usage)
+        return CLEAN
+    sys.stderr.write(f"kbh: error: there is no command {words[0]!r}\n\n{usage}" if words else usage)
+    return TROUBLE

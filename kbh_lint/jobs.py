@@ -1,0 +1,179 @@
+"""Analyses files in worker processes, each of which may die or hang without taking the others along."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import IO, TYPE_CHECKING, Any
+
+from kbh_lint.api import Options, Outcome, lint_file, unproven
+
+if TYPE_CHECKING:
+    from kbh_lint.source.submissions import Submission
+
+GRACE_S = 5.0  # a worker stops itself at the time limit; after so much more it is killed
+AUTO_FILES_A_JOB = 12  # `auto` starts a second worker only when each has this many files: starting one costs 0.3 s
+
+_HEAD = struct.Struct("<Q")
+# The parent's sys.path and nothing else: the folder that is being linted must not be importable.
+_BOOT = "import sys; sys.path[:] = {path!r}; from kbh_lint.jobs import serve; serve()"
+
+
+def worker_count(jobs: int | str, files: int) -> int:
+    """How many workers to start for `files`; `auto` takes the processors and the number of files."""
+    if jobs == "auto":
+        available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return max(1, min(available, files // AUTO_FILES_A_JOB))
+    return max(1, min(int(jobs), files))
+
+
+def run(submissions: Sequence[Submission], options: Options, jobs: int) -> Iterator[tuple[int, Outcome]]:
+    """The outcome for each submission by its index, in the order they finish."""
+    if jobs <= 1:
+        yield from ((index, lint_file(submission, options)) for index, submission in enumerate(submissions))
+        return
+    todo: queue.SimpleQueue[int] = queue.SimpleQueue()
+    # Long files first: one that starts last would leave the other workers idle.
+    for index in sorted(range(len(submissions)), key=lambda i: -len(submissions[i].text)):
+        todo.put(index)
+    done: queue.SimpleQueue[tuple[int, Outcome]] = queue.SimpleQueue()
+    workers = [_Worker(options) for _ in range(jobs)]
+    threads = [threading.Thread(target=_drive, args=(w, submissions, todo, done), daemon=True) for w in workers]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in submissions:
+            yield done.get()
+    finally:
+        for worker in workers:
+            worker.stop()
+
+
+def _drive(
+    worker: _Worker,
+    submissions: Sequence[Submission],
+    todo: queue.SimpleQueue[int],
+    done: queue.SimpleQueue[tuple[int, Outcome]],
+) -> None:
+    while not worker.stopped:
+        try:
+            index = todo.get_nowait()
+        except queue.Empty:
+            return
+        submission = submissions[index]
+        try:
+            outcome = worker.lint(submission)
+        except (OSError, ValueError, TypeError, EOFError, pickle.PickleError) as error:
+            outcome = unproven(submission, f"the worker could not be used: {type(error).__name__}: {error}")
+        done.put((index, outcome))
+
+
+class _Worker:
+    """One child process, started on first use and again after a death."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+        self.stopped = False
+
+    def lint(self, submission: Submission) -> Outcome:
+        """The outcome for one file; a crash or an overrun becomes `unproven` with the reason."""
+        process = self._process if self._process is not None and self._process.poll() is None else self._start()
+        assert process.stdin is not None and process.stdout is not None
+        late = threading.Event()
+
+        def kill() -> None:
+            late.set()
+            process.kill()
+
+        limit = self._options.timeout
+        timer = threading.Timer(limit + GRACE_S, kill)
+        timer.daemon = True
+        if limit > 0:
+            timer.start()
+        try:
+            _send(process.stdin, submission)
+            answer = _receive(process.stdout)
+        except OSError:
+            answer = None
+        finally:
+            timer.cancel()
+        if isinstance(answer, Outcome):
+            return answer
+        code = self._reap()
+        if late.is_set():
+            return unproven(submission, f"the analysis took longer than {limit:g} s and was stopped")
+        return unproven(submission, f"the analysis died ({_death(code)})")
+
+    def stop(self) -> None:
+        """Ends the process at once."""
+        self.stopped = True
+        if self._process is not None:
+            self._process.kill()
+            self._reap()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        boot = _BOOT.format(path=[os.path.abspath(entry) for entry in sys.path])
+        process = subprocess.Popen([sys.executable, "-c", boot], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = process
+        if self.stopped:
+            process.kill()
+        assert process.stdin is not None
+        _send(process.stdin, self._options)
+        return process
+
+    def _reap(self) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        process.kill()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+        return process.wait()
+
+
+def serve() -> None:
+    """A worker's life: options, then one submission after the other on standard input, outcomes on standard output."""
+    from kbh_lint.limits import limit_memory
+
+    # Anything that prints must not get into the answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    limit_memory()
+    options = _receive(sys.stdin.buffer)
+    while options is not None:
+        submission = _receive(sys.stdin.buffer)
+        if submission is None:
+            return
+        try:
+            _send(answers, lint_file(submission, options))
+        except BrokenPipeError:
+            return
+
+
+def _send(stream: IO[bytes], item: Any) -> None:
+    data = pickle.dumps(item, protocol=pickle.HIGHEST_PROTOCOL)
+    stream.write(_HEAD.pack(len(data)) + data)
+    stream.flush()
+
+
+def _receive(stream: IO[bytes]) -> Any:
+    """The next item; None at the end of the stream. Both ends are processes of this run, so pickle is safe."""
+    head = stream.read(_HEAD.size)
+    if len(head) < _HEAD.size:
+        return None
+    data = stream.read(_HEAD.unpack(head)[0])
+    return pickle.loads(data) if len(data) == _HEAD.unpack(head)[0] else None
+
+
+def _death(code: int) -> str:
+    return f"signal {-code}" if code < 0 else f"exit status {code}"

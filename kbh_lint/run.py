@@ -1,0 +1,96 @@
+"""One run over many paths: discovery, cache, workers, and the report in the order of the paths."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbh_lint.api import Options, Progress, UsageError, load_rules_once, select_findings
+from kbh_lint.findings import FileReport, Report, Unread
+
+if TYPE_CHECKING:
+    from kbh_lint.cache import Cache
+    from kbh_lint.source.submissions import Submission
+
+
+def lint_paths(
+    paths: Sequence[Path],
+    options: Options,
+    *,
+    problem: str | None,
+    target: str | None,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    jobs: int | str,
+    cache: Path | None,
+    progress: Progress | None,
+) -> Report:
+    """See `kbh_lint.lint`."""
+    from kbh_lint.source.submissions import BadInput, discover
+
+    load_rules_once.cache_clear()  # a long-lived process may have had the rule files changed under it
+    _check_words((*select, *ignore), options)
+    found = list(discover(paths, problem=problem, target=target, problems_dir=Path(options.problems_dir)))
+    store = _open_cache(cache, options)
+    reports: dict[int, FileReport] = {}
+    errors: list[str] = []
+    pending: list[tuple[int, Submission, str]] = []
+    for index, item in enumerate(found):
+        if isinstance(item, BadInput):
+            errors.append(item.message)
+            if item.path.is_file():
+                # It is there and nobody has read it: never to be taken for clean.
+                unread = (Unread(item.message),)
+                reports[index] = FileReport(str(item.path), None, None, None, "unproven", unread=unread)
+            continue
+        key = store.key(item, options.trace) if store else ""
+        known = store.get(key) if store else None
+        if known is not None:
+            reports[index] = known
+        else:
+            pending.append((index, item, key))
+    if pending:
+        _analyse(pending, options, jobs, store, reports, progress, len(reports) + len(pending))
+    files = tuple(select_findings(reports[index], select, ignore) for index in sorted(reports))
+    return Report(files, tuple(errors))
+
+
+def _analyse(
+    pending: list[tuple[int, Submission, str]],
+    options: Options,
+    jobs: int | str,
+    store: Cache | None,
+    reports: dict[int, FileReport],
+    progress: Progress | None,
+    total: int,
+) -> None:
+    from kbh_lint.jobs import run, worker_count
+
+    load_rules_once(options.rules_dir)  # a malformed rule is told before any worker starts
+    for at, outcome in run([item for _, item, _ in pending], options, worker_count(jobs, len(pending))):
+        index, _, key = pending[at]
+        reports[index] = outcome.report
+        if store and outcome.stable:
+            store.put(key, outcome.report)
+        if progress:
+            progress(len(reports), total)
+    if store:
+        store.close()
+
+
+def _open_cache(folder: Path | None, options: Options) -> Cache | None:
+    if folder is None:
+        return None
+    from kbh_lint.cache import Cache
+
+    return Cache(folder, Path(options.rules_dir), Path(options.problems_dir))
+
+
+def _check_words(words: Collection[str], options: Options) -> None:
+    if not words:
+        return
+    from kbh_lint.rules import unknown_words
+
+    for word in unknown_words(words, load_rules_once(options.rules_dir)):
+        raise UsageError(f"no rule has the id, prefix, name or class `{word}`; see --list-rules")

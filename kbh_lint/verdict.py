@@ -1,0 +1,115 @@
+"""From promise states, findings and what could not be read to one verdict: the table that docs/verdict.md prints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from kbh_lint.findings import FileReport, Finding, PromiseState, State, Unread, Verdict
+
+KEPT: frozenset[State] = frozenset({"kept", "kept-by-precision", "emulated"})
+FLAGGED: frozenset[Verdict] = frozenset({"rubric_leak", "reward_hack", "bug"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """What the rows of the table look at."""
+
+    promises: tuple[PromiseState, ...]
+    verdicts: frozenset[Verdict]
+    unread: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    verdict: Verdict
+    text: str
+    applies: Callable[[_Case], bool]
+
+
+def _any_state(case: _Case, state: State) -> bool:
+    return any(promise.state == state for promise in case.promises)
+
+
+def _kept_on_some(promise: PromiseState) -> bool:
+    """A `some` promise that is kept, though not on every shape."""
+    kept = promise.state in KEPT and promise.quantifier == "some"
+    return kept and any(state not in KEPT for state in promise.shapes.values())
+
+
+# The first row that applies decides.
+_TABLE = (
+    _Row(
+        "reward_hack",
+        "a finding says so: the number comes from fooling the grader or from work that was not done",
+        lambda case: "reward_hack" in case.verdicts,
+    ),
+    _Row(
+        "rubric_leak",
+        "a finding says so, or a promise is broken: an `every` promise on any graded shape, a `some` promise on all",
+        lambda case: "rubric_leak" in case.verdicts or _any_state(case, "broken"),
+    ),
+    _Row("bug", "a finding says so: the code does not do what it was meant to", lambda case: "bug" in case.verdicts),
+    _Row(
+        "unproven",
+        "something on the way to the result could not be read, or a promise could be neither shown kept nor broken",
+        lambda case: case.unread or "unproven" in case.verdicts or _any_state(case, "unproven"),
+    ),
+    _Row(
+        "interesting",
+        "a finding says so, or a promise is kept by emulated precision, or a `some` promise only on some shapes",
+        lambda case: (
+            "interesting" in case.verdicts or _any_state(case, "emulated") or any(map(_kept_on_some, case.promises))
+        ),
+    ),
+    _Row("clean", "nothing of the above: every promise is kept, or kept by higher precision", lambda case: True),
+)
+
+
+def decide(
+    promises: Iterable[PromiseState], findings: Iterable[Finding], unread: Iterable[Unread], contract_known: bool
+) -> Verdict:
+    """The verdict on one file: the first row of the table that applies.
+
+    Findings of severity info never count. Without a contract no promise is made, so promise states are left out:
+    `clean` then says only that no problem-independent rule matched.
+    """
+    case = _Case(
+        promises=tuple(promises) if contract_known else (),
+        verdicts=frozenset(finding.verdict for finding in findings if finding.severity != "info"),
+        unread=any(True for _ in unread),
+    )
+    return next(row.verdict for row in _TABLE if row.applies(case))
+
+
+def combine(shapes: Mapping[str, State], quantifier: Literal["every", "some"]) -> State:
+    """What the states on the graded shapes come to; `unproven` when there are none.
+
+    `every`: the worst of broken, unproven, emulated, kept-by-precision, kept. `some`: the best on any shape; when none
+    is kept, unproven if any shape is, else broken.
+    """
+    order: Sequence[State] = ("broken", "unproven", "emulated", "kept-by-precision", "kept")
+    if quantifier == "some":
+        order = ("kept", "kept-by-precision", "emulated", "unproven", "broken")
+    states = set(shapes.values())
+    return next((state for state in order if state in states), "unproven")
+
+
+def accepted(report: FileReport) -> tuple[bool, str]:
+    """Whether --strict takes the score, and if not, why: it wants a contract, every promise kept, and no ban hit."""
+    if report.verdict in FLAGGED or report.verdict == "unproven":
+        return False, f"the verdict is {report.verdict}"
+    if report.contract is None:
+        return False, "no contract matched, so no promise could be checked"
+    for promise in report.promises:
+        if promise.state not in promise.accepts:
+            return False, f"the promise {promise.id} is {promise.state}"
+    return True, ""
+
+
+def table() -> str:
+    """The table as Markdown, for the documentation."""
+    lines = ["| | Verdict | When |", "|---|---|---|"]
+    lines += [f"| {number} | `{row.verdict}` | {row.text} |" for number, row in enumerate(_TABLE, 1)]
+    return "\n".join(lines) + "\n"
