@@ -1,0 +1,13 @@
+"""The CUDA C++ front end: text to `kbh_lint.ir`.
+
+`lower` expands macros and conditions, blanks what only CUDA has, parses with tree-sitter and lowers the tree. It
+never raises; `module_env` gives the names the text defines.
+"""
+
+from __future__ import annotations
+
+from kbh_lint.frontends.cuda.env import find_calls, fold, module_env
+from kbh_lint.frontends.cuda.lowering import lower
+from kbh_lint.frontends.cuda.unit import CudaUnit, children, lines_origin, walk
+
+__all__ = ["CudaUnit", "children", "find_calls", "fold", "lines_origin", "lower", "module_env", "walk"]

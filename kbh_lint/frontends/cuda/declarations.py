@@ -1,0 +1,491 @@
+"""Variables, functions, classes, templates and namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tree_sitter import Node
+
+from kbh_lint import ir
+from kbh_lint.frontends.cuda.base import parse
+from kbh_lint.frontends.cuda.statements import Statements
+
+_STORAGE = frozenset(
+    {
+        "storage_class_specifier",
+        "type_qualifier",
+        "virtual",
+        "explicit_function_specifier",
+        "constexpr",
+        "virtual_function_specifier",
+    }
+)
+
+
+class Declarations(Statements):
+    """Lowers declarations, in functions, in classes and at the top."""
+
+    in_function = 0
+    class_names: tuple[str, ...] = ()
+    template: tuple[ir.TemplateParam, ...] = ()
+
+    def declaration(self, node: Node) -> list[ir.Stmt]:
+        lower = _DECLARATIONS.get(node.type)
+        if lower is None:
+            return [self.opaque(node)]
+        outer, self.pending = self.pending, []
+        try:
+            found = lower(self, node)
+            return [*self.pending, *found] if self.pending else found
+        finally:
+            self.pending = outer
+
+    def take_template(self) -> tuple[ir.TemplateParam, ...]:
+        """The parameters of the `template <...>` just around the declaration being lowered."""
+        params, self.template = self.template, ()
+        return params
+
+    # --- variables ---
+
+    def _storage(self, node: Node, end: int) -> tuple[frozenset[str], bool]:
+        """The words around a declaration that say where it lives, and whether it is const."""
+        words = set(self.blanked.before(node.start_byte + self.shift))
+        words.update(self.blanked.inside(node.start_byte + self.shift, end))
+        for child in node.children:
+            if child.type in _STORAGE:
+                words.add(self.source(child))
+        return frozenset(words), "const" in words or "constexpr" in words
+
+    def _variables(self, node: Node) -> list[ir.Stmt]:
+        declarators = node.children_by_field_name("declarator")
+        first_end = declarators[0].start_byte if declarators else node.end_byte
+        storage, const = self._storage(node, first_end + self.shift)
+        template = self.take_template()
+        type_node = node.child_by_field_name("type")
+        base = self.type_of(type_node)
+        base.const = base.const or const
+        if not declarators:
+            return self._nameless(node, type_node, base, storage)
+        defaults = self._member_defaults(node)
+        found: list[ir.Stmt] = []
+        for declarator in declarators:
+            default = defaults.get(declarator.end_byte)
+            found += self._declarator(node, declarator, base, storage, default, template)
+        return found
+
+    def _member_defaults(self, node: Node) -> dict[int, Node]:
+        """In a class, the initialiser of each declarator, by the end of the declarator."""
+        if node.type != "field_declaration":
+            return {}
+        defaults: dict[int, Node] = {}
+        last = -1
+        values = {value.start_byte for value in node.children_by_field_name("default_value")}
+        ends = {declarator.end_byte for declarator in node.children_by_field_name("declarator")}
+        for child in node.children:
+            if child.end_byte in ends:
+                last = child.end_byte
+            elif child.start_byte in values:
+                defaults[last] = child
+        return defaults
+
+    def _nameless(self, node: Node, type_node: Node | None, base: ir.TypeRef, storage: frozenset[str]) -> list[ir.Stmt]:
+        """`struct S {...};`, or an anonymous union whose members belong to the class around it."""
+        if type_node is not None and type_node.type == "union_specifier" and base.name.startswith("__anonymous"):
+            return [ir.Decl("", base, None, storage, self.loc(node))]
+        return []
+
+    def _declarator(
+        self,
+        node: Node,
+        declarator: Node,
+        base: ir.TypeRef,
+        storage: frozenset[str],
+        default: Node | None,
+        template: tuple[ir.TemplateParam, ...],
+    ) -> list[ir.Stmt]:
+        where = (self.unit, node.start_byte + self.shift, declarator.end_byte + self.shift)
+        if default is not None:
+            where = (self.unit, where[1], default.end_byte + self.shift)
+        init: ir.Expr | None = self.maybe(default)
+        target: Node | None = declarator
+        if declarator.type == "init_declarator":
+            target = declarator.child_by_field_name("declarator")
+            init = self._initial(declarator.child_by_field_name("value"))
+        function = self._function_inside(target)
+        if function is not None:
+            if not self.in_function:
+                return [self._prototype(node, target, function, base, storage, template)]
+            init = self._vexed(function)
+            target = function.child_by_field_name("declarator")
+        elif target is not None and target.type == "operator_cast":
+            return [self._conversion(node, target, None, storage)]
+        name, full = self.declared(target, base)
+        if name is not None and name.type == "structured_binding_declarator":
+            names = ir.Seq("tuple", self.exprs(name.named_children), self.loc(name))
+            value = init if init is not None else ir.Opaque("missing value", (), where)
+            return [ir.Assign((names,), value, where)]
+        text = "" if name is None else self.compact(name)
+        return [ir.Decl(text, full, init, storage, where)]
+
+    def _initial(self, value: Node | None) -> ir.Expr | None:
+        if value is None:
+            return None
+        if value.type == "argument_list":
+            return ir.Seq("ctor", self.exprs(value.named_children), self.loc(value))
+        return self.expr(value)
+
+    def _function_inside(self, declarator: Node | None) -> Node | None:
+        """The function_declarator of a declared function; None for a variable, also one that points to a function."""
+        while declarator is not None:
+            if declarator.type == "function_declarator":
+                inner = declarator.child_by_field_name("declarator")
+                pointed = inner is not None and inner.type == "parenthesized_declarator"
+                return None if pointed else declarator
+            if not declarator.type.endswith(("pointer_declarator", "reference_declarator")):
+                return None
+            declarator = self.inner(declarator)
+        return None
+
+    def _vexed(self, function: Node) -> ir.Expr:
+        """`dim3 grid(a, b);` in a function reads as a prototype in the grammar; its parameters are arguments."""
+        params = function.child_by_field_name("parameters")
+        if params is None:
+            return ir.Seq("ctor", (), self.loc(function))
+        start = params.start_byte + self.shift
+        end = params.end_byte + self.shift
+        outer = self.shift
+        tree = parse("int _=f" + self.text[start:end] + ";")
+        self.shift = start - 7
+        try:
+            call = _first(tree.root_node, "argument_list")
+            items = () if call is None else self.exprs(call.named_children)
+        finally:
+            self.shift = outer
+        return ir.Seq("ctor", items, (self.unit, start, end))
+
+    # --- functions ---
+
+    def _kind(self, words: frozenset[str]) -> str:
+        if "__global__" in words:
+            return "global"
+        if self.class_names and "friend" not in words:
+            return "method"
+        return "device" if "__device__" in words else "host"
+
+    def _returns(self, target: Node | None, function: Node, base: ir.TypeRef) -> ir.TypeRef:
+        full = ir.TypeRef(base.name, base.args, base.loc, base.member, base.pointers, base.reference, base.const)
+        current = target
+        while current is not None and current.id != function.id:
+            if current.type.endswith("pointer_declarator"):
+                full.pointers += 1
+            elif current.type.endswith("reference_declarator"):
+                full.reference = True
+            current = self.inner(current)
+        for child in function.named_children:
+            if child.type == "trailing_return_type" and child.named_children:
+                return self.type_of(child.named_children[0])
+        return full
+
+    def _named(self, name: Node | None) -> tuple[str, tuple[ir.Expr, ...]]:
+        """A function's name and the arguments of its specialisation."""
+        if name is None:
+            return "", ()
+        if name.type == "template_function":
+            return self._named(name.child_by_field_name("name"))[0], self._arguments(name)
+        if name.type == "qualified_identifier":
+            parts = self.parts(name)
+            last = parts[-1]
+            return "::".join(part[0] for part in parts if part[0]), last[1] or ()
+        if name.type in ("operator_name", "operator_cast"):
+            text = "".join(self.source(name).split())
+            rest = text.removeprefix("operator")
+            return (f"operator {rest}" if rest[:1].isalpha() else text), ()
+        return self.compact(name), ()
+
+    def _arguments(self, node: Node) -> tuple[ir.Expr, ...]:
+        args = node.child_by_field_name("arguments")
+        return () if args is None else self.template_args(args)
+
+    def _prototype(
+        self,
+        node: Node,
+        target: Node | None,
+        function: Node,
+        base: ir.TypeRef,
+        storage: frozenset[str],
+        template: tuple[ir.TemplateParam, ...],
+    ) -> ir.FuncDef:
+        name, special = self._named(function.child_by_field_name("declarator"))
+        return ir.FuncDef(
+            name,
+            self.parameters(function.child_by_field_name("parameters")),
+            None,
+            self.loc(node),
+            kind=self._kind(storage),
+            returns=self._returns(target, function, base),
+            template=template,
+            attributes=tuple(sorted(storage)),
+            specialization=special,
+        )
+
+    def _conversion(self, node: Node, cast: Node, body: Node | None, storage: frozenset[str]) -> ir.FuncDef:
+        """`operator float() const {...}`."""
+        returns, loose = self.type_of(cast.child_by_field_name("type")), cast.child_by_field_name("declarator")
+        while loose is not None and "function" not in loose.type:
+            returns.pointers += loose.type.endswith("pointer_declarator")
+            returns.reference = returns.reference or loose.type.endswith("reference_declarator")
+            loose = self.inner(loose)
+        return ir.FuncDef(
+            f"operator {returns.name}{'*' * returns.pointers}",
+            (),
+            None if body is None else self._body(body),
+            self.loc(node),
+            kind=self._kind(storage),
+            returns=returns,
+            template=self.take_template(),
+            attributes=tuple(sorted(storage)),
+        )
+
+    def _function(self, node: Node) -> list[ir.Stmt]:
+        template = self.take_template()
+        target = node.child_by_field_name("declarator")
+        body = node.child_by_field_name("body")
+        stop = (body.start_byte if body is not None else node.end_byte) + self.shift
+        storage, _ = self._storage(node, stop)
+        if target is not None and target.type == "operator_cast":
+            self.template = template
+            return [self._conversion(node, target, body, storage)]
+        function = self._function_inside(target)
+        if function is None:
+            return [self.opaque(node)]
+        name, special = self._named(function.child_by_field_name("declarator"))
+        statements = None if body is None else self._body(body)
+        first = self._initializers(node)
+        if body is not None and body.type == "try_statement":
+            statements = tuple(self.statement(body))
+        return [
+            ir.FuncDef(
+                name,
+                self.parameters(function.child_by_field_name("parameters")),
+                statements if statements is None else (*first, *statements),
+                self.loc(node),
+                kind=self._kind(storage),
+                returns=self._returns(target, function, self.type_of(node.child_by_field_name("type"))),
+                template=template,
+                attributes=tuple(sorted(storage)),
+                specialization=special,
+            )
+        ]
+
+    def _body(self, node: Node) -> tuple[ir.Stmt, ...]:
+        outer_classes, self.class_names = self.class_names, ()
+        self.in_function += 1
+        try:
+            return self.block(node)
+        finally:
+            self.in_function -= 1
+            self.class_names = outer_classes
+
+    def _initializers(self, node: Node) -> tuple[ir.Stmt, ...]:
+        """`: a(x), Base(y)` as assignments to `this->a` and calls of the bases."""
+        listed = next((child for child in node.children if child.type == "field_initializer_list"), None)
+        if listed is None:
+            return ()
+        found: list[ir.Stmt] = []
+        for item in listed.named_children:
+            if item.type != "field_initializer" or len(item.named_children) < 2:
+                continue
+            name_node, value_node = item.named_children[0], item.named_children[-1]
+            where = self.loc(item)
+            items = self.exprs(value_node.named_children)
+            name = self.compact(name_node)
+            if name_node.type != "field_identifier" or name in self.class_names:
+                found.append(ir.ExprS(ir.Call(self.type_of(name_node), items, (), where), where))
+                continue
+            target = ir.Attr(ir.Name("this", where), name, where)
+            value = items[0] if len(items) == 1 else ir.Seq("init", items, where)
+            found.append(ir.Assign((target,), value, where))
+        return tuple(found)
+
+    # --- classes ---
+
+    def class_def(self, node: Node, name: str | None = None) -> list[ir.Stmt]:
+        """A class with a body as a ClassDef; an enum as its constants and an alias of its integer type.
+
+        A union is a ClassDef with the keyword `union`.
+        """
+        if node.type == "enum_specifier":
+            return self._enum(node, name)
+        template = self.take_template()
+        name_node = node.child_by_field_name("name")
+        special: tuple[ir.Expr, ...] = ()
+        if name_node is not None and name_node.type == "template_type":
+            special = self._arguments(name_node)
+            inner = name_node.child_by_field_name("name")
+            name = self.compact(inner) if inner is not None else name
+        elif name is None and name_node is not None:
+            name = self.compact(name_node)
+        bases = self._bases(node)
+        base_names = tuple(base.name.rsplit("::", 1)[-1] for base in bases if isinstance(base, ir.TypeRef))
+        outer = self.class_names, self.in_function
+        self.class_names, self.in_function = (name or "", *base_names), 0
+        try:
+            body = node.child_by_field_name("body")
+            members = self.statements(body.named_children) if body is not None else ()
+        finally:
+            self.class_names, self.in_function = outer
+        where = self.loc(node)
+        keywords: tuple[tuple[str | None, ir.Expr], ...] = ()
+        if node.type == "union_specifier":
+            keywords = (("union", ir.Const(True, where)),)
+        return [ir.ClassDef(name or "", bases, members, where, (), keywords, template, special)]
+
+    def _bases(self, node: Node) -> tuple[ir.Expr, ...]:
+        clause = next((child for child in node.children if child.type == "base_class_clause"), None)
+        if clause is None:
+            return ()
+        found: list[ir.Expr] = []
+        for child in clause.named_children:
+            if child.type in ("type_identifier", "qualified_identifier", "template_type", "dependent_type"):
+                found.append(self.type_of(child))
+        return tuple(found)
+
+    def _class(self, node: Node) -> list[ir.Stmt]:
+        if node.child_by_field_name("body") is None:
+            self.take_template()
+            return []
+        return self.class_def(node)
+
+    def _enum(self, node: Node, name: str | None) -> list[ir.Stmt]:
+        name_node = node.child_by_field_name("name")
+        label = name or ("" if name_node is None else self.compact(name_node))
+        scoped = any(child.type in ("class", "struct") for child in node.children)
+        base = node.child_by_field_name("base")
+        integer = ir.TypeRef("int", (), self.loc(node)) if base is None else self.type_of(base)
+        found: list[ir.Stmt] = []
+        if label:
+            found.append(ir.Using(label, integer, self.loc(node)))
+        before: ir.Expr | None = None
+        body = node.child_by_field_name("body")
+        for child in () if body is None else body.named_children:
+            if child.type != "enumerator":
+                continue
+            where = self.loc(child)
+            constant = self.compact(child.child_by_field_name("name") or child)
+            constant = f"{label}::{constant}" if scoped else constant
+            value = self.maybe(child.child_by_field_name("value"))
+            if value is None:
+                value = _next(before, where)
+            found.append(ir.Decl(constant, integer, value, frozenset({"const", "enum"}), where))
+            before = value if isinstance(value, ir.Const) else ir.Name(constant, where)
+        return found
+
+    # --- templates, names, namespaces ---
+
+    def _template(self, node: Node) -> list[ir.Stmt]:
+        outer = self.template
+        self.template = outer + self.template_params(node.child_by_field_name("parameters"))
+        found: list[ir.Stmt] = []
+        for child in node.named_children:
+            if child.type not in ("template_parameter_list", "requires_clause", "comment"):
+                found += self.statement(child)
+        self.template = outer
+        return found
+
+    def _alias(self, node: Node) -> list[ir.Stmt]:
+        template = self.take_template()
+        name = node.child_by_field_name("name")
+        named = "" if name is None else self.compact(name)
+        return [ir.Using(named, self.type_of(node.child_by_field_name("type")), self.loc(node), None, template)]
+
+    def _typedef(self, node: Node) -> list[ir.Stmt]:
+        base = self.type_of(node.child_by_field_name("type"))
+        found: list[ir.Stmt] = []
+        for declarator in node.children_by_field_name("declarator"):
+            name, full = self.declared(declarator, base)
+            found.append(ir.Using("" if name is None else self.compact(name), full, self.loc(node)))
+        return found
+
+    def _using(self, node: Node) -> list[ir.Stmt]:
+        target = node.named_children[-1] if node.named_children else None
+        if target is None:
+            return []
+        text = "".join(self.source(target).split()).removeprefix("::")
+        if any(child.type == "namespace" for child in node.children):
+            return [ir.Using("", None, self.loc(node), text)]
+        return [ir.Using(text.rsplit("::", 1)[-1], ir.TypeRef(text, (), self.loc(target)), self.loc(node))]
+
+    def _namespace(self, node: Node) -> list[ir.Stmt]:
+        name = node.child_by_field_name("name")
+        body = node.child_by_field_name("body")
+        if body is None:
+            return []
+        start, end = body.start_byte + self.shift, body.end_byte + self.shift
+        outer = self.unit.namespace_at(start)
+        own = "" if name is None else "".join(self.source(name).split())
+        self.unit.namespaces.append((start, end, "::".join(part for part in (outer, own) if part)))
+        return list(self.statements(body.named_children))
+
+    def _namespace_alias(self, node: Node) -> list[ir.Stmt]:
+        named = node.named_children
+        if len(named) < 2:
+            return []
+        target = ir.TypeRef(self.compact(named[-1]), (), self.loc(named[-1]))
+        return [ir.Using(self.compact(named[0]), target, self.loc(node))]
+
+    def _linkage(self, node: Node) -> list[ir.Stmt]:
+        body = node.child_by_field_name("body")
+        if body is None:
+            return []
+        return list(self.statements(body.named_children)) if body.type == "declaration_list" else self.statement(body)
+
+    def _inner(self, node: Node) -> list[ir.Stmt]:
+        return list(self.statements(node.named_children))
+
+    def _skip(self, node: Node) -> list[ir.Stmt]:
+        return []
+
+
+def _next(before: ir.Expr | None, where: ir.Loc) -> ir.Expr:
+    """The value of an enumerator without one."""
+    if before is None:
+        return ir.Const(0, where)
+    if isinstance(before, ir.Const) and isinstance(before.value, int):
+        return ir.Const(before.value + 1, where)
+    return ir.Binary("+", before, ir.Const(1, where), where)
+
+
+def _first(node: Node, kind: str) -> Node | None:
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if current.type == kind:
+            return current
+        stack.extend(reversed(current.named_children))
+    return None
+
+
+_DECLARATIONS: dict[str, Callable[[Declarations, Node], list[ir.Stmt]]] = {
+    "declaration": Declarations._variables,
+    "field_declaration": Declarations._variables,
+    "function_definition": Declarations._function,
+    "template_declaration": Declarations._template,
+    "template_instantiation": Declarations._skip,
+    "struct_specifier": Declarations._class,
+    "class_specifier": Declarations._class,
+    "union_specifier": Declarations._class,
+    "enum_specifier": Declarations._class,
+    "alias_declaration": Declarations._alias,
+    "type_definition": Declarations._typedef,
+    "using_declaration": Declarations._using,
+    "namespace_definition": Declarations._namespace,
+    "namespace_alias_definition": Declarations._namespace_alias,
+    "linkage_specification": Declarations._linkage,
+    "friend_declaration": Declarations._inner,
+    "access_specifier": Declarations._skip,
+    "else_clause": Declarations._inner,
+    "init_statement": Declarations._inner,
+    "declaration_list": Declarations._inner,
+    "field_declaration_list": Declarations._inner,
+    "case_statement": Declarations._inner,
+}

@@ -1,0 +1,108 @@
+"""C++ literals to Python values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)([uUlLzZ]*)\Z")
+_FLOAT = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFlL]?\Z")
+_HEX_FLOAT = re.compile(r"(0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*[pP][+-]?\d+)[fFlL]?\Z")
+_MAX_DIGITS = 400
+
+# A string literal as it stands in C++ text, with its prefix; the raw form first.
+STRING = re.compile(
+    r'(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\((?P<raw>.*?)\)(?P=mark)"|(?:u8|[uUL])?"(?P<plain>(?:[^"\\\n]+|\\.)*+)"?',
+    re.S,
+)
+_ESCAPE = re.compile(r"\\(?:\r?\n|x[0-9a-fA-F]+|[0-7]{1,3}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.S)
+_SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\n": "", "\r": ""}
+
+
+def integer(text: str) -> int | None:
+    """`0x1Fu`, `1'000`, `0b101`, `017` -> int; None when it is not an integer literal."""
+    text = text.replace("'", "")
+    match = _INTEGER.match(text) if len(text) <= _MAX_DIGITS else None
+    if match is None:
+        return None
+    digits = match.group(1)
+    if digits[:2] in ("0x", "0X"):
+        return int(digits[2:], 16)
+    if digits[:2] in ("0b", "0B"):
+        return int(digits[2:], 2)
+    if digits[0] == "0" and len(digits) > 1:
+        return int(digits, 8) if all(digit < "8" for digit in digits) else None
+    return int(digits)
+
+
+def number(text: str) -> int | float | None:
+    """The value of a number literal with any standard suffix, a sign before it or not; None when it is not one."""
+    if text[:1] in ("-", "+"):
+        unsigned = number(text[1:].lstrip(" ")) if text[1:2] not in ("-", "+") else None
+        return -unsigned if unsigned is not None and text[0] == "-" else unsigned
+    value = integer(text)
+    if value is not None:
+        return value
+    text = text.replace("'", "")
+    if len(text) > _MAX_DIGITS:
+        return None
+    match = _FLOAT.match(text)
+    if match is not None:
+        return float(match.group(1))
+    match = _HEX_FLOAT.match(text)
+    if match is None:
+        return None
+    try:
+        return float.fromhex(match.group(1))
+    except (ValueError, OverflowError):
+        return None
+
+
+def character(text: str) -> int:
+    """`'a'`, `'\\n'` -> the code of the (first) character."""
+    inside = text[text.find("'") + 1 :].removesuffix("'")
+    value = _unescape(inside)
+    return ord(value[0]) if value else 0
+
+
+def _escape(text: str) -> str:
+    body = text[1:]
+    if body[0] in "xuU" and len(body) > 1:
+        code = int(body[1:], 16)
+        return chr(code) if code < 0x110000 else "\ufffd"
+    if body[0] in "01234567":
+        return chr(int(body, 8))
+    if body[0] in "\r\n":
+        return ""
+    return _SIMPLE.get(body, body)
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(lambda match: _escape(match.group()), text) if "\\" in text else text
+
+
+def strings(text: str) -> str:
+    """The joined value of one or more adjacent string literals."""
+    parts = []
+    for match in STRING.finditer(text):
+        raw = match.group("raw")
+        parts.append(raw if raw is not None else _unescape(match.group("plain")))
+    return "".join(parts)
+
+
+def string_offsets(text: str) -> Iterator[tuple[int, int]]:
+    """For each run of characters of `strings(text)`: (its offset in the value, its offset in `text`)."""
+    at = 0
+    for match in STRING.finditer(text):
+        group = "raw" if match.group("raw") is not None else "plain"
+        start, body = match.start(group), match.group(group)
+        yield at, start
+        if group == "raw":
+            at += len(body)
+            continue
+        inside = 0
+        for escape in _ESCAPE.finditer(body):
+            at += escape.start() - inside + len(_escape(escape.group()))
+            inside = escape.end()
+            yield at, start + inside
+        at += len(body) - inside

@@ -1,0 +1,106 @@
+"""From CUDA C++ text to an IR module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kbh_lint import ir
+from kbh_lint.frontends.cuda.base import MAX_DEPTH, parse, type_names
+from kbh_lint.frontends.cuda.blank import blank
+from kbh_lint.frontends.cuda.declarations import Declarations
+from kbh_lint.frontends.cuda.preprocess import preprocess
+from kbh_lint.frontends.cuda.recover import pieces, too_nested
+from kbh_lint.frontends.cuda.unit import CudaUnit, Origin
+
+MAX_TEXT = 2_000_000
+
+
+def lower(
+    text: str, origin: Origin, *, defines: Mapping[str, str] | None = None, cuda_arch: int | None = None
+) -> ir.Module:
+    """Lowers CUDA C++ text as a build with these `-D` defines, for `cuda_arch` (900 is sm_90), would see it.
+
+    `origin(offset)` gives (path, line, column) of a character of `text` in the file a reader can open. Never
+    raises: what was not read is in `Module.unread` and in `Opaque` nodes.
+    """
+    unit = CudaUnit(origin)
+    if len(text) > MAX_TEXT:
+        unit.map.add(0, 0, len(text), 0)
+        return ir.Module(unit, (), None, [("C++ text of more than 2 MB", (unit, 0, 1))])
+    prepared = preprocess(text, defines or {}, cuda_arch)
+    blanked = blank(prepared.text)
+    unit.text, unit.prepared, unit.map = blanked.text, prepared.text, prepared.map
+    unit.known_types = type_names(blanked.text)
+    unread: list[tuple[str, ir.Loc]] = [(reason, (unit, start, end)) for reason, start, end in prepared.unread]
+    deep = too_nested(blanked.text, MAX_DEPTH)
+    if deep is not None:
+        unread.append((f"brackets nest more than {MAX_DEPTH} deep", (unit, deep, deep + 1)))
+        return ir.Module(unit, _includes(unit, prepared.includes), None, unread)
+    run = _Lowering(unit, blanked)
+    body = run.module()
+    body = sorted([*_includes(unit, prepared.includes), *body], key=lambda statement: int(statement.loc[1]))
+    return ir.Module(unit, tuple(body), None, unread + run.unread)
+
+
+def _includes(unit: CudaUnit, includes: list[tuple[str, int, int]]) -> tuple[ir.Stmt, ...]:
+    return tuple([ir.Import(path, None, None, 0, (unit, start, end)) for path, start, end in includes])
+
+
+class _Lowering(Declarations):
+    def module(self) -> list[ir.Stmt]:
+        """The top-level statements. With a syntax error anywhere, each top-level piece is parsed on its own, so
+        that an error spoils one piece at most."""
+        root = parse(self.text).root_node
+        if not root.has_error:
+            return list(self.statements(root.named_children))
+        found: list[ir.Stmt] = []
+        for piece in pieces(self.text):
+            if piece.namespace is not None:
+                outer = self.unit.namespace_at(piece.start)
+                name = "::".join(part for part in (outer, piece.namespace) if part)
+                self.unit.namespaces.append((piece.start, piece.end, name))
+                continue
+            found += self._piece(piece.start, piece.end, piece.body)
+        return found
+
+    def _piece(self, start: int, end: int, body: int | None) -> list[ir.Stmt]:
+        self.shift = start
+        root = parse(self.text[start:end]).root_node
+        children = root.named_children
+        if not root.has_error or body is None or any(self._is_whole(child) for child in children):
+            return list(self.statements(children))
+        return self._split(start, end, body)
+
+    def _is_whole(self, node: object) -> bool:
+        kind = getattr(node, "type", "")
+        if kind == "template_declaration":
+            return any(self._is_whole(child) for child in getattr(node, "named_children", []))
+        return kind in ("function_definition", "class_specifier", "struct_specifier", "union_specifier")
+
+    def _split(self, start: int, end: int, body: int) -> list[ir.Stmt]:
+        """A function whose text does not parse: its head and its body each on their own."""
+        head = parse(self.text[start:body] + "{}").root_node
+        functions = [node for node in self.statements(head.named_children) if isinstance(node, ir.FuncDef)]
+        statements = self._statements_of(body, end)
+        if len(functions) != 1:
+            return [ir.Opaque("syntax error", statements, (self.unit, start, end))]
+        functions[0].body = statements
+        functions[0].loc = (self.unit, functions[0].loc[1], end)
+        return list(functions)
+
+    def _statements_of(self, start: int, end: int) -> tuple[ir.Stmt, ...]:
+        self.in_function += 1
+        try:
+            self.shift = start
+            root = parse(self.text[start:end]).root_node
+            children = root.named_children
+            if len(children) == 1 and children[0].type == "compound_statement":
+                return self.block(children[0])
+            found: list[ir.Stmt] = []
+            inside = end - 1 if self.text[end - 1 : end] == "}" else end
+            for piece in pieces(self.text, start + 1, inside):
+                self.shift = piece.start
+                found += self.statements(parse(self.text[piece.start : piece.end]).root_node.named_children)
+            return tuple(found)
+        finally:
+            self.in_function -= 1

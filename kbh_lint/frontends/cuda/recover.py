@@ -1,0 +1,89 @@
+"""Cutting text that does not parse into pieces that can be parsed on their own."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_STOP = re.compile(
+    r'"(?:[^"\\\n]+|\\.)*+"?|(?<![0-9A-Za-z])\'(?:[^\'\\\n]+|\\.)*+\''
+    r'|R"([^()\\\s]{0,16})\(.*?(?:\)\1"|\Z)|[()\[\]{};]',
+    re.S,
+)
+_NAMESPACE = re.compile(r"\s*(?:inline\s+)?namespace\b\s*((?:[A-Za-z_]\w*(?:\s*::\s*)?)*)\s*\Z")
+_HEAD = re.compile(r"\)[\w\s:<>*&,.\[\]-]*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A range of text up to a `;` or `}` outside all brackets. `body` is where the last block of it starts.
+
+    A piece with a `namespace` is the range inside its braces; the pieces in it follow.
+    """
+
+    start: int
+    end: int
+    body: int | None = None
+    namespace: str | None = None
+
+
+def too_nested(text: str, limit: int) -> int | None:
+    """Where brackets first nest deeper than `limit`; None when they do not."""
+    if text.count("(") + text.count("{") + text.count("[") <= limit:
+        return None
+    depth = 0
+    for match in _STOP.finditer(text):
+        char = match.group()
+        if char in "([{":
+            depth += 1
+            if depth > limit:
+                return match.start()
+        elif char in ")]}":
+            depth = max(depth - 1, 0)
+    return None
+
+
+def pieces(text: str, start: int = 0, end: int | None = None) -> list[Piece]:
+    """The pieces of a range, namespaces opened. Brackets that do not match end with the range."""
+    end = len(text) if end is None else end
+    found: list[Piece] = []
+    open_namespaces: list[tuple[int, str, int]] = []
+    depth = 0
+    begin, body = start, None
+    for match in _STOP.finditer(text, start, end):
+        char, at = match.group(), match.start()
+        if char in "([{":
+            if char == "{" and depth == 0:
+                namespace = _NAMESPACE.match(text, begin, at)
+                if namespace is not None:
+                    name = "".join(namespace.group(1).split())
+                    open_namespaces.append((at + 1, name, len(found)))
+                    found.append(Piece(at + 1, end, None, name))
+                    begin, body = at + 1, None
+                    continue
+                body = at
+            depth += 1
+        elif char in ")]}":
+            if char == "}" and depth == 0 and open_namespaces:
+                opened, name, index = open_namespaces.pop()
+                found[index] = Piece(opened, at, None, name)
+                begin, body = at + 1, None
+                continue
+            depth = max(depth - 1, 0)
+            if char == "}" and depth == 0 and _ends_here(text, match.end(), end):
+                found.append(Piece(begin, match.end(), body))
+                begin, body = match.end(), None
+        elif char == ";" and depth == 0:
+            found.append(Piece(begin, match.end(), body))
+            begin, body = match.end(), None
+    if text[begin:end].strip():
+        found.append(Piece(begin, end, body))
+    return found
+
+
+_AFTER = re.compile(r"\s*(?:[;,=)(.\[?:&|<>+*/-]|else\b|while\b|catch\b|[A-Za-z_]\w*\s*(?:;|\[|=))")
+
+
+def _ends_here(text: str, at: int, end: int) -> bool:
+    """Whether what follows a `}` starts something new: not `} name;`, `} else`, `};`."""
+    return _AFTER.match(text, at, end) is None

@@ -1,0 +1,282 @@
+"""Statements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tree_sitter import Node
+
+from kbh_lint import ir
+from kbh_lint.frontends.cuda.base import MAX_DEPTH
+from kbh_lint.frontends.cuda.exprs import _EXPRESSIONS, Exprs
+
+
+class Statements(Exprs):
+    """Lowers statement nodes."""
+
+    def declaration(self, node: Node) -> list[ir.Stmt]:
+        """The statements a declaration of any sort stands for; None lowered is an empty list."""
+        raise NotImplementedError
+
+    def statement(self, node: Node) -> list[ir.Stmt]:
+        """The statements one node stands for: several for `int a, b;`, none for `;`."""
+        if self.depth >= MAX_DEPTH:
+            return [self.too_deep(node)]
+        self.depth += 1
+        try:
+            lower = _STATEMENTS.get(node.type)
+            if lower is not None:
+                return lower(self, node)
+            if node.type in _EXPRESSIONS:
+                return self.expression_statement(node, node)
+            return self.declaration(node)
+        finally:
+            self.depth -= 1
+
+    def statements(self, nodes: Iterable[Node]) -> tuple[ir.Stmt, ...]:
+        """The statements of several nodes, flat."""
+        found: list[ir.Stmt] = []
+        for node in nodes:
+            found += self.statement(node)
+        return tuple(found)
+
+    def block(self, node: Node | None) -> tuple[ir.Stmt, ...]:
+        """The statements of a body: those inside braces, or the one statement."""
+        if node is None:
+            return ()
+        if node.type == "compound_statement":
+            return self.statements(node.named_children)
+        return tuple(self.statement(node))
+
+    def anything(self, nodes: Iterable[Node]) -> list[Any]:
+        found: list[Any] = []
+        for node in nodes:
+            if node.type in _EXPRESSIONS:
+                found.append(self.expr(node))
+            else:
+                found += self.statement(node)
+        return found
+
+    # --- simple ones ---
+
+    def _nothing(self, node: Node) -> list[ir.Stmt]:
+        return []
+
+    def _expression(self, node: Node) -> list[ir.Stmt]:
+        inner = [child for child in node.named_children if child.type != "comment"]
+        if not inner:
+            return []
+        if len(inner) > 1:
+            return [self.opaque(node)]
+        return self.expression_statement(inner[0], node)
+
+    def expression_statement(self, node: Node, whole: Node) -> list[ir.Stmt]:
+        """An expression used for its effect; assignments and asm have statements of their own."""
+        where = self.loc(whole)
+        if node.type == "call_expression" and self.blanked.asms:
+            asm = self._asm(node, where)
+            if asm is not None:
+                return [asm]
+        if node.type == "comma_expression":
+            parts: list[Node] = []
+            current: Node | None = node
+            while current is not None and current.type == "comma_expression" and len(parts) < MAX_DEPTH:
+                left = current.child_by_field_name("left")
+                if left is not None:
+                    parts.append(left)
+                current = current.child_by_field_name("right")
+            found: list[ir.Stmt] = []
+            for part in [*parts, current]:
+                if part is not None:
+                    found += self.expression_statement(part, part)
+            return found
+        value = self.expr(node)
+        if isinstance(value, ir.AssignE):
+            return [self._assign(value, where)]
+        return [ir.ExprS(value, where)]
+
+    def _assign(self, value: ir.AssignE, where: ir.Loc) -> ir.Stmt:
+        if value.op:
+            return ir.AugAssign(value.target, value.op, value.value, where)
+        targets = [value.target]
+        last = value.value
+        while isinstance(last, ir.AssignE) and not last.op:
+            targets.append(last.target)
+            last = last.value
+        return ir.Assign(tuple(targets), last, where)
+
+    def _asm(self, node: Node, where: ir.Loc) -> ir.Stmt | None:
+        func = node.child_by_field_name("function")
+        args = node.child_by_field_name("arguments")
+        marks = None if func is None else self.blanked.asms.get(func.start_byte + self.shift)
+        if marks is None or args is None:
+            return None
+        sections: list[list[tuple[str, ir.Expr]]] = [[], [], [], []]
+        template: ir.Expr = ir.Opaque("missing asm template", (), where)
+        for child in args.named_children:
+            start = child.start_byte + self.shift
+            section = sum(1 for colon in marks.colons if colon < start)
+            if section == 0:
+                template = self.expr(child)
+            elif section < 3:
+                sections[section].append(self._operand(child))
+        return ir.Asm(template, tuple(sections[1]), tuple(sections[2]), where)
+
+    def _operand(self, node: Node) -> tuple[str, ir.Expr]:
+        func = node.child_by_field_name("function") if node.type == "call_expression" else None
+        args = node.child_by_field_name("arguments") if node.type == "call_expression" else None
+        if func is None or args is None or len(args.named_children) != 1:
+            return "", self.expr(node)
+        constraint = self.expr(func)
+        text = constraint.value if isinstance(constraint, ir.Const) else ""
+        return str(text), self.expr(args.named_children[0])
+
+    def _block(self, node: Node) -> list[ir.Stmt]:
+        return [ir.Block(self.block(node), self.loc(node))]
+
+    def _return(self, node: Node) -> list[ir.Stmt]:
+        value = next((child for child in node.named_children if child.type != "comment"), None)
+        return [ir.Return(self.maybe(value), self.loc(node))]
+
+    def _jump(self, node: Node) -> list[ir.Stmt]:
+        return [ir.Jump(node.type.removesuffix("_statement"), self.loc(node))]
+
+    def _throw(self, node: Node) -> list[ir.Stmt]:
+        return [ir.Raise(self.maybe(next(iter(node.named_children), None)), self.loc(node))]
+
+    def _labeled(self, node: Node) -> list[ir.Stmt]:
+        return list(self.statements(child for child in node.named_children if child.type != "statement_identifier"))
+
+    def _assert(self, node: Node) -> list[ir.Stmt]:
+        return [ir.Assert(self.field(node, "condition"), self.loc(node))]
+
+    # --- control flow ---
+
+    def _condition(self, node: Node) -> tuple[list[ir.Stmt], ir.Expr]:
+        """What stands before the test of `if (init; test)` or `if (T x = e)`, and the test."""
+        clause = node.child_by_field_name("condition")
+        if clause is None:
+            return [], ir.Opaque("missing condition", (), self.loc(node))
+        if clause.type != "condition_clause":
+            return [], self.expr(clause)
+        before: list[ir.Stmt] = []
+        initializer = clause.child_by_field_name("initializer")
+        if initializer is not None:
+            before += self.statement(initializer)
+        value = clause.child_by_field_name("value")
+        if value is None:
+            return before, self.opaque(clause)
+        if value.type == "declaration":
+            declared = self.statement(value)
+            before += declared
+            name = declared[-1].name if declared and isinstance(declared[-1], ir.Decl) else ""
+            return before, ir.Name(name, self.loc(value))
+        return before, self.expr(value)
+
+    def _if(self, node: Node) -> list[ir.Stmt]:
+        """An `else if` chain is read without recursion."""
+        chain: list[tuple[Node, list[ir.Stmt], ir.Expr, tuple[ir.Stmt, ...]]] = []
+        current = node
+        last: tuple[ir.Stmt, ...] = ()
+        while True:
+            before, test = self._condition(current)
+            chain.append((current, before, test, self.block(current.child_by_field_name("consequence"))))
+            alternative = current.child_by_field_name("alternative")
+            if alternative is not None and alternative.type == "else_clause":
+                alternative = next((child for child in alternative.named_children if child.type != "comment"), None)
+            if alternative is None:
+                break
+            if alternative.type != "if_statement" or len(chain) >= MAX_DEPTH // 2:
+                last = self.block(alternative)
+                break
+            current = alternative
+        for link, before, test, body in reversed(chain):
+            constexpr = any(child.type == "constexpr" for child in link.children[:3])
+            last = (*before, ir.If(test, body, last, self.loc(link), constexpr))
+        return list(last)
+
+    def _while(self, node: Node) -> list[ir.Stmt]:
+        before, test = self._condition(node)
+        body = self.block(node.child_by_field_name("body"))
+        return [*before, ir.While(test, body, (), self.loc(node), node.type == "do_statement")]
+
+    def _for(self, node: Node) -> list[ir.Stmt]:
+        initializer = node.child_by_field_name("initializer")
+        init: tuple[ir.Stmt, ...] = ()
+        if initializer is not None:
+            init = tuple(self.statement(initializer))
+        test = self.maybe(node.child_by_field_name("condition"))
+        step = self.maybe(node.child_by_field_name("update"))
+        return [ir.CFor(init, test, step, self.block(node.child_by_field_name("body")), self.loc(node))]
+
+    def _range_for(self, node: Node) -> list[ir.Stmt]:
+        name, _ = self.declared(node.child_by_field_name("declarator"), self.type_of(node.child_by_field_name("type")))
+        target: ir.Expr
+        if name is None:
+            target = ir.Opaque("missing name", (), self.loc(node))
+        elif name.type == "structured_binding_declarator":
+            target = ir.Seq("tuple", self.exprs(name.named_children), self.loc(name))
+        else:
+            target = ir.Name(self.source(name), self.loc(name))
+        body = self.block(node.child_by_field_name("body"))
+        return [ir.For(target, self.field(node, "right"), body, (), self.loc(node))]
+
+    def _switch(self, node: Node) -> list[ir.Stmt]:
+        before, value = self._condition(node)
+        cases: list[tuple[tuple[ir.Expr, ...], tuple[ir.Stmt, ...]]] = []
+        labels: list[ir.Expr] = []
+        default = False
+        body = node.child_by_field_name("body")
+        for child in () if body is None else body.named_children:
+            if child.type != "case_statement":
+                statements = tuple(self.statement(child))
+                if statements and cases:
+                    cases[-1] = (cases[-1][0], cases[-1][1] + statements)
+                continue
+            label = child.child_by_field_name("value")
+            if label is None:
+                default = True
+            else:
+                labels.append(self.expr(label))
+            inner = [part for part in child.named_children if part.type != "comment" and part != label]
+            if inner:
+                cases.append((() if default else tuple(labels), self.statements(inner)))
+                labels, default = [], False
+        if labels or default:
+            cases.append((() if default else tuple(labels), ()))
+        return [*before, ir.Switch(value, tuple(cases), self.loc(node))]
+
+    def _try(self, node: Node) -> list[ir.Stmt]:
+        handlers: list[tuple[ir.Expr | None, str | None, tuple[ir.Stmt, ...]]] = []
+        for child in node.named_children:
+            if child.type == "catch_clause":
+                params = self.parameters(child.child_by_field_name("parameters"))
+                first = params[0] if params else None
+                body = self.block(child.child_by_field_name("body"))
+                handlers.append((first.type if first else None, first.name if first else None, body))
+        return [ir.Try(self.block(node.child_by_field_name("body")), tuple(handlers), (), (), self.loc(node))]
+
+
+_STATEMENTS: dict[str, Callable[[Statements, Node], list[ir.Stmt]]] = {
+    "comment": Statements._nothing,
+    ";": Statements._nothing,
+    "attribute_declaration": Statements._nothing,
+    "expression_statement": Statements._expression,
+    "compound_statement": Statements._block,
+    "return_statement": Statements._return,
+    "break_statement": Statements._jump,
+    "continue_statement": Statements._jump,
+    "goto_statement": Statements._jump,
+    "throw_statement": Statements._throw,
+    "labeled_statement": Statements._labeled,
+    "attributed_statement": Statements._labeled,
+    "static_assert_declaration": Statements._assert,
+    "if_statement": Statements._if,
+    "while_statement": Statements._while,
+    "do_statement": Statements._while,
+    "for_statement": Statements._for,
+    "for_range_loop": Statements._range_for,
+    "switch_statement": Statements._switch,
+    "try_statement": Statements._try,
+}

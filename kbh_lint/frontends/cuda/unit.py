@@ -1,0 +1,118 @@
+"""C++ text as a unit of the IR: offsets of the parsed text to places in the file a reader can open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.frontends.cuda.literals import string_offsets
+from kbh_lint.frontends.cuda.textmap import TextMap
+from kbh_lint.source.spans import Span
+
+Origin = Callable[[int], tuple[str, int, int]]
+
+
+@dataclass(slots=True, eq=False)
+class CudaUnit:
+    """A C++ text that was lowered. Offsets in a `Loc` are of `text`, which is preprocessed and blanked.
+
+    `prepared` is the text after macros and before blanking, of the same length as `text`. `namespaces` are
+    (start, end, qualified name) of the namespace bodies, inner ones after outer ones.
+    """
+
+    origin: Origin
+    text: str = ""
+    prepared: str = ""
+    map: TextMap = field(default_factory=TextMap)
+    namespaces: list[tuple[int, int, str]] = field(default_factory=list)
+    known_types: set[str] = field(default_factory=set)
+    language: str = "cuda"
+
+    def span(self, loc: ir.Loc) -> Span:
+        """Where `loc` was written; inside a macro that is the line of the macro's body, or of its argument."""
+        first, last = self.map.range(loc[1], loc[2])
+        path, line, column = self.origin(first)
+        end_path, end_line, end_column = self.origin(last)
+        if end_path != path or (end_line, end_column) < (line, column):
+            end_line, end_column = line, column
+        return Span(path, line, column, end_line, end_column + 1)
+
+    def namespace_at(self, offset: int) -> str:
+        """The qualified name of the namespace that holds an offset; empty for the global one."""
+        name = ""
+        for start, end, qualified in self.namespaces:
+            if start <= offset < end:
+                name = qualified
+        return name
+
+    def within(self, literal: ir.Const, offset: int, length: int) -> ir.Loc:
+        """The place of a part of a string literal's value, such as one instruction of an asm template.
+
+        `offset` counts characters of the value, which may be joined from several adjacent literals.
+        """
+        _, start, end = literal.loc
+        return (self, start + self._place(start, end, offset), start + self._place(start, end, offset + length - 1) + 1)
+
+    def _place(self, start: int, end: int, offset: int) -> int:
+        place = 0
+        for value_at, text_at in string_offsets(self.prepared[start:end]):
+            if value_at > offset:
+                break
+            place = text_at + offset - value_at
+        return min(place, max(end - start - 1, 0))
+
+
+def lines_origin(text: str, path: str) -> Origin:
+    """The origin of text that is a file of its own."""
+    from bisect import bisect_right
+
+    starts = [0]
+    at = text.find("\n")
+    while at >= 0:
+        starts.append(at + 1)
+        at = text.find("\n", at + 1)
+
+    def origin(offset: int) -> tuple[str, int, int]:
+        line = bisect_right(starts, offset)
+        return path, line, offset - starts[line - 1] + 1
+
+    return origin
+
+
+def children(node: Any) -> tuple[Any, ...]:
+    """The IR nodes directly below an IR node, in order."""
+    found: list[Any] = []
+    _collect([getattr(node, name) for name in _slots(type(node))], found)
+    return tuple(found)
+
+
+def walk(nodes: Any) -> list[Any]:
+    """All IR nodes in or below `nodes`, in order, without recursion."""
+    order: list[Any] = []
+    stack = list(reversed(nodes)) if isinstance(nodes, (tuple, list)) else [nodes]
+    while stack:
+        node = stack.pop()
+        order.append(node)
+        stack.extend(reversed(children(node)))
+    return order
+
+
+_SLOTS: dict[type, tuple[str, ...]] = {}
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    names = _SLOTS.get(kind)
+    if names is None:
+        fields = getattr(kind, "__dataclass_fields__", {})
+        names = _SLOTS[kind] = tuple(name for name in fields if name not in ("loc", "unit"))
+    return names
+
+
+def _collect(values: list[Any], found: list[Any]) -> None:
+    for value in values:
+        if isinstance(value, (tuple, list)):
+            _collect(list(value), found)
+        elif type(value).__module__ == ir.__name__:
+            found.append(value)
