@@ -1,0 +1,253 @@
+"""Extensions, files and processes: what a submission builds, writes and loads, followed without doing it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import containers, torchlib
+from kbh_lint.host.objects import Blob, Extension, LibObject
+from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.source.embedded import FileText, Piece, Text, concat
+from kbh_lint.values import Env, Overloads
+
+MAX_SOURCES = 64
+
+
+def texts(interp: Any, value: Any) -> list[str]:
+    """Source texts from a string, a list of them, or unknowns (which are reported)."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [t for v in value[:MAX_SOURCES] for t in texts(interp, v)]
+    return []
+
+
+def extension_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """torch.utils.cpp_extension.load_inline and load."""
+    name = path.rsplit(".", 1)[-1]
+    if name not in ("load_inline", "load", "_jit_compile"):
+        return LibObject(path, {"include": "/include"})
+    interp.note("build", {"symbol": path}, loc)
+    flags = [containers.show(f) for key in ("extra_cuda_cflags", "extra_cflags") for f in texts(interp, kwargs.get(key))]
+    title = containers.show(args[0]) if args else containers.show(kwargs.get("name", "extension"))
+    if name == "load_inline":
+        sources: list[str] = []
+        for i, key in ((1, "cpp_sources"), (2, "cuda_sources")):
+            value = kwargs.get(key, args[i] if len(args) > i else None)
+            if isinstance(value, Unknown):
+                interp.miss(f"the {key} of an extension are not known", loc)
+            sources += texts(interp, value)
+    else:
+        value = kwargs.get("sources", args[1] if len(args) > 1 else None)
+        sources = read_all(interp, value, loc)
+    return build(interp, title, sources, flags, loc)
+
+
+def read_all(interp: Any, value: Any, loc: ir.Loc | None) -> list[str]:
+    """The texts of source files named by path."""
+    out: list[str] = []
+    for item in value if isinstance(value, (list, tuple)) else [value]:
+        name = containers.show(item)
+        found = find_file(interp, name)
+        if found is None:
+            interp.miss(f"source file {name.rpartition('/')[2]} is not part of the submission", loc)
+        else:
+            out.append(found)
+    return out
+
+
+def build(interp: Any, name: str, sources: list[str], flags: list[str], loc: ir.Loc | None) -> Extension:
+    """An extension from its sources: C++ is lowered once a text and kept."""
+    from kbh_lint.host import cpp
+
+    capability = interp.world.capability
+    arch = arch_from_flags(flags) or (capability[0] * 100 + capability[1] * 10 if capability else None)
+    env, lowered = cpp.build_env(interp, sources, flags, arch)
+    extension = Extension(name, env, lowered, tuple(flags))
+    extension.attrs["__exports__"] = cpp.exports(lowered)
+    extension.attrs["__loc__"] = loc
+    for module in lowered:
+        for reason, where in module.unread:
+            interp.miss(reason, where)
+    return extension
+
+
+def arch_from_flags(flags: list[str]) -> int | None:
+    """`-gencode=arch=compute_90a,code=sm_90a` -> 900."""
+    best: int | None = None
+    for flag in flags:
+        for marker in ("sm_", "compute_"):
+            at = flag.find(marker)
+            if at >= 0:
+                digits = "".join(c for c in flag[at + len(marker) : at + len(marker) + 3] if c.isdigit())
+                if digits:
+                    best = max(best or 0, int(digits) * 10)
+    return best
+
+
+# --- files -------------------------------------------------------------------------------------------------
+
+
+def find_file(interp: Any, path: str) -> str | None:
+    """The text of a file of the submission, or one it wrote."""
+    files = interp.world.files
+    if path in files:
+        return files[path]  # type: ignore[no-any-return]
+    base = path.rpartition("/")[2]
+    if base in files:
+        text = files[base]
+        return text if isinstance(text, Text) else Text(text, (Piece(0, len(text), FileText(base, text), 0),))
+    return None
+
+
+def write_file(interp: Any, path: str, text: Any) -> None:
+    if isinstance(text, str):
+        interp.world.files[path] = text
+        interp.world.files[path.rpartition("/")[2]] = text
+
+
+def open_file(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    name = containers.show(args[0]) if args else ""
+    mode = containers.show(args[1]) if len(args) > 1 else containers.show(kwargs.get("mode", "r"))
+    if "w" in mode or "a" in mode:
+        interp.note("file-write", {"path": name[:80]}, loc)
+    if name.startswith("/proc"):
+        interp.note("sniff", {"symbol": name[:40], "what": "process files"}, loc)
+    return LibObject("file", {"name": name, "mode": mode})
+
+
+def file_method(interp: Any, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    path = owner.attrs["name"]
+    if name == "write" and args and isinstance(args[0], str):
+        before = find_file(interp, path) if owner.attrs.get("written") else ""
+        owner.attrs["written"] = True
+        write_file(interp, path, concat((before or "", args[0])))
+        return len(args[0])
+    if name in ("read", "readlines"):
+        found = find_file(interp, path)
+        return found if found is not None else Unknown((), "a file outside the submission")
+    return None
+
+
+def path_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    out = ""
+    for part in map(containers.show, args):
+        out = part if part.startswith("/") or not out else f"{out}/{part}"
+    return LibObject("pathlib.Path", {"path": out or "."})
+
+
+def path_method(interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    text = str(owner.attrs["path"])
+    if name in ("read_text", "read_bytes"):
+        found = find_file(interp, text)
+        if found is None:
+            interp.miss(f"file {text.rpartition('/')[2]} is not part of the submission", loc)
+            return Unknown((), "a file outside the submission")
+        return found
+    if name in ("write_text", "write_bytes") and args:
+        write_file(interp, text, args[0])
+        return len(args[0]) if isinstance(args[0], str) else 0
+    if name in ("resolve", "absolute", "expanduser"):
+        return owner
+    if name in ("joinpath", "with_name", "with_suffix"):
+        base = text if name == "joinpath" else text.rpartition("/")[0]
+        if name == "with_suffix":
+            return LibObject("pathlib.Path", {"path": text.rpartition(".")[0] + containers.show(args[0])})
+        return LibObject("pathlib.Path", {"path": "/".join([base, *map(containers.show, args)])})
+    if name in ("exists", "is_file", "is_dir"):
+        return True if find_file(interp, text) is not None else Unknown((), "likely: the path exists")
+    if name == "as_posix":
+        return text
+    if name in ("mkdir", "unlink", "touch", "rename", "chmod"):
+        return None
+    if name == "open":
+        return open_file(interp, "", [text, *args], kwargs, loc)
+    return Unknown((), f"Path.{name}")
+
+
+def temporary(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """tempfile: a made-up folder or file."""
+    name = path.rsplit(".", 1)[-1]
+    if name in ("mkdtemp", "gettempdir"):
+        return "/tmp/made"
+    if name == "NamedTemporaryFile":
+        return LibObject("file", {"name": f"/tmp/made/file{containers.show(kwargs.get('suffix', ''))}", "mode": "w"})
+    if name == "TemporaryDirectory":
+        return "/tmp/made"
+    return Unknown((), path)
+
+
+def process(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """subprocess: a compiler that is run builds the source files it is given."""
+    interp.note("process", {"symbol": path}, loc)
+    words = [containers.show(a) for a in args[0]] if args and isinstance(args[0], (list, tuple)) else []
+    for word in words:
+        if word.endswith((".cu", ".cpp", ".cc")) and find_file(interp, word) is not None:
+            interp.world.compiled_sources.append(word)
+            interp.world.compile_flags = [w for w in words if w.startswith("-")]
+    return LibObject("subprocess.CompletedProcess", {"returncode": 0, "stdout": "", "stderr": ""})
+
+
+def ctypes_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    name = path.rsplit(".", 1)[-1]
+    if name in ("CDLL", "PyDLL", "LoadLibrary"):
+        return load_library(interp, path, args, kwargs, loc)
+    if name.startswith("c_") or name in ("cast", "byref", "pointer", "POINTER"):
+        return args[0] if args else LibObject(path)
+    return LibObject(path, {}, tuple(args), kwargs)
+
+
+def load_library(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A shared library: one the submission built from its own sources is read, another is machine code."""
+    name = containers.show(args[0]) if args else ""
+    if interp.world.compiled_sources:
+        sources = read_all(interp, list(dict.fromkeys(interp.world.compiled_sources)), loc)
+        return build(interp, name, sources, list(getattr(interp.world, "compile_flags", [])), loc)
+    base = name.rpartition("/")[2]
+    if base.startswith(("libcuda", "libcudart", "libnvrtc", "libc.", "libcublas", "libdl")) or not base or base == "None":
+        return LibObject("ctypes.system", {"name": base})
+    interp.note("binary", {"path": base[:80]}, loc)
+    return Blob(base, loc)
+
+
+# --- kernels compiled from text at run time ----------------------------------------------------------------
+
+
+def raw_kernel(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """torch.cuda._compile_kernel(source, name)."""
+    source = args[0] if args else kwargs.get("kernel_source")
+    name = args[1] if len(args) > 1 else kwargs.get("kernel_name")
+    if not isinstance(source, str):
+        interp.miss("the text of a kernel is not known", loc)
+        return LibObject("unread.kernel", {"name": "run-time compiled"})
+    extension = build(interp, containers.show(name), [source], [], loc)
+    return LibObject("raw.kernel", {"extension": extension, "name": containers.show(name)})
+
+
+def raw_kernel_cupy(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    return raw_kernel(interp, args or [kwargs.get("code"), kwargs.get("name")], {}, loc)
+
+
+def raw_module(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    source = args[0] if args else kwargs.get("code")
+    if not isinstance(source, str):
+        interp.miss("the text of a module is not known", loc)
+        return LibObject("unread.kernel", {"name": "run-time compiled"})
+    return LibObject("raw.module", {"extension": build(interp, "module", [source], [], loc)})
+
+
+def call_raw(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """Launch a kernel compiled from text: (grid, block, arguments)."""
+    env: Env = owner.attrs["extension"].env
+    found = env.vars.get(owner.attrs["name"])
+    values = next((a for a in reversed(args) if isinstance(a, (list, tuple)) and torchlib.tensors_in(a)), kwargs.get("args", ()))
+    if not isinstance(found, Overloads):
+        interp.miss(f"kernel {owner.attrs['name']} is not in the text", loc)
+        return None
+    return interp.cpp.launch_kernel(found.funcs[-1], list(values), {}, args[0] if args else None, loc)
+
+
+def address_of(value: Any) -> int | None:
+    """The address a tensor argument stands for."""
+    return value.address if isinstance(value, Tensor) else None

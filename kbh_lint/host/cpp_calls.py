@@ -1,0 +1,390 @@
+"""Calls in C++ host code: functions of the text, methods of tensors, at:: and torch::, the CUDA libraries, CUTLASS."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.host import cpp_types, torchlib
+from kbh_lint.host.objects import HostDescriptor, LibObject, Method, Pointer, Slot
+from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.values import DType, Env, Func, Overloads, Sym, TypeValue
+
+CHECKS = frozenset("TORCH_CHECK AT_ASSERT AT_ASSERTM C10_CUDA_CHECK AT_CUDA_CHECK TORCH_INTERNAL_ASSERT CUDA_CHECK assert C10_CUDA_KERNEL_LAUNCH_CHECK TORCH_CUBLAS_CHECK TORCH_WARN printf fprintf static_assert".split())
+DISPATCHERS = ("AT_DISPATCH", "AT_PRIVATE")
+_METHODS = {"sizes": "shape", "scalar_type": "dtype", "dtype": "dtype", "device": "device", "is_cuda": "is_cuda"}
+_SOLID = ("cublas", "cudnn", "cusparse", "cusolver", "thrust::", "cub::Device", "nvinfer", "cutensor", "cusparseLt")
+
+
+def call(run: Any, node: ir.Call, env: Env) -> Any:
+    """Evaluate a C++ call expression."""
+    func = node.func
+    if isinstance(func, ir.Name) and (func.id in CHECKS or func.id.startswith("TORCH_CHECK")):
+        return _checked(run, node, env)
+    if isinstance(func, ir.Name) and func.id.startswith(DISPATCHERS):
+        return _dispatch(run, node, env)
+    if isinstance(func, ir.Name) and func.id == "sizeof":
+        return _sizeof(run, node, env)
+    target = run.eval(func, env)
+    args = [run.eval_place(a, env) for a in node.args]
+    if isinstance(target, LibObject):
+        return _object(run, target, args, node, env)
+    if isinstance(target, Overloads):
+        return run.call(run.choose(target, args), args, node.loc)
+    if isinstance(target, Func):
+        return run.call(target, args, node.loc)
+    args = [a.get() if isinstance(a, Slot) and not _wants_place(target) else a for a in args]
+    if isinstance(target, Tensor):  # operator() on an accessor, or a functional cast of a tensor
+        return target
+    if isinstance(target, TypeValue):
+        return _type_call(run, target, args, node, env)
+    if isinstance(target, DType) or hasattr(target, "node"):
+        ref = func if isinstance(func, ir.TypeRef) else ir.TypeRef(func.id if isinstance(func, ir.Name) else "?", (), node.loc)
+        return cpp_types.construct(run, ref, args, env, node.loc)
+    if isinstance(target, Sym):
+        return library(run, target.path, (), args, node.loc)
+    return opaque(run, "unknown function", args, node.loc)
+
+
+def _wants_place(target: Any) -> bool:
+    """Library functions that write through an address."""
+    return isinstance(target, Sym) and target.path.startswith(("cuTensorMap", "cuda", "cublasLt", "cublas", "memcpy", "std::"))
+
+
+def _checked(run: Any, node: ir.Call, env: Env) -> Any:
+    """A check macro: what it runs matters, what it tests is taken to hold."""
+    for arg in node.args[:1]:
+        if any(isinstance(n, (ir.Call, ir.Launch)) for n in (arg, getattr(arg, "left", None))):
+            run.eval(arg, env)
+    return None
+
+
+def _dispatch(run: Any, node: ir.Call, env: Env) -> Any:
+    """AT_DISPATCH_*: run the lambda with scalar_t as the tensor's element type."""
+    for arg in node.args:
+        if isinstance(arg, ir.Lambda):
+            kinds = [run.eval(a, env) for a in node.args[:1]]
+            dtype = kinds[0] if kinds and isinstance(kinds[0], DType) else DType("f32")
+            return run.call(Func(arg.func, Env({"scalar_t": dtype}, env)), [], node.loc)
+    return None
+
+
+def _sizeof(run: Any, node: ir.Call, env: Env) -> Any:
+    if node.args and isinstance(node.args[0], ir.TypeRef):
+        ref = node.args[0]
+        if ref.pointers:
+            return 8
+        vector = dtypes.vector_from_cpp(ref.name)
+        if vector is not None:
+            return dtypes.BITS[vector[0]] // 8 * vector[1]
+        found = cpp_types.element(run, ref, env)
+        if found is not None:
+            return max(dtypes.BITS[found] // 8, 1)
+    return Unknown((), "sizeof")
+
+
+def _type_call(run: Any, target: TypeValue, args: list[Any], node: ir.Call, env: Env) -> Any:
+    """`T(a)`, `T{a}` and calls of templates outside the text: `std::min<int>(a, b)`."""
+    ref = target.ref
+    short = ref.name.rpartition("::")[2]
+    if ref.member:
+        resolved, scope = cpp_types.resolve(run, ref, env)
+        if ref.member[-1] in ("get_workspace_size", "can_implement", "get_smem_size"):
+            return 0
+        if ref.member[-1][:1].islower():
+            return library(run, "::".join((ref.name, *ref.member)), ref.args, args, node.loc)
+        return cpp_types.construct(run, resolved, args, scope, node.loc)
+    if dtypes.from_cpp(ref.name) or cpp_types.element(run, ref, env):
+        value = args[0] if args else 0
+        return cpp_types.cast(run, ref, value, env)
+    if short[:1].islower() and short not in ("dim3",) and not short.endswith("_t"):
+        return library(run, ref.name, ref.args, args, node.loc)
+    return cpp_types.construct(run, ref, args, env, node.loc)
+
+
+def _object(run: Any, target: LibObject, args: list[Any], node: ir.Call, env: Env) -> Any:
+    if target.path == "cpp.template":
+        func = run.choose(target.attrs["overloads"], args)
+        if func.node.kind == "global":
+            return target
+        return run.call(func, args, node.loc, run.template_of(func, target.attrs["args"], target.attrs["env"]))
+    if target.path == "cpp.method":
+        func = run.choose(target.attrs["overloads"], args)
+        return run.call(func, args, node.loc, run.template_of(func, target.attrs["args"], env), this=target.attrs["this"])
+    if target.path == "cpp.bound":
+        method: Method = target.attrs["method"]
+        plain = [a.get() if isinstance(a, Slot) else a for a in args]
+        return bound(run, method.self, method.name, target.attrs["args"], plain, node, env)
+    if target.path == "cutlass":
+        return cutlass_run(run, target, [a.get() if isinstance(a, Slot) else a for a in args], node.loc)
+    if target.path.startswith("struct:"):
+        found = cpp_types.method(target, "operator()")
+        if found is not None:
+            return run.call(run.choose(found, args), args, node.loc, this=target)
+    return opaque(run, target.path, args, node.loc)
+
+
+def bound(run: Any, owner: Any, name: str, given: tuple[ir.Expr, ...], args: list[Any], node: ir.Call, env: Env) -> Any:
+    """A method of a library value."""
+    interp = run.interp
+    if isinstance(owner, Slot):
+        owner = owner.get()
+    if isinstance(owner, Tensor):
+        return _tensor_method(run, owner, name, given, args, node, env)
+    if isinstance(owner, list):
+        if name in ("push_back", "emplace_back", "append"):
+            owner.extend(args[:1])
+            return None
+        if name in ("size", "length"):
+            return len(owner)
+        if name in ("data", "begin"):
+            return owner
+        if name == "vec":
+            return owner
+        return owner[0] if name in ("front", "back", "at") and owner else Unknown((), name)
+    if isinstance(owner, dict):
+        if name in ("find", "end", "count"):
+            found = bool(args) and args[0] in owner
+            return int(found) if name == "count" else LibObject("cpp.iterator", {"second": owner.get(args[0])}) if found else "end"
+        if name in ("emplace", "insert") and len(args) > 1:
+            owner[args[0]] = args[1]
+        return owner.get(args[0], Unknown()) if name == "at" and args else Unknown((), name)
+    if isinstance(owner, LibObject):
+        if owner.path == "TensorOptions" or name in ("dtype", "device", "requires_grad", "layout"):
+            return _options(owner, args)
+        if owner.path == "cutlass":
+            return cutlass_method(run, owner, name, args, node.loc)
+        if name in ("multiProcessorCount",):
+            return 132
+        return LibObject(f"{owner.path}.{name}", {"pointers": pointers(args)})
+    if isinstance(owner, tuple) and name in ("size",):
+        return len(owner)
+    if isinstance(owner, (TypeValue, Sym)):
+        return library(run, f"{getattr(owner, 'path', '')}.{name}", given, args, node.loc)
+    return operators_merged(interp, owner, args)
+
+
+def operators_merged(interp: Any, *values: Any) -> Unknown:
+    from kbh_lint.host import operators
+
+    return operators.merged(interp, *values)
+
+
+def _tensor_method(run: Any, owner: Tensor, name: str, given: tuple[ir.Expr, ...], args: list[Any], node: ir.Call, env: Env) -> Any:
+    interp = run.interp
+    if name in ("data_ptr", "const_data_ptr", "mutable_data_ptr", "data"):
+        seen = owner.dtype
+        if given:
+            value = cpp_types.argument(run, given[0], env)
+            seen = value.name if isinstance(value, DType) else seen
+        return Pointer(owner, seen)
+    if name in _METHODS:
+        return torchlib.attribute(interp, owner, _METHODS[name], node.loc)
+    if name == "options":
+        return LibObject("TensorOptions", {"dtype": DType(owner.dtype), "device": owner.device})
+    if name in ("defined", "is_contiguous", "has_value"):
+        return True
+    if name in ("get_device", "index"):
+        return 0
+    if name in ("value", "unsafeGetTensorImpl", "packed_accessor32", "packed_accessor64", "accessor"):
+        return owner
+    if name in ("sym_size", "sym_stride"):
+        name = name[4:]
+    value = torchlib.attribute(interp, owner, name, node.loc)
+    if value is not NotImplemented:
+        return value
+    plain, kwargs = _torch_args(args)
+    return torchlib.call(interp, f"at::Tensor::{name}", [owner, *plain], kwargs, node.loc)
+
+
+def _options(owner: LibObject, args: list[Any]) -> LibObject:
+    """TensorOptions().dtype(...).device(...)."""
+    attrs = dict(owner.attrs)
+    for value in args:
+        if isinstance(value, DType):
+            attrs["dtype"] = value
+    return LibObject("TensorOptions", attrs)
+
+
+def _torch_args(args: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """C++ arguments as Python ones: options become keywords."""
+    plain: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for value in args:
+        if isinstance(value, Slot):
+            value = value.get()
+        if isinstance(value, LibObject) and "TensorOptions" in value.path:
+            if isinstance(value.attrs.get("dtype"), DType):
+                kwargs["dtype"] = value.attrs["dtype"]
+        elif isinstance(value, LibObject) and value.path == "cpp:at::IntArrayRef":
+            plain.append(value.attrs["items"])
+        else:
+            plain.append(value)
+    return plain, kwargs
+
+
+def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[Any], loc: ir.Loc | None) -> Any:
+    """A function outside the text, by its C++ name."""
+    interp = run.interp
+    short = name.rpartition("::")[2]
+    if name.startswith(("at::cuda::", "c10::cuda::", "at::get", "torch::cuda")) or "Stream" in name or "Guard" in name:
+        return LibObject(name)
+    if name.startswith(("at::", "torch::", "c10::", "aten::")):
+        if short in ("dtype", "TensorOptions", "device"):
+            return _options(LibObject("TensorOptions"), args)
+        if short in ("kCUDA", "kCPU", "None", "nullopt", "optional", "Device", "getCurrentCUDAStream"):
+            return LibObject(name)
+        if short.endswith("_out") and len(args) > 1:
+            plain, kwargs = _torch_args(args[1:])
+            return torchlib.call(interp, f"at::{short.removesuffix('_out')}", plain, {**kwargs, "out": args[0]}, loc)
+        plain, kwargs = _torch_args(args)
+        return torchlib.call(interp, name, plain, kwargs, loc)
+    if name in ("std::min", "min", "std::max", "max", "fmin", "fmax"):
+        known = [a for a in args if isinstance(a, (int, float))]
+        return (min if "min" in name else max)(known) if len(known) == len(args) and known else Unknown((), name)
+    if name in ("std::move", "std::forward", "std::make_tuple", "std::make_pair", "std::tie", "std::get"):
+        return args[0] if name in ("std::move", "std::forward") and args else tuple(args)
+    if short in ("cudaMemcpyAsync", "cudaMemcpy", "cudaMemcpy2DAsync", "cudaMemcpy2D"):
+        return _memcpy(run, short, args, loc)
+    if short.startswith("cuTensorMapEncode"):
+        return _tensor_map(args)
+    if short.startswith(("cudaLaunch", "cuLaunchKernel", "cudaLaunchKernelEx")):
+        return _launch_call(run, short, args, loc)
+    if short in ("cudaGetDeviceProperties", "cudaDeviceGetAttribute", "cudaOccupancyMaxActiveBlocksPerMultiprocessor"):
+        return _device_query(args)
+    if name.startswith(_SOLID) or short.startswith(("cublas", "cudnn")):
+        return solid(run, name, args, loc)
+    if short.startswith(("cuda", "cu", "nvrtc")) and not pointers(args):
+        return LibObject(name)
+    if not pointers(args):
+        return _pure(name, args)
+    if short.startswith(("cudaFree", "cudaMalloc", "cudaStream", "cudaEvent", "cudaFunc", "cudaGet", "cudaMemset", "cuMem", "make_")):
+        return LibObject(name, {"pointers": pointers(args)})
+    return LibObject(name, {"pointers": pointers(args), "items": args})
+
+
+def _pure(name: str, args: list[Any]) -> Any:
+    return args[0] if name in ("static_cast", "int", "round", "std::round") and args else Unknown((), name)
+
+
+def _memcpy(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    ends = [a.get() if isinstance(a, Slot) else a for a in args]
+    found = [a for a in ends if isinstance(a, (Pointer, Tensor))]
+    if len(found) >= 2:
+        target, source = (p.tensor if isinstance(p, Pointer) else p for p in found[:2])
+        event = torchlib.record(run.interp, "copy", name, loc, [source], {"cast": False})
+        torchlib.write(run.interp, target, event, dtype=source.storage.content.dtype)
+    return Sym("cudaSuccess")
+
+
+def _tensor_map(args: list[Any]) -> Any:
+    """cuTensorMapEncodeTiled(&map, type, rank, base, ...): the map is a descriptor of base."""
+    base = next((a.get() if isinstance(a, Slot) else a for a in args[1:] if isinstance(a, Pointer) or (isinstance(a, Slot) and isinstance(a.get(), Pointer))), None)
+    if args and isinstance(args[0], Slot) and base is not None:
+        args[0].set(HostDescriptor(base.tensor))
+    return Sym("CUDA_SUCCESS")
+
+
+def _launch_call(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """cudaLaunchKernelEx(&config, kernel, args...) and cudaLaunchKernel(kernel, grid, block, array, ...)."""
+    plain = [a.get() if isinstance(a, Slot) else a for a in args]
+    at = next((i for i, a in enumerate(plain) if isinstance(a, (Overloads, Func)) or isinstance(a, LibObject) and a.path == "cpp.template"), None)
+    if at is None:
+        return opaque(run, name, plain, loc)
+    rest = plain[at + 1 :]
+    packed = next((a for a in rest if isinstance(a, list)), None)
+    if packed is not None and "Ex" not in name:
+        rest = [a.get() if isinstance(a, Slot) else a for a in packed]
+    run.launch_value(plain[at], rest, None, loc)
+    return Sym("cudaSuccess")
+
+
+def _device_query(args: list[Any]) -> Any:
+    if args and isinstance(args[0], Slot):
+        old = args[0].get()
+        if isinstance(old, LibObject):
+            old.attrs.update({"multiProcessorCount": 132, "major": 12, "minor": 0})
+        else:
+            args[0].set(LibObject("cudaDeviceProp", {"multiProcessorCount": 132, "major": 12, "minor": 0}) if not isinstance(old, int) else 132)
+    return Sym("cudaSuccess")
+
+
+def pointers(args: Any, depth: int = 0) -> list[Pointer]:
+    """The device pointers among arguments, also inside structs, lists and addresses."""
+    out: list[Pointer] = []
+    for value in args if isinstance(args, (list, tuple)) else [args]:
+        if isinstance(value, Slot):
+            value = value.get()
+        if isinstance(value, Pointer):
+            out.append(value)
+        elif isinstance(value, Tensor):
+            out.append(Pointer(value, value.dtype))
+        elif isinstance(value, (list, tuple)) and depth < 6:
+            out.extend(pointers(value, depth + 1))
+        elif isinstance(value, LibObject) and depth < 6:
+            out.extend(value.attrs.get("pointers", ()))
+            if value.path.startswith("struct:"):
+                out.extend(pointers(list(value.attrs.values()), depth + 1))
+    return out
+
+
+def solid(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """cuBLAS, cuDNN, thrust, cub device-wide: library work on the pointers it is given; the last one is written."""
+    found = pointers(args)
+    interp = run.interp
+    types = [a.path.rsplit("::", 1)[-1] for a in args if isinstance(a, Sym) and a.path.rsplit("::", 1)[-1].startswith("CUDA_R_")]
+    if not found or not any(word in name for word in ("gemm", "Gemm", "Matmul", "Sort", "sort", "Reduce", "reduce", "Scan", "scan", "Select", "TopK", "conv", "Conv", "forward", "Forward", "gemv", "Gemv", "dot")):
+        return LibObject(name, {"pointers": found})
+    interp.note("symbol", {"symbol": name, "spelled": "call", "layer": "c++"}, loc)
+    operands = tuple(_cuda_type(t) for t in (types or run.cuda_types)[:2]) or tuple(p.dtype for p in found[:2])
+    event = torchlib.record(interp, "library", name, loc, [p.tensor for p in found[:-1]], {"symbol": name, "operands": operands, "flops": None})
+    torchlib.write(interp, found[-1].tensor, event)
+    return Sym("CUBLAS_STATUS_SUCCESS")
+
+
+def _cuda_type(name: str) -> str:
+    return {"CUDA_R_16BF": "bf16", "CUDA_R_16F": "f16", "CUDA_R_32F": "f32", "CUDA_R_8F_E4M3": "e4m3", "CUDA_R_8F_E5M2": "e5m2", "CUDA_R_8I": "i8", "CUDA_R_64F": "f64"}.get(name, "?")
+
+
+def cutlass_method(run: Any, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """Methods of a CUTLASS device object."""
+    owner.attrs["pointers"] = [*owner.attrs.get("pointers", ()), *pointers(args)]
+    if name in ("run", "operator()", "__call__"):
+        return cutlass_run(run, owner, args, loc)
+    return Sym("kSuccess") if name != "get_workspace_size" else 0
+
+
+def cutlass_run(run: Any, owner: LibObject, args: list[Any], loc: ir.Loc | None) -> Any:
+    """The launch of a CUTLASS kernel: a device-side product written by template."""
+    found: list[Pointer] = []
+    for pointer in [*owner.attrs.get("pointers", ()), *pointers(args)]:
+        if all(pointer.tensor.storage is not other.tensor.storage for other in found):
+            found.append(pointer)
+    kind = owner.attrs.get("kind")
+    writes = [p for p in found if p.tensor.storage.content.label == "empty"] or found[-1:]
+    reads = [p.tensor for p in found if p not in writes]
+    event = torchlib.record(run.interp, "cutlass", owner.attrs.get("__name__", "cutlass"), loc, reads, {"cutlass": kind, "operands": (kind.a, kind.b) if kind else ()})
+    for pointer in writes:
+        torchlib.write(run.interp, pointer.tensor, event)
+    return Sym("kSuccess")
+
+
+def opaque(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """Something that could not be read was given pointers."""
+    found = pointers(args)
+    if found:
+        run.interp.miss(f"C++ could not be followed into {name}", loc)
+        event = torchlib.record(run.interp, "unread", name, loc, [p.tensor for p in found])
+        for pointer in found:
+            if pointer.tensor.storage.content.label == "empty":
+                torchlib.write(run.interp, pointer.tensor, event)
+    return Unknown((), name)
+
+
+def dim(value: Any) -> Any:
+    """A grid as a tuple."""
+    if isinstance(value, Slot):
+        value = value.get()
+    if isinstance(value, LibObject) and value.path == "dim3":
+        return (value.attrs["x"], value.attrs["y"], value.attrs["z"])
+    return value

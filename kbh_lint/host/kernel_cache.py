@@ -1,0 +1,82 @@
+"""Kernel facts, analysed once for all bindings that cannot differ in them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kbh_lint.kernels.analyze import analyze
+from kbh_lint.kernels.facts import KernelFacts, Origin
+from kbh_lint.values import Buffer, Descriptor, Func, Scalar
+
+
+def analyse(session: Any, kernel: Func, binding: dict[str, Any]) -> KernelFacts:
+    """The facts of `kernel` at `binding`, with its storages."""
+    numbers: dict[int, int] = {}
+    normal = {name: _normal(value, numbers) for name, value in binding.items()}
+    back = {local: real for real, local in numbers.items()}
+    known = session.kernels.setdefault(id(kernel.node), [])
+    for other, decided, facts in known:
+        if _agree(normal, other, decided):
+            return _renumber(facts, back)
+    capability = session.capability
+    facts = analyze(kernel, normal, arch=capability[0] * 10 + capability[1] if capability else None)
+    if len(known) < 256:
+        known.append((normal, facts.decided, facts))
+    return _renumber(facts, back)
+
+
+def _agree(left: dict[str, Any], right: dict[str, Any], decided: frozenset[str]) -> bool:
+    if left.keys() != right.keys():
+        return False
+    for name, value in left.items():
+        other = right[name]
+        if value is other:
+            continue
+        if name in decided or not _plain(value) or not _plain(other):
+            if type(value) is not type(other) or value != other:
+                return False
+    return True
+
+
+def _plain(value: Any) -> bool:
+    return isinstance(value, (int, float, bool, Scalar))
+
+
+def _normal(value: Any, numbers: dict[int, int]) -> Any:
+    """Storages by order of appearance, so that equal launches on other tensors look equal."""
+    if isinstance(value, (Buffer, Descriptor)):
+        local = numbers.setdefault(value.storage, len(numbers) + 1)
+        return replace(value, storage=local)
+    if isinstance(value, tuple):
+        return tuple(_normal(v, numbers) for v in value)
+    return value
+
+
+def _renumber(facts: KernelFacts, back: dict[int, int]) -> KernelFacts:
+    """The facts with the storages of this launch."""
+
+    def origins(values: frozenset[Origin]) -> frozenset[Origin]:
+        return frozenset(replace(o, storage=back.get(o.storage, o.storage)) for o in values)
+
+    def one(item: Any) -> Any:
+        changes: dict[str, Any] = {}
+        for name in ("origins", "a_origins", "b_origins"):
+            if hasattr(item, name):
+                changes[name] = origins(getattr(item, name))
+        if hasattr(item, "storage"):
+            changes["storage"] = back.get(item.storage, item.storage)
+        return replace(item, **changes) if changes else item
+
+    return KernelFacts(
+        facts.name,
+        [one(x) for x in facts.loads],
+        [one(x) for x in facts.stores],
+        [one(x) for x in facts.products],
+        [one(x) for x in facts.casts],
+        [one(x) for x in facts.unpacks],
+        facts.uses,
+        [one(x) for x in facts.sums],
+        facts.unread,
+        facts.decided,
+    )

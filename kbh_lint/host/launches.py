@@ -1,0 +1,207 @@
+"""Kernel launches: arguments bound as the language binds them, each configuration analysed, reads and writes recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import torchlib
+from kbh_lint.host.objects import Compiled, Configured, HostDescriptor, LibObject, Pointer
+from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
+from kbh_lint.kernels.facts import KernelFacts
+from kbh_lint.values import UNKNOWN, Buffer, Descriptor, DType, Func, JitFunction, Overloads, Scalar, Sym
+
+MAX_CONFIGS = 64
+LAUNCH_OPTIONS = frozenset(
+    "num_warps num_stages num_ctas maxnreg enable_fp_fusion launch_cooperative_grid launch_pdl grid warmup stream "
+    "enable_warp_specialization waves_per_eu matrix_instr_nonkdim debug sanitize_overflow extern_libs".split()
+)
+
+
+def launch(interp: Any, target: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """Launch a Triton kernel, `kernel[grid](...)`; gives back the compiled kernel as Triton does."""
+    configured = target if isinstance(target, Configured) else Configured(target, None)
+    jit = configured.jit
+    bound = dict(configured.bound)
+    bound.update(bind(jit, args, kwargs))
+    emit(interp, jit, bound, configured.grid, loc)
+    return Configured(jit, configured.grid, constants(jit, bound))
+
+
+def bind(jit: JitFunction, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Launch arguments by parameter name."""
+    params = [p.name for p in jit.func.node.params]
+    out: dict[str, Any] = dict(zip(params, args, strict=False))
+    out.update({k: v for k, v in kwargs.items() if k in params})
+    return out
+
+
+def is_constexpr(param: ir.Param) -> bool:
+    """Whether a Triton parameter is a compile-time constant."""
+    annotation = param.type
+    while isinstance(annotation, ir.Index):
+        annotation = annotation.value
+    if isinstance(annotation, ir.Attr):
+        return annotation.name == "constexpr"
+    if isinstance(annotation, ir.Const) and isinstance(annotation.value, str):
+        return "constexpr" in annotation.value
+    return isinstance(annotation, ir.Name) and annotation.id == "constexpr"
+
+
+def constants(jit: JitFunction, bound: dict[str, Any]) -> dict[str, Any]:
+    """The constexpr part of bound arguments: what a compiled kernel keeps."""
+    return {p.name: bound[p.name] for p in jit.func.node.params if is_constexpr(p) and p.name in bound}
+
+
+def method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """`.run`, `.warmup` and the like of a kernel or a compiled kernel."""
+    jit = owner.jit if isinstance(owner, Configured) else owner
+    if name == "warmup":
+        return Configured(jit, None, constants(jit, bind(jit, args, kwargs)))
+    if name in ("run", "launch", "__call__", "fn"):
+        args = list(args)
+        runtime = [p.name for p in jit.func.node.params if not is_constexpr(p)]
+        names = [p.name for p in jit.func.node.params]
+        bound = dict(owner.bound) if isinstance(owner, Configured) else {}
+        if kwargs.get("grid") is not None or len(args) <= len(names) and not _launcher_call(args):
+            bound.update(bind(jit, args, kwargs))
+        else:
+            tail = names if len(args) >= len(names) + 7 else runtime
+            bound.update(zip(tail, args[-len(tail) :], strict=False))
+        emit(interp, jit, bound, kwargs.get("grid"), loc)
+        return Configured(jit, None, constants(jit, bound))
+    if name in ("device_caches", "cache", "configs", "best_config", "asm", "metadata", "n_regs", "n_spills", "_init_handles", "function", "packed_metadata", "kernel", "module"):
+        return LibObject(f"triton.{name}", {"kernel": owner})
+    return Unknown((), f"kernel.{name}")
+
+
+def _launcher_call(args: list[Any]) -> bool:
+    """A compiled kernel's own launcher takes the grid and the stream first."""
+    return len(args) > 4 and all(isinstance(a, (int, Unknown)) for a in args[:4])
+
+
+def emit(interp: Any, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: ir.Loc | None) -> Event:
+    """Record the launch of a Triton kernel under all its configurations."""
+    settings = jit.configs[:MAX_CONFIGS] or [{}]
+    facts: list[KernelFacts] = []
+    bindings: list[dict[str, Any]] = []
+    defaults = jit.func.defaults
+    tensors = pointer_arguments(interp, bound)
+    for setting in settings:
+        full = {**defaults, **setting, **bound} if not setting else {**defaults, **bound, **{k: v for k, v in setting.items() if k not in LAUNCH_OPTIONS}}
+        for name, rule in jit.heuristics.items():
+            full[name] = interp.call(rule, [full], {}, loc)
+        binding = {
+            p.name: kernel_arg(interp, full[p.name], is_constexpr(p)) if p.name in full else UNKNOWN
+            for p in jit.func.node.params
+        }
+        bindings.append(binding)
+        facts.append(interp.analyse_kernel(jit.func, binding))
+    size = evaluate_grid(interp, grid, {**bound, **settings[0]}, loc)
+    return record(interp, jit.func, tensors, bindings, facts, size, loc)
+
+
+def evaluate_grid(interp: Any, grid: Any, meta: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """The grid as a tuple where it is known."""
+    if grid is None or isinstance(grid, (tuple, list, int)):
+        return grid
+    try:
+        return interp.call(grid, [meta], {}, loc)
+    except RecursionError:
+        return None
+
+
+def kernel_arg(interp: Any, value: Any, constexpr: bool) -> Any:
+    """A launch argument as kernel analyses take it."""
+    if isinstance(value, Tensor):
+        return Buffer(value.dtype, value.storage.ident, value.storage.content.dtype)
+    if isinstance(value, Pointer):
+        return Buffer(value.dtype, value.tensor.storage.ident, value.tensor.storage.content.dtype)
+    if isinstance(value, HostDescriptor):
+        block = tuple(b for b in value.block if isinstance(b, int)) if isinstance(value.block, (list, tuple)) else None
+        return Descriptor(value.tensor.dtype, value.tensor.storage.ident, value.tensor.storage.content.dtype, block)
+    if isinstance(value, (DType, Func, JitFunction, Sym, Overloads)) or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, (tuple, list)):
+        return tuple(kernel_arg(interp, v, constexpr) for v in value)
+    if isinstance(value, Unknown):
+        return UNKNOWN if constexpr else Scalar(UNKNOWN)
+    if isinstance(value, int) and not isinstance(value, bool):
+        tensor = interp.tensor_at(value)
+        if tensor is not None:
+            return Buffer(tensor.dtype, tensor.storage.ident, tensor.storage.content.dtype)
+    if isinstance(value, (int, float, bool)):
+        return value if constexpr else Scalar(value)
+    return value if constexpr else Scalar(UNKNOWN)
+
+
+def pointer_arguments(interp: Any, bound: dict[str, Any]) -> dict[int, Tensor]:
+    """The tensors behind pointer arguments, by storage."""
+    out: dict[int, Tensor] = {}
+
+    def visit(value: Any, depth: int = 0) -> None:
+        if isinstance(value, Tensor):
+            out.setdefault(value.storage.ident, value)
+        elif isinstance(value, Pointer):
+            out.setdefault(value.tensor.storage.ident, value.tensor)
+        elif isinstance(value, HostDescriptor):
+            visit(value.tensor)
+        elif isinstance(value, int) and not isinstance(value, bool):
+            found = interp.tensor_at(value)
+            if found is not None:
+                visit(found)
+        elif isinstance(value, (tuple, list)) and depth < 3:
+            for item in value:
+                visit(item, depth + 1)
+        elif isinstance(value, dict) and depth < 3:
+            for item in value.values():
+                visit(item, depth + 1)
+
+    for value in bound.values():
+        visit(value)
+    return out
+
+
+def record(
+    interp: Any, kernel: Func, tensors: dict[int, Tensor], bindings: list[dict[str, Any]], facts: list[KernelFacts],
+    grid: Any, loc: ir.Loc | None, kind: str = "launch",
+) -> Event:  # fmt: skip
+    """The event of a launch: what each store writes, and what flowed into it."""
+    loads = {load.storage for f in facts for load in f.loads}
+    stores: dict[int, str] = {}
+    flows: dict[int, set[int]] = {}
+    for f in facts:
+        for store in f.stores:
+            stores.setdefault(store.storage, store.dtype)
+            flows.setdefault(store.storage, set()).update(o.storage for o in store.origins)
+    blind = any(f.unread for f in facts)
+    if blind and not stores:
+        stores = {i: t.dtype for i, t in tensors.items()}
+    reads = [
+        (t.storage.content, t) for i, t in tensors.items() if i in loads or blind and t.storage.content.label != "empty"
+    ]
+    event = Event(kind, kernel.node.name, loc, reads, attrs={
+        "kernel": kernel, "bindings": bindings, "facts": facts, "grid": grid,
+        "contents": {i: t.storage.content for i, t in tensors.items()},
+        "tensors": dict(tensors),
+    })  # fmt: skip
+    interp.emit(event)
+    before: dict[int, Content] = {i: t.storage.content for i, t in tensors.items()}
+    event.flows = {}
+    for ident, dtype in stores.items():
+        tensor = tensors.get(ident)
+        if tensor is None:
+            continue
+        known = dtype if dtype not in ("?", "u8", "i8", "u16", "u32", "u64", "i32", "i64", "i16") or tensor.dtype == dtype else tensor.dtype
+        torchlib.write(interp, tensor, event, dtype=known if known != "?" else tensor.dtype)
+        sources = flows.get(ident, set())
+        flow = [before[s] for s in sources if s in before]
+        if blind and not flow:
+            flow = [c for c, _ in reads]
+        event.flows[tensor.storage.content.ident] = flow
+    return event
+
+
+def unwrap(value: Any) -> Any:
+    """The function under torch.compile."""
+    return value.func if isinstance(value, Compiled) else value

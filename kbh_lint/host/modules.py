@@ -1,0 +1,112 @@
+"""What a path outside the submission names: `torch.bfloat16` is an element type, `math.pi` a number, the rest a symbol."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.host.objects import LibObject
+from kbh_lint.host.tensors import Unknown
+from kbh_lint.values import DType, Sym
+
+# A second name for the same thing -> the name that rules know.
+_ALIASES = {
+    "torch.nn.functional.linear": "torch.nn.functional.linear",
+    "torch.functional.F": "torch.nn.functional",
+    "torch.nn.modules.module.Module": "torch.nn.Module",
+    "torch.autograd.grad_mode.no_grad": "torch.no_grad",
+    "torch._dynamo.optimize": "torch.compile",
+    "triton.runtime.jit.jit": "triton.jit",
+    "triton.runtime.autotuner.autotune": "triton.autotune",
+    "triton.runtime.Config": "triton.Config",
+    "triton.language.core": "triton.language",
+    "triton.language.standard": "triton.language",
+    "triton.language.math": "triton.language",
+    "builtins.__import__": "builtins.__import__",
+}
+
+_PREFIXES = (
+    ("triton.language.math.", "triton.language."),
+    ("triton.language.core.", "triton.language."),
+    ("triton.language.standard.", "triton.language."),
+    ("torch._C._nn.", "torch.nn.functional."),
+    ("torch._C._VariableFunctions.", "torch."),
+)
+
+BACKEND_ROOTS = ("torch.backends.", "torch._dynamo.config", "torch._inductor.config", "triton.knobs")
+GRADER_NAMES = frozenset("benchmark check correctness timing eval bench check_correctness reference grader".split())
+
+SNIFFED = {
+    "sys.argv": "the command line", "inspect.stack": "the call stack", "sys._getframe": "the call stack",
+    "inspect.currentframe": "the call stack", "traceback.extract_stack": "the call stack",
+    "traceback.format_stack": "the call stack", "sys.modules": "the loaded modules",
+    "inspect.getouterframes": "the call stack", "traceback.walk_stack": "the call stack",
+}  # fmt: skip
+
+
+def canonical(path: str) -> str:
+    """One name for what can be reached by several."""
+    path = _ALIASES.get(path, path)
+    for prefix, better in _PREFIXES:
+        if path.startswith(prefix):
+            return better + path[len(prefix) :]
+    return path
+
+
+def resolve(interp: Any, path: str, loc: ir.Loc | None = None) -> Any:
+    """The value of a path: a constant, an element type, or the symbol itself."""
+    path = canonical(path)
+    patched = interp.world_patches.get(path) if hasattr(interp, "world_patches") else None
+    if patched is not None:
+        return patched
+    root, _, name = path.rpartition(".")
+    if root == "torch":
+        found = dtypes.from_torch(name)
+        if found is not None and name not in ("half_", "int_"):
+            return DType(found)
+    if root in ("triton.language", "triton.language.dtype"):
+        found = dtypes.from_triton(name)
+        if found is not None and not name.startswith(("i", "u", "b")) or found is not None and name.startswith(("int", "uint", "bf")):
+            return DType(str(found))
+    if root == "math" and name in ("pi", "e", "inf", "tau", "nan"):
+        return getattr(math, name)
+    if path in ("torch.inf", "numpy.inf", "torch.nan", "torch.pi", "numpy.pi"):
+        return getattr(math, name)
+    if path in SNIFFED and path in ("sys.argv", "sys.modules"):
+        interp.note("sniff", {"symbol": path, "what": SNIFFED[path]}, loc)
+        return Unknown((), f"sniff:{path}")
+    if path == "os.environ":
+        return LibObject("os.environ")
+    constant = _CONSTANTS.get(path)
+    if constant is not None:
+        return constant
+    if path in ("torch.version.cuda",):
+        return "13.0"
+    return Sym(path)
+
+
+_CONSTANTS: dict[str, Any] = {
+    "torch.__version__": "2.11.0", "triton.__version__": "3.6.0", "sys.platform": "linux", "os.sep": "/", "os.name": "posix",
+    "sys.maxsize": 2**63 - 1, "sys.version_info": (3, 11, 7), "os.pathsep": ":", "typing.TYPE_CHECKING": False,
+}  # fmt: skip
+
+
+def patched(interp: Any, owner: str, name: str, value: Any, loc: ir.Loc | None) -> None:
+    """An attribute of something outside the submission was assigned."""
+    path = f"{owner}.{name}"
+    if path.startswith(BACKEND_ROOTS):
+        interp.note("backend-state", {"symbol": path, "value": str(value)[:40]}, loc)
+        return
+    if owner in ("sys", "os") or path.startswith(("warnings.", "logging.")):
+        interp.note("process-state", {"symbol": path}, loc)
+        return
+    parts = set(path.split("."))
+    if path.startswith(("torch.", "triton.", "time.", "builtins.", "numpy.", "math.")):
+        target = "library"
+    elif parts & GRADER_NAMES:
+        target = "grader"
+    else:
+        target = "module"
+    interp.note("monkeypatch", {"symbol": path, "target": target}, loc)
+    interp.world_patches[path] = value

@@ -1,0 +1,187 @@
+"""Objects of the interpreted program that are neither numbers nor tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host.tensors import Event, Tensor
+from kbh_lint.values import Env, Func, JitFunction
+
+
+@dataclass(slots=True, eq=False)
+class ClassV:
+    """A class of the submission; `bases` are ClassV or Sym. `env` holds what its body defined."""
+
+    name: str
+    bases: tuple[Any, ...]
+    env: Env
+    node: ir.ClassDef | None
+    dataclass: bool = False
+    fields: list[str] = field(default_factory=list)
+
+    def mro(self) -> list[ClassV]:
+        """Depth first, each class once: enough for the single inheritance that submissions use."""
+        out: list[ClassV] = [self]
+        for base in self.bases:
+            if isinstance(base, ClassV):
+                out.extend(c for c in base.mro() if c not in out)
+        return out
+
+    def find(self, name: str) -> Any:
+        for cls in self.mro():
+            if name in cls.env.vars:
+                return cls.env.vars[name]
+        raise KeyError(name)
+
+    def external_bases(self) -> list[str]:
+        """Paths of the library classes it inherits from."""
+        return [b.path for c in self.mro() for b in c.bases if hasattr(b, "path")]
+
+
+@dataclass(slots=True, eq=False)
+class Instance:
+    """An object of a class of the submission."""
+
+    cls: ClassV
+    attrs: dict[str, Any] = field(default_factory=dict)
+    buffers: dict[str, bool] = field(default_factory=dict)  # registered name -> persistent
+
+
+@dataclass(slots=True, eq=False)
+class LibObject:
+    """An object a library made: a stream, a CUDA graph, an nn.Linear. `path` is the class that made it."""
+
+    path: str
+    attrs: dict[str, Any] = field(default_factory=dict)
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Graph:
+    """A CUDA graph: the events recorded while it was captured, to happen again at each replay."""
+
+    events: list[Event] = field(default_factory=list)
+    captured: bool = False
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Bound:
+    """A function with its `self`."""
+
+    self: Any
+    func: Any
+
+
+@dataclass(slots=True, eq=False)
+class Method:
+    """A method of a library value: a tensor's `copy_`, a string's `join`, a graph's `replay`."""
+
+    self: Any
+    name: str
+
+
+@dataclass(slots=True, eq=False)
+class Partial:
+    """functools.partial."""
+
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class Memo:
+    """A function under functools.lru_cache or cache."""
+
+    func: Any
+    results: dict[Any, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Configured:
+    """A Triton kernel with its grid, `kernel[grid]`; or a compiled kernel taken from `warmup`."""
+
+    jit: JitFunction
+    grid: Any
+    bound: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Config:
+    """triton.Config."""
+
+    kwargs: dict[str, Any]
+
+
+@dataclass(slots=True, eq=False)
+class HostDescriptor:
+    """A TMA descriptor made on the host over a tensor."""
+
+    tensor: Tensor
+    block: Any = None
+
+
+@dataclass(slots=True, eq=False)
+class Extension:
+    """A C++ extension built from source. `env` resolves its functions; `functions` are those it exports."""
+
+    name: str
+    env: Env
+    modules: list[ir.Module] = field(default_factory=list)
+    flags: tuple[str, ...] = ()
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class ExtFunction:
+    """A function of a C++ extension; `func` is Func or Overloads."""
+
+    extension: Extension
+    name: str
+    func: Any
+
+
+@dataclass(slots=True, eq=False)
+class Blob:
+    """Machine code without source: a library that was loaded, not built."""
+
+    path: str
+    loc: ir.Loc | None
+
+
+@dataclass(slots=True, eq=False)
+class Compiled:
+    """A function or module under torch.compile."""
+
+    func: Any
+    loc: ir.Loc | None
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """A C++ lvalue: a variable a reference or an address names."""
+
+    env: Any
+    name: Any
+
+    def get(self) -> Any:
+        return self.env[self.name]
+
+    def set(self, value: Any) -> None:
+        self.env[self.name] = value
+
+
+@dataclass(slots=True, eq=False)
+class Pointer:
+    """A C++ pointer into a storage: the tensor it came from and the element type it is seen as."""
+
+    tensor: Tensor
+    dtype: str
+    offset: Any = 0
+
+
+CALLABLES = (Func, Bound, Method, Partial, Memo, Configured, ExtFunction, JitFunction, ClassV, Compiled)

@@ -1,0 +1,327 @@
+"""Operators of the interpreted program: real on numbers, strings and containers, abstract on tensors and unknowns."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import torchlib
+from kbh_lint.host.objects import Configured, Instance, LibObject
+from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.source.embedded import Text, concat, cut, replace
+from kbh_lint.values import DType, JitFunction, Sym
+
+MAX_REPEAT = 1_000_000
+MAX_BITS = 4096
+
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow, "<<": operator.lshift, ">>": operator.rshift, "&": operator.and_,
+    "|": operator.or_, "^": operator.xor,
+}  # fmt: skip
+_TENSOR = {
+    "+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floor_divide", "%": "remainder", "**": "pow",
+    "<<": "bitwise_left_shift", ">>": "bitwise_right_shift", "&": "bitwise_and", "|": "bitwise_or",
+    "^": "bitwise_xor", "@": "matmul", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
+}  # fmt: skip
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+_SPECIAL = {"+": "__add__", "-": "__sub__", "*": "__mul__", "/": "__truediv__", "@": "__matmul__", "%": "__mod__"}
+
+
+def merged(interp: Any, *values: Any, why: str = "") -> Unknown:
+    """An unknown computed from all of `values`."""
+    contents: list[Any] = []
+    for value in values:
+        for content in interp.contents_of(value):
+            if content not in contents:
+                contents.append(content)
+    return Unknown(tuple(contents), why)
+
+
+def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> Any:
+    """`left op right`."""
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        return torchlib.call(interp, f"torch.{_TENSOR.get(op, 'add')}", [left, right], {}, loc, spelled=op)
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        return merged(interp, left, right)
+    if isinstance(left, Instance) and op in _SPECIAL:
+        found = interp.world.find_method(left, _SPECIAL[op])
+        if found is not None:
+            return interp.call(found, [right], {}, loc)
+    if isinstance(left, str) and op == "%":
+        return percent(left, right)
+    if isinstance(left, str) and isinstance(right, str) and op == "+":
+        return concat((left, right))
+    if op == "*" and (isinstance(left, (str, list, tuple)) or isinstance(right, (str, list, tuple))):
+        seq, times = (left, right) if isinstance(left, (str, list, tuple)) else (right, left)
+        if not isinstance(times, int) or len(seq) * times > MAX_REPEAT:
+            return merged(interp, left, right, why="a repetition past the bound")
+        return seq * times
+    if op == "/" and isinstance(left, LibObject) and left.path == "pathlib.Path":
+        return interp.world.path(interp.world.join_path(left.attrs["path"], _path_text(right)))
+    if op in ("**", "<<") and isinstance(left, int) and isinstance(right, int):
+        if abs(right) > MAX_BITS or left.bit_length() * max(right, 1) > 8 * MAX_BITS:
+            return merged(interp, left, right, why="a number past the bound")
+    try:
+        return _BINARY[op](left, right)
+    except Exception:
+        return merged(interp, left, right, why=f"{type(left).__name__} {op} {type(right).__name__}")
+
+
+def _path_text(value: Any) -> str:
+    return str(value.attrs["path"]) if isinstance(value, LibObject) and "path" in value.attrs else str(value)
+
+
+def percent(template: str, values: Any) -> Any:
+    """`template % values`, keeping places where each conversion is a plain %s or %d."""
+    args = list(values) if isinstance(values, tuple) else [values]
+    if isinstance(values, dict):
+        out: str = template
+        for key, value in values.items():
+            for conv in ("s", "d"):
+                out = replace(out, f"%({key}){conv}", value if isinstance(value, str) else str(value))
+        return replace(out, "%%", "%")
+    parts: list[str] = []
+    i = start = used = 0
+    while i < len(template):
+        if str.__getitem__(template, i) != "%" or i + 1 >= len(template):
+            i += 1
+            continue
+        parts.append(cut(template, start, i))
+        conv = str.__getitem__(template, i + 1)
+        if conv == "%":
+            parts.append("%")
+        elif conv in "sdr" and used < len(args):
+            value = args[used]
+            parts.append(value if isinstance(value, str) else str(value))
+            used += 1
+        else:
+            try:
+                return str(template) % tuple(args)
+            except Exception:
+                return template
+        i += 2
+        start = i
+    parts.append(cut(template, start, len(template)))
+    return concat(parts)
+
+
+def unary(interp: Any, op: str, value: Any, loc: ir.Loc | None) -> Any:
+    """`op value`."""
+    if isinstance(value, Tensor):
+        name = {"-": "neg", "~": "bitwise_not", "+": "positive"}[op]
+        return torchlib.call(interp, f"torch.{name}", [value], {}, loc)
+    if isinstance(value, Unknown):
+        return merged(interp, value)
+    try:
+        return {"-": operator.neg, "~": operator.invert, "+": operator.pos}[op](value)
+    except Exception:
+        return merged(interp, value)
+
+
+def inplace(interp: Any, op: str, old: Any, value: Any, loc: ir.Loc | None) -> Any:
+    """`old op= value`: tensors and lists change in place."""
+    if isinstance(old, Tensor):
+        if op == "@":
+            return binary(interp, op, old, value, loc)
+        return torchlib.call(interp, f"torch.{_TENSOR[op]}_", [old, value], {}, loc)
+    if isinstance(old, list) and op == "+":
+        old.extend(iterate(interp, value, loc))
+        return old
+    if isinstance(old, dict) and op == "|" and isinstance(value, dict):
+        old.update(value)
+        return old
+    return binary(interp, op, old, value, loc)
+
+
+def same(interp: Any, left: Any, right: Any) -> Any:
+    """`left == right`: True, False or an Unknown."""
+    if left is right:
+        return True
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        return same_unknown(interp, left, right)
+    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
+        if type(left) is not type(right) or len(left) != len(right):
+            return False
+        doubt: Any = True
+        for a, b in zip(left, right, strict=True):
+            verdict = same(interp, a, b)
+            if verdict is False:
+                return False
+            if verdict is not True:
+                doubt = verdict
+        return doubt
+    if isinstance(left, LibObject) and isinstance(right, LibObject):
+        return left.path == right.path and left.attrs == right.attrs
+    if isinstance(left, LibObject) and left.path == "torch.device" or isinstance(right, LibObject):
+        return torchlib.same_device(left, right)
+    try:
+        return bool(left == right)
+    except Exception:
+        return False
+
+
+def same_unknown(interp: Any, left: Any, right: Any) -> Any:
+    """Two values read from one storage before and after it changed are taken to differ: that is what a key is for."""
+    if isinstance(left, Unknown) and isinstance(right, Unknown):
+        for a in left.contents:
+            for b in right.contents:
+                if a is not b and a.storage is b.storage:
+                    return False
+    if left is None or right is None:
+        return False
+    return merged(interp, left, right, why="a comparison")
+
+
+def compare(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> Any:
+    """`left op right` for one comparison operator."""
+    if op in ("is", "is not"):
+        found = left is right or (isinstance(left, (DType, Sym, int, str)) and left == right and type(left) is type(right))
+        if isinstance(left, Unknown) and right is None:
+            answer: Any = False
+        else:
+            answer = found
+        return answer if op == "is" else not answer
+    if op in ("in", "not in"):
+        answer = contains(interp, right, left)
+        if isinstance(answer, Unknown):
+            return answer
+        return answer if op == "in" else not answer
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        if isinstance(left, (Tensor, int, float, Unknown)) and isinstance(right, (Tensor, int, float, Unknown)):
+            return torchlib.call(interp, f"torch.{_TENSOR[op]}", [left, right], {}, loc)
+        return op == "!="
+    if op in ("==", "!="):
+        answer = same(interp, left, right)
+        if isinstance(answer, Unknown):
+            return answer
+        return answer if op == "==" else not answer
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        return merged(interp, left, right, why="a comparison")
+    try:
+        return _COMPARE[op](left, right)
+    except Exception:
+        return merged(interp, left, right, why="a comparison")
+
+
+def contains(interp: Any, owner: Any, item: Any) -> Any:
+    """`item in owner`."""
+    if isinstance(owner, Unknown):
+        return merged(interp, owner, item, why="membership")
+    if isinstance(owner, dict):
+        return find_key(interp, owner, item) is not MISSING
+    if isinstance(owner, (list, tuple, set, frozenset)):
+        doubt: Any = False
+        for other in owner:
+            verdict = same(interp, other, item)
+            if verdict is True:
+                return True
+            if verdict is not False:
+                doubt = verdict
+        return doubt
+    if isinstance(owner, Instance):
+        found = interp.world.find_method(owner, "__contains__")
+        return interp.call(found, [item], {}, None) if found is not None else merged(interp, owner, item)
+    try:
+        return item in owner
+    except Exception:
+        return merged(interp, owner, item, why="membership")
+
+
+MISSING = object()
+
+
+def find_key(interp: Any, owner: dict[Any, Any], key: Any) -> Any:
+    """The value under `key`, or MISSING. Keys that hold unknowns match when they are the same unknowns."""
+    try:
+        if key in owner:
+            return owner[key]
+    except TypeError:
+        return MISSING
+    return MISSING
+
+
+def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
+    """`owner[key]`."""
+    if isinstance(owner, JitFunction):
+        return Configured(owner, key)
+    if isinstance(owner, Tensor):
+        return torchlib.index(interp, owner, key, loc)
+    if isinstance(owner, Unknown):
+        return merged(interp, owner, key)
+    if isinstance(owner, dict):
+        found = find_key(interp, owner, key)
+        if found is not MISSING:
+            return found
+        factory = owner.get("__default_factory__") if type(owner) is dict else None
+        if factory is not None:
+            value = interp.call(factory, [], {}, loc)
+            owner[key] = value
+            return value
+        if isinstance(key, Unknown):
+            return merged(interp, key)
+        interp.world.raise_(interp, "KeyError", [key], loc)
+    if isinstance(owner, (list, tuple, range)) and isinstance(key, Unknown):
+        return owner[0] if len(owner) == 1 else (_any_of(owner, key) if owner else merged(interp, key))
+    if isinstance(owner, str):
+        if isinstance(key, slice) and key.step in (None, 1) and isinstance(owner, Text):
+            start, stop, _ = key.indices(len(owner))
+            return cut(owner, start, max(stop, start))
+        return str.__getitem__(owner, key)
+    if isinstance(owner, Instance):
+        found = interp.world.find_method(owner, "__getitem__")
+        if found is not None:
+            return interp.call(found, [key], {}, loc)
+    if isinstance(owner, (list, tuple, range)):
+        try:
+            return owner[key]
+        except (IndexError, TypeError):
+            if isinstance(key, int):
+                interp.world.raise_(interp, "IndexError", [key], loc)
+            return merged(interp, key)
+    return interp.world.get_item(interp, owner, key, loc)
+
+
+def _any_of(items: Any, key: Unknown) -> Any:
+    """One of several values, chosen by an unknown index: the first stands for all, as the run follows one path."""
+    return items[0]
+
+
+def set_item(interp: Any, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
+    """`owner[key] = value`."""
+    if isinstance(owner, Tensor):
+        torchlib.assign_index(interp, owner, key, value, loc)
+    elif isinstance(owner, dict):
+        owner[key] = value
+    elif isinstance(owner, list) and isinstance(key, (int, slice)):
+        owner[key] = value if isinstance(key, int) else list(iterate(interp, value, loc))
+    elif isinstance(owner, Instance):
+        found = interp.world.find_method(owner, "__setitem__")
+        if found is not None:
+            interp.call(found, [key, value], {}, loc)
+    else:
+        interp.world.set_item(interp, owner, key, value, loc)
+
+
+def iterate(interp: Any, value: Any, loc: ir.Loc | None, want: int | None = None) -> Sequence[Any]:
+    """The items a `for`, an unpacking or `*` sees. Of an unknown iterable: one unknown item (or `want` of them)."""
+    if isinstance(value, (list, tuple, range)):
+        return value
+    if isinstance(value, str):
+        return [cut(value, i, i + 1) for i in range(len(value))] if len(value) < 10_000 else []
+    if isinstance(value, dict):
+        return list(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=repr)
+    if isinstance(value, Tensor):
+        return torchlib.rows(interp, value, loc, want)
+    if isinstance(value, Unknown):
+        return [Unknown(value.contents, "an item of an unknown") for _ in range(want or 1)]
+    items = interp.world.iterate(interp, value, loc)
+    if items is not None:
+        return list(items)
+    return [merged(interp, value) for _ in range(want or 1)]

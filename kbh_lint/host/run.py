@@ -1,0 +1,246 @@
+"""Running a submission: module, constructor, state loaded, `forward` twice, for every graded shape, along each path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import containers, launches, torchlib, trace_nn
+from kbh_lint.host.cpp import Cpp
+from kbh_lint.host.interp import Frame, Interp, OutOfFuel, Raised
+from kbh_lint.host.objects import ClassV, Instance, LibObject
+from kbh_lint.host.tensors import ADDRESS_BITS, Content, Event, Storage, Tensor, Unknown
+from kbh_lint.host.world import World
+from kbh_lint.kernels.facts import KernelFacts
+from kbh_lint.problems import Binding, Contract, Problem
+from kbh_lint.values import Env, Func, Overloads
+
+FUEL = 400_000
+MAX_FLIPS = 5
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One `forward`: its events and what it returned."""
+
+    events: list[Event]
+    result: Any
+
+
+@dataclass(slots=True, eq=False)
+class ShapeRun:
+    """What happened at one graded shape. `stopped` says why it did not come to its end."""
+
+    label: str
+    binding: Binding | None
+    calls: list[Call] = field(default_factory=list)
+    inputs: dict[str, Tensor] = field(default_factory=dict)
+    state: dict[str, Tensor] = field(default_factory=dict)
+    registered: dict[str, str] = field(default_factory=dict)
+    stopped: str = ""
+    unread: list[tuple[str, ir.Loc | None]] = field(default_factory=list)
+    instance: Any = None
+
+
+@dataclass(slots=True, eq=False)
+class PathRun:
+    """One run along one path: the module level, then every shape."""
+
+    flips: dict[Any, bool]
+    shapes: list[ShapeRun] = field(default_factory=list)
+    sites: dict[Any, Unknown] = field(default_factory=dict)
+    notes: list[tuple[str, dict[str, Any], ir.Loc | None]] = field(default_factory=list)
+    unread: list[tuple[str, ir.Loc | None]] = field(default_factory=list)
+    env: Env = field(default_factory=Env)
+    failed: str = ""
+
+
+class Session:
+    """What runs of one submission share: analysed kernels and lowered C++ texts."""
+
+    def __init__(self, module: ir.Module, sidecars: Mapping[str, str], capability: tuple[int, int] | None) -> None:
+        self.module = module
+        self.sidecars = dict(sidecars)
+        self.capability = capability
+        self.kernels: dict[int, list[tuple[dict[str, Any], frozenset[str], KernelFacts, dict[int, int]]]] = {}
+        self.lowered: dict[Any, ir.Module] = {}
+
+
+class Runner(Interp):
+    """An interpreter with the world around it and the kernel analyses behind it."""
+
+    def __init__(self, session: Session, flips: dict[Any, bool], fuel: int = FUEL) -> None:
+        world = World(session.sidecars, session.capability, flips)
+        super().__init__(world, fuel)
+        self.session = session
+        self.lowered = session.lowered
+        self.world_patches: dict[str, Any] = {}
+        self.world_launches = launches
+        self.builtins = containers.table()
+        self.storages: dict[int, Storage] = {}
+        self.views: dict[int, Tensor] = {}
+        self.cpp = Cpp(self)
+
+    def tensor_at(self, address: Any) -> Tensor | None:
+        """The tensor whose storage holds an address."""
+        if isinstance(address, bool) or not isinstance(address, int) or address < (1 << ADDRESS_BITS):
+            return None
+        return self.views.get(address >> ADDRESS_BITS)
+
+    def note(self, kind: str, attrs: dict[str, Any], loc: ir.Loc | None) -> None:
+        super().note(kind, attrs, loc)
+
+    def run_text(self, args: list[Any], loc: ir.Loc | None) -> Any:
+        """exec and eval of a known text run it here; of an unknown one, that is a hole."""
+        from kbh_lint.frontends import python
+
+        text = args[0] if args else None
+        self.miss("code is made at run time (exec or eval)", loc)
+        if not isinstance(text, str):
+            return Unknown((), "exec of an unknown text")
+        try:
+            module = python.lower(str(text), "<exec>")
+        except (SyntaxError, ValueError, RecursionError, python.TooDeep):
+            return Unknown((), "exec of an unreadable text")
+        env = args[1] if len(args) > 1 and isinstance(args[1], dict) else None
+        scope = Env(env if env is not None else self.world.module_env.vars, None)
+        self.block(module.body, Frame(scope, scope, loc, None))
+        return None
+
+    def analyse_kernel(self, kernel: Func, binding: dict[str, Any]) -> KernelFacts:
+        """Facts of one kernel at one binding; runs that agree on what decided a branch share them."""
+        from kbh_lint.host.kernel_cache import analyse
+
+        self.burn(20)
+        return analyse(self.session, kernel, binding)
+
+
+def run_path(session: Session, problem: Problem | None, contract: Contract | None, flips: dict[Any, bool]) -> PathRun:
+    """One run along the path that `flips` choose."""
+    interp = Runner(session, flips)
+    path = PathRun(flips, env=interp.world.module_env)
+    frame = Frame(interp.world.module_env, interp.world.module_env, None, None)
+    try:
+        interp.block(session.module.body, frame)
+    except Raised as raised:
+        path.failed = f"the module raises {containers.show(raised.value)}"
+    except OutOfFuel:
+        path.failed = "the module level did not end within its bound"
+    except RecursionError:
+        path.failed = "the module nests too deeply"
+    path.unread = list(interp.unread)
+    if problem is not None and contract is not None and not path.failed:
+        for shape in problem.shapes:
+            interp.fuel = FUEL
+            interp.unread = []
+            path.shapes.append(run_shape(interp, contract.bind(shape)))
+    path.sites, path.notes = interp.world.sites, interp.notes
+    return path
+
+
+def run_shape(interp: Runner, binding: Binding) -> ShapeRun:
+    """Construct the model, load the state, and call `forward` twice with inputs that change in place between."""
+    run = ShapeRun(binding.shape.label, binding)
+    cls = interp.world.module_env.vars.get("Model")
+    if not isinstance(cls, ClassV):
+        run.stopped = "there is no class Model"
+        return run
+    interp.call_index = 0
+    interp.events = []
+    try:
+        _shims(interp, binding)
+        model = interp.call(cls, list(binding.init.values()), {}, None)
+        if not isinstance(model, Instance):
+            run.stopped = "Model(...) did not make an object"
+            return run
+        run.instance = model
+        _load(interp, run, model, binding)
+        _inputs(interp, run, binding)
+        for call in (1, 2):
+            interp.call_index = call
+            if call == 2:
+                _change(interp, run)
+            start = len(interp.events)
+            result = interp.call(model, list(run.inputs.values()), {}, None)
+            run.calls.append(Call(interp.events[start:], result))
+    except Raised as raised:
+        run.stopped = f"it raises {containers.show(raised.value)}"
+    except OutOfFuel:
+        run.stopped = "the run did not end within its bound"
+    except RecursionError:
+        run.stopped = "the run nests too deeply"
+    run.unread = list(interp.unread)
+    return run
+
+
+def _shims(interp: Runner, binding: Binding) -> None:
+    """The benchmark sets module-level sizes of the reference before it makes inputs; submissions may read theirs."""
+    for name, value in binding.shape.symbols.items():
+        if name in interp.world.module_env.vars and isinstance(interp.world.module_env.vars[name], (int, float)):
+            interp.world.module_env.vars[name] = value
+
+
+def _load(interp: Runner, run: ShapeRun, model: Instance, binding: Binding) -> None:
+    """load_state_dict, with the problem's names; hooks of the submission run."""
+    state = trace_nn.state_of(model)
+    run.registered = {name: tensor.dtype for name, tensor in state.items()}
+    for name, tensor in state.items():
+        spec = binding.state.get(name)
+        storage = tensor.storage
+        if spec is not None and tensor.shape != spec.shape:
+            tensor.shape, tensor.strides = spec.shape, None
+        storage.content = Content(storage, tensor.dtype, 0, f"state:{name}")
+        storage.version += 1
+        run.state[name] = tensor
+    for name, hook in model.attrs.get("__hooks__", []):
+        if "post_hook" in name and hook is not None:
+            interp.call(hook, [model, LibObject("incompatible_keys")], {}, None)
+
+
+def _inputs(interp: Runner, run: ShapeRun, binding: Binding) -> None:
+    for spec in binding.inputs:
+        tensor = torchlib.make(interp, spec.shape, spec.dtype, f"input:{spec.name}")
+        tensor.attrs["known"] = _known_elements(spec.name, binding)
+        run.inputs[spec.name] = tensor
+
+
+def _known_elements(name: str, binding: Binding) -> dict[int, int]:
+    """Elements whose value every legal input shares: the first and the last of an offsets array."""
+    return dict(binding.known.get(name, {})) if hasattr(binding, "known") else {}
+
+
+def _change(interp: Runner, run: ShapeRun) -> None:
+    """Between the calls, inputs and state get other values in place, as an optimizer or a tester would do it."""
+    for group, tensors in (("input", run.inputs), ("state", run.state)):
+        for name, tensor in tensors.items():
+            storage = tensor.storage
+            if storage.content.label.startswith(("input:", "state:")):
+                storage.content = Content(storage, storage.content.dtype, 2, f"{group}:{name}")
+                storage.version += 1
+
+
+def explore(session: Session, problem: Problem | None, contract: Contract | None) -> list[PathRun]:
+    """The default path, then each undecided branch taken the other way, one at a time."""
+    first = run_path(session, problem, contract, {})
+    paths = [first]
+    queue = [dict([(key, not _default(value))]) for key, value in first.sites.items()]
+    for flips in queue[:MAX_FLIPS]:
+        paths.append(run_path(session, problem, contract, flips))
+    return paths
+
+
+def _default(value: Unknown) -> bool:
+    return value.why.startswith("likely")
+
+
+def functions_of(env: Env) -> list[Func]:
+    """Every function the module level binds, kernels included."""
+    out: list[Func] = []
+    for value in env.vars.values():
+        if isinstance(value, Func):
+            out.append(value)
+        elif isinstance(value, Overloads):
+            out.extend(value.funcs)
+    return out

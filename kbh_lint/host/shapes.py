@@ -1,0 +1,394 @@
+"""Shapes, strides and element types of torch operations. None stands for what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kbh_lint.dtypes import BITS, FLOATS
+from kbh_lint.host.tensors import Tensor, broadcast, product, promote, row_major
+from kbh_lint.values import DType
+
+Shape = tuple[Any, ...] | None
+
+_TO_BOOL = frozenset("eq ne lt le gt ge isnan isinf isfinite logical_and logical_or logical_not isclose any all".split())
+_REDUCE = frozenset("sum mean amax amin max min prod any all norm var std argmax argmin logsumexp count_nonzero".split())
+_FLOAT_RESULT = frozenset("div true_divide exp log sqrt rsqrt sin cos sigmoid mean tanh softmax reciprocal exp2 log2".split())
+
+
+def _dim(value: Any, rank: int) -> int | None:
+    return value % rank if isinstance(value, int) and rank else None
+
+
+def _dims(args: Sequence[Any], kwargs: dict[str, Any], rank: int) -> list[int] | None:
+    """The reduced dimensions: None means all."""
+    value = kwargs.get("dim", kwargs.get("axis"))
+    if value is None and len(args) > 1 and isinstance(args[1], (int, tuple, list)) and not isinstance(args[1], bool):
+        value = args[1]
+    if value is None:
+        return None
+    values = value if isinstance(value, (tuple, list)) else [value]
+    return [v % rank for v in values if isinstance(v, int) and rank]
+
+
+def result(name: str, args: Sequence[Any], kwargs: dict[str, Any], inputs: Sequence[Tensor]) -> tuple[Shape, str]:
+    """The shape and element type of an operation's (first) result."""
+    first = inputs[0]
+    dtype = _result_dtype(name, kwargs, inputs)
+    if name in ("matmul", "mm", "bmm", "mv", "_scaled_mm", "scaled_mm", "_int_mm", "linear", "dot"):
+        return matmul_shape(name, inputs), dtype
+    if name in ("addmm", "baddbmm", "addmv", "addbmm"):
+        return matmul_shape("matmul", inputs[1:]), dtype
+    if name == "einsum":
+        return einsum_shape(args, inputs), dtype
+    if name in ("solve_triangular", "solve"):
+        return inputs[-1].shape, dtype
+    if name in ("cat", "concat"):
+        return cat_shape(inputs, _axis(args, kwargs)), dtype
+    if name == "stack":
+        shape = first.shape
+        if shape is None:
+            return None, dtype
+        axis = _axis(args, kwargs) % (len(shape) + 1)
+        return (*shape[:axis], len(inputs), *shape[axis:]), dtype
+    if name in _REDUCE and first.shape is not None:
+        if name in ("max", "min") and len(inputs) > 1:
+            return broadcast([t.shape for t in inputs]), dtype
+        dims = _dims(args, kwargs, len(first.shape))
+        keep = kwargs.get("keepdim", kwargs.get("keepdims", args[2] if len(args) > 2 else False)) is True
+        if dims is None:
+            return (), dtype
+        kept = [1 if i in dims else d for i, d in enumerate(first.shape) if keep or i not in dims]
+        return tuple(kept), dtype
+    if name == "topk":
+        k = args[1] if len(args) > 1 else kwargs.get("k")
+        return (*first.shape[:-1], k if isinstance(k, int) else None) if first.shape else None, dtype
+    if name == "pad" and first.shape is not None:
+        return _padded(first.shape, args[1] if len(args) > 1 else kwargs.get("pad", ())), dtype
+    if name in ("repeat", "tile", "repeat_interleave", "scatter_reduce", "nonzero", "masked_select", "unfold"):
+        return None, "i64" if name == "nonzero" else dtype
+    if name in ("gather", "index_select") and len(inputs) > 1:
+        return (inputs[-1].shape if name == "gather" else None), dtype
+    if name in ("cumsum", "cumprod", "sort", "softmax", "tril", "triu", "flip", "roll", "scatter", "index_add"):
+        return first.shape, dtype
+    return broadcast([t.shape for t in inputs]), dtype
+
+
+def _axis(args: Sequence[Any], kwargs: dict[str, Any]) -> int:
+    value = kwargs.get("dim", kwargs.get("axis", args[1] if len(args) > 1 else 0))
+    return value if isinstance(value, int) else 0
+
+
+def _result_dtype(name: str, kwargs: dict[str, Any], inputs: Sequence[Tensor]) -> str:
+    for key in ("dtype", "out_dtype"):
+        if isinstance(kwargs.get(key), DType):
+            return str(kwargs[key].name)
+    if name in _TO_BOOL:
+        return "bool"
+    if name in ("argmax", "argmin", "argsort", "nonzero", "searchsorted", "bucketize"):
+        return "i64"
+    if name == "where" and len(inputs) > 1:
+        inputs = inputs[1:]
+    dtype = inputs[0].dtype
+    for other in inputs[1:]:
+        if other.shape == () and (other.dtype in FLOATS) == (dtype in FLOATS):
+            continue
+        dtype = promote(dtype, other.dtype)
+    if name in ("sum", "cumsum", "prod") and dtype not in FLOATS:
+        return "i64"
+    if name in _FLOAT_RESULT and dtype not in FLOATS:
+        return "f32"
+    return dtype
+
+
+def results(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> int:
+    """How many tensors an operation returns."""
+    if name in ("topk", "sort", "kthvalue", "cummax", "cummin", "aminmax", "inv_ex", "frexp"):
+        return 2
+    if name in ("max", "min", "median") and ("dim" in kwargs or (len(args) > 1 and isinstance(args[1], int))):
+        return 2
+    return 1
+
+
+def matmul_shape(name: str, inputs: Sequence[Tensor]) -> Shape:
+    """The shape of a product of the first two tensors."""
+    if len(inputs) < 2 or inputs[0].shape is None or inputs[1].shape is None:
+        return None
+    a, b = inputs[0].shape, inputs[1].shape
+    if name == "linear":
+        return (*a[:-1], b[0]) if len(b) == 2 and a else None
+    if len(a) == 1 and len(b) == 1:
+        return ()
+    if len(b) == 1:
+        return a[:-1]
+    if len(a) == 1:
+        return (*b[:-2], b[-1])
+    batch = broadcast([a[:-2], b[:-2]])
+    return (*batch, a[-2], b[-1]) if batch is not None else None
+
+
+def einsum_shape(args: Sequence[Any], inputs: Sequence[Tensor]) -> Shape:
+    """The shape of an einsum with explicit output letters."""
+    equation = args[0] if args and isinstance(args[0], str) else ""
+    left, arrow, right = str(equation).replace(" ", "").partition("->")
+    if not arrow or "." in equation:
+        return None
+    sizes: dict[str, Any] = {}
+    for letters, tensor in zip(left.split(","), inputs, strict=False):
+        if tensor.shape is None or len(letters) != len(tensor.shape):
+            return None
+        sizes.update(zip(letters, tensor.shape, strict=True))
+    return tuple(sizes.get(letter) for letter in right)
+
+
+def cat_shape(inputs: Sequence[Tensor], axis: int) -> Shape:
+    """The shape of a concatenation."""
+    shape = inputs[0].shape
+    if not shape:
+        return None
+    axis %= len(shape)
+    total: Any = 0
+    for tensor in inputs:
+        size = tensor.shape[axis] if tensor.shape is not None and len(tensor.shape) == len(shape) else None
+        total = total + size if isinstance(total, int) and isinstance(size, int) else None
+    return (*shape[:axis], total, *shape[axis + 1 :])
+
+
+def _padded(shape: tuple[Any, ...], pad: Any) -> Shape:
+    out = list(shape)
+    if not isinstance(pad, (list, tuple)):
+        return None
+    for i in range(0, len(pad) - 1, 2):
+        at = len(out) - 1 - i // 2
+        if at < 0:
+            return None
+        known = all(isinstance(v, int) for v in (out[at], pad[i], pad[i + 1]))
+        out[at] = out[at] + pad[i] + pad[i + 1] if known else None
+    return tuple(out)
+
+
+def product_flops(name: str, args: Sequence[Any], inputs: Sequence[Tensor]) -> int | None:
+    """Twice the multiply-adds of a product or a triangular solve; None when a size is unknown."""
+    if name in ("outer", "ger", "kron") or len(inputs) < 1:
+        return 0
+    if name == "einsum":
+        equation = str(args[0]).replace(" ", "") if args and isinstance(args[0], str) else ""
+        left, _, right = equation.partition("->")
+        sizes: dict[str, Any] = {}
+        for letters, tensor in zip(left.split(","), inputs, strict=False):
+            if tensor.shape is None or len(letters) != len(tensor.shape):
+                return None
+            sizes.update(zip(letters, tensor.shape, strict=True))
+        if set(sizes) <= set(right):
+            return 0  # nothing is summed: an outer product or a scaling
+        count = product(tuple(sizes.values()))
+        return 2 * count if count is not None else None
+    operands = list(inputs[1:]) if name in ("addmm", "baddbmm", "addmv", "addbmm") else list(inputs)
+    if name.startswith("conv") and len(operands) > 1 and operands[1].shape is not None:
+        count = product((*operands[1].shape[1:], *(operands[0].shape or (None,))))
+        return 2 * count if count is not None else None
+    if name in ("solve_triangular", "solve", "inv", "inverse", "cholesky"):
+        n = product(operands[0].shape)
+        width = operands[-1].shape[-1] if operands[-1].shape else None
+        return n * width if n is not None and isinstance(width, int) else None
+    if len(operands) < 2 or operands[0].shape is None or not operands[0].shape:
+        return None
+    out = product(matmul_shape(name, operands))
+    inner = operands[0].shape[-1]
+    return 2 * out * inner if out is not None and isinstance(inner, int) else None
+
+
+def arange_length(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> int | None:
+    """Elements of arange, randperm and linspace."""
+    values = [*args]
+    for key in ("start", "end", "step", "steps", "n"):
+        if key in kwargs:
+            values.append(kwargs[key])
+    numbers = [v for v in values if isinstance(v, (int, float)) and not isinstance(v, bool)]
+    if len(numbers) != len([v for v in values if not isinstance(v, DType)]):
+        return None
+    if name == "randperm":
+        return int(numbers[0]) if numbers else None
+    if name == "linspace":
+        return int(numbers[-1]) if numbers else None
+    start, end, step = (0, numbers[0], 1) if len(numbers) == 1 else (*numbers, 1)[:3] if len(numbers) > 1 else (0, 0, 1)
+    return max(0, -int(-(end - start) // step)) if step else None
+
+
+def bitcast(shape: Shape, old: str, new: str) -> Shape:
+    """The shape of `view(dtype)`."""
+    if not shape:
+        return shape
+    a, b = BITS.get(old, 32), BITS.get(new, 32)
+    last = shape[-1]
+    return (*shape[:-1], last * a // b if isinstance(last, int) else None)
+
+
+def pieces(name: str, shape: Shape, rest: Sequence[Any]) -> list[Shape]:
+    """Shapes of unbind, chunk and split."""
+    if shape is None:
+        return [None, None]
+    if name == "unbind":
+        axis = _dim(rest[0], len(shape)) if rest else 0
+        count = shape[axis or 0]
+        left = tuple(d for i, d in enumerate(shape) if i != (axis or 0))
+        return [left] * (min(count, 4096) if isinstance(count, int) else 1)
+    axis = (_dim(rest[1], len(shape)) if len(rest) > 1 else 0) or 0
+    size, by = shape[axis], rest[0] if rest else 1
+    if isinstance(by, (list, tuple)):
+        parts: list[Any] = list(by)
+    elif isinstance(size, int) and isinstance(by, int) and by > 0:
+        step = -(-size // by) if name in ("chunk", "tensor_split") else by
+        parts = [min(step, size - i) for i in range(0, size, max(step, 1))][:4096]
+    else:
+        parts = [None, None]
+    return [(*shape[:axis], part, *shape[axis + 1 :]) for part in parts]
+
+
+def viewed(name: str, tensor: Tensor, rest: Sequence[Any]) -> tuple[Shape, Any]:
+    """Shape and strides of a view; strides None means row-major (or, for a reshape, that it may copy)."""
+    shape, strides = tensor.shape, tensor.strides
+    if shape is None:
+        if name in ("view", "reshape", "expand") and rest:
+            return _sizes(rest, None), None
+        return None, None
+    rank = len(shape)
+    if name in ("detach", "detach_", "requires_grad_", "alias", "view_as_real"):
+        return shape, strides
+    if name in ("view", "reshape"):
+        return _sizes(rest, product(shape)), None
+    if name in ("view_as", "expand_as") and rest and isinstance(rest[0], Tensor):
+        return rest[0].shape, None
+    if name in ("t", "t_") and rank <= 2:
+        return tuple(reversed(shape)), tuple(reversed(strides)) if strides is not None else None
+    if name in ("transpose", "transpose_", "swapaxes", "permute", "movedim", "moveaxis", "adjoint", "t"):
+        order = _order(name, rank, rest)
+        if order is None:
+            return (None,) * rank, None
+        return tuple(shape[i] for i in order), tuple(strides[i] for i in order) if strides is not None else None
+    if name in ("squeeze", "squeeze_"):
+        axis = _dim(rest[0], rank) if rest else None
+        keep = [i for i, d in enumerate(shape) if not (d == 1 and (axis is None or i == axis))]
+        return tuple(shape[i] for i in keep), tuple(strides[i] for i in keep) if strides is not None else None
+    if name in ("unsqueeze", "unsqueeze_"):
+        axis = rest[0] % (rank + 1) if rest and isinstance(rest[0], int) else 0
+        grown = (*shape[:axis], 1, *shape[axis:])
+        return grown, (*strides[:axis], 1, *strides[axis:]) if strides is not None else None
+    if name in ("expand", "broadcast_to"):
+        want = _sizes(rest, None) or ()
+        pad = (1,) * (len(want) - rank)
+        return tuple(d if w in (-1, None) else w for d, w in zip((*pad, *shape), want, strict=False)), None
+    if name in ("flatten", "ravel"):
+        start = _dim(rest[0], rank) if rest else 0
+        end = _dim(rest[1], rank) if len(rest) > 1 else rank - 1
+        start, end = start or 0, rank - 1 if end is None else end
+        return (*shape[:start], product(shape[start : end + 1]), *shape[end + 1 :]), None
+    if name == "unflatten" and len(rest) > 1 and isinstance(rest[1], (list, tuple)):
+        axis = _dim(rest[0], rank) or 0
+        size = _sizes([rest[1]], shape[axis] if isinstance(shape[axis], int) else None) or ()
+        return (*shape[:axis], *size, *shape[axis + 1 :]), None
+    if name == "narrow" and len(rest) > 2:
+        axis = _dim(rest[0], rank) or 0
+        return (*shape[:axis], rest[2] if isinstance(rest[2], int) else None, *shape[axis + 1 :]), strides
+    if name == "select" and rest:
+        axis = _dim(rest[0], rank) or 0
+        keep = [i for i in range(rank) if i != axis]
+        return tuple(shape[i] for i in keep), tuple(strides[i] for i in keep) if strides is not None else None
+    if name == "as_strided" and len(rest) > 1:
+        return _sizes([rest[0]], None), tuple(rest[1]) if isinstance(rest[1], (list, tuple)) else None
+    return shape, strides
+
+
+def _order(name: str, rank: int, rest: Sequence[Any]) -> list[int] | None:
+    if name == "permute":
+        dims = rest[0] if rest and isinstance(rest[0], (list, tuple)) else rest
+        return [d % rank for d in dims] if len(dims) == rank and all(isinstance(d, int) for d in dims) else None
+    order = list(range(rank))
+    if name in ("movedim", "moveaxis"):
+        if len(rest) == 2 and all(isinstance(d, int) for d in rest):
+            order.insert(rest[1] % rank, order.pop(rest[0] % rank))
+            return order
+        return None
+    pair = [d % rank for d in rest[:2] if isinstance(d, int)] if rank else []
+    if len(pair) == 2:
+        order[pair[0]], order[pair[1]] = order[pair[1]], order[pair[0]]
+    return order
+
+
+def _sizes(rest: Sequence[Any], total: int | None) -> Shape:
+    """Sizes given as (2, 3) or ((2, 3),), with -1 worked out from the number of elements."""
+    sizes = rest[0] if len(rest) == 1 and isinstance(rest[0], (list, tuple)) else rest
+    out = [s if isinstance(s, int) else None for s in sizes]
+    if -1 in out and total is not None:
+        known = product(tuple(d for d in out if d != -1))
+        out[out.index(-1)] = total // known if known else None
+    elif -1 in out:
+        out[out.index(-1)] = None
+    return tuple(out)
+
+
+def indexed(shape: Shape, keys: tuple[Any, ...]) -> Shape:
+    """The shape of `tensor[keys]`."""
+    if shape is None:
+        return None
+    used = sum(1 for k in keys if k is not None and k is not Ellipsis)
+    if Ellipsis not in [k for k in keys if k is Ellipsis]:
+        keys = (*keys, Ellipsis)
+    out: list[Any] = []
+    at = 0
+    for key in keys:
+        if key is None:
+            out.append(1)
+        elif key is Ellipsis:
+            skip = len(shape) - used
+            out.extend(shape[at : at + skip])
+            at += max(skip, 0)
+        elif isinstance(key, slice):
+            out.append(_slice_length(shape[at] if at < len(shape) else None, key))
+            at += 1
+        elif isinstance(key, Tensor):
+            out.extend(key.shape if key.shape is not None and key.dtype != "bool" else [None])
+            at += 1
+        elif isinstance(key, (list, tuple)):
+            out.append(len(key))
+            at += 1
+        else:
+            at += 1
+    return tuple(out)
+
+
+def _slice_length(size: Any, key: slice) -> int | None:
+    parts = (key.start, key.stop, key.step)
+    if not isinstance(size, int) or not all(p is None or isinstance(p, int) for p in parts):
+        return None
+    try:
+        return len(range(*key.indices(size)))
+    except (ValueError, TypeError):
+        return None
+
+
+def indexed_strides(tensor: Tensor, keys: tuple[Any, ...]) -> Any:
+    """Strides of a basic index; row-major when they cannot be told."""
+    strides = tensor.strides if tensor.strides is not None else row_major(tensor.shape)
+    if strides is None or any(isinstance(k, (Tensor, list)) for k in keys):
+        return None
+    used = sum(1 for k in keys if k is not None and k is not Ellipsis)
+    if not any(k is Ellipsis for k in keys):
+        keys = (*keys, Ellipsis)
+    out: list[Any] = []
+    at = 0
+    for key in keys:
+        if key is None:
+            out.append(1)
+        elif key is Ellipsis:
+            skip = len(strides) - used
+            out.extend(strides[at : at + skip])
+            at += max(skip, 0)
+        elif isinstance(key, slice):
+            step = key.step if isinstance(key.step, int) else 1
+            stride = strides[at] if at < len(strides) else None
+            out.append(stride * step if isinstance(stride, int) else None)
+            at += 1
+        else:
+            at += 1
+    return tuple(out)

@@ -1,0 +1,195 @@
+"""Abstract tensors: real shapes, strides and element types over storages whose contents are only named.
+
+Every write makes a new `Content`, so the contents of a run form a graph: a content knows the event that made it, the
+event knows the contents it read. What a result really comes from is a walk over that graph.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.dtypes import BITS
+
+ADDRESS_BITS = 44  # one storage owns 2**44 addresses, so an address with an offset still names its storage
+_ids = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unknown:
+    """A number, truth or object the run cannot know; `contents` are the tensor contents it was computed from.
+
+    Two unknowns are the same value only when they are the same object.
+    """
+
+    contents: tuple[Content, ...] = ()
+    why: str = ""
+
+    def __bool__(self) -> bool:
+        raise UnknownTruth(self)
+
+
+class UnknownTruth(Exception):
+    """The truth of an unknown value was asked where only a decision can answer."""
+
+
+@dataclass(slots=True, eq=False)
+class Content:
+    """What a storage holds after one write. `label` names contents that come from outside: `input:x`, `state:weight`,
+    `empty`, `constant`, `random`. `call` counts forward calls: 0 is before the first."""
+
+    storage: Storage
+    dtype: str
+    call: int
+    label: str = ""
+    event: Event | None = None
+    previous: Content | None = None  # a partial write keeps what was there
+    ident: int = field(default_factory=_ids.__next__)
+
+    def sources(self) -> list[Content]:
+        """The contents this one was computed from."""
+        found = list(self.event.flow(self)) if self.event is not None else []
+        if self.previous is not None:
+            found.append(self.previous)
+        return found
+
+
+@dataclass(slots=True, eq=False)
+class Storage:
+    """A piece of device or host memory."""
+
+    size: int | None = None  # bytes
+    content: Content = None  # type: ignore[assignment]  # set by the allocator at once
+    version: int = 0
+    ident: int = field(default_factory=_ids.__next__)
+
+    @property
+    def address(self) -> int:
+        """A made-up address, aligned to 512 bytes."""
+        return self.ident << ADDRESS_BITS
+
+
+@dataclass(slots=True, eq=False)
+class Event:
+    """Something that ran on the device or computed on tensors: a kernel launch, a library call, a torch operation.
+
+    kind: launch (an authored kernel), library (a product, a sort, a solver: work a library does whole), op (any other
+    torch operation), copy (a copy or a conversion), cutlass (a template-built device kernel).
+    `reads` are contents with the tensors they were read through; `writes` the contents it made.
+    """
+
+    kind: str
+    name: str
+    loc: ir.Loc | None
+    reads: list[tuple[Content, Tensor]]
+    writes: list[Content] = field(default_factory=list)
+    call: int = 0
+    attrs: dict[str, Any] = field(default_factory=dict)
+    stack: tuple[ir.Loc, ...] = ()
+    weight: int = 1
+    flows: dict[int, list[Content]] | None = None  # content id -> what flowed into it, where a kernel analysis knows
+
+    def flow(self, content: Content) -> list[Content]:
+        """The contents whose values went into `content`."""
+        if self.flows is not None and content.ident in self.flows:
+            return self.flows[content.ident]
+        return [read for read, _ in self.reads]
+
+
+@dataclass(slots=True, eq=False)
+class Tensor:
+    """A view of a storage. A None dimension, or shape None, is not known. Strides count elements."""
+
+    storage: Storage
+    dtype: str
+    shape: tuple[Any, ...] | None
+    strides: tuple[Any, ...] | None = None
+    offset: int = 0
+    device: str = "cuda"
+    parameter: bool = False
+    attrs: dict[str, Any] = field(default_factory=dict)
+    is_slice: bool = False  # shows only part of its storage
+
+    def contiguous_strides(self) -> tuple[Any, ...] | None:
+        return row_major(self.shape)
+
+    def is_contiguous(self) -> bool:
+        """True unless the strides are known to differ from row-major order."""
+        if self.shape is None or self.strides is None:
+            return True
+        want = row_major(self.shape)
+        if want is None:
+            return True
+        return all(
+            d == 1 or a == b or not isinstance(a, int) or not isinstance(b, int)
+            for d, a, b in zip(self.shape, self.strides, want, strict=False)
+        )
+
+    def numel(self) -> int | None:
+        return product(self.shape)
+
+    @property
+    def address(self) -> int:
+        return self.storage.address + self.offset * (BITS.get(self.dtype, 32) // 8 or 1)
+
+
+def product(shape: tuple[Any, ...] | None) -> int | None:
+    """The number of elements, None when a dimension is unknown."""
+    if shape is None:
+        return None
+    n = 1
+    for d in shape:
+        if not isinstance(d, int):
+            return None
+        n *= d
+    return n
+
+
+def row_major(shape: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+    """Strides of a contiguous tensor, in elements."""
+    if shape is None:
+        return None
+    out: list[Any] = []
+    step: Any = 1
+    for d in reversed(shape):
+        out.append(step)
+        step = step * d if isinstance(step, int) and isinstance(d, int) else None
+    return tuple(reversed(out))
+
+
+def broadcast(shapes: list[tuple[Any, ...] | None]) -> tuple[Any, ...] | None:
+    """The shape of an elementwise operation over `shapes`; None when one is unknown."""
+    out: list[Any] = []
+    for shape in shapes:
+        if shape is None:
+            return None
+        rank = max(len(out), len(shape))
+        a = [1] * (rank - len(out)) + out
+        b = [1] * (rank - len(shape)) + list(shape)
+        out = [y if x == 1 else x if y == 1 or y is None else y if x is None else x for x, y in zip(a, b, strict=True)]
+    return tuple(out)
+
+
+_RANK = ["bool", "u4", "i4", "u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64"]
+_FLOAT_RANK = ["e2m1", "e5m2", "e4m3", "f16", "bf16", "f32", "f64"]
+
+
+def promote(a: str, b: str) -> str:
+    """The element type torch gives an elementwise operation on `a` and `b` (both with dimensions)."""
+    if a == b:
+        return a
+    if "?" in (a, b):
+        return a if b == "?" else b
+    if a in _FLOAT_RANK and b in _FLOAT_RANK:
+        if {a, b} == {"f16", "bf16"}:
+            return "f32"
+        return max(a, b, key=_FLOAT_RANK.index)
+    if a in _FLOAT_RANK:
+        return a
+    if b in _FLOAT_RANK:
+        return b
+    if a in _RANK and b in _RANK:
+        return max(a, b, key=_RANK.index)
+    return a

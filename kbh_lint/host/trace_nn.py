@@ -1,0 +1,170 @@
+"""torch.nn on abstract tensors: modules of the submission, and the library's own layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import torchlib
+from kbh_lint.host.objects import Bound, Instance, LibObject, Method
+from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.values import DType
+
+# Layers that multiply: attribute shapes from constructor arguments, and the function they call.
+_LAYERS = {
+    "Linear": "linear", "Conv1d": "conv1d", "Conv2d": "conv2d", "Conv3d": "conv3d", "Bilinear": "bilinear",
+    "Softmax": "softmax", "LayerNorm": "layer_norm", "RMSNorm": "rms_norm", "SiLU": "silu", "GELU": "gelu",
+    "ReLU": "relu", "Sigmoid": "sigmoid", "Embedding": "embedding", "Unfold": "unfold", "Softmin": "softmin",
+    "MultiheadAttention": "scaled_dot_product_attention", "Dropout": "dropout", "Identity": "positive",
+}  # fmt: skip
+
+
+def module(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """Construct a layer or a container of torch.nn."""
+    name = path.rsplit(".", 1)[-1]
+    if name in ("ModuleList", "ParameterList", "Sequential", "ModuleDict", "ParameterDict"):
+        items: Any = args[0] if args and isinstance(args[0], (list, tuple, dict)) else list(args)
+        return LibObject(path, {"items": list(items) if not isinstance(items, dict) else dict(items)})
+    layer = LibObject(path, {}, tuple(args), kwargs)
+    dtype = kwargs["dtype"].name if isinstance(kwargs.get("dtype"), DType) else "f32"
+    shape = _weight_shape(name, args, kwargs)
+    if shape is not None:
+        weight = torchlib.make(interp, shape, dtype, "random")
+        weight.parameter = True
+        layer.attrs["weight"] = weight
+        layer.attrs["bias"] = None
+        if kwargs.get("bias", True) is not False and name != "Embedding":
+            layer.attrs["bias"] = torchlib.make(interp, shape[:1], dtype, "random")
+    return layer
+
+
+def _weight_shape(name: str, args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
+    def size(i: int, key: str) -> Any:
+        value = args[i] if len(args) > i else kwargs.get(key)
+        return value if isinstance(value, int) else None
+
+    if name == "Linear":
+        return (size(1, "out_features"), size(0, "in_features"))
+    if name.startswith("Conv"):
+        rank = int(name[4]) if name[4:5].isdigit() else 2
+        kernel = args[2] if len(args) > 2 else kwargs.get("kernel_size", 1)
+        spread = tuple(kernel) if isinstance(kernel, (tuple, list)) else (kernel,) * rank
+        return (size(1, "out_channels"), size(0, "in_channels"), *spread)
+    if name in ("LayerNorm", "RMSNorm", "Embedding"):
+        return (size(0, "normalized_shape"),)
+    return None
+
+
+def module_attr(interp: Any, owner: LibObject, name: str) -> Any:
+    """An attribute of a layer."""
+    if name in owner.attrs:
+        return owner.attrs[name]
+    return Method(owner, name)
+
+
+def apply(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """Call a layer."""
+    name = owner.path.rsplit(".", 1)[-1]
+    if name == "Sequential":
+        value = args[0] if args else Unknown()
+        for item in owner.attrs.get("items", []):
+            value = interp.call(item, [value], {}, loc)
+        return value
+    function = _LAYERS.get(name, name.lower())
+    extra = [t for t in (owner.attrs.get("weight"), owner.attrs.get("bias")) if isinstance(t, Tensor)]
+    return torchlib.call(interp, f"torch.nn.functional.{function}", [*args, *extra], {}, loc, spelled=owner.path)
+
+
+def object_method(interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A method of a layer or container."""
+    if name in ("cuda", "to", "half", "bfloat16", "float", "eval", "train", "requires_grad_"):
+        for key, value in list(owner.attrs.items()):
+            if isinstance(value, Tensor) and name not in ("eval", "train", "requires_grad_"):
+                owner.attrs[key] = torchlib.to(interp, name, [value, *args], kwargs, loc)
+        return owner
+    if name == "forward":
+        return apply(interp, owner, args, kwargs, loc)
+    if name == "append" and isinstance(owner.attrs.get("items"), list):
+        owner.attrs["items"].append(args[0])
+    if name in ("parameters", "buffers"):
+        return [v for v in owner.attrs.values() if isinstance(v, Tensor)]
+    return None
+
+
+def super_attr(interp: Any, owner: LibObject, name: str) -> Any:
+    """`super().name`."""
+    instance, cls = owner.attrs["self"], owner.attrs["cls"]
+    if isinstance(instance, Instance):
+        order = instance.cls.mro()
+        after = order[order.index(cls) + 1 :] if cls in order else order[1:]
+        for base in after:
+            if name in base.env.vars:
+                return Bound(instance, base.env.vars[name])
+    return Method(instance, f"super:{name}") if isinstance(instance, Instance) else Unknown((), f"super().{name}")
+
+
+def state_of(instance: Any, prefix: str = "") -> dict[str, Tensor]:
+    """The state_dict of a module: parameters and persistent buffers by dotted name."""
+    out: dict[str, Tensor] = {}
+    attrs = instance.attrs if isinstance(instance, (Instance, LibObject)) else {}
+    buffers = instance.buffers if isinstance(instance, Instance) else {}
+    for name, value in attrs.items():
+        if isinstance(value, Tensor):
+            layer = isinstance(instance, LibObject) and instance.path.startswith("torch.nn.")
+            if value.parameter or buffers.get(name) or layer:
+                out[prefix + name] = value
+        elif isinstance(value, Instance) and any(p.startswith("torch.nn") for p in value.cls.external_bases()):
+            out.update(state_of(value, f"{prefix}{name}."))
+        elif isinstance(value, LibObject) and value.path.startswith("torch.nn."):
+            out.update(state_of(value, f"{prefix}{name}."))
+            items = value.attrs.get("items")
+            pairs = items.items() if isinstance(items, dict) else enumerate(items or [])
+            for key, item in pairs:
+                if isinstance(item, Tensor):
+                    out[f"{prefix}{name}.{key}"] = item
+                elif isinstance(item, (Instance, LibObject)):
+                    out.update(state_of(item, f"{prefix}{name}.{key}."))
+    return out
+
+
+def instance_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """Methods an object of the submission inherits from torch.nn.Module or autograd.Function."""
+    name = name.removeprefix("super:")
+    if not isinstance(owner, Instance):
+        return Unknown((), name)
+    if name == "register_buffer" and args:
+        key = str(args[0])
+        value = args[1] if len(args) > 1 else kwargs.get("tensor")
+        persistent = args[2] if len(args) > 2 else kwargs.get("persistent", True)
+        owner.attrs[key] = value
+        owner.buffers[key] = persistent is not False
+        return None
+    if name == "register_parameter" and len(args) > 1:
+        owner.attrs[str(args[0])] = args[1]
+        owner.buffers[str(args[0])] = True
+        return None
+    if name == "__setattr__" and len(args) > 1:
+        interp.world.set_attr(interp, owner, str(args[0]), args[1], loc)
+        return None
+    if name == "__getattr__" and args:
+        return owner.attrs.get(str(args[0]), Unknown())
+    if name == "__call__":
+        return interp.call(interp.world.get_attr(interp, owner, "forward", loc), args, kwargs, loc)
+    if name in ("to", "cuda", "half", "bfloat16", "float", "cpu", "eval", "train", "requires_grad_", "apply", "_apply"):
+        return owner
+    if name in ("parameters", "buffers"):
+        return list(state_of(owner).values())
+    if name in ("named_parameters", "named_buffers", "items"):
+        return list(state_of(owner).items())
+    if name == "state_dict":
+        return dict(state_of(owner))
+    if name in ("load_state_dict", "_load_from_state_dict"):
+        for key, tensor in state_of(owner).items():
+            source = args[0].get(key) if args and isinstance(args[0], dict) else None
+            if isinstance(source, Tensor):
+                torchlib.copy_(interp, "copy", [tensor, source], {}, loc)
+        return None
+    if name in ("register_forward_pre_hook", "register_load_state_dict_post_hook", "register_forward_hook", "_register_load_state_dict_pre_hook", "register_state_dict_post_hook"):
+        owner.attrs.setdefault("__hooks__", []).append((name, args[0] if args else None))
+        return None
+    return None

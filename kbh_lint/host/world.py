@@ -1,0 +1,425 @@
+"""The assumed world around a submission: objects, attributes, imports, classes, and what decides a branch.
+
+The world is the one a benchmark run would meet: CUDA inputs, a GPU of the declared target, builds and imports succeed,
+checks against a reference pass. What even that does not settle is a decision that runs can take both ways.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.host import containers, libraries, modules, torchlib
+from kbh_lint.host.interp import Frame, Interp, Raised
+from kbh_lint.host.objects import (
+    Blob,
+    Bound,
+    ClassV,
+    Compiled,
+    Config,
+    Configured,
+    Extension,
+    ExtFunction,
+    Graph,
+    HostDescriptor,
+    Instance,
+    LibObject,
+    Memo,
+    Method,
+    Partial,
+)
+from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.values import DType, Env, Func, JitFunction, Sym
+
+MODULE_BASES = ("torch.nn.Module", "torch.nn.modules.module.Module", "torch.nn.modules.Module")
+STDLIB_OR_PRESENT = frozenset(
+    "torch triton numpy math os sys functools itertools typing collections dataclasses contextlib textwrap hashlib "
+    "tempfile pathlib subprocess importlib inspect ctypes time warnings types threading weakref re json struct enum "
+    "abc copy operator random string traceback gc platform shutil logging __future__ atexit io pickle base64 zlib "
+    "queue signal socket uuid glob fcntl errno builtins site sysconfig stat getpass numbers array bisect heapq "
+    "statistics concurrent multiprocessing asyncio unittest argparse pprint fractions decimal".split()
+)
+
+
+class World:
+    """What one run of one submission meets. `flips` holds the decisions that differ from the default."""
+
+    def __init__(self, sidecars: dict[str, str], capability: tuple[int, int] | None, flips: dict[Any, bool]) -> None:
+        self.files: dict[str, str] = dict(sidecars)
+        self.capability = capability
+        self.flips = flips
+        self.sites: dict[Any, Unknown] = {}
+        self.module_env = Env()
+        self.module_envs: dict[str, Env] = {}
+        self.compiled_sources: list[str] = []
+
+    # --- decisions
+
+    def choice(self, key: Any, value: Unknown) -> bool:
+        """Which way a branch on an unknown goes in this run."""
+        self.sites.setdefault(key, value)
+        return self.flips.get(key, value.why.startswith("likely"))
+
+    # --- names, imports
+
+    def missing_name(self, interp: Interp, name: str, loc: ir.Loc | None) -> Any:
+        if name.startswith("__"):
+            return {"__file__": "/submission/solution.py", "__name__": "solution", "__doc__": None}.get(name, Unknown())
+        if hasattr(builtins, name):
+            value = getattr(builtins, name)
+            if isinstance(value, type) and issubclass(value, BaseException):
+                return Sym(f"builtins.{name}")
+            return Sym(f"builtins.{name}")
+        interp.miss(f"name {name} is not defined", loc)
+        return Unknown((), f"undefined {name}")
+
+    def globals_of(self, func: Func, interp: Interp) -> Env:
+        env: Env | None = func.env
+        while env is not None and env.parent is not None:
+            env = env.parent
+        return env or self.module_env
+
+    def module_dict(self, interp: Interp, frame: Frame) -> dict[str, Any]:
+        return frame.globals.vars
+
+    def import_(self, interp: Interp, node: ir.Import, frame: Frame) -> None:
+        root = node.module.split(".")[0]
+        if f"{node.module}.py" in self.files or f"{root}.py" in self.files or node.level:
+            if self.import_sidecar(interp, node, frame):
+                return
+        if root and root not in STDLIB_OR_PRESENT:
+            interp.note("import", {"module": node.module, "name": node.name or ""}, node.loc)
+        if node.name is None:
+            path = node.module if node.asname else root
+            interp.store_name(node.asname or root, modules.resolve(interp, path), frame)
+        elif node.name == "*":
+            interp.note("star-import", {"module": node.module}, node.loc)
+        else:
+            interp.store_name(node.asname or node.name, modules.resolve(interp, f"{node.module}.{node.name}"), frame)
+
+    def import_sidecar(self, interp: Interp, node: ir.Import, frame: Frame) -> bool:
+        from kbh_lint.frontends import python
+
+        name = f"{node.module or node.name}.py"
+        if name not in self.files:
+            return False
+        if name not in self.module_envs:
+            env = Env()
+            self.module_envs[name] = env
+            text = self.files[name]
+            first = text.literal_line if hasattr(text, "literal_line") else 1
+            try:
+                module = python.lower(str(text), name, first)
+            except (SyntaxError, ValueError, RecursionError, python.TooDeep):
+                interp.miss(f"sidecar {name} is not readable Python", node.loc)
+                return True
+            interp.block(module.body, Frame(env, env, node.loc, None))
+        env = self.module_envs[name]
+        if node.name is None or not node.module:
+            interp.store_name(node.asname or node.module or str(node.name), LibObject("module", env.vars), frame)
+        elif node.name == "*":
+            for key, value in env.vars.items():
+                interp.store_name(key, value, frame)
+        else:
+            interp.store_name(node.asname or node.name, env.vars.get(node.name, Unknown()), frame)
+        return True
+
+    # --- attributes
+
+    def get_attr(self, interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> Any:
+        """`owner.name`."""
+        if isinstance(owner, Sym):
+            return modules.resolve(interp, f"{owner.path}.{name}", loc)
+        if isinstance(owner, Tensor):
+            value = torchlib.attribute(interp, owner, name, loc)
+            return Method(owner, name) if value is NotImplemented else value
+        if isinstance(owner, Instance):
+            return self.instance_attr(interp, owner, name, loc)
+        if isinstance(owner, ClassV):
+            return self.class_attr(owner, name)
+        if isinstance(owner, Unknown):
+            return Unknown(owner.contents, owner.why)
+        if isinstance(owner, LibObject):
+            return libraries.object_attr(interp, owner, name, loc)
+        if isinstance(owner, Extension):
+            return self.extension_attr(interp, owner, name, loc)
+        if isinstance(owner, (JitFunction, Configured, Graph, Compiled)):
+            if name in ("fn", "__wrapped__") and isinstance(owner, JitFunction):
+                return owner if owner.configs else owner.func
+            if isinstance(owner, Compiled):
+                return self.get_attr(interp, owner.func, name, loc)
+            if isinstance(owner, JitFunction) and name == "arg_names":
+                return [p.name for p in owner.func.node.params]
+            return Method(owner, name)
+        if isinstance(owner, Func):
+            if name in owner.attrs:
+                return owner.attrs[name]
+            return {"__name__": owner.node.name, "__doc__": owner.node.doc, "__wrapped__": owner}.get(name, Unknown())
+        if isinstance(owner, DType):
+            return {"itemsize": max(dtypes.BITS.get(owner.name, 8) // 8, 1), "is_floating_point": owner.name in dtypes.FLOATS}.get(
+                name, Method(owner, name)
+            )
+        if isinstance(owner, Partial):
+            return {"func": owner.func, "args": owner.args, "keywords": owner.kwargs}.get(name, Unknown())
+        if isinstance(owner, HostDescriptor):
+            return {"base": owner.tensor, "shape": owner.tensor.shape, "block_shape": owner.block}.get(name, Method(owner, name))
+        if isinstance(owner, Config):
+            return owner.kwargs if name == "kwargs" else owner.kwargs.get(name, Unknown())
+        if isinstance(owner, Blob):
+            return Blob(f"{owner.path}:{name}", owner.loc)
+        if isinstance(owner, Bound) and name == "__func__":
+            return owner.func
+        if isinstance(owner, dict) and owner.get("__namespace__"):
+            return owner.get(name, Unknown())
+        return Method(owner, name)
+
+    def instance_attr(self, interp: Interp, owner: Instance, name: str, loc: ir.Loc | None) -> Any:
+        if name in owner.attrs:
+            return owner.attrs[name]
+        if name == "__dict__":
+            return owner.attrs
+        if name == "__class__":
+            return owner.cls
+        try:
+            found = owner.cls.find(name)
+        except KeyError:
+            found = None
+        if found is not None:
+            return self.bind(interp, owner, found, loc)
+        if self.is_module(owner.cls):
+            if name == "training":
+                return False
+            return Method(owner, name)
+        if owner.cls.external_bases() and name in ("apply", "save_for_backward"):
+            return Method(owner, name)
+        try:
+            fallback = owner.cls.find("__getattr__")
+        except KeyError:
+            self.raise_(interp, "AttributeError", [name], loc)
+        return interp.call(Bound(owner, fallback), [name], {}, loc)
+
+    def bind(self, interp: Interp, owner: Instance, found: Any, loc: ir.Loc | None) -> Any:
+        if isinstance(found, LibObject) and found.path == "property":
+            return interp.call(Bound(owner, found.attrs["fget"]), [], {}, loc)
+        if isinstance(found, LibObject) and found.path == "staticmethod":
+            return found.attrs["func"]
+        if isinstance(found, LibObject) and found.path == "classmethod":
+            return Bound(owner.cls, found.attrs["func"])
+        if isinstance(found, (Func, Memo, Compiled)):
+            return Bound(owner, found)
+        return found
+
+    def class_attr(self, owner: ClassV, name: str) -> Any:
+        try:
+            found = owner.find(name)
+        except KeyError:
+            if name == "__name__":
+                return owner.name
+            return Method(owner, name)
+        if isinstance(found, LibObject) and found.path == "staticmethod":
+            return found.attrs["func"]
+        if isinstance(found, LibObject) and found.path == "classmethod":
+            return Bound(owner, found.attrs["func"])
+        return found
+
+    def extension_attr(self, interp: Interp, owner: Extension, name: str, loc: ir.Loc | None) -> Any:
+        if name in owner.attrs:
+            return owner.attrs[name]
+        found = owner.env.vars.get(name)
+        exported = owner.attrs.get("__exports__", {}).get(name)
+        if exported is not None:
+            found = owner.env.vars.get(exported, found)
+        if found is None:
+            interp.miss(f"extension {owner.name} has no readable function {name}", loc)
+            return Unknown((), "extension function")
+        return ExtFunction(owner, name, found)
+
+    def set_attr(self, interp: Interp, owner: Any, name: str, value: Any, loc: ir.Loc | None) -> None:
+        """`owner.name = value`."""
+        if isinstance(owner, Instance):
+            try:
+                found = owner.cls.find(name)
+            except KeyError:
+                found = None
+            if isinstance(found, LibObject) and found.path == "property" and found.attrs.get("fset") is not None:
+                interp.call(Bound(owner, found.attrs["fset"]), [value], {}, loc)
+                return
+            if isinstance(value, Tensor) and value.parameter:
+                owner.buffers.setdefault(name, True)
+            owner.attrs[name] = value
+        elif isinstance(owner, ClassV):
+            if isinstance(value, Func) and value.cls is None:
+                value.cls = owner
+            owner.env.vars[name] = value
+        elif isinstance(owner, (LibObject, Extension, Graph)):
+            owner.attrs[name] = value
+        elif isinstance(owner, Tensor):
+            if name == "data" and isinstance(value, Tensor):
+                owner.storage, owner.shape, owner.dtype, owner.strides = value.storage, value.shape, value.dtype, value.strides
+            else:
+                owner.attrs[name] = value
+        elif isinstance(owner, Sym):
+            modules.patched(interp, owner.path, name, value, loc)
+        elif isinstance(owner, Func):
+            owner.attrs[name] = value
+        elif isinstance(owner, JitFunction):
+            owner.func.attrs[name] = value
+
+    # --- classes
+
+    def is_module(self, cls: ClassV) -> bool:
+        return any(path in MODULE_BASES or path.startswith("torch.nn.") for path in cls.external_bases())
+
+    def instantiate(self, interp: Interp, cls: ClassV, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+        bases = cls.external_bases()
+        if any(b.startswith("enum.") for b in bases):
+            return args[0] if args else Unknown()
+        instance = Instance(cls)
+        if cls.dataclass or "typing.NamedTuple" in bases:
+            for i, field in enumerate(cls.fields):
+                default = cls.env.vars.get(field, Unknown())
+                if isinstance(default, LibObject) and default.path == "dataclasses.field":
+                    factory = default.kwargs.get("default_factory")
+                    default = interp.call(factory, [], {}, loc) if factory is not None else default.kwargs.get("default")
+                instance.attrs[field] = args[i] if i < len(args) else kwargs.get(field, default)
+        try:
+            init = cls.find("__init__")
+        except KeyError:
+            if any(b.endswith("Exception") or b.endswith("Error") for b in bases):
+                instance.attrs["args"] = tuple(args)
+            return instance
+        interp.call(Bound(instance, init), args, kwargs, loc)
+        return instance
+
+    def call_instance(self, interp: Interp, owner: Instance, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+        for name in ("__call__", "forward"):
+            target = owner.attrs.get(name)
+            if target is not None:
+                return interp.call(target, args, kwargs, loc)
+            try:
+                found = owner.cls.find(name)
+            except KeyError:
+                continue
+            return interp.call(self.bind(interp, owner, found, loc), args, kwargs, loc)
+        interp.miss("an object without __call__ was called", loc)
+        return Unknown()
+
+    def find_method(self, owner: Instance, name: str) -> Any:
+        try:
+            return Bound(owner, owner.cls.find(name))
+        except KeyError:
+            return None
+
+    def super_(self, interp: Interp, args: list[Any], frame: Frame) -> Any:
+        owner = args[1] if len(args) > 1 else frame.env.vars.get("self", next(iter(frame.env.vars.values()), None))
+        cls = args[0] if args else frame.cls
+        return LibObject("super", {"self": owner, "cls": cls})
+
+    def enter(self, interp: Interp, manager: Any, exits: list[Callable[[], None]], loc: ir.Loc | None) -> Any:
+        """`with manager`: what `as` binds; `exits` collects what to undo."""
+        if isinstance(manager, LibObject) and manager.path == "torch.cuda.graph":
+            graph = manager.args[0] if manager.args else manager.kwargs.get("cuda_graph")
+            if isinstance(graph, Graph):
+                start_capture(interp, graph)
+                exits.append(lambda: end_capture(interp, graph))
+            return manager
+        if isinstance(manager, Instance):
+            entered = self.find_method(manager, "__enter__")
+            leave = self.find_method(manager, "__exit__")
+            if leave is not None:
+                exits.append(lambda: interp.call(leave, [None, None, None], {}, loc))
+            return interp.call(entered, [], {}, loc) if entered is not None else manager
+        if isinstance(manager, list):  # a @contextmanager generator: what it yields
+            return manager[0] if manager else None
+        return manager
+
+    # --- exceptions
+
+    def raise_(self, interp: Interp, name: str, args: list[Any], loc: ir.Loc | None) -> None:
+        raise Raised(LibObject(f"builtins.{name}", {"args": tuple(args)}), loc)
+
+    def catches(self, interp: Interp, kind: Any, value: Any) -> bool:
+        if isinstance(kind, tuple):
+            return any(self.catches(interp, k, value) for k in kind)
+        if isinstance(kind, ClassV):
+            cls = value.cls if isinstance(value, Instance) else value
+            return isinstance(cls, ClassV) and kind in cls.mro()
+        name = getattr(kind, "path", "").rsplit(".", 1)[-1]
+        raised = getattr(value, "path", "builtins.Exception").rsplit(".", 1)[-1]
+        a, b = getattr(builtins, name, None), getattr(builtins, raised, None)
+        if isinstance(a, type) and isinstance(b, type):
+            return issubclass(b, a)
+        return name in (raised, "Exception", "BaseException")
+
+    # --- calls into libraries
+
+    def call_library(self, interp: Interp, func: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+        if isinstance(func, Method):
+            return libraries.call_method(interp, func.self, func.name, args, kwargs, loc)
+        if isinstance(func, Sym):
+            return libraries.call(interp, func.path, args, kwargs, loc)
+        if isinstance(func, LibObject):
+            return libraries.call_object(interp, func, args, kwargs, loc)
+        if isinstance(func, Blob):
+            return libraries.call_blob(interp, func, args, kwargs, loc)
+        if isinstance(func, DType):
+            return args[0] if args else Unknown()
+        if isinstance(func, Unknown):
+            return libraries.call_unknown(interp, func, args, kwargs, loc)
+        interp.miss(f"a {type(func).__name__} was called", loc)
+        return Unknown()
+
+    def call_extension(self, interp: Interp, func: ExtFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+        return interp.cpp.call_export(func, [*args, *kwargs.values()], loc)
+
+    def launch(self, interp: Interp, func: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+        from kbh_lint.host import launches
+
+        return launches.launch(interp, func, args, kwargs, loc)
+
+    def decorate(self, interp: Interp, decorator: Any, target: Any, loc: ir.Loc | None) -> Any:
+        return libraries.decorate(interp, decorator, target, loc)
+
+    # --- containers of libraries
+
+    def get_item(self, interp: Interp, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
+        return libraries.get_item(interp, owner, key, loc)
+
+    def set_item(self, interp: Interp, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
+        libraries.set_item(interp, owner, key, value, loc)
+
+    def iterate(self, interp: Interp, value: Any, loc: ir.Loc | None) -> Any:
+        if isinstance(value, Instance):
+            for name in ("__iter__",):
+                found = self.find_method(value, name)
+                if found is not None:
+                    return interp.call(found, [], {}, loc)
+            if "typing.NamedTuple" in value.cls.external_bases():
+                return [value.attrs[f] for f in value.cls.fields]
+        if isinstance(value, LibObject):
+            return libraries.items_of(value)
+        return None
+
+    def path(self, text: str) -> LibObject:
+        return LibObject("pathlib.Path", {"path": text})
+
+    @staticmethod
+    def join_path(left: Any, right: Any) -> str:
+        return str(right) if str(right).startswith("/") else f"{left}/{right}"
+
+    def show(self, value: Any) -> str:
+        """str() of a value for text building."""
+        return containers.show(value)
+
+
+def start_capture(interp: Interp, graph: Graph) -> None:
+    graph.events = []
+    graph.captured = True
+    interp.capturing.append(graph)
+
+
+def end_capture(interp: Interp, graph: Graph) -> None:
+    if graph in interp.capturing:
+        interp.capturing.remove(graph)
