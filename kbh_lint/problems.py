@@ -194,7 +194,8 @@ class Problem:
         """The contract whose state a model's registered tensors fit (name -> element type, None when unknown).
 
         Missing names and wrong element types count against a contract, names it does not know count less. Ties go to
-        the one listed first. None only when the problem has no contract.
+        the one listed first, and so does a model that registers none of the names. None only when the problem has no
+        contract.
         """
 
         def cost(contract: Contract) -> int:
@@ -202,7 +203,10 @@ class Problem:
             wrong = sum(1 for name, dtype in wanted.items() if registered.get(name, "") not in (dtype, None))
             return 4 * wrong + sum(1 for name in registered if name not in wanted)
 
-        return min(self.contracts.values(), key=cost, default=None)
+        known = {entry.name for contract in self.contracts.values() for entry in contract.state}
+        if not known & registered.keys():
+            return next(iter(self.contracts.values()), None)
+        return min(self.contracts.values(), key=cost)
 
     def work(self, shape: Shape) -> tuple[float, float]:
         """(floating point operations, compulsory bytes) of one shape. Raises FormulaError."""

@@ -1,0 +1,104 @@
+"""A malformed problem.yaml gives one sentence with the file and the line."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kbh_lint import paths
+from kbh_lint.problems import ProblemError, load_problem, load_targets
+
+GOOD = (paths.problems_dir() / "01_fp8_gemm" / "problem.yaml").read_text()
+
+
+def load(tmp_path: Path, text: str) -> None:
+    folder = tmp_path / "01_fp8_gemm"
+    folder.mkdir(exist_ok=True)
+    (folder / "problem.yaml").write_text(text)
+    load_problem(folder / "problem.yaml")
+
+
+def line_of(text: str, part: str) -> int:
+    return text[: text.index(part)].count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("id: 01_fp8_gemm", "id: 02_fp8_gemm", "not the name of the folder"),
+        ("regime: compute", "regime: both", "must be one of compute, memory"),
+        ("status: graded", "status: graded\ncolour: red", "no key `colour`"),
+        ("flops: 2*M*N*K", "flops: 2*M*N*L", "`L`"),
+        ("bytes: M*K", "bytes: M*K; import os; M", "not an arithmetic formula"),
+        ("  - {M: 4096, N: 4096, K: 4127}", "  - {M: 4096, N: 4096}", "same symbols (K)"),
+        ("  - {M: 4096, N: 4096, K: 4127}", "  - {M: 4096, N: 4096, K: 4096}", "no other shape has"),
+        ("{M: 32, N: 8192, K: 8192}", "{M: many, N: 8192, K: 8192}", "the symbol `M`"),
+        ("{name: weight, dtype: e4m3, shape", "{name: weight, dtype: fp8, shape", "not an element type"),
+        ("{name: weight_scale, dtype: f32, shape: [N]", "{name: weight_scale, dtype: f32, shape: [N/3]", "not a size"),
+        ("tolerance: {bf16: 0.2}", "tolerance: {e4m3: 0.2}", "no tolerance"),
+        ("tolerance: {bf16: 0.2}", "tolerance: {bf16: 0.2, e4m3: 0.2}", "never used"),
+        ("tolerance: {bf16: 0.2}", "tolerance: {bf16: 2e-1}", "write 1.0e-3"),
+        ("kind: authored-compute", "kind: authored", "must be one of"),
+        ("narrow: [x, weight]", "narrow: [y]", "neither an input nor state"),
+        ("contracts: [original]", "contracts: [deck]", "twice"),
+        ("quantifier: every", "quantifier: most", "must be one of every, some"),
+        ("scale: {weight: 0.01}", "scale: {w: 0.01}", "neither an input nor state"),
+    ],
+)
+def test_each_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, told: str) -> None:
+    text = GOOD.replace(old, new, 1)
+    assert text != GOOD
+    with pytest.raises(ProblemError) as caught:
+        load(tmp_path, text)
+    message = str(caught.value)
+    assert told in message
+    assert "\n" not in message
+    file, line, _ = message.split(":", 2)
+    assert file.endswith("01_fp8_gemm/problem.yaml")
+    # A value inside a block may be told at the line where its entry starts.
+    assert abs(int(line) - line_of(GOOD, old)) <= 8
+
+
+def test_a_key_given_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ProblemError, match="stands twice"):
+        load(tmp_path, GOOD + "\nregime: memory\n")
+
+
+def test_what_is_not_yaml_or_not_there_is_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ProblemError, match=r"problem\.yaml:\d+: not valid YAML"):
+        load(tmp_path, "[" * 5000)
+    with pytest.raises(ProblemError, match="one mapping"):
+        load(tmp_path, "- a\n- b\n")
+    with pytest.raises(ProblemError, match="larger than 256 KB"):
+        load(tmp_path, "#" * 300_000)
+    with pytest.raises(ProblemError, match="cannot be read: no such file"):
+        load_problem(tmp_path / "none" / "problem.yaml")
+    (tmp_path / "latin.yaml").write_bytes(b"a: \xe9\n")
+    with pytest.raises(ProblemError, match="not UTF-8"):
+        load_targets(tmp_path / "latin.yaml")
+
+
+def test_a_target_needs_its_numbers(tmp_path: Path) -> None:
+    file = tmp_path / "hardware.yaml"
+    file.write_text("x:\n  sm: sm_90a\n  product: X\n  dram_gbps: fast\n  peaks: {}\n")
+    with pytest.raises(ProblemError, match=r"hardware\.yaml:4: `dram_gbps` must be a number"):
+        load_targets(file)
+    file.write_text("x: sm_90a\n")
+    with pytest.raises(ProblemError, match="must be a mapping"):
+        load_targets(file)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@given(
+    st.integers(0, len(GOOD) - 1),
+    st.integers(0, 60),
+    st.sampled_from(["", "[", ": ", "- ", "1e9", "&a", "*a", "\t", "~", "{}"]),
+)
+def test_no_edit_of_a_good_file_ends_in_anything_but_a_problem_error(
+    tmp_path: Path, at: int, length: int, put: str
+) -> None:
+    try:
+        load(tmp_path, GOOD[:at] + put + GOOD[at + length :])
+    except ProblemError as error:
+        assert "\n" not in str(error)
