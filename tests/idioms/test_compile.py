@@ -130,7 +130,8 @@ def _cutlass() -> list[Path]:
     spec = importlib.util.find_spec("cutlass_library")
     if spec is None or spec.origin is None:
         return []
-    return [Path(spec.origin).parent / "source" / "include"]
+    source = Path(spec.origin).parent / "source"
+    return [source / "include", source / "tools" / "util" / "include"]
 
 
 def _skip_without_headers(idiom: Idiom) -> None:
