@@ -1,0 +1,368 @@
+"""Calls: to functions of the submission in place, to library functions by table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import dtypes, ir, values
+from kbh_lint.kernels import compensation_ctypes as ctypes
+from kbh_lint.kernels import compensation_ops as ops
+from kbh_lint.kernels.compensation_numbers import Num, literal
+from kbh_lint.kernels.compensation_state import OTHER, Closure, CType, Frame, Method, Obj, Ptr, Reference, VarRef
+from kbh_lint.values import UNKNOWN, DType, Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.compensation_machine import Machine
+
+_CONSTANTS: dict[str, Any] = {
+    "INFINITY": math.inf, "HUGE_VALF": math.inf, "HUGE_VAL": math.inf, "CUDART_INF_F": math.inf,
+    "CUDART_INF": math.inf, "NAN": math.nan, "FLT_MAX": 3.4028234663852886e38, "FLT_MIN": 1.1754943508222875e-38,
+    "FLT_EPSILON": 2.0**-23, "DBL_MAX": 1.7976931348623157e308, "M_LOG2E": 1.4426950408889634,
+    "M_LN2": 0.6931471805599453, "M_LOG2Ef": 1.4426950408889634, "M_PI": 3.141592653589793,
+}  # fmt: skip
+_INTEGERS: dict[str, Any] = {"warpSize": 32, "INT_MAX": 2**31 - 1, "UINT_MAX": 2**32 - 1, "nullptr": None, "NULL": None}
+_LIMITS = {"infinity": math.inf, "max": 3.4028234663852886e38, "lowest": -3.4028234663852886e38,
+           "min": 1.1754943508222875e-38, "epsilon": 2.0**-23, "quiet_NaN": math.nan}  # fmt: skip
+
+
+@dataclass(slots=True, eq=False)
+class Args:
+    """The arguments of a library call, and where it stands."""
+
+    items: list[Any]
+    keywords: dict[str, Any]
+    site: int
+    node: Any
+    frame: Frame
+
+    def get(self, index: int, name: str = "", default: Any = UNKNOWN) -> Any:
+        """The argument at a position, or by its keyword."""
+        if name in self.keywords:
+            return self.keywords[name]
+        return self.items[index] if 0 <= index < len(self.items) else default
+
+    def number(self, m: Machine, index: int, name: str = "") -> Num | None:
+        return ops.number(self.get(index, name), m.numbers, self.site + index % 8)
+
+
+Builtin = Callable[["Machine", Args], Any]
+
+
+def named(names: str, function: Builtin) -> dict[str, Builtin]:
+    """Table rows for several names of one function."""
+    return dict.fromkeys(names.split(), function)
+
+
+def constant(name: str) -> Any:
+    """A C++ name that nothing in the text defines."""
+    last = name.rsplit("::", 1)[-1]
+    if last in _CONSTANTS:
+        return literal(_CONSTANTS[last])
+    return _INTEGERS[last] if last in _INTEGERS else Sym(name)
+
+
+def launch_dim(m: Machine, name: str, axis: str) -> Any:
+    """`threadIdx.x` and its kin: we are the first lane of the first block."""
+    if name in ("threadIdx", "blockIdx"):
+        return 0
+    dims = m.block if name == "blockDim" else m.grid if name == "gridDim" else None
+    if dims is None or axis not in ("x", "y", "z"):
+        return Method(Sym(name), axis)
+    return dims["xyz".index(axis)]
+
+
+def either(a: Any, b: Any) -> Any:
+    """One of two values when the condition is not known: the one that is made of data."""
+    return b if ops.sources(b) and not ops.sources(a) else a
+
+
+# --- calls -----------------------------------------------------------------------------------------------------
+
+
+def call(m: Machine, node: ir.Call, frame: Frame) -> Any:
+    """The value of a call expression."""
+    from kbh_lint.kernels.compensation_expr import evaluate
+
+    func = node.func
+    targs: tuple[Any, ...] = ()
+    callee: Any
+    if isinstance(func, ir.TypeRef):
+        callee, targs = _template_callee(m, func, frame)
+    elif isinstance(func, ir.Attr) and frame.cpp:
+        callee = _method(m, func, frame)
+        targs = func.args or ()
+    else:
+        callee = evaluate(m, func, frame)
+    if isinstance(callee, Num):
+        return callee
+    if frame.this is not None and isinstance(callee, Sym):
+        callee = _own_method(frame.this, callee)
+    args, keywords = _arguments(m, node, frame, callee)
+    return invoke(m, callee, args, keywords, node, frame, targs)
+
+
+def _arguments(m: Machine, node: ir.Call, frame: Frame, callee: Any) -> tuple[list[Any], dict[str, Any]]:
+    from kbh_lint.kernels.compensation_expr import evaluate, place
+
+    by_place = _reference_positions(callee) if frame.cpp else frozenset()
+    args: list[Any] = []
+    for i, arg in enumerate(node.args):
+        if isinstance(arg, ir.Star):
+            value = evaluate(m, arg.value, frame)
+            args.extend(value if isinstance(value, tuple) else [UNKNOWN])
+            continue
+        where = place(m, arg, frame) if i in by_place else None
+        args.append(Reference(where) if where is not None else evaluate(m, arg, frame))
+    keywords = {name: evaluate(m, value, frame) for name, value in node.keywords if name is not None}
+    return args, keywords
+
+
+def _functions(callee: Any) -> list[ir.FuncDef]:
+    if isinstance(callee, values.Overloads):
+        return [f.node for f in callee.funcs]
+    if isinstance(callee, values.Func | Closure):
+        return [callee.node]
+    if isinstance(callee, Method) and isinstance(callee.value, Obj):
+        return methods(callee.value.type, callee.name)
+    return []
+
+
+def _reference_positions(callee: Any) -> frozenset[int]:
+    return frozenset(
+        i
+        for node in _functions(callee)
+        for i, p in enumerate(node.params)
+        if isinstance(p.type, ir.TypeRef) and p.type.reference and not p.type.const
+    )
+
+
+def _template_callee(m: Machine, func: ir.TypeRef, frame: Frame) -> tuple[Any, tuple[Any, ...]]:
+    """`f<64>(x)`, `T(x)`, `std::numeric_limits<T>::max()`."""
+    if func.member:
+        last = func.member[-1]
+        if func.name.endswith("numeric_limits"):
+            return literal(_LIMITS.get(last, 0.0)), ()
+        owner = ctypes.resolve(m, ir.TypeRef(func.name, func.args, func.loc, func.member[:-1]), frame)
+        if owner.kind == "struct" and methods(owner, last):
+            return Method(ctypes.zero(m, owner), last), ()
+        kind = ctypes.resolve(m, func, frame)
+        return (kind, ()) if kind is not OTHER else (Sym(f"{func.name}::{last}"), ())
+    try:
+        value = frame.env.lookup(func.name) if frame.find(func.name) is None else UNKNOWN
+    except KeyError:
+        value = UNKNOWN
+    if isinstance(value, values.Overloads | values.Func):
+        return value, func.args
+    kind = ctypes.resolve(m, func, frame)
+    return (kind if kind is not OTHER else Sym(func.name)), func.args
+
+
+def _method(m: Machine, func: ir.Attr, frame: Frame) -> Any:
+    """The callee of `x.f(...)` and `p->f(...)`, with `x` in place."""
+    from kbh_lint.kernels.compensation_expr import evaluate, load, place
+
+    value = evaluate(m, func.value, frame)
+    if isinstance(value, Reference):
+        value = load(m, value.place, func, frame)
+    if isinstance(value, Ptr):
+        found = ctypes.target(m, value, m.site(frame, func))
+        value = found if isinstance(found, Obj) else value
+    if isinstance(value, Obj) and func.name in value.fields:
+        return value.fields[func.name]
+    where = place(m, func.value, frame) if isinstance(func.value, ir.Name | ir.Attr) else None
+    return Method(value, func.name, where)
+
+
+def _own_method(this: Obj, callee: Sym) -> Any:
+    return Method(this, callee.path) if methods(this.type, callee.path) else callee
+
+
+def methods(kind: CType, name: str) -> list[ir.FuncDef]:
+    """The functions of a struct with this name."""
+    if kind.kind != "struct":
+        return []
+    return [s for s in kind.struct.node.body if isinstance(s, ir.FuncDef) and s.name == name and s.body is not None]
+
+
+def invoke(
+    m: Machine,
+    callee: Any,
+    args: list[Any],
+    keywords: dict[str, Any],
+    node: Any,
+    frame: Frame,
+    targs: tuple[Any, ...] = (),
+) -> Any:
+    """Calls a value."""
+    if isinstance(callee, values.JitFunction):
+        callee = callee.func
+    if isinstance(callee, values.Func):
+        bound = _template_arguments(m, callee.node, targs, frame)
+        return m.call(callee.node, callee.env, args, keywords, node, frame, bound=bound, defaults=callee.defaults)
+    if isinstance(callee, values.Overloads):
+        chosen = _chosen(m, callee.funcs, args, targs)
+        if chosen is not None:
+            bound = _template_arguments(m, chosen.node, targs, frame)
+            return m.call(chosen.node, chosen.env, args, keywords, node, frame, bound=bound)
+    if isinstance(callee, Closure):
+        outer = callee.frame
+        return m.call(callee.node, outer.env, args, keywords, node, frame, outer=outer.scopes, this=outer.this)
+    if isinstance(callee, values.CppType | values.TypeValue | CType):
+        return construct(m, ctypes.of_value(m, callee), [_loaded(m, a, node, frame) for a in args], node, frame)
+    if isinstance(callee, DType) and args:
+        return ctypes.convert(m, args[0], ctypes.scalar(callee.name), m.site(frame, node))
+    if isinstance(callee, Obj):
+        called = operator(m, "operator()", [callee, *args], node, frame)
+        return UNKNOWN if called is None else called
+    packed = Args([_loaded(m, a, node, frame) for a in args], keywords, m.site(frame, node), node, frame)
+    if isinstance(callee, Method):
+        return _call_method(m, callee, args, packed)
+    if isinstance(callee, Sym):
+        return _call_symbol(m, callee.path, packed, targs)
+    return unknown_call(m, "a call", packed)
+
+
+def _loaded(m: Machine, value: Any, node: Any, frame: Frame) -> Any:
+    from kbh_lint.kernels.compensation_expr import load
+
+    if isinstance(value, Reference) and not value.address:
+        return load(m, value.place, node, frame)
+    return value
+
+
+def _call_method(m: Machine, callee: Method, args: list[Any], packed: Args) -> Any:
+    from kbh_lint.kernels.compensation_cuda import METHODS as CUDA
+    from kbh_lint.kernels.compensation_triton import METHODS as TRITON
+
+    value = callee.value
+    if isinstance(value, Obj):
+        found = methods(value.type, callee.name)
+        if found:
+            env = value.type.struct.env
+            funcs = [values.Func(f, env) for f in found]
+            chosen = _chosen(m, funcs, args, ()) or funcs[0]
+            return m.call(
+                chosen.node, env, args, {}, packed.node, packed.frame, this=value, bound=dict(value.type.args)
+            )
+    handler = (CUDA if packed.frame.cpp else TRITON).get(callee.name)
+    if handler is None:
+        return unknown_call(m, f"method {callee.name}", packed)
+    if not packed.frame.cpp:
+        packed.items.insert(0, value)
+    return handler(m, packed)
+
+
+def _call_symbol(m: Machine, path: str, packed: Args, targs: tuple[Any, ...]) -> Any:
+    from kbh_lint.kernels.compensation_cuda import cuda_builtin
+    from kbh_lint.kernels.compensation_triton import triton_builtin
+
+    handler: Builtin | None
+    if packed.frame.cpp:
+        handler = cuda_builtin(path.rsplit("::", 1)[-1], targs)
+    else:
+        handler = triton_builtin(path)
+    if handler is None:
+        return unknown_call(m, path, packed)
+    return handler(m, packed)
+
+
+def unknown_call(m: Machine, what: str, packed: Args) -> Any:
+    """A call nobody can follow: some value made of the same data, noted when there is any."""
+    src = 0
+    for value in (*packed.items, *packed.keywords.values()):
+        src |= ops.sources(value)
+        if isinstance(value, Ptr) and value.mem.kind != "param" and value.mem.written():
+            src |= ops.sources(value.mem.last)
+    if not src:
+        return UNKNOWN
+    m.note(f"{what} is not followed", packed.node)
+    return m.numbers.data(packed.site, "f32", src)
+
+
+def _chosen(m: Machine, funcs: list[values.Func], args: list[Any], targs: tuple[Any, ...]) -> values.Func | None:
+    """The overload whose parameters fit best."""
+    best: values.Func | None = None
+    best_score = -1
+    for func in funcs:
+        params = func.node.params
+        needed = sum(1 for p in params if p.default is None and p.kind == "positional")
+        if func.node.body is None or not (needed <= len(args) <= len(params)):
+            continue
+        score = 1 + sum(_fits(p, a, func) for p, a in zip(params, args, strict=False))
+        score += 1 if len(targs) and len(func.node.template) >= len(targs) else 0
+        if score > best_score:
+            best, best_score = func, score
+    return best
+
+
+def _fits(param: ir.Param, value: Any, func: values.Func) -> int:
+    ref = param.type
+    if not isinstance(ref, ir.TypeRef):
+        return 0
+    if isinstance(value, Reference) and isinstance(value.place, VarRef):
+        value = value.place.table.get(value.place.name)
+    if isinstance(value, Obj):
+        kind = value.type
+        name = kind.struct.node.name if kind.kind == "struct" else ""
+        vector = dtypes.vector_from_cpp(ref.name)
+        return 2 if (name and name == ref.name) or (kind.kind == "vec" and vector == (kind.dt, kind.lanes)) else 0
+    dt = dtypes.from_cpp(ref.name)
+    if isinstance(value, Num):
+        return 2 if dt == value.dt and not ref.pointers else 0
+    if isinstance(value, int):
+        return 1 if dt in dtypes.INTS and not ref.pointers else 0
+    return 1 if isinstance(value, Ptr) and (ref.pointers or ref.dims) else 0
+
+
+def _template_arguments(m: Machine, node: ir.FuncDef, targs: tuple[Any, ...], frame: Frame) -> dict[str, Any]:
+    bound = {p.name: ctypes.template_argument(m, a, frame) for p, a in zip(node.template, targs, strict=False)}
+    for param in node.template[len(targs) :]:
+        if param.default is not None:
+            bound[param.name] = ctypes.template_argument(m, param.default, frame)
+    return bound
+
+
+def operator(m: Machine, name: str, args: list[Any], node: Any, frame: Frame) -> Any:
+    """A submission's own operator on its structs; None when there is none for these values."""
+    first = args[0]
+    if isinstance(first, Obj):
+        found = [f for f in methods(first.type, name) if len(f.params) == len(args) - 1]
+        if found:
+            env = first.type.struct.env
+            bound = dict(first.type.args)
+            result = m.call(found[0], env, list(args[1:]), {}, node, frame, this=first, bound=bound)
+            return UNKNOWN if result is None else result
+    try:
+        free = frame.env.lookup(name)
+    except KeyError:
+        return None
+    funcs = free.funcs if isinstance(free, values.Overloads) else [free] if isinstance(free, values.Func) else []
+    chosen = _chosen(m, funcs, args, ())
+    if chosen is None:
+        return None
+    cells = [Reference(VarRef({"v": a}, "v")) if isinstance(a, Obj) else a for a in args]
+    result = m.call(chosen.node, chosen.env, cells, {}, node, frame)
+    return UNKNOWN if result is None else result
+
+
+def construct(m: Machine, kind: CType, args: list[Any], node: Any, frame: Frame) -> Any:
+    """`T(a, b)`, `T{a, b}`, `T x(a, b)`: by a constructor, field by field, or as a conversion."""
+    if kind.kind == "struct" and isinstance(kind.struct.node, ir.ClassDef):
+        if len(args) == 1 and isinstance(args[0], Obj) and args[0].type.struct is kind.struct:
+            return args[0].copy()
+        made = ctypes.zero(m, kind)
+        makers = methods(kind, kind.struct.node.name)
+        funcs = [values.Func(f, kind.struct.env) for f in makers]
+        chosen = _chosen(m, funcs, args, ())
+        if chosen is not None and isinstance(made, Obj):
+            m.call(chosen.node, kind.struct.env, args, {}, node, frame, this=made, bound=dict(kind.args))
+            return made
+        return ctypes.aggregate(m, kind, args, m.site(frame, node)) if args else made
+    if kind.kind == "vec":
+        return ctypes.convert(m, tuple(args), kind, m.site(frame, node))
+    if not args:
+        return 0 if kind.kind == "int" else ctypes.zero(m, kind)
+    return ctypes.convert(m, args[0] if len(args) == 1 else tuple(args), kind, m.site(frame, node))

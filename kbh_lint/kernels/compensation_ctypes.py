@@ -1,0 +1,374 @@
+"""C++ types and memory of an evaluated kernel: declarations, conversions, loads and stores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import dtypes, ir, values
+from kbh_lint.kernels import compensation_ops as ops
+from kbh_lint.kernels.compensation_numbers import Num
+from kbh_lint.kernels.compensation_state import OTHER, Bits, CType, Frame, Memory, Obj, Ptr, Reference, VarRef
+from kbh_lint.values import UNKNOWN, Buffer, CppType, DType, Env, TypeValue
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.compensation_machine import Machine
+
+LANES = ("x", "y", "z", "w")
+_MAX_DEPTH = 12
+_BARE = ("", "auto", "decltype", "void")
+
+
+def scope_env(frame: Frame) -> Env:
+    """The names a piece of code can see, as one environment."""
+    env = frame.env
+    for scope in frame.scopes:
+        if scope:
+            env = Env(scope, env)
+    return env
+
+
+def scalar(dt: str) -> CType:
+    """The type of one element."""
+    if dt in dtypes.FLOATS:
+        return CType("float", dt)
+    return CType("bool" if dt == "bool" else "int", dt)
+
+
+def resolve(m: Machine, ref: ir.TypeRef, frame: Frame, depth: int = 0) -> CType:
+    """What a written type means here. Unknown names are `OTHER`."""
+    base = _named_type(m, ref, frame, depth)
+    for _ in range(min(ref.pointers, 3)):
+        base = CType("pointer", inner=base)
+    return base
+
+
+def _named_type(m: Machine, ref: ir.TypeRef, frame: Frame, depth: int) -> CType:
+    name = ref.name
+    if name in _BARE or depth > _MAX_DEPTH:
+        return OTHER
+    scope = frame.find(name)
+    value: Any = UNKNOWN
+    if scope is not None:
+        value = scope[name]
+    else:
+        vector = dtypes.vector_from_cpp(name)
+        if vector is not None:
+            return CType("vec", vector[0], vector[1])
+        dt = dtypes.from_cpp(name)
+        if dt is not None:
+            return scalar(dt)
+        try:
+            value = frame.env.lookup(name)
+        except KeyError:
+            return OTHER
+    found = of_value(m, value, depth, ref, frame)
+    for member in ref.member:
+        found = _member_type(m, found, member, depth)
+    return found
+
+
+def of_value(
+    m: Machine, value: Any, depth: int = 0, ref: ir.TypeRef | None = None, frame: Frame | None = None
+) -> CType:
+    """The type that a template argument or a type name stands for."""
+    if depth > _MAX_DEPTH:
+        return OTHER
+    if isinstance(value, CType):
+        return value
+    if isinstance(value, DType):
+        return scalar(value.name)
+    if isinstance(value, TypeValue):
+        return resolve(m, value.ref, Frame([{}], value.env, True, 0), depth + 1)
+    if not isinstance(value, CppType):
+        return OTHER
+    if isinstance(value.node, ir.Using):
+        if value.node.type is None:
+            return OTHER
+        return resolve(m, value.node.type, Frame([{}], value.env, True, 0), depth + 1)
+    args: dict[str, Any] = {}
+    for i, param in enumerate(value.node.template):
+        given: Any = ref.args[i] if ref is not None and i < len(ref.args) else param.default
+        if given is not None and frame is not None:
+            args[param.name] = template_argument(m, given, frame)
+    return CType("struct", struct=value, args=args)
+
+
+def template_argument(m: Machine, node: Any, frame: Frame) -> Any:
+    """The value of a template argument: a type or a constant."""
+    from kbh_lint.kernels.compensation_expr import evaluate
+
+    if isinstance(node, ir.TypeRef):
+        found = resolve(m, node, frame)
+        if found is not OTHER:
+            return found
+    return evaluate(m, node, frame)
+
+
+def _member_type(m: Machine, owner: CType, name: str, depth: int) -> CType:
+    if owner.kind == "struct":
+        for stmt in owner.struct.node.body:
+            if isinstance(stmt, ir.Using) and stmt.name == name and stmt.type is not None:
+                return resolve(m, stmt.type, Frame([owner.args], owner.struct.env, True, 0), depth + 1)
+    return OTHER
+
+
+def static_member(m: Machine, owner: CType, name: str) -> Any:
+    """A static constant of a struct, or None."""
+    if owner.kind != "struct":
+        return None
+    for stmt in owner.struct.node.body:
+        if isinstance(stmt, ir.Decl) and stmt.name == name and stmt.storage & {"static", "constexpr"}:
+            return declared(m, stmt, Frame([dict(owner.args)], owner.struct.env, True, 0))
+        if isinstance(stmt, ir.Using) and stmt.name == name:
+            return _member_type(m, owner, name, 0)
+    return None
+
+
+# --- values of types -------------------------------------------------------------------------------------------
+
+
+def zero(m: Machine, kind: CType, depth: int = 0) -> Any:
+    """The value of a variable of this type that is set to zero, or not set at all."""
+    if kind.kind == "float":
+        return Num(0, 0.0, kind.dt)
+    if kind.kind == "vec":
+        inner = scalar(kind.dt)
+        return Obj({LANES[i]: zero(m, inner) for i in range(min(kind.lanes, 4))}, kind)
+    if kind.kind != "struct" or depth > _MAX_DEPTH:
+        return UNKNOWN
+    fields: dict[str, Any] = {}
+    frame = Frame([dict(kind.args)], kind.struct.env, True, 0)
+    for base in kind.struct.node.bases:
+        if isinstance(base, ir.TypeRef):
+            inherited = zero(m, resolve(m, base, frame), depth + 1)
+            if isinstance(inherited, Obj):
+                fields.update(inherited.fields)
+    for stmt in kind.struct.node.body:
+        if isinstance(stmt, ir.Decl) and "static" not in stmt.storage and stmt.name and len(fields) < 64:
+            fields[stmt.name] = declared(m, stmt, frame, depth + 1)
+    return Obj(fields, kind)
+
+
+def convert(m: Machine, value: Any, kind: CType, site: int = 0) -> Any:
+    """`value` as this type holds it."""
+    if kind.kind == "float":
+        if isinstance(value, Obj):
+            value = next(iter(value.fields.values()), UNKNOWN)
+        if isinstance(value, Bits):
+            return UNKNOWN
+        number = ops.number(value, m.numbers, site)
+        return UNKNOWN if number is None else m.numbers.cast(number, kind.dt)
+    if kind.kind in ("int", "bool"):
+        if isinstance(value, Num):
+            whole = not value.src and value.f.is_integer() and abs(value.f) < 1e15
+            return int(value.f) if whole else UNKNOWN
+        return int(value) if isinstance(value, bool) and kind.kind == "int" else value
+    if kind.kind == "vec" and not isinstance(value, Obj):
+        items = value if isinstance(value, tuple) else (value,)
+        inner = scalar(kind.dt)
+        parts = {LANES[i]: convert(m, items[i], inner, site) for i in range(min(kind.lanes, 4, len(items)))}
+        return Obj({**zero(m, kind).fields, **parts}, kind)
+    if kind.kind == "struct" and isinstance(value, tuple):
+        return aggregate(m, kind, list(value), site)
+    return value.copy() if isinstance(value, Obj) else value
+
+
+def aggregate(m: Machine, kind: CType, items: list[Any], site: int) -> Any:
+    """A struct from the values of its fields, in order."""
+    made = zero(m, kind)
+    if isinstance(made, Obj):
+        for (name, old), item in zip(list(made.fields.items()), items, strict=False):
+            made.fields[name] = like(m, old, item)
+    return made
+
+
+def like(m: Machine, old: Any, new: Any) -> Any:
+    """`new` put into a variable that holds `old`."""
+    if isinstance(old, Num) and old.dt != "lit":
+        return convert(m, new, CType("float", old.dt))
+    if isinstance(old, int) and isinstance(new, Num):
+        return convert(m, new, CType("int", "i32"))
+    if isinstance(old, Obj) and not isinstance(new, Obj):
+        return convert(m, new, old.type)
+    return new
+
+
+def declared(m: Machine, decl: ir.Decl, frame: Frame, depth: int = 0) -> Any:
+    """The first value of a declared variable, field or array."""
+    from kbh_lint.kernels import compensation_builtins as builtins
+    from kbh_lint.kernels.compensation_expr import evaluate, place
+
+    if decl.type is None:
+        return UNKNOWN if decl.init is None else evaluate(m, decl.init, frame)
+    kind = resolve(m, decl.type, frame)
+    if decl.type.dims:
+        return _array(m, decl, decl.type, kind, frame)
+    init = decl.init
+    if decl.type.reference and init is not None and not isinstance(init, ir.Seq):
+        where = place(m, init, frame)
+        if where is not None:
+            return Reference(where)
+    if "__shared__" in decl.storage:
+        memory = Memory(decl.name, "shared", kind)
+        return Reference(Ptr(memory, 0, kind))
+    if init is None:
+        return builtins.construct(m, kind, [], decl, frame) if kind.kind == "struct" else zero(m, kind, depth)
+    if isinstance(init, ir.Seq):
+        named = [i for i in init.items if isinstance(i, ir.AssignE)]
+        if named and kind.kind == "struct":
+            made = zero(m, kind, depth)
+            for item in named:
+                if isinstance(item.target, ir.Name) and isinstance(made, Obj):
+                    old = made.fields.get(item.target.id)
+                    made.fields[item.target.id] = like(m, old, evaluate(m, item.value, frame))
+            return made
+        return builtins.construct(m, kind, [evaluate(m, i, frame) for i in init.items], decl, frame)
+    value = evaluate(m, init, frame)
+    return convert(m, value, kind, m.site(frame, decl))
+
+
+def _array(m: Machine, decl: ir.Decl, ref: ir.TypeRef, kind: CType, frame: Frame) -> Ptr:
+    from kbh_lint.kernels.compensation_expr import evaluate
+
+    sizes = [evaluate(m, d, frame) for d in ref.dims]
+    dims = tuple(s if isinstance(s, int) and 0 < s < 1 << 24 else 1 << 12 for s in sizes)
+    memory = Memory(decl.name, "shared" if "__shared__" in decl.storage else "local", kind, {}, dims)
+    if memory.kind == "local":
+        memory.default = zero(m, kind) if kind.kind in ("float", "vec", "struct") else None
+    if isinstance(decl.init, ir.Seq):
+        for i, item in enumerate(decl.init.items[:64]):
+            if not isinstance(item, ir.Seq):
+                memory.put(i * kind.lanes, convert(m, evaluate(m, item, frame), kind))
+    return Ptr(memory, 0, kind, dims)
+
+
+# --- parameters ------------------------------------------------------------------------------------------------
+
+
+def passed(m: Machine, ref: ir.TypeRef, value: Any, frame: Frame) -> Any:
+    """An argument as the parameter gets it: a reference keeps its place, all else is converted and copied."""
+    from kbh_lint.kernels.compensation_expr import load
+
+    if isinstance(value, Reference) and not value.address:
+        if ref.reference:
+            return value
+        value = load(m, value.place, ref, frame)
+    if ref.pointers or ref.dims:
+        return value
+    return convert(m, value, resolve(m, ref, frame))
+
+
+def deduce(m: Machine, node: ir.FuncDef, ref: ir.TypeRef, value: Any, scope: dict[str, Any]) -> None:
+    """Binds a template parameter that the call leaves to be read off an argument."""
+    if ref.name in scope or not any(t.name == ref.name for t in node.template):
+        return
+    if isinstance(value, Reference) and isinstance(value.place, VarRef):
+        value = value.place.table.get(value.place.name)
+    if isinstance(value, Num):
+        scope[ref.name] = CType("float", "f32" if value.dt == "lit" else value.dt)
+    elif isinstance(value, Obj | Ptr):
+        scope[ref.name] = value.type
+    elif isinstance(value, int):
+        scope[ref.name] = CType("int", "i32")
+
+
+def parameter(m: Machine, name: str, ref: Any, value: Any, frame: Frame) -> Any:
+    """A kernel argument as the evaluator holds it."""
+    if isinstance(value, Buffer):
+        kind = scalar(value.dtype)
+        if isinstance(ref, ir.TypeRef):
+            seen = resolve(m, ir.TypeRef(ref.name, ref.args, ref.loc, ref.member), frame)
+            kind = kind if seen is OTHER else seen
+        return Ptr(Memory(name, "param", kind), 0, kind)
+    if isinstance(value, values.Descriptor):
+        kind = scalar(value.dtype)
+        return Ptr(Memory(name, "param", kind), UNKNOWN, kind)
+    if isinstance(value, tuple | list):
+        return tuple(parameter(m, name, None, v, frame) for v in value)
+    value = ops.wrapped(value)
+    if isinstance(ref, ir.TypeRef):
+        kind = resolve(m, ref, frame)
+        if kind.kind == "pointer" and not isinstance(value, Ptr):
+            inner = kind.inner or OTHER
+            return Ptr(Memory(name, "param", inner), 0, inner)
+        return convert(m, value, kind)
+    return value
+
+
+# --- memory ----------------------------------------------------------------------------------------------------
+
+
+def read(m: Machine, ptr: Ptr, site: int) -> Any:
+    """The value a pointer points to."""
+    mem, off, kind = ptr.mem, ptr.off, ptr.type
+    if kind.kind == "vec":
+        inner = scalar(kind.dt)
+        parts = {
+            LANES[i]: read(m, Ptr(mem, off + i if isinstance(off, int) else off, inner), site + i)
+            for i in range(min(kind.lanes, 4))
+        }
+        return Obj(parts, kind)
+    if isinstance(off, int) and off in mem.cells:
+        value = mem.cells[off]
+    elif mem.written():
+        value = ops.perturbed(mem.nearest(off), m.numbers, site)
+    elif mem.default is not None and isinstance(off, int):
+        value = mem.default.copy() if isinstance(mem.default, Obj) else mem.default
+    else:
+        return fresh(m, kind, site)
+    if kind.kind == "float" and not isinstance(value, Num):
+        return convert(m, value, kind, site)
+    return value
+
+
+def fresh(m: Machine, kind: CType, site: int) -> Any:
+    """A datum nobody in this kernel wrote."""
+    numbers = m.numbers
+    if kind.kind == "float":
+        return numbers.data(site, kind.dt, numbers.bit(site))
+    if kind.kind == "other":
+        return numbers.data(site, "f32", numbers.bit(site))
+    if kind.kind == "vec":
+        inner = scalar(kind.dt)
+        return Obj({LANES[i]: fresh(m, inner, site + i) for i in range(min(kind.lanes, 4))}, kind)
+    if kind.kind == "struct":
+        made = zero(m, kind)
+        if isinstance(made, Obj):
+            for i, (name, value) in enumerate(list(made.fields.items())):
+                if isinstance(value, Num):
+                    made.fields[name] = numbers.data(site + i % 8, value.dt, numbers.bit(site + i % 8))
+        return made
+    return UNKNOWN
+
+
+def write(m: Machine, ptr: Ptr, value: Any) -> None:
+    """Puts a value where a pointer points to; vectors fill one cell a lane."""
+    off, kind = ptr.off, ptr.type
+    if isinstance(value, Obj) and value.type.kind == "vec":
+        for i, part in enumerate(value.fields.values()):
+            ptr.mem.put(off + i if isinstance(off, int) else off, part)
+        return
+    ptr.mem.put(off, convert(m, value, kind) if kind.kind == "float" else value)
+
+
+def target(m: Machine, ptr: Ptr, site: int) -> Any:
+    """The struct behind a pointer, in place: fields written through the result stay written."""
+    if isinstance(ptr.off, int) and isinstance(ptr.mem.cells.get(ptr.off), Obj):
+        return ptr.mem.cells[ptr.off]
+    value = read(m, ptr, site)
+    if isinstance(value, Obj) and ptr.type.kind == "struct" and ptr.mem.kind != "param":
+        ptr.mem.put(ptr.off, value)
+    return value
+
+
+def cast(m: Machine, node: ir.Cast, value: Any, frame: Frame) -> Any:
+    """`(T)value`, `static_cast<T>(value)`, `reinterpret_cast<T*>(value)`."""
+    kind = resolve(m, node.type, frame)
+    if kind.kind == "pointer":
+        inner = kind.inner or OTHER
+        if isinstance(value, Ptr):
+            return Ptr(value.mem, value.off, value.type if inner is OTHER else inner)
+        return value
+    if node.kind == "reinterpret" and node.type.reference:
+        return value
+    return convert(m, value, kind, m.site(frame, node))

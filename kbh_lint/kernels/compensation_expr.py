@@ -1,0 +1,410 @@
+"""Expressions of a kernel, evaluated for one lane."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import dtypes, ir, values
+from kbh_lint.kernels import compensation_builtins as builtins
+from kbh_lint.kernels import compensation_ctypes as ctypes
+from kbh_lint.kernels import compensation_ops as ops
+from kbh_lint.kernels.compensation_numbers import Num, literal
+from kbh_lint.kernels.compensation_state import Closure, Frame, Method, Obj, Place, Ptr, Reference, VarRef
+from kbh_lint.values import UNKNOWN, DType, Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.compensation_machine import Machine
+
+
+def evaluate(m: Machine, node: Any, frame: Frame) -> Any:
+    """The value of an expression; UNKNOWN when it cannot be followed."""
+    handler = _EXPRESSIONS.get(type(node))
+    return UNKNOWN if handler is None else handler(m, node, frame)
+
+
+# --- names, fields, elements -----------------------------------------------------------------------------------
+
+
+def _const(m: Machine, node: ir.Const, frame: Frame) -> Any:
+    return literal(node.value) if type(node.value) is float else node.value
+
+
+def _name(m: Machine, node: ir.Name, frame: Frame) -> Any:
+    name = node.id
+    scope = frame.find(name)
+    if scope is not None:
+        value = scope[name]
+        return load(m, value.place, node, frame) if type(value) is Reference and not value.address else value
+    if frame.this is not None:
+        if name in frame.this.fields:
+            return frame.this.fields[name]
+        if name == "this":
+            return Reference(VarRef({"this": frame.this}, "this"), address=True)
+    return named(m, name, frame)
+
+
+def named(m: Machine, name: str, frame: Frame) -> Any:
+    """A name that no scope of the kernel binds."""
+    try:
+        value = frame.env.lookup(name)
+    except KeyError:
+        return builtins.constant(name) if frame.cpp else Sym(name)
+    if isinstance(value, ir.Decl):
+        known = m.globals.get(id(value))
+        if known is None:
+            m.globals[id(value)] = UNKNOWN
+            known = m.globals[id(value)] = ctypes.declared(m, value, Frame([{}], frame.env, True, 0))
+        return known
+    return ops.wrapped(value)
+
+
+def _attr(m: Machine, node: ir.Attr, frame: Frame) -> Any:
+    value = evaluate(m, node.value, frame)
+    return field(m, value, node, frame)
+
+
+def field(m: Machine, value: Any, node: ir.Attr, frame: Frame) -> Any:
+    """`value.name`."""
+    name = node.name
+    if isinstance(value, Sym):
+        if frame.cpp:
+            return builtins.launch_dim(m, value.path, name)
+        path = f"{value.path}.{name}"
+        if value.path == "triton.language" and (dt := dtypes.from_triton(name)) is not None:
+            return DType(dt)
+        return Sym(path)
+    if isinstance(value, Reference):
+        value = load(m, value.place, node, frame)
+    if isinstance(value, Ptr) and frame.cpp:
+        value = ctypes.target(m, value, m.site(frame, node))
+    if isinstance(value, Obj):
+        if name in value.fields:
+            return value.fields[name]
+        constant = ctypes.static_member(m, value.type, name)
+        return Method(value, name) if constant is None else constant
+    if isinstance(value, values.CppType | values.TypeValue):
+        constant = ctypes.static_member(m, ctypes.of_value(m, value), name)
+        return Method(value, name) if constant is None else constant
+    if name == "dtype":
+        return DType(value.dt if isinstance(value, Num) else value.type.dt if isinstance(value, Ptr) else "?")
+    if name == "element_ty" and isinstance(value, DType):
+        return value
+    if name in ("T", "value") and not isinstance(value, Ptr):
+        return value
+    return UNKNOWN if name == "shape" else Method(value, name)
+
+
+def _index(m: Machine, node: ir.Index, frame: Frame) -> Any:
+    value = evaluate(m, node.value, frame)
+    if not frame.cpp:
+        index = evaluate(m, node.index, frame)
+        if isinstance(value, tuple):
+            return value[index] if isinstance(index, int) and -len(value) <= index < len(value) else UNKNOWN
+        return value if isinstance(value, Num | Ptr | int) else UNKNOWN
+    if isinstance(value, Obj):
+        index = evaluate(m, node.index, frame)
+        called = builtins.operator(m, "operator[]", [value, index], node, frame)
+        if called is not None:
+            return called
+    found = place(m, node, frame)
+    return UNKNOWN if found is None else load(m, found, node, frame)
+
+
+def _slice(m: Machine, node: ir.SliceE, frame: Frame) -> Any:
+    return UNKNOWN
+
+
+# --- places ----------------------------------------------------------------------------------------------------
+
+
+def load(m: Machine, where: Place, node: Any, frame: Frame) -> Any:
+    """What a place holds."""
+    if isinstance(where, VarRef):
+        value = where.table.get(where.name, UNKNOWN)
+        return load(m, value.place, node, frame) if type(value) is Reference and not value.address else value
+    return where if where.rest else m.read(where, m.site(frame, node))
+
+
+def place(m: Machine, node: Any, frame: Frame) -> Place | None:
+    """Where an expression lives, or None when it is no place."""
+    kind = type(node)
+    if kind is ir.Name:
+        scope = frame.find(node.id)
+        if scope is None:
+            if frame.this is not None and node.id in frame.this.fields:
+                return VarRef(frame.this.fields, node.id)
+            value = named(m, node.id, frame) if frame.cpp else UNKNOWN
+            return value if isinstance(value, Ptr) else None
+        value = scope[node.id]
+        return value.place if type(value) is Reference and not value.address else VarRef(scope, node.id)
+    if kind is ir.Attr:
+        value = evaluate(m, node.value, frame)
+        if isinstance(value, Reference):
+            value = load(m, value.place, node, frame)
+        if isinstance(value, Ptr) and frame.cpp:
+            value = ctypes.target(m, value, m.site(frame, node))
+        return VarRef(value.fields, node.name) if isinstance(value, Obj) else None
+    if kind is ir.Index:
+        return _element(m, evaluate(m, node.value, frame), node, frame)
+    if kind is ir.Unary and node.op == "*":
+        return _pointed(evaluate(m, node.value, frame))
+    if kind is ir.AssignE:
+        evaluate(m, node, frame)
+        return place(m, node.target, frame)
+    if kind is ir.Cond:
+        test = ops.truth(evaluate(m, node.test, frame))
+        return place(m, node.no if test is False else node.yes, frame)
+    if kind is ir.Cast:
+        return place(m, node.value, frame)
+    return None
+
+
+def _element(m: Machine, value: Any, node: ir.Index, frame: Frame) -> Place | None:
+    index = evaluate(m, node.index, frame)
+    if isinstance(value, Reference):
+        held = value.place.table.get(value.place.name) if isinstance(value.place, VarRef) else None
+        if isinstance(held, Obj) and held.fields:
+            names = list(held.fields)
+            return VarRef(held.fields, names[index % len(names)] if isinstance(index, int) else names[0])
+        return value.place
+    if not isinstance(value, Ptr):
+        return None
+    if isinstance(index, Num):
+        index = UNKNOWN
+    if isinstance(index, int):
+        return ops.moved(value, index, m.site(frame, node))
+    return Ptr(value.mem, UNKNOWN, value.type, value.rest[1:])
+
+
+def _pointed(value: Any) -> Place | None:
+    if isinstance(value, Ptr):
+        return Ptr(value.mem, value.off, value.type, value.rest[1:]) if value.rest else value
+    return value.place if isinstance(value, Reference) else None
+
+
+def store(m: Machine, where: Place, value: Any) -> None:
+    """Puts a value into a place."""
+    if isinstance(value, Obj):
+        value = value.copy()
+    if isinstance(where, Ptr):
+        m.write(where, value)
+        return
+    old = where.table.get(where.name)
+    if type(old) is Reference and not old.address:
+        store(m, old.place, value)
+        return
+    where.table[where.name] = ctypes.like(m, old, value)
+
+
+def assign(m: Machine, target: Any, value: Any, frame: Frame) -> None:
+    """`target = value`."""
+    if isinstance(target, ir.Seq):
+        _unpack(m, target, value, frame)
+    elif frame.cpp:
+        where = place(m, target, frame)
+        if where is not None:
+            store(m, where, value)
+        elif ops.sources(value):
+            m.note("a store through something unknown", target)
+            m.stores.append(("?", value.f if isinstance(value, Num) else None))
+    elif isinstance(target, ir.Name):
+        frame.scopes[-1][target.id] = value
+
+
+def bind(m: Machine, target: Any, value: Any, frame: Frame) -> None:
+    """Gives a loop variable its value."""
+    if isinstance(target, ir.Name):
+        frame.scopes[-1][target.id] = value
+    elif isinstance(target, ir.Decl):
+        frame.scopes[-1][target.name] = value
+    else:
+        assign(m, target, value, frame)
+
+
+def _unpack(m: Machine, target: ir.Seq, value: Any, frame: Frame) -> None:
+    items: Any = value if isinstance(value, tuple) else tuple(value.fields.values()) if isinstance(value, Obj) else ()
+    for i, part in enumerate(target.items):
+        item = items[i] if i < len(items) else UNKNOWN
+        if isinstance(part, ir.Name):
+            frame.scopes[-1][part.id] = item
+        else:
+            assign(m, part, item, frame)
+
+
+def update(m: Machine, target: Any, op: str, value: Any, node: Any, frame: Frame) -> Any:
+    """`target op= value`; returns the new value."""
+    if not frame.cpp and isinstance(target, ir.Name):
+        new = binary(m, op, evaluate(m, target, frame), value, node, frame)
+        frame.scopes[-1][target.id] = new
+        return new
+    where = place(m, target, frame)
+    if where is None:
+        return UNKNOWN
+    old = load(m, where, node, frame)
+    if isinstance(old, Obj):
+        called = builtins.operator(m, f"operator{op}=", [old, value], node, frame)
+        if called is not None:
+            return old
+    new = binary(m, op, old, value, node, frame)
+    store(m, where, new)
+    return load(m, where, node, frame) if isinstance(where, VarRef) else new
+
+
+def _assign_e(m: Machine, node: ir.AssignE, frame: Frame) -> Any:
+    value = evaluate(m, node.value, frame)
+    if not node.op:
+        assign(m, node.target, value, frame)
+        return value
+    if node.post:
+        where = place(m, node.target, frame)
+        old = UNKNOWN if where is None else load(m, where, node, frame)
+        update(m, node.target, node.op, value, node, frame)
+        return old
+    return update(m, node.target, node.op, value, node, frame)
+
+
+# --- operators -------------------------------------------------------------------------------------------------
+
+
+def binary(m: Machine, op: str, a: Any, b: Any, node: Any, frame: Frame) -> Any:
+    """`a op b`, with the operators a submission defines for its own structs."""
+    if isinstance(a, Obj) or isinstance(b, Obj):
+        called = builtins.operator(m, f"operator{op}", [a, b], node, frame)
+        if called is not None:
+            return called
+    return ops.arithmetic(op, a, b, m.numbers, m.site(frame, node), frame.cpp)
+
+
+def _binary(m: Machine, node: ir.Binary, frame: Frame) -> Any:
+    chain = [node]
+    while type(chain[-1].left) is ir.Binary:
+        chain.append(chain[-1].left)
+    value = evaluate(m, chain[-1].left, frame)
+    for link in reversed(chain):
+        right = evaluate(m, link.right, frame)
+        value = right if link.op == "," else binary(m, link.op, value, right, link, frame)
+    return value
+
+
+def _unary(m: Machine, node: ir.Unary, frame: Frame) -> Any:
+    if node.op == "&":
+        where = place(m, node.value, frame)
+        if isinstance(where, Ptr):
+            return where
+        if where is None:
+            return evaluate(m, node.value, frame)
+        held = where.table.get(where.name)
+        if isinstance(held, Ptr) and held.mem.kind != "param" and held.off == 0:
+            return held
+        return Reference(where, address=True)
+    if node.op == "*":
+        where = _pointed(evaluate(m, node.value, frame))
+        return UNKNOWN if where is None else load(m, where, node, frame)
+    value = evaluate(m, node.value, frame)
+    if node.op == "-":
+        return ops.negated(value, m.numbers)
+    if node.op == "not":
+        known = ops.truth(value)
+        return UNKNOWN if known is UNKNOWN else not known
+    if node.op == "~":
+        if isinstance(value, bool):
+            return not value
+        return ~value if isinstance(value, int) else UNKNOWN
+    return value
+
+
+def _bool(m: Machine, node: ir.Bool, frame: Frame) -> Any:
+    stop = node.op == "or"
+    unknown = False
+    value: Any = not stop
+    for part in node.values:
+        value = evaluate(m, part, frame)
+        known = ops.truth(value)
+        if known is UNKNOWN:
+            unknown = True
+        elif known is stop:
+            return value
+    return UNKNOWN if unknown else value
+
+
+def _compare(m: Machine, node: ir.Compare, frame: Frame) -> Any:
+    left = evaluate(m, node.left, frame)
+    result: Any = True
+    for op, right_node in zip(node.ops, node.rights, strict=True):
+        right = evaluate(m, right_node, frame)
+        one = ops.compare(op, left, right)
+        if one is False:
+            return False
+        if one is UNKNOWN:
+            result = UNKNOWN
+        left = right
+    return result
+
+
+def _cond(m: Machine, node: ir.Cond, frame: Frame) -> Any:
+    test = ops.truth(evaluate(m, node.test, frame))
+    if test is UNKNOWN:
+        return builtins.either(evaluate(m, node.yes, frame), evaluate(m, node.no, frame))
+    return evaluate(m, node.yes if test else node.no, frame)
+
+
+def _seq(m: Machine, node: ir.Seq, frame: Frame) -> Any:
+    out: list[Any] = []
+    for item in node.items:
+        value = evaluate(m, item.value if isinstance(item, ir.Star) else item, frame)
+        if isinstance(item, ir.Star) and isinstance(value, tuple):
+            out.extend(value)
+        else:
+            out.append(value)
+    return tuple(out)
+
+
+def _cast(m: Machine, node: ir.Cast, frame: Frame) -> Any:
+    return ctypes.cast(m, node, evaluate(m, node.value, frame), frame)
+
+
+def _lambda(m: Machine, node: ir.Lambda, frame: Frame) -> Any:
+    return Closure(node.func, frame)
+
+
+def _type_ref(m: Machine, node: ir.TypeRef, frame: Frame) -> Any:
+    if node.member:
+        constant = ctypes.static_member(m, ctypes.resolve(m, _owner(node), frame), node.member[-1])
+        if constant is not None:
+            return constant
+    return values.TypeValue(node, ctypes.scope_env(frame))
+
+
+def _owner(node: ir.TypeRef) -> ir.TypeRef:
+    return ir.TypeRef(node.name, node.args, node.loc, node.member[:-1])
+
+
+def _opaque(m: Machine, node: ir.Opaque, frame: Frame) -> Any:
+    m.note(f"not read: {node.reason}", node)
+    return UNKNOWN
+
+
+def _call(m: Machine, node: ir.Call, frame: Frame) -> Any:
+    return builtins.call(m, node, frame)
+
+
+_EXPRESSIONS: dict[type, Callable[[Machine, Any, Frame], Any]] = {
+    ir.Const: _const,
+    ir.Name: _name,
+    ir.Attr: _attr,
+    ir.Index: _index,
+    ir.SliceE: _slice,
+    ir.AssignE: _assign_e,
+    ir.Binary: _binary,
+    ir.Unary: _unary,
+    ir.Bool: _bool,
+    ir.Compare: _compare,
+    ir.Cond: _cond,
+    ir.Seq: _seq,
+    ir.Cast: _cast,
+    ir.Lambda: _lambda,
+    ir.TypeRef: _type_ref,
+    ir.Opaque: _opaque,
+    ir.Call: _call,
+}

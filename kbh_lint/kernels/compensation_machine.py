@@ -1,0 +1,400 @@
+"""Statements, loops and calls of a kernel, run for one lane."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kbh_lint import ir, values
+from kbh_lint.kernels import compensation_ctypes as ctypes
+from kbh_lint.kernels import compensation_expr as expr
+from kbh_lint.kernels import compensation_ops as ops
+from kbh_lint.kernels.compensation_asm import run_asm
+from kbh_lint.kernels.compensation_numbers import Num, Numbers
+from kbh_lint.kernels.compensation_state import Closure, Frame, Obj, Ptr, Range, Reference
+from kbh_lint.values import UNKNOWN, Env
+
+CAPS = (4, 4, 3, 2)  # iterations of a loop, by how deep it is nested
+MAX_CALLS = 24
+
+Dims = tuple[Any, Any, Any]
+
+
+class OutOfFuel(Exception):
+    """The evaluation ran more statements than allowed."""
+
+
+class Sites:
+    """Numbers for places in the code, by chain of calls and node; the same in every run of one kernel."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[tuple[int, int], int] = {}
+        self.locs: list[ir.Loc] = []
+        self.nodes: list[Any] = []  # keeps the nodes alive, so that their ids stay theirs
+
+    def number(self, ctx: int, node: Any) -> int:
+        """A multiple of 8: the numbers in between are for the parts of a vector."""
+        key = (ctx, id(node))
+        found = self.numbers.get(key)
+        if found is None:
+            found = self.numbers[key] = len(self.locs) * 8
+            self.locs.append(node.loc)
+            self.nodes.append(node)
+        return found
+
+    def loc(self, site: int) -> ir.Loc:
+        return self.locs[site // 8]
+
+
+class Machine:
+    """One run of a kernel.
+
+    `many` makes every loop run `CAPS` times. After a run, `stores` lists (parameter, rounded value) in order,
+    `short` says whether some loop ended by itself before `CAPS`, `unread` what could not be followed.
+    """
+
+    def __init__(
+        self,
+        numbers: Numbers,
+        sites: Sites,
+        *,
+        many: bool,
+        fuel: int,
+        block: Dims = (UNKNOWN, UNKNOWN, UNKNOWN),
+        grid: Dims = (UNKNOWN, UNKNOWN, UNKNOWN),
+    ) -> None:
+        self.numbers = numbers
+        self.sites = sites
+        self.many = many
+        self.fuel = fuel
+        self.block = block
+        self.grid = grid
+        self.stores: list[tuple[str, Any]] = []
+        self.short = False
+        self.unread: dict[tuple[str, int], ir.Loc] = {}
+        self.depth = 0
+        self.calls = 0
+        self.globals: dict[int, Any] = {}
+        self.packs: dict[int, dict[str, Any]] = {}
+
+    def site(self, frame: Frame, node: Any) -> int:
+        return self.sites.number(frame.ctx, node)
+
+    def note(self, reason: str, node: Any) -> None:
+        """Something that may hide a compensation was not followed."""
+        if len(self.unread) < 64:
+            self.unread.setdefault((reason, id(node)), node.loc)
+
+    # --- statements ------------------------------------------------------------------------------------------
+
+    def run(self, body: tuple[ir.Stmt, ...] | None, frame: Frame) -> str | None:
+        """Runs statements; says why it stopped early: break, continue, return or None."""
+        for stmt in body or ():
+            self.fuel -= 1
+            if self.fuel < 0:
+                raise OutOfFuel
+            handler = _STATEMENTS.get(type(stmt))
+            if handler is None:
+                continue
+            why = handler(self, stmt, frame)
+            if why is not None:
+                return why
+        return None
+
+    def scoped(self, body: tuple[ir.Stmt, ...], frame: Frame) -> str | None:
+        """Runs statements in a scope of their own where the language has one."""
+        if not frame.cpp:
+            return self.run(body, frame)
+        frame.scopes.append({})
+        try:
+            return self.run(body, frame)
+        finally:
+            frame.scopes.pop()
+
+    def _assign(self, stmt: ir.Assign, frame: Frame) -> None:
+        value = expr.evaluate(self, stmt.value, frame)
+        for target in stmt.targets:
+            expr.assign(self, target, value, frame)
+
+    def _aug_assign(self, stmt: ir.AugAssign, frame: Frame) -> None:
+        expr.update(self, stmt.target, stmt.op, expr.evaluate(self, stmt.value, frame), stmt, frame)
+
+    def _decl(self, stmt: ir.Decl, frame: Frame) -> None:
+        if frame.cpp and stmt.name:
+            frame.scopes[-1][stmt.name] = ctypes.declared(self, stmt, frame)
+
+    def _expr(self, stmt: ir.ExprS, frame: Frame) -> None:
+        expr.evaluate(self, stmt.value, frame)
+
+    def _if(self, stmt: ir.If, frame: Frame) -> str | None:
+        test = ops.truth(expr.evaluate(self, stmt.test, frame))
+        if test is UNKNOWN:
+            if _leaves(stmt.body) and not _leaves(stmt.orelse):
+                test = False
+            elif stmt.orelse and not _leaves(stmt.orelse):
+                test = self.numbers.seed % 2 == 0
+            else:
+                test = True
+        return self.scoped(stmt.body if test else stmt.orelse, frame)
+
+    def _return(self, stmt: ir.Return, frame: Frame) -> str:
+        frame.result = None if stmt.value is None else expr.evaluate(self, stmt.value, frame)
+        return "return"
+
+    def _jump(self, stmt: ir.Jump, frame: Frame) -> str | None:
+        return stmt.kind if stmt.kind in ("break", "continue") else None
+
+    def _block(self, stmt: ir.Block, frame: Frame) -> str | None:
+        return self.scoped(stmt.body, frame)
+
+    def _with(self, stmt: ir.With, frame: Frame) -> str | None:
+        for value, target in stmt.items:
+            held = expr.evaluate(self, value, frame)
+            if target is not None:
+                expr.assign(self, target, held, frame)
+        return self.run(stmt.body, frame)
+
+    def _asm(self, stmt: ir.Asm, frame: Frame) -> None:
+        run_asm(self, stmt, frame)
+
+    def _using(self, stmt: ir.Using, frame: Frame) -> None:
+        if stmt.type is not None:
+            frame.scopes[-1][stmt.name] = values.TypeValue(stmt.type, ctypes.scope_env(frame))
+
+    def _func(self, stmt: ir.FuncDef, frame: Frame) -> None:
+        frame.scopes[-1][stmt.name] = Closure(stmt, frame)
+
+    def _class(self, stmt: ir.ClassDef, frame: Frame) -> None:
+        frame.scopes[-1][stmt.name] = values.CppType(stmt, ctypes.scope_env(frame))
+
+    def _switch(self, stmt: ir.Switch, frame: Frame) -> str | None:
+        value = expr.evaluate(self, stmt.value, frame)
+        start = None
+        for i, (labels, _) in enumerate(stmt.cases):
+            if not labels:
+                start = i if start is None else start
+            elif any(ops.compare("==", value, expr.evaluate(self, e, frame)) is True for e in labels):
+                start = i
+                break
+        if start is None:
+            start = 0 if value is UNKNOWN else len(stmt.cases)
+        for _, body in stmt.cases[start:]:
+            why = self.scoped(body, frame)
+            if why is not None:
+                return None if why == "break" else why
+        return None
+
+    def _opaque(self, stmt: ir.Opaque, frame: Frame) -> str | None:
+        self.note(f"not read: {stmt.reason}", stmt)
+        statements = tuple(c for c in stmt.children if type(c) in _STATEMENTS)
+        return self.run(statements, frame)
+
+    # --- loops -----------------------------------------------------------------------------------------------
+
+    def _cfor(self, stmt: ir.CFor, frame: Frame) -> str | None:
+        frame.scopes.append({})
+        try:
+            self.run(stmt.init, frame)
+            return self._loop(frame, stmt.test, stmt.step, stmt.body, once=False)
+        finally:
+            frame.scopes.pop()
+
+    def _while(self, stmt: ir.While, frame: Frame) -> str | None:
+        return self._loop(frame, stmt.test, None, stmt.body, once=stmt.once)
+
+    def _loop(
+        self, frame: Frame, test: ir.Expr | None, step: ir.Expr | None, body: tuple[ir.Stmt, ...], once: bool
+    ) -> str | None:
+        cap = CAPS[min(self.depth, len(CAPS) - 1)]
+        first: list[dict[str, Any]] | None = None
+        self.depth += 1
+        try:
+            for n in range(cap):
+                if test is not None and not (once and n == 0):
+                    go = ops.truth(expr.evaluate(self, test, frame))
+                    if go is False:
+                        self.short = True
+                        if not self.many:
+                            return None
+                        _restore(frame, first)
+                if first is None:
+                    first = _positions(frame)
+                why = self.scoped(body, frame)
+                if why == "break":
+                    self.short = True
+                    if not self.many:
+                        return None
+                elif why == "return":
+                    return why
+                if step is not None:
+                    expr.evaluate(self, step, frame)
+        finally:
+            self.depth -= 1
+        return None
+
+    def _for(self, stmt: ir.For, frame: Frame) -> str | None:
+        items = self._items(expr.evaluate(self, stmt.iterable, frame))
+        cap = CAPS[min(self.depth, len(CAPS) - 1)]
+        if len(items) < cap:
+            self.short = True
+            if self.many:
+                items = items + [items[0] if items else 0] * (cap - len(items))
+        self.depth += 1
+        try:
+            for item in items[:cap]:
+                if frame.cpp:
+                    frame.scopes.append({})
+                try:
+                    expr.bind(self, stmt.target, item, frame)
+                    why = self.run(stmt.body, frame)
+                finally:
+                    if frame.cpp:
+                        frame.scopes.pop()
+                if why == "break":
+                    self.short = True
+                    break
+                if why == "return":
+                    return why
+        finally:
+            self.depth -= 1
+        return None
+
+    def _items(self, iterable: Any) -> list[Any]:
+        """The first values a loop takes, at most the largest cap."""
+        if isinstance(iterable, tuple):
+            return list(iterable[: CAPS[0]])
+        if isinstance(iterable, Ptr):
+            return [self.read(iterable, 0) for _ in range(CAPS[0])]
+        if not isinstance(iterable, Range):
+            return [UNKNOWN] * CAPS[0]
+        start, stop, step = iterable.start, iterable.stop, iterable.step
+        if isinstance(start, int) and isinstance(step, int):
+            found = [start + i * step for i in range(CAPS[0])]
+            if isinstance(stop, int) and step:
+                found = [v for v in found if (v < stop if step > 0 else v > stop)]
+            return list(found)
+        return [start] + [UNKNOWN] * (CAPS[0] - 1)
+
+    # --- calls -----------------------------------------------------------------------------------------------
+
+    def call(
+        self,
+        node: ir.FuncDef,
+        env: Env,
+        args: list[Any],
+        keywords: dict[str, Any],
+        at: Any,
+        frame: Frame,
+        *,
+        outer: list[dict[str, Any]] | None = None,
+        this: Obj | None = None,
+        bound: dict[str, Any] | None = None,
+        defaults: dict[str, Any] | None = None,
+    ) -> Any:
+        """Runs a function of the submission in place. `args` may hold `Reference`s for reference parameters."""
+        if self.calls >= MAX_CALLS or node.body is None:
+            self.note(f"{node.name or 'a function'} is not followed", at)
+            return UNKNOWN
+        scope: dict[str, Any] = dict(bound or {})
+        inner = Frame([*(outer or []), scope], env, frame.cpp, self.sites.number(frame.ctx, at) // 8 + 1, this)
+        self._bind(node, inner, scope, args, keywords, defaults or {})
+        self.calls += 1
+        depth, self.depth = self.depth, min(self.depth, len(CAPS) - 1)
+        try:
+            self.run(node.body, inner)
+        finally:
+            self.calls -= 1
+            self.depth = depth
+        result = inner.result
+        return result.copy() if isinstance(result, Obj) else result
+
+    def _bind(
+        self,
+        node: ir.FuncDef,
+        inner: Frame,
+        scope: dict[str, Any],
+        args: list[Any],
+        keywords: dict[str, Any],
+        defaults: dict[str, Any],
+    ) -> None:
+        at = 0
+        for param in node.params:
+            if param.kind == "star":
+                scope[param.name] = tuple(args[at:])
+                at = len(args)
+                continue
+            if param.name in keywords:
+                value = keywords[param.name]
+            elif at < len(args) and param.kind != "keyword":
+                value = args[at]
+                at += 1
+            elif param.name in defaults:
+                value = ops.wrapped(defaults[param.name])
+            elif param.default is not None:
+                value = expr.evaluate(self, param.default, inner)
+            else:
+                value = UNKNOWN
+            if inner.cpp and isinstance(param.type, ir.TypeRef):
+                ctypes.deduce(self, node, param.type, value, scope)
+                value = ctypes.passed(self, param.type, value, inner)
+            scope[param.name] = value
+
+    # --- memory ----------------------------------------------------------------------------------------------
+
+    def read(self, ptr: Ptr, site: int) -> Any:
+        """The value behind a pointer: ours where this lane wrote it, another lane's where others did."""
+        return ctypes.read(self, ptr, site)
+
+    def write(self, ptr: Ptr, value: Any) -> None:
+        """Stores a value. Stores to parameters are what the outside sees."""
+        if ptr.mem.kind == "param":
+            self.stores.append((ptr.mem.name, _seen(value)))
+        ctypes.write(self, ptr, value)
+
+
+def _seen(value: Any) -> Any:
+    if isinstance(value, Num):
+        return value.f
+    if isinstance(value, Obj):
+        return tuple(_seen(v) for v in value.fields.values())
+    if isinstance(value, Reference | Ptr):
+        return None
+    return value if isinstance(value, int) else None
+
+
+def _leaves(body: tuple[ir.Stmt, ...]) -> bool:
+    """Whether a branch gives up: ends in return, continue, break or raise."""
+    return bool(body) and isinstance(body[-1], ir.Return | ir.Jump | ir.Raise)
+
+
+def _positions(frame: Frame) -> list[dict[str, Any]]:
+    """The integers and pointers of a frame: where its loops stand."""
+    return [{k: v for k, v in s.items() if isinstance(v, int | Ptr) and v is not True} for s in frame.scopes]
+
+
+def _restore(frame: Frame, positions: list[dict[str, Any]] | None) -> None:
+    """Puts a loop back to its first iteration, so that its masks hold again."""
+    for scope, known in zip(frame.scopes, positions or [], strict=False):
+        scope.update(known)
+
+
+_STATEMENTS: dict[type, Callable[[Machine, Any, Frame], str | None]] = {
+    ir.Assign: Machine._assign,
+    ir.AugAssign: Machine._aug_assign,
+    ir.Decl: Machine._decl,
+    ir.ExprS: Machine._expr,
+    ir.If: Machine._if,
+    ir.While: Machine._while,
+    ir.For: Machine._for,
+    ir.CFor: Machine._cfor,
+    ir.Switch: Machine._switch,
+    ir.Return: Machine._return,
+    ir.Jump: Machine._jump,
+    ir.With: Machine._with,
+    ir.Block: Machine._block,
+    ir.Asm: Machine._asm,
+    ir.Using: Machine._using,
+    ir.FuncDef: Machine._func,
+    ir.ClassDef: Machine._class,
+    ir.Opaque: Machine._opaque,
+}

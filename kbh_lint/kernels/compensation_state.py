@@ -1,0 +1,166 @@
+"""What a kernel's variables hold while it is evaluated for one lane: memory, pointers, structs and scopes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.values import UNKNOWN, Env
+
+MAX_CELLS = 512
+
+
+@dataclass(slots=True, eq=False)
+class CType:
+    """A resolved C++ type. kind: float, int, bool, vec (of `lanes` times `inner`), struct, pointer, other.
+
+    `dt` is the element type of float, int, bool and vec; `inner` what a pointer points to.
+    """
+
+    kind: str
+    dt: str = "?"
+    lanes: int = 1
+    struct: Any = None  # values.CppType
+    inner: CType | None = None
+    args: dict[str, Any] = field(default_factory=dict)  # template arguments of a struct
+
+
+OTHER = CType("other")
+F32 = CType("float", "f32")
+
+
+@dataclass(slots=True, eq=False)
+class Memory:
+    """Cells by element offset. kind: param, shared, local. Reads of a cell nobody wrote give another lane's value."""
+
+    name: str
+    kind: str
+    type: CType
+    cells: dict[int, Any] = field(default_factory=dict)
+    dims: tuple[int, ...] = ()
+    default: Any = None
+    last: Any = None
+    regions: dict[int, Memory] = field(default_factory=dict)
+    parent: Memory | None = None
+
+    def put(self, offset: Any, value: Any) -> None:
+        self.last = value
+        if self.parent is not None:
+            self.parent.last = value
+        if isinstance(offset, int) and (len(self.cells) < MAX_CELLS or offset in self.cells):
+            self.cells[offset] = value
+
+    def region(self, site: int) -> Memory:
+        """The part that starts at an offset nobody can compute, told apart by where it was computed."""
+        found = self.regions.get(site)
+        if found is None:
+            if len(self.regions) >= MAX_CELLS:
+                return self
+            found = self.regions[site] = Memory(self.name, self.kind, self.type, {}, (), self.default, None, {}, self)
+        return found
+
+    def written(self) -> bool:
+        return self.last is not None or (self.parent is not None and self.parent.written())
+
+    def nearest(self, offset: Any) -> Any:
+        """What was last put at the written offset that is nearest, or anywhere when the offset is unknown."""
+        if isinstance(offset, int) and self.cells:
+            at = offset
+            return self.cells[min(self.cells, key=lambda c: (abs(c - at), c))]
+        if self.last is None and self.parent is not None:
+            return self.parent.nearest(UNKNOWN)
+        return self.last
+
+
+@dataclass(slots=True, eq=False)
+class Ptr:
+    """A pointer to elements of a memory. `rest` holds the dimensions of an array that are not indexed yet."""
+
+    mem: Memory
+    off: Any
+    type: CType
+    rest: tuple[int, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Obj:
+    """A struct or vector value by fields; `methods` of a struct are found through `type`."""
+
+    fields: dict[str, Any]
+    type: CType = OTHER
+
+    def copy(self) -> Obj:
+        return Obj({k: v.copy() if isinstance(v, Obj) else v for k, v in self.fields.items()}, self.type)
+
+
+@dataclass(slots=True, eq=False)
+class Bits:
+    """The bit pattern of a float, as an integer."""
+
+    value: Any
+
+
+@dataclass(slots=True, eq=False)
+class VarRef:
+    """A place: a variable of a scope or a field of a struct."""
+
+    table: dict[str, Any]
+    name: str
+
+
+Place = Ptr | VarRef
+
+
+@dataclass(slots=True, eq=False)
+class Reference:
+    """A C++ reference variable, or (`address`) the address of a variable."""
+
+    place: Place
+    address: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Range:
+    """`range(start, stop, step)`; each may be unknown."""
+
+    start: Any
+    stop: Any
+    step: Any
+
+
+@dataclass(slots=True, eq=False)
+class Closure:
+    """A lambda with the scopes it can see."""
+
+    node: ir.FuncDef
+    frame: Frame
+
+
+@dataclass(slots=True, eq=False)
+class Method:
+    """A named method of a value: of a tensor, a pointer, a struct, a library object."""
+
+    value: Any
+    name: str
+    place: Place | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """One activation of a function. `ctx` numbers the chain of calls that led here."""
+
+    scopes: list[dict[str, Any]]
+    env: Env
+    cpp: bool
+    ctx: int
+    this: Obj | None = None
+    result: Any = None
+
+    def find(self, name: str) -> dict[str, Any] | None:
+        """The innermost scope that has `name`."""
+        scope: dict[str, Any]
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return scope
+        return None
