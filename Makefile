@@ -5,13 +5,12 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -euc
 .DELETE_ON_ERROR:
-.PHONY: demo test lint types unit docs docs-check wheel bench-lint clean
+.PHONY: demo test lint types unit docs docs-check wheel bench-lint test-compile clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
-SOURCES := kbh_lint bench tests
 PYTEST_ARGS ?=
 
 demo: $(VENV)/.core
@@ -30,14 +29,21 @@ unit: $(VENV)/.dev
 
 docs: $(VENV)/.core
 	$(PY) -m kbh_lint.docs docs/rules
+	$(PY) tools/readme.py
 
 docs-check: $(VENV)/.core
 	$(PY) -m kbh_lint.docs docs/rules --check
+	$(PY) tools/readme.py --check
 
 # CORPUS is a folder of submissions; prints what linting costs beside what parsing alone costs.
 bench-lint: $(VENV)/.core
 	@test -n "$(CORPUS)" || { echo "say which submissions: make bench-lint CORPUS=DIR" >&2; exit 2; }
 	$(PY) bench/lint.py "$(CORPUS)"
+
+# Builds the kernels of tests/idioms to machine code; brings torch and triton (1.7 GB), no GPU needed.
+test-compile: $(VENV)/.dev
+	$(PIP) --editable '.[compile]'
+	$(BIN)/pytest tests/idioms/test_compile.py
 
 wheel: $(VENV)/.dev
 	rm -rf dist

@@ -1,0 +1,196 @@
+"""What linting costs beside what parsing alone costs: `python bench/lint.py CORPUS`.
+
+Measures, on a folder of submissions:
+
+- parse: libcst.parse_module of every file plus tree-sitter over the CUDA strings in them, in this process;
+- lint: kbh_lint.lint over the same files, in this process, without a cache; and milliseconds a file;
+- start: one file of about 300 lines from a cold start, beside an empty `python -c pass`;
+- jobs: one job and two on five copies of the set;
+- cache: a first and a second run with a cache.
+
+Prints each figure with its goal. `--check` makes a missed goal exit 1; `--quick` leaves out start, jobs and cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import kbh_lint
+from kbh_lint import paths
+from kbh_lint.api import Options, lint_file
+from kbh_lint.findings import Report
+from kbh_lint.source.submissions import Submission, discover
+
+CUDA_MARKS = ("__global__", "__device__", "#include", "torch::", "at::Tensor")
+CUDA_SUFFIXES = (".cu", ".cuh", ".cpp", ".h", ".hpp")
+MIN_CUDA = 120
+START_LINES = 300
+COPIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A measured number with its unit and, where there is one, its goal."""
+
+    name: str
+    value: float
+    unit: str
+    most: float | None = None
+    least: float | None = None
+
+    @property
+    def met(self) -> bool:
+        """Whether the goal, if any, is reached."""
+        return (self.most is None or self.value <= self.most) and (self.least is None or self.value >= self.least)
+
+    def __str__(self) -> str:
+        goal = f"at most {self.most:g}" if self.most is not None else f"at least {self.least:g}" if self.least else ""
+        mark = "" if not goal else "  ok" if self.met else "  MISSED"
+        return f"{self.name:<46}{self.value:>10.2f} {self.unit:<8}{goal}{mark}"
+
+
+def main() -> int:
+    """Entry point; returns the exit code."""
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("corpus", type=Path, help="a folder of submissions")
+    ask.add_argument("--quick", action="store_true", help="only parse and lint")
+    ask.add_argument("--check", action="store_true", help="exit 1 when a goal is missed")
+    asked = ask.parse_args()
+    if not asked.corpus.is_dir():
+        print(f"{asked.corpus} is not a folder", file=sys.stderr)
+        return 2
+    submissions = [item for item in discover([asked.corpus]) if isinstance(item, Submission)]
+    if not submissions:
+        print(f"{asked.corpus} holds no submission", file=sys.stderr)
+        return 2
+    lines = sum(s.text.count("\n") + 1 for s in submissions)
+    print(f"{len(submissions)} submissions, {lines} lines, Python {sys.version.split()[0]}")
+    figures = costs(asked.corpus, submissions)
+    if not asked.quick:
+        figures += [start(submissions), jobs(asked.corpus), *cache(asked.corpus)]
+    return 1 if asked.check and not all(figure.met for figure in figures) else 0
+
+
+def show(figure: Figure) -> Figure:
+    """Print a figure as soon as it is known."""
+    print(figure, flush=True)
+    return figure
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds that a call takes."""
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def costs(corpus: Path, submissions: list[Submission]) -> list[Figure]:
+    """Parsing alone, linting, and their ratio; both after a warm-up."""
+    import libcst
+
+    sources = [text for s in submissions for text in cuda_texts(s)]
+    parse_cuda = cuda_parser()
+    libcst.parse_module("x = 1\n")
+    cst = sum(timed(lambda s=s: attempt(libcst.parse_module, s.text)) for s in submissions)  # type: ignore[misc]
+    sitter = sum(timed(lambda t=t: parse_cuda(t)) for t in sources)  # type: ignore[misc]
+    tree = sum(timed(lambda s=s: attempt(ast.parse, s.text)) for s in submissions)  # type: ignore[misc]
+    show(Figure("libcst.parse_module", cst, "s"))
+    show(Figure(f"tree-sitter, {len(sources)} CUDA texts", sitter, "s"))
+    show(Figure("ast.parse", tree, "s"))
+    show(Figure("libcst / ast", cst / tree, "times"))
+    options = Options(str(paths.rules_dir()), str(paths.problems_dir()))
+    lint_file(submissions[0], options)
+    each = sorted(timed(lambda s=s: lint_file(s, options)) * 1e3 for s in submissions)  # type: ignore[misc]
+    reports: list[Report] = []
+    whole = timed(lambda: reports.append(kbh_lint.lint([corpus], cache=None)))
+    verdicts = Counter(file.verdict for file in reports[0].files)
+    print("verdicts:", ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common()))
+    show(Figure("kbh_lint.lint, one process, no cache", whole, "s"))
+    show(Figure("a file, median", statistics.median(each), "ms"))
+    show(Figure("a file, p95", each[min(int(len(each) * 0.95), len(each) - 1)], "ms"))
+    show(Figure("a file, worst", each[-1], "ms"))
+    return [show(Figure("lint / (libcst + tree-sitter)", whole / (cst + sitter), "times", most=4))]
+
+
+def attempt(parse: Callable[[str], object], text: str) -> None:
+    """Parse; a text that does not parse costs what it costs until then."""
+    try:
+        parse(text)
+    except Exception:
+        return
+
+
+def cuda_texts(submission: Submission) -> list[bytes]:
+    """The CUDA and C++ texts of a submission: string literals that look like it, and sidecars."""
+    found = [car.text for name, car in submission.sidecars.items() if name.endswith(CUDA_SUFFIXES)]
+    try:
+        tree = ast.parse(submission.text)
+    except (SyntaxError, ValueError, RecursionError):
+        tree = ast.Module([], [])
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) >= MIN_CUDA:
+            if any(mark in node.value for mark in CUDA_MARKS):
+                found.append(node.value)
+    return [text.encode("utf-8", "replace") for text in found]
+
+
+def cuda_parser() -> Callable[[bytes], object]:
+    """A warm tree-sitter parser for CUDA."""
+    import tree_sitter
+    import tree_sitter_cuda
+
+    parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
+    parser.parse(b"int x;")
+    return parser.parse
+
+
+def start(submissions: list[Submission], repeats: int = 7) -> Figure:
+    """Seconds that one file of about 300 lines takes from a cold start, above an empty Python."""
+    file = min(submissions, key=lambda s: abs(s.text.count("\n") - START_LINES)).path
+    command = [sys.executable, "-m", "kbh_lint", "--no-cache", "--exit-zero", "--quiet", str(file)]
+
+    def run(argv: list[str]) -> float:
+        return timed(lambda: subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True))
+
+    run(command)
+    pairs = [(run(command), run([sys.executable, "-c", "pass"])) for _ in range(repeats)]
+    empty = statistics.median(bare for _, bare in pairs)
+    above = statistics.median(linted for linted, _ in pairs) - empty
+    return show(Figure("cold start above `python -c pass`", above, "s", most=0.6))
+
+
+def jobs(corpus: Path) -> Figure:
+    """How many times faster two jobs are than one, on five copies of the set."""
+    with tempfile.TemporaryDirectory() as folder:
+        for copy in range(COPIES):
+            shutil.copytree(corpus, Path(folder) / str(copy))
+        one = timed(lambda: kbh_lint.lint([folder], jobs=1, cache=None))
+        two = timed(lambda: kbh_lint.lint([folder], jobs=2, cache=None))
+    return show(Figure(f"one job / two jobs, {COPIES} copies", one / two, "times", least=1.6))
+
+
+def cache(corpus: Path) -> list[Figure]:
+    """How many times faster a second run with a cache is, and that it says the same."""
+    with tempfile.TemporaryDirectory() as folder:
+        reports: list[Report] = []
+        first = timed(lambda: reports.append(kbh_lint.lint([corpus], cache=folder)))
+        second = timed(lambda: reports.append(kbh_lint.lint([corpus], cache=folder)))
+    return [
+        show(Figure("first run / second run, with a cache", first / second, "times", least=10)),
+        show(Figure("the two reports are equal", float(reports[0] == reports[1]), "", least=1)),
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
