@@ -9,13 +9,13 @@ import importlib.util
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from catalogue import HERE, Idiom, load
+from idiom_catalogue import HERE, Idiom, load
+from idiom_reference import load_module
 
 pytestmark = pytest.mark.slow
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -27,15 +27,6 @@ CUDA = [pytest.param(i, arch, id=f"{i.name}-{arch}") for i in IDIOMS for arch in
 
 NVCC = shutil.which("nvcc")
 needs_nvcc = pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
-
-
-def _import(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"idiom_{path.parent.name}_{path.stem}", path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _value(v: Any) -> Any:
@@ -67,7 +58,7 @@ def _sass(module: ModuleType, kernel: dict[str, Any], twin: bool) -> str:
 
 @pytest.mark.parametrize(("idiom", "kernel"), KERNELS)
 def test_a_triton_kernel_compiles_to_the_opcode_it_claims(idiom: Idiom, kernel: dict[str, Any]) -> None:
-    sass = _sass(_import(idiom.path), kernel, twin=False)
+    sass = _sass(load_module(idiom.path), kernel, twin=False)
     assert "EXIT" in sass
     assert re.search(rf"\b{kernel.get('sass', 'EXIT')}", sass)
 
@@ -76,7 +67,7 @@ def test_a_triton_kernel_compiles_to_the_opcode_it_claims(idiom: Idiom, kernel: 
 def test_a_broken_triton_twin_runs_on_other_units(idiom: Idiom, kernel: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / f"{idiom.path.stem}_twin.py"
     path.write_text(idiom.twins[0].text(idiom.path.read_text(encoding="utf-8")), encoding="utf-8")
-    sass = _sass(_import(path), kernel, twin=True)
+    sass = _sass(load_module(path), kernel, twin=True)
     assert re.search(rf"\b{kernel['twin_sass']}", sass)
     assert not re.search(rf"\b{kernel['sass']}", sass)
 
@@ -105,7 +96,7 @@ def _cuda_text(idiom: Idiom, path: Path, monkeypatch: pytest.MonkeyPatch) -> _Ca
     monkeypatch.setattr(cpp_extension, "load_inline", capture_inline)
     monkeypatch.setattr(cpp_extension, "load", capture_files)
     with pytest.raises(_Captured) as caught:
-        getattr(_import(path), idiom.cuda["build"] or "unused")()
+        getattr(load_module(path), idiom.cuda["build"] or "unused")()
     return caught.value
 
 
@@ -151,13 +142,10 @@ def test_a_cuda_kernel_compiles_to_the_opcode_it_claims(
 
 @needs_nvcc
 @pytest.mark.parametrize("idiom", [i for i in IDIOMS if "twin_sass" in i.cuda], ids=lambda idiom: idiom.name)
-def test_a_broken_cuda_twin_runs_on_other_units(
-    idiom: Idiom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_cuda_twin_runs_on_other_units(idiom: Idiom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _skip_without_headers(idiom)
     path = tmp_path / f"{idiom.path.stem}_twin.py"
     path.write_text(idiom.twins[0].text(idiom.path.read_text(encoding="utf-8")), encoding="utf-8")
-    sass = _cuda_sass(idiom, idiom.cuda["twin_arch"] if "twin_arch" in idiom.cuda else idiom.cuda["arch"][0], path,
-                      monkeypatch, tmp_path)
+    sass = _cuda_sass(idiom, idiom.cuda["arch"][0], path, monkeypatch, tmp_path)
     assert re.search(rf"\b{idiom.cuda['twin_sass']}", sass)
     assert not re.search(rf"\b{idiom.cuda['sass']}", sass)

@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from catalogue import HERE, Idiom, Twin, load
+from idiom_catalogue import HERE, Idiom, Twin, load
 
 IDIOMS = load()
 TWINS = [pytest.param(i, t, id=f"{i.name}-{n}") for i in IDIOMS for n, t in enumerate(i.twins)]
