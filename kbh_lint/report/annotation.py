@@ -37,6 +37,7 @@ def render(report: Report, rules: Mapping[str, Rule]) -> str:
         """Writes texts of several lines as blocks."""
 
     def text(dumper: Any, value: str) -> Any:
+        value = value.encode("utf-8", "backslashreplace").decode()  # YAML has no lone surrogates
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
 
     Dumper.add_representer(str, text)

@@ -95,9 +95,12 @@ def _location(span: Span) -> dict[str, Any]:
 
 def _uri(path: str) -> str:
     pure = PurePath(path)
-    if pure.is_absolute():
-        return "file://" + quote(pure.as_posix().encode("utf-8", "surrogateescape"))
-    return quote(pure.as_posix().encode("utf-8", "surrogateescape"), safe="/")
+    text = pure.as_posix()
+    try:
+        data = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        data = text.encode("utf-8", "replace")
+    return ("file://" if pure.is_absolute() else "") + quote(data, safe="/")
 
 
 def _rule(rule_id: str, rules: Mapping[str, Rule]) -> dict[str, Any]:
