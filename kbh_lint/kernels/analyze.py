@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from kbh_lint import values
 from kbh_lint.kernels.core import OutOfFuel
+from kbh_lint.kernels.cuda import CudaMachine
 from kbh_lint.kernels.facts import KernelFacts
 from kbh_lint.kernels.triton import TritonMachine
 
@@ -25,7 +26,8 @@ def analyze(
     Never raises: what cannot be followed is in `unread`. `fuel` bounds the statements executed; `arch` is the
     compute capability times ten (90 for sm_90) where known.
     """
-    machine: TritonMachine = TritonMachine(kernel.node.name, fuel)
+    name = kernel.node.name
+    machine = TritonMachine(name, fuel) if kernel.node.kind == "python" else CudaMachine(name, fuel)
     try:
         for _ in range(_MAX_RUNS):
             machine.dirty = False

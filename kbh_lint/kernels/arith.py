@@ -36,9 +36,17 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 _BIT_OPS = frozenset({"<<", ">>", "&", "|", "^"})
 _NIBBLE_MASKS = frozenset(
-    {0xF, 0xF0, 0x0F0F, 0xF0F0, 0x000F000F, 0x00F000F0, 0x0F0F0F0F, 0xF0F0F0F0, 0x0F000F00, 0xF000F000, 0x0F0F0F0F0F0F0F0F}
+    {
+        0xF, 0xF0, 0x0F0F, 0xF0F0, 0x000F000F, 0x00F000F0, 0x0F0F0F0F, 0xF0F0F0F0, 0x0F000F00, 0xF000F000,
+        0x0F0F0F0F0F0F0F0F,
+    }
 )  # fmt: skip
 _MAX_FOLDED_BITS = 256
+
+
+def is_nibble_mask(mask: int) -> bool:
+    """Whether a bit mask takes 4-bit fields out of a wider integer."""
+    return mask & 0xFFFFFFFF in _NIBBLE_MASKS or mask in _NIBBLE_MASKS
 
 
 def fold(op: str, a: Any, b: Any, *, c_division: bool) -> Any:
@@ -199,9 +207,9 @@ class Arithmetic(Core):
         if op in ("&", "|", "^") and a.dtype == b.dtype == "bool":
             return V("bool", "bool", union(a.origins, b.origins), union_casts(a.casts, b.casts), deps=deps, shape=shape)
         if op == "&":
-            if b.const in _NIBBLE_MASKS and self._nibbles(a, narrow_only=False):
+            if isinstance(b.const, int) and is_nibble_mask(b.const) and self._nibbles(a, narrow_only=False):
                 a = self.add_unpack(a, loc)
-            elif a.const in _NIBBLE_MASKS and self._nibbles(b, narrow_only=False):
+            elif isinstance(a.const, int) and is_nibble_mask(a.const) and self._nibbles(b, narrow_only=False):
                 b = self.add_unpack(b, loc)
         elif op == ">>" and b.const == 4 and self._nibbles(a, narrow_only=True):
             a = self.add_unpack(a, loc)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import dtypes, ir, values
 from kbh_lint.kernels.arith import broadcast
 from kbh_lint.kernels.core import operand_type
+from kbh_lint.kernels.ptx import triton_asm
 from kbh_lint.kernels.value import (
     LITERAL,
     NOTHING,
@@ -527,8 +528,7 @@ def elementwise_name(call: Call, name: str) -> V:
 
 
 def _inline_asm(call: Call) -> V:
-    call.m.unread("inline assembly", call.loc)
-    return call.m.havoc(call.args, "?", call.loc)
+    return triton_asm(call)
 
 
 def _nothing(call: Call) -> V:

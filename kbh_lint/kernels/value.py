@@ -224,7 +224,7 @@ def data_origins(origins: Origins) -> Origins:
 @lru_cache(maxsize=8192)
 def storages(origins: Origins) -> frozenset[tuple[str, int]]:
     """The parameters behind data that went through no product yet."""
-    return frozenset((o.param, o.storage) for o in origins if not (o.flags & {"index", "product"}))
+    return frozenset((o.param, o.storage) for o in origins if not (o.flags & {"index", "product", "exp"}))
 
 
 def capped(origins: Origins) -> Origins:

@@ -1,0 +1,392 @@
+"""Variables, arrays, structs and pointers of CUDA C++: places that can be read and written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.kernels.cuda_types import CudaTypes, is_pointer
+from kbh_lint.kernels.machine import Frame
+from kbh_lint.kernels.value import (
+    NOTHING,
+    UNKNOWN_V,
+    Cell,
+    CType,
+    Struct,
+    Unbound,
+    V,
+    join,
+    mix,
+    union,
+    union_casts,
+)
+
+LANES = frozenset("xyzwrgba")
+
+
+class VarCell(Cell):
+    """A local variable whose address was taken, or one field of it."""
+
+    __slots__ = ("frame", "variable", "path")
+
+    def __init__(self, frame: Frame, variable: str, path: tuple[str, ...] = ()) -> None:
+        super().__init__("var", variable)
+        self.frame = frame
+        self.variable = variable
+        self.path = path
+
+    def sub(self, name: str) -> Cell:
+        cell = self.subs.get(name)
+        if cell is None:
+            cell = self.subs[name] = VarCell(self.frame, self.variable, (*self.path, name))
+        return cell
+
+
+class Ref:
+    """Marks a variable that is a reference: reading and writing it goes through the pointer."""
+
+    __slots__ = ("pointer",)
+
+    def __init__(self, pointer: V) -> None:
+        self.pointer = pointer
+
+
+class InMemory:
+    """Marks a struct that lives in memory: its fields are read from the cells."""
+
+
+IN_MEMORY = InMemory()
+
+
+class CudaMemory(CudaTypes):
+    """Reads and writes C++ objects."""
+
+    c_rules = True
+
+    def __init__(self, name: str, fuel: int) -> None:
+        super().__init__(name, fuel)
+        self.cells: dict[Any, Cell] = {}
+        self.var_cells: dict[tuple[int, str], VarCell] = {}
+        self.frames: list[Frame] = []  # keeps frames alive whose ids are keys above
+
+    # --- cells ---
+
+    def cell(self, key: Any, kind: str, name: str, dtype: str = "?") -> Cell:
+        """The memory of one declaration in one call chain."""
+        found = self.cells.get(key)
+        if found is None:
+            found = self.cells[key] = Cell(kind, name, -1, dtype)
+        return found
+
+    def variable_cell(self, frame: Frame, name: str) -> VarCell:
+        """The memory of a local variable."""
+        key = (id(frame), name)
+        found = self.var_cells.get(key)
+        if found is None:
+            self.frames.append(frame)
+            found = self.var_cells[key] = VarCell(frame, name)
+        return found
+
+    def read_cell(self, cell: Cell, dtype: str, loc: ir.Loc) -> V | None:
+        if not isinstance(cell, VarCell):
+            return super().read_cell(cell, dtype, loc)
+        value = cell.frame.env.get(cell.variable)
+        for name in cell.path:
+            if value is None:
+                return None
+            value = self.field_of(value, name, loc)
+        if value is None:
+            return None
+        if value.dtype != dtype and dtype not in ("?", "") and not value.cells and value.x is not IN_MEMORY:
+            return self.bitcast(value, dtype, loc)
+        return value
+
+    def write_cell(self, cell: Cell, value: V, loc: ir.Loc, dtype: str = "?") -> None:
+        if not isinstance(cell, VarCell):
+            super().write_cell(cell, value, loc, dtype)
+            return
+        old = cell.frame.env.get(cell.variable)
+        if old is not None and isinstance(old.x, Ref):
+            self.store(old.x.pointer, value, loc, raw=True)
+            return
+        if cell.path:
+            base = old if old is not None else UNKNOWN_V
+            cell.frame.env[cell.variable] = self.with_field(base, cell.path, value, loc)
+            return
+        cell.frame.env[cell.variable] = self.updated(old, value, loc)
+
+    def updated(self, old: V | None, value: V, loc: ir.Loc) -> V:
+        """A weak update that keeps the variable's own type."""
+        if old is None:
+            return value
+        if old.dtype != value.dtype and old.dtype not in ("?", "") and not value.cells:
+            value = self.bitcast(value, old.dtype, loc)
+        if not old.origins and not old.cells and old.x is None:
+            return value.with_(ct=old.ct or value.ct, const=NOTHING)
+        return join(old, value)
+
+    # --- fields ---
+
+    def field_decl(self, ct: CType | None, name: str) -> ir.Decl | None:
+        """The declaration of a field, also in bases."""
+        if ct is None or ct.decl is None or not isinstance(ct.decl.node, ir.ClassDef):
+            return None
+        for node in ct.decl.node.body:
+            if isinstance(node, ir.Decl) and node.name == name:
+                return node
+            if isinstance(node, ir.Decl) and not node.name and node.type is not None:  # anonymous union
+                inner = self.field_decl(self.resolve_type(node.type), name)
+                if inner is not None:
+                    return inner
+        for base in ct.decl.node.bases:
+            if isinstance(base, ir.TypeRef):
+                inner = self.field_decl(self.resolve_type(base), name)
+                if inner is not None:
+                    return inner
+        return None
+
+    def field_type(self, ct: CType | None, name: str) -> CType:
+        """The type of a field of a struct type."""
+        node = self.field_decl(ct, name)
+        if node is None or node.type is None or ct is None:
+            return CType()
+        return self._under(dict(ct.args), ct.decl.env, node.type, 0)
+
+    def field_of(self, value: V, name: str, loc: ir.Loc) -> V:
+        """`value.name`."""
+        if isinstance(value.x, Ref):
+            value = self.load(value.x.pointer, "?", loc)
+        ct = value.ct
+        if isinstance(value.x, Struct):
+            found: V | None = value.x.fields.get(name)
+            if found is None:
+                found = self.default_value(self.field_type(ct, name), (value.x.type.role, name))
+                value.x.fields[name] = found
+            return found
+        if isinstance(value.x, Unbound):
+            return self.unbound_field(value.x.path + "." + name, self.field_type(ct, name))
+        if ct is not None and (ct.decl is not None or value.x is IN_MEMORY) and value.cells:
+            return self.read_through(self.sub_pointer(value, name), loc)
+        if name in ("__x", "storage") and value.dtype in dtypes.FLOATS:
+            return self.bitcast(value, "u8" if dtypes.BITS[value.dtype] == 8 else "u16", loc)
+        if ct is not None and ct.lanes > 1 or name in LANES or name.startswith("__"):
+            return value.with_(ct=None, const=NOTHING)
+        if name in ("x",) and ct is not None and ct.role:
+            return value
+        return value.with_(const=NOTHING)
+
+    def sub_pointer(self, value: V, name: str) -> V:
+        """The address of a field of a struct in memory."""
+        ct = value.ct
+        inner = replace(ct, pointers=0, dims=0) if ct is not None else None
+        field = self.field_type(inner, name)
+        node = self.field_decl(inner, name)
+        in_union = inner is not None and inner.decl is not None and _is_union(inner.decl.node)
+        cells = value.cells if in_union else frozenset(cell.sub(name) for cell in value.cells)
+        pointed = field if field.dims else replace(field, pointers=field.pointers + 1)
+        dtype = field.dtype
+        if node is None and dtype == "?":
+            pointed = CType(pointers=1)
+        return V(dtype, dtype, value.origins, value.casts, cells=cells, ct=pointed)
+
+    def unbound_field(self, path: str, field: CType) -> V:
+        """A field of a kernel argument about which nothing is known."""
+        if field.pointers or field.dims:
+            cell = self.param_cell(path, -1, field.dtype, field.dtype)
+            return V(field.dtype, field.dtype, cells=frozenset((cell,)), ct=field)
+        if field.dtype != "?":
+            return V(field.dtype, field.dtype, ct=field if field.lanes > 1 else None)
+        return V(x=Unbound(path), ct=field if field.decl is not None else None)
+
+    def with_field(self, base: V, path: tuple[str, ...], value: V, loc: ir.Loc) -> V:
+        """`base` after `base.path = value`."""
+        name = path[0]
+        if len(path) > 1:
+            value = self.with_field(self.field_of(base, name, loc), path[1:], value, loc)
+        ct = base.ct
+        if isinstance(base.x, Struct):
+            fields = dict(base.x.fields)
+            field = self.field_type(ct, name)
+            if field.dtype != "?" and not is_pointer(field) and not value.cells and not isinstance(value.x, Struct):
+                value = self.to_type(value, field, loc)
+            if _is_union(ct.decl.node if ct is not None and ct.decl is not None else None):
+                fields = dict.fromkeys(fields, value)
+            fields[name] = value
+            return V(deps=base.deps, x=Struct(fields, base.x.type), ct=ct)
+        if name in ("__x", "storage") and base.dtype in dtypes.FLOATS:
+            made = self.bitcast(value, base.dtype, loc)
+            return made.with_(ct=ct)
+        if base.dtype in dtypes.BITS:
+            if ct is None or ct.decl is None:
+                value = self.to_type(value, CType(base.dtype), loc)
+            if not base.origins and not base.cells:
+                return value.with_(ct=ct, const=NOTHING)
+            return join(base, value.with_(ct=ct, const=NOTHING))
+        if ct is not None and ct.decl is not None or base.x is None and not base.origins:
+            return V(x=Struct({name: value}, ct or CType()), ct=ct)
+        return join(base, value)
+
+    # --- pointers ---
+
+    def read_through(self, pointer: V, loc: ir.Loc, *, index: V | None = None) -> V:
+        """`*pointer` or `pointer[index]`."""
+        ct = pointer.ct
+        if index is not None and index.origins:
+            pointer = pointer.with_(
+                origins=union(pointer.origins, index.origins), casts=union_casts(pointer.casts, index.casts)
+            )
+        if ct is None and not pointer.cells and not isinstance(pointer.x, Unbound):
+            return pointer.with_(const=NOTHING, x=None)  # a lane or bit of a value: v[i]
+        inner = self.element(ct)
+        if isinstance(pointer.x, tuple):
+            return mix(list(pointer.x))
+        if inner.dims:
+            return pointer.with_(ct=inner)
+        if inner.decl is not None and not inner.pointers:
+            stored = self._stored_structs(pointer, loc)
+            if stored is not None:
+                return stored
+            if isinstance(pointer.x, Unbound):
+                return V(x=pointer.x, ct=inner)
+            return V(origins=pointer.origins, casts=pointer.casts, cells=pointer.cells, ct=inner, x=IN_MEMORY)
+        if inner.pointers:
+            return self._read_pointer(pointer, inner, loc)
+        made = self.load(pointer, inner.dtype, loc)
+        if made.ct is not inner and not isinstance(made.x, Struct):
+            made = made.with_(ct=inner if inner.lanes > 1 or inner.role else None, shape=None)
+        return made
+
+    def _stored_structs(self, pointer: V, loc: ir.Loc) -> V | None:
+        """Whole structs written to these cells, joined; None when there are none."""
+        found: V | None = None
+        for cell in pointer.cells:
+            if isinstance(cell, VarCell):
+                value = self.read_cell(cell, "?", loc)
+                if value is not None and (isinstance(value.x, (Struct, Unbound)) or value.x is IN_MEMORY):
+                    found = value if found is None else join(found, value)
+            else:
+                for entry in cell.entries.values():
+                    if isinstance(entry.x, Struct):
+                        found = entry if found is None else join(found, entry)
+        return found
+
+    def _read_pointer(self, pointer: V, inner: CType, loc: ir.Loc) -> V:
+        """Reads a pointer out of memory: an array of pointers, a pointer to a pointer."""
+        found: V | None = None
+        for cell in pointer.cells:
+            if isinstance(cell, VarCell):
+                value = self.read_cell(cell, "?", loc)
+                found = value if found is None or value is None else join(found, value)
+                continue
+            for entry in cell.entries.values():
+                found = entry if found is None else join(found, entry)
+            if cell.kind == "param" and not cell.entries:
+                target = self.param_cell(cell.name + "[]", -1, inner.dtype, inner.dtype)
+                made = V(inner.dtype, inner.dtype, cells=frozenset((target,)), ct=inner)
+                found = made if found is None else join(found, made)
+        return found.with_(ct=inner) if found is not None else V(inner.dtype, inner.dtype, ct=inner)
+
+    def write_through(self, pointer: V, value: V, loc: ir.Loc, *, index: V | None = None) -> None:
+        """`*pointer = value` or `pointer[index] = value`."""
+        inner = self.element(pointer.ct)
+        if inner.pointers == 0 and not inner.dims and inner.dtype != "?" and not isinstance(value.x, Struct):
+            value = self.to_type(value, inner, loc)
+        if pointer.dtype != inner.dtype and inner.dtype != "?":
+            pointer = pointer.with_(dtype=inner.dtype)
+        if inner.decl is not None and not inner.pointers and isinstance(value.x, Struct):
+            for name, item in value.x.fields.items():
+                if not is_pointer(item.ct) or not item.cells:
+                    self.write_through(self.sub_pointer(pointer.with_(ct=inner), name), item, loc)
+        self.store(pointer, value, loc, raw=True)
+
+    def to_type(self, value: V, ct: CType, loc: ir.Loc) -> V:
+        """An implicit conversion: numbers convert, vectors and structs of the same bits keep theirs."""
+        if ct.dtype in ("?", "") or is_pointer(ct) or isinstance(value.x, (Struct, tuple)):
+            return value
+        if value.cells and ct.dtype in dtypes.INTS:
+            return value.with_(ct=None)
+        if value.dtype == ct.dtype:
+            if value.content in dtypes.FLOATS and value.content != ct.dtype and ct.dtype in dtypes.FLOATS:
+                return self.convert(value, ct.dtype, loc)
+            return value
+        return self.convert(value, ct.dtype, loc)
+
+    # --- values of declarations ---
+
+    def default_value(self, ct: CType, key: Any) -> V:
+        """What `T x;` holds before anything is assigned."""
+        if ct.dims:
+            cell = self.cell((self.frame.key, key), "local", "array", ct.dtype)
+            return V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=ct)
+        if ct.pointers:
+            return V(ct.dtype, ct.dtype, ct=ct)
+        if ct.decl is not None and isinstance(ct.decl.node, ir.ClassDef):
+            return V(x=Struct({}, replace(ct, role=f"{key}")), ct=ct)
+        kept = ct if ct.lanes > 1 or ct.role or ct.name else None
+        return V(ct.dtype, ct.dtype, ct=kept)
+
+    def address_of(self, node: Any) -> V:
+        """`&expression`, also for binding references."""
+        if isinstance(node, ir.Name):
+            value = self.frame.env.get(node.id)
+            if value is None:
+                found = self.eval(node)
+                return found
+            if isinstance(value.x, Ref):
+                return value.x.pointer
+            if is_pointer(value.ct) and value.ct is not None and value.ct.dims:
+                return value
+            ct = value.ct or CType(value.dtype)
+            cell = self.variable_cell(self.frame, node.id)
+            dtype = value.dtype if not isinstance(value.x, Struct) else "?"
+            return V(dtype, dtype, cells=frozenset((cell,)), ct=replace(ct, pointers=ct.pointers + 1))
+        if isinstance(node, ir.Index):
+            base, index = self.eval(node.value), self.eval(node.index)
+            if base.ct is None and not base.cells:
+                return self.address_of(node.value)
+            inner = self.element(base.ct)
+            pointed = inner if inner.dims else replace(inner, pointers=inner.pointers + 1)
+            return base.with_(ct=pointed, origins=union(base.origins, index.origins), const=NOTHING)
+        if isinstance(node, ir.Unary) and node.op == "*":
+            return self.eval(node.value)
+        if isinstance(node, ir.Attr):
+            return self._field_address(node)
+        if isinstance(node, ir.Cast):
+            inner = self.address_of(node.value)
+            ct = self.resolve_type(node.type)
+            return inner.with_(
+                ct=replace(ct, pointers=ct.pointers + 1), dtype=ct.dtype if ct.dtype != "?" else inner.dtype
+            )
+        value = self.eval(node)
+        if value.cells and (is_pointer(value.ct) or value.x is IN_MEMORY):
+            return value
+        name = f"$temporary{id(node)}"
+        self.frame.env[name] = value
+        cell = self.variable_cell(self.frame, name)
+        ct = value.ct or CType(value.dtype)
+        return V(value.dtype, value.dtype, cells=frozenset((cell,)), ct=replace(ct, pointers=ct.pointers + 1))
+
+    def _field_address(self, node: ir.Attr) -> V:
+        base = self.eval(node.value)
+        if base.ct is not None and base.ct.pointers == 1 and not base.ct.dims:  # p->field
+            pointed = self.element(base.ct)
+            value = base.with_(ct=pointed)
+            return self.sub_pointer(value, node.name)
+        if base.x is IN_MEMORY:
+            return self.sub_pointer(base, node.name)
+        if isinstance(base.x, Unbound):
+            found = self.field_of(base, node.name, node.loc)
+            return found
+        outer = self.address_of(node.value)
+        if isinstance(base.x, Struct):
+            field = base.x.fields.get(node.name)
+            if field is not None and field.ct is not None and field.ct.dims:
+                return field
+            return self.sub_pointer(outer.with_(ct=base.ct), node.name)
+        lane = CType(base.dtype, pointers=1)  # a lane of a vector shares the vector's memory
+        return outer.with_(ct=lane, dtype=base.dtype)
+
+
+def _is_union(node: Any) -> bool:
+    return isinstance(node, ir.ClassDef) and any(name == "union" for name, _ in node.keywords)

@@ -1,0 +1,475 @@
+"""What PTX instructions of inline assembly do to abstract values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.frontends import ptx
+from kbh_lint.kernels.arith import Arithmetic, is_nibble_mask
+from kbh_lint.kernels.value import (
+    NOTHING,
+    TWIDDLED,
+    UNKNOWN_V,
+    Cell,
+    Mul,
+    V,
+    data_origins,
+    flagged,
+    join,
+    mix,
+    union,
+)
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.cuda import CudaMachine
+    from kbh_lint.kernels.triton_builtins import Call
+
+_BIT_TYPES = {"b8": "u8", "b16": "u16", "b32": "u32", "b64": "u64", "b128": "u32", "pred": "bool"}
+_SILENT = frozenset(
+    {
+        ".reg", "label", "bra", "bar", "barrier", "fence", "membar", "mbarrier", "nanosleep", "setmaxnreg", "exit",
+        "ret", "griddepcontrol", "prefetch", "prefetchu", "applypriority", "discard", "trap", "brkpt", "pmevent", "call",
+        "createpolicy", "elect", "activemask", "vote", "match", "setp", "isspacep", "getctarank", ".pragma", ".loc",
+        "clusterlaunchcontrol", "tensormap", "alloca", ".param", ".local", ".shared",
+    }
+)  # fmt: skip
+_COPIES = frozenset({"mov", "cvta", "shfl", "mapa", "movmatrix", "neg", "abs", "min", "max", "rcp", "sqrt", "rsqrt",
+                     "lg2", "sin", "cos", "selp", "slct", "redux", "copysign", "testp", "szext", "sad", "div", "rem",
+                     "clz", "popc", "brev", "bfind", "fns", "bmsk"})  # fmt: skip
+_BITS = frozenset({"and", "or", "xor", "not", "shl", "shr", "shf", "lop3", "prmt", "bfe", "bfi", "vadd", "dp2a"})
+_SHAPE = re.compile(r"m(\d+)n\d+k\d+")
+
+
+class Registers:
+    """The operands of one asm statement and its own registers."""
+
+    def __init__(self, machine: Arithmetic, operands: list[V], loc: ir.Loc) -> None:
+        self.m = machine
+        self.operands = operands
+        self.names: dict[str, V] = {}
+        self.written: set[int] = set()
+        self.loc = loc
+        self.by_name: dict[str, int] = {}
+
+    def index(self, operand: ptx.AsmOperand) -> int | None:
+        """The number of an asm operand."""
+        return operand.index if operand.index is not None else self.by_name.get(operand.name)
+
+    def read(self, operand: Any) -> V:
+        """The value of an operand; an address keeps the memory it leads to."""
+        if isinstance(operand, ptx.AsmOperand):
+            index = self.index(operand)
+            return self.operands[index] if index is not None and index < len(self.operands) else UNKNOWN_V
+        if isinstance(operand, ptx.Reg):
+            return self.names.get(operand.name, UNKNOWN_V)
+        if isinstance(operand, ptx.Imm):
+            return V("i32" if isinstance(operand.value, int) else "f32", "", const=operand.value)
+        if isinstance(operand, ptx.Vec):
+            return mix([self.read(item) for item in operand.items])
+        if isinstance(operand, ptx.Mem):
+            return self.read(operand.items[0]) if operand.items else UNKNOWN_V
+        return UNKNOWN_V
+
+    def write(self, operand: Any, value: V) -> None:
+        """Puts a value into a register, an asm operand or each of a vector."""
+        if isinstance(operand, ptx.AsmOperand):
+            index = self.index(operand)
+            if index is not None and index < len(self.operands):
+                old = self.operands[index]
+                self.operands[index] = value.with_(ct=old.ct)
+                self.written.add(index)
+        elif isinstance(operand, ptx.Reg):
+            self.names[operand.name] = value
+        elif isinstance(operand, ptx.Vec):
+            for item in operand.items:
+                self.write(item, value)
+
+
+def run_asm(machine: CudaMachine, node: ir.Asm) -> None:
+    """Executes an inline asm statement: outputs are assigned, memory is read and written."""
+    outputs = [(constraint, machine.eval(expr)) for constraint, expr in node.outputs]
+    inputs = [machine.eval(expr) for _, expr in node.inputs]
+    text = node.template.value if isinstance(node.template, ir.Const) else None
+    if not isinstance(text, str):
+        value = machine.eval(node.template)
+        text = value.const if isinstance(value.const, str) else None
+    registers = Registers(machine, [value for _, value in outputs] + inputs, node.loc)
+    for position, (constraint, _) in enumerate((*node.outputs, *node.inputs)):
+        if constraint.startswith("["):
+            registers.by_name[constraint[1 : constraint.find("]")]] = position
+    if text is None:
+        machine.unread("assembly whose text is not known", node.loc)
+        made = machine.havoc(registers.operands, "?", node.loc)
+        for _, expr in node.outputs:
+            machine.assign(expr, made)
+        return
+    execute(registers, text)
+    for position, (_, expr) in enumerate(node.outputs):
+        if position in registers.written:
+            _assign(machine, expr, outputs[position][1], registers.operands[position])
+
+
+def _assign(machine: CudaMachine, expr: Any, old: V, value: V) -> None:
+    """Gives a C++ variable the bits of a register: its declared type stays."""
+    if old.dtype in dtypes.BITS and value.dtype != old.dtype:
+        value = machine.bitcast(value, old.dtype, machine.place)
+    machine.assign(expr, value.with_(const=NOTHING, ct=old.ct))
+
+
+def triton_asm(call: Call) -> V:
+    """tl.inline_asm_elementwise(asm, constraints, args, dtype, is_pure, pack)."""
+    m = call.m
+    text, constraints, args = call.get(0, "asm"), call.get(1, "constraints"), call.get(2, "args")
+    wanted = call.get(3, "dtype")
+    types = [v for v in (wanted.x if wanted is not None and isinstance(wanted.x, tuple) else [wanted]) if v is not None]
+    names = [getattr(v.const, "name", "?") for v in types]
+    values_ = list(args.x) if args is not None and isinstance(args.x, tuple) else [args] if args is not None else []
+    if text is None or not isinstance(text.const, str) or constraints is None or not isinstance(constraints.const, str):
+        m.unread("assembly whose text is not known", call.loc)
+        made = m.havoc(values_, "?", call.loc)
+        results = [made.with_(dtype=name) for name in names]
+        return V(x=tuple(results)) if len(results) > 1 else results[0]
+    parts = [part.strip() for part in constraints.const.split(",") if part.strip()]
+    outputs = [part for part in parts if part.startswith(("=", "+"))]
+    count = len(parts) - len(outputs)
+    spread = _spread(values_, count)
+    registers = Registers(m, [UNKNOWN_V] * len(outputs) + spread, call.loc)
+    execute(registers, re.sub(r"\$\{?(\d+)(?::\w+)?\}?", r"%\1", text.const.replace("$$", "")))
+    made = mix(registers.operands[: len(outputs)]) if outputs else UNKNOWN_V
+    shape = values_[0].shape if values_ else None
+    per = max(1, len(outputs) // max(1, len(names)))
+    results = []
+    for position, name in enumerate(names):
+        group = registers.operands[position * per : (position + 1) * per]
+        value = mix(group) if group else made
+        if any(v.x is TWIDDLED for v in group):
+            value = value.with_(x=TWIDDLED)
+        value = m.bitcast(value, name, call.loc) if name != "?" else value
+        results.append(value.with_(shape=shape, const=NOTHING))
+    return V(x=tuple(results)) if len(results) > 1 else results[0]
+
+
+def _spread(values_: list[V], count: int) -> list[V]:
+    """Arguments by asm operand: a packed argument fills several."""
+    if not values_:
+        return [UNKNOWN_V] * count
+    per = max(1, count // len(values_))
+    return [value for value in values_ for _ in range(per)][:count] or values_
+
+
+def execute(registers: Registers, text: str) -> None:
+    """Runs the instructions of an asm text in order."""
+    for instr in ptx.parse(text):
+        registers.m.step()
+        handler = _HANDLERS.get(instr.opcode)
+        if handler is not None:
+            handler(registers, instr)
+        elif instr.opcode in _COPIES:
+            _copy(registers, instr)
+        elif instr.opcode in _BITS:
+            _bit_operation(registers, instr)
+        elif instr.opcode not in _SILENT:
+            registers.m.unread(f"the PTX instruction {instr.opcode}", registers.loc)
+            _copy(registers, instr)
+
+
+def _type(instr: ptx.Instr, *, last: bool = True) -> str:
+    """The element type in the opcode; raw bits are unsigned integers."""
+    order = reversed(instr.modifiers) if last else instr.modifiers
+    for modifier in order:
+        found = _BIT_TYPES.get(modifier) or dtypes.from_ptx(modifier)
+        if found:
+            return found
+    return "?"
+
+
+def _types(instr: ptx.Instr) -> list[str]:
+    return [t for t in (dtypes.from_ptx(modifier) for modifier in instr.modifiers) if t]
+
+
+def _inputs(r: Registers, instr: ptx.Instr) -> list[V]:
+    return [r.read(operand) for operand in instr.operands[1:]]
+
+
+def _copy(r: Registers, instr: ptx.Instr) -> None:
+    if not instr.operands:
+        return
+    found = [v for v in _inputs(r, instr) if v.origins or v.cells or v.const is NOTHING] or _inputs(r, instr)[:1]
+    if not found:
+        return
+    if len(found) == 1 and instr.opcode in ("mov", "cvta"):
+        r.write(instr.operands[0], found[0])
+        return
+    value = mix(found)
+    if instr.opcode in ("max", "min"):
+        value = value.with_(origins=flagged(value.origins, "max"))
+    r.write(instr.operands[0], value)
+
+
+def _bit_operation(r: Registers, instr: ptx.Instr) -> None:
+    if not instr.operands:
+        return
+    found = _inputs(r, instr)
+    value = mix([v for v in found if v.origins or v.cells] or found[:1])
+    if not data_origins(value.origins):
+        r.write(instr.operands[0], value)
+        return
+    narrow = value.content not in dtypes.FLOATS
+    masks = [v.const for v in found if isinstance(v.const, int)]
+    if (
+        narrow
+        and instr.opcode in ("lop3", "and")
+        and any(is_nibble_mask(mask) for mask in masks)
+        or narrow
+        and instr.opcode == "bfe"
+        and masks
+        and masks[-1] == 4
+    ):
+        value = r.m.add_unpack(value, r.loc)
+    dtype = _type(instr)
+    value = value.with_(dtype=dtype if dtype in dtypes.INTS else "u32", x=TWIDDLED)
+    r.write(instr.operands[0], value)
+
+
+def _load(r: Registers, instr: ptx.Instr) -> None:
+    if len(instr.operands) < 2:
+        return
+    if instr.opcode == "ldmatrix":
+        dtype = "u32"
+    else:
+        dtype = _type(instr)
+    address = r.read(instr.operands[1])
+    r.write(instr.operands[0], r.m.load(address, dtype, r.loc))
+
+
+def _store(r: Registers, instr: ptx.Instr) -> None:
+    if len(instr.operands) < 2 or not isinstance(instr.operands[0], ptx.Mem):
+        return
+    value = r.read(instr.operands[1])
+    dtype = _type(instr)
+    if dtype in dtypes.FLOATS and value.dtype != dtype:
+        value = r.m.bitcast(value, dtype, r.loc)
+    if instr.opcode in ("red", "atom", "multimem"):
+        value = r.m.accumulate(UNKNOWN_V, value, dtype, r.loc, True)
+    r.m.store(r.read(instr.operands[0]).with_(dtype=value.dtype), value, r.loc, raw=True)
+
+
+def _atomic(r: Registers, instr: ptx.Instr) -> None:
+    if len(instr.operands) < 3 or not isinstance(instr.operands[1], ptx.Mem):
+        _store(r, instr)
+        return
+    inner = ptx.Instr(instr.opcode, instr.modifiers, instr.operands[1:], None, instr.offset)
+    _store(r, inner)
+    r.write(instr.operands[0], r.m.load(r.read(instr.operands[1]), _type(instr), r.loc))
+
+
+def copy_bytes(m: Arithmetic, target: V, source: V, loc: ir.Loc) -> None:
+    """A copy that knows no element types: the content keeps its numeric type."""
+    for cell in source.cells:
+        value = m.read_cell(cell, cell.content if cell.kind == "param" else "?", loc)
+        if value is None:
+            continue
+        if source.origins:
+            value = value.with_(origins=union(value.origins, flagged(source.origins, "index")))
+        for place in target.cells:
+            m.write_cell(place, value, loc, value.dtype)
+
+
+def _copy_async(r: Registers, instr: ptx.Instr) -> None:
+    places = [operand for operand in instr.operands if isinstance(operand, ptx.Mem)]
+    if len(places) < 2:
+        return
+    target, source = r.read(places[0]), r.read(places[1])
+    copy_bytes(r.m, target, source, r.loc)
+
+
+def _convert(r: Registers, instr: ptx.Instr) -> None:
+    types = [t for t in (_BIT_TYPES.get(m) or dtypes.from_ptx(m) for m in instr.modifiers) if t]
+    if len(types) < 2 or len(instr.operands) < 2:
+        _copy(r, instr)
+        return
+    target, source = types[0], types[-1]
+    if instr.opcode == "cvt" and source not in dtypes.FLOATS and target not in dtypes.FLOATS:
+        _copy(r, ptx.Instr("mov", (), instr.operands[:2], None, instr.offset))
+        return
+    made = []
+    for value in _inputs(r, instr):
+        if value.dtype != source:
+            value = r.m.bitcast(value, source, r.loc)
+        if value.content != source and source in dtypes.FLOATS and data_origins(value.origins):
+            value = value.with_(dtype=source, content=source, x=None)
+        made.append(r.m.convert(value, target, r.loc))
+    result = mix(made)
+    packed = "u32" if any(m.endswith(("x2", "x4")) for m in instr.modifiers) else target
+    r.write(instr.operands[0], result.with_(dtype=packed, content=target, x=None))
+
+
+def _arithmetic(r: Registers, instr: ptx.Instr) -> None:
+    """add, sub, mul, mad, fma."""
+    if len(instr.operands) < 3:
+        return
+    dtype = _type(instr)
+    found = []
+    for value in _inputs(r, instr):
+        if dtype in dtypes.FLOATS and value.dtype != dtype and value.const is NOTHING:
+            value = r.m.bitcast(value, dtype, r.loc)
+        found.append(value)
+    if instr.opcode in ("fma", "mad") and len(found) > 2:
+        made = multiply_add(r.m, found[0], found[1], found[2], r.loc, in_loop=True)
+    else:
+        op = {"mul": "*", "add": "+", "sub": "-"}.get(instr.opcode, "+")
+        made = r.m.binary(op, found[0], found[1], r.loc)
+    packed = any(m.endswith("x2") for m in instr.modifiers)
+    if packed and made.dtype in dtypes.FLOATS:
+        made = made.with_(dtype="u32", content=dtype)
+    r.write(instr.operands[0], made)
+
+
+def multiply_add(m: Arithmetic, a: V, b: V, c: V, loc: ir.Loc, *, in_loop: bool) -> V:
+    """`a * b + c`: an accumulation unless `c` is fresh data of its own."""
+    product = m.binary("*", a, b, loc)
+    settled = all(o.flags & {"product", "reduce", "index"} for o in c.origins) and not isinstance(c.x, Mul)
+    if settled and isinstance(product.x, Mul):
+        product = m.accumulate(c, product, product.dtype, loc, in_loop)
+    return m.binary("+", product, c, loc)
+
+
+def _ex2(r: Registers, instr: ptx.Instr) -> None:
+    value = mix(_inputs(r, instr))
+    r.write(instr.operands[0], value.with_(origins=flagged(value.origins, "exp")))
+
+
+def _raw(value: V, dtype: str) -> V:
+    """A register as an operand of type `dtype`: what the opcode says is what the hardware multiplies."""
+    return value.with_(dtype=dtype, content=dtype, x=None, const=NOTHING)
+
+
+def memory_content(m: Arithmetic, value: V, loc: ir.Loc) -> V:
+    """The data behind a shared memory descriptor; a register operand is its own data."""
+    found: V | None = None
+    for cell in value.cells:
+        read = m.read_cell(cell, "?", loc)
+        if read is not None:
+            found = read if found is None else join(found, read)
+    return found if found is not None else value
+
+
+def _narrowest_float(m: Arithmetic, value: V) -> str:
+    """The element type of what a descriptor points to: an fp8 content wins over what else shares the memory."""
+    contents = {
+        content
+        for cell in value.cells
+        for (dtype, content), entry in cell.entries.items()
+        if data_origins(entry.origins)
+    }
+    contents |= {cell.content for cell in value.cells if cell.kind == "param"}
+    floats = sorted((dtypes.BITS[c], c) for c in contents if c in dtypes.FLOATS)
+    return floats[0][1] if floats else "?"
+
+
+def _rows(instr: ptx.Instr) -> int | None:
+    for modifier in instr.modifiers:
+        found = _SHAPE.match(modifier)
+        if found:
+            return int(found.group(1))
+    return 64 if instr.opcode == "wgmma" else None
+
+
+def _mma(r: Registers, instr: ptx.Instr) -> None:
+    """mma.sync and its sparse and block-scaled forms: d, a, b, c."""
+    if len(instr.operands) < 4:
+        return
+    types = _types(instr)
+    a, b, c = (r.read(operand) for operand in instr.operands[1:4])
+    d_type, a_type, b_type = (types + ["?", "?", "?"])[:3] if len(types) >= 3 else ("f32", "?", "?")
+    if len(types) == 2:  # mma.m8n8k4...f16.f16: only the ends are named
+        d_type, a_type, b_type = types[0], "f16", "f16"
+    _multiply(r, instr, a, b, c, (d_type, a_type, b_type))
+
+
+def _multiply(r: Registers, instr: ptx.Instr, a: V, b: V, c: V, types: tuple[str, str, str]) -> None:
+    d_type, a_type, b_type = types
+    a, b = _raw(a, a_type), _raw(b, b_type)
+    opcode = ".".join((instr.opcode, *instr.modifiers))
+    made = r.m.product("mma", a, b, d_type, r.loc, a_dtype=a_type, b_dtype=b_type, rows=_rows(instr), opcode=opcode)
+    if data_origins(made.origins):
+        r.m.add_sum(d_type, made.origins, r.loc)
+    made = join(made, _raw(c, d_type))
+    r.write(instr.operands[0], made)
+
+
+def _wgmma(r: Registers, instr: ptx.Instr) -> None:
+    if "mma_async" not in instr.modifiers or len(instr.operands) < 3:
+        return
+    types = (_types(instr) + ["?", "?", "?"])[:3]
+    accumulator = r.read(instr.operands[0])
+    a, b = (memory_content(r.m, r.read(operand), r.loc) for operand in instr.operands[1:3])
+    _multiply(r, instr, a, b, accumulator, (types[0], types[1], types[2]))
+
+
+def _tcgen05(r: Registers, instr: ptx.Instr) -> None:
+    """Tensor memory of Blackwell: mma, ld, st, cp; the rest moves no data."""
+    what = instr.modifiers[0] if instr.modifiers else ""
+    tensor = _tensor_memory(r.m)
+    if what == "mma" and len(instr.operands) >= 3:
+        left, right = r.read(instr.operands[1]), r.read(instr.operands[2])
+        kind = next((m[6:] for m in instr.modifiers if m.startswith("kind::")), "")
+        a_type, b_type = _kind_type(r.m, kind, left), _kind_type(r.m, kind, right)
+        if isinstance(instr.operands[1], ptx.Mem):
+            left = _entries(tensor)
+        a = _raw(memory_content(r.m, left, r.loc), a_type)
+        b = _raw(memory_content(r.m, right, r.loc), b_type)
+        opcode = ".".join((instr.opcode, *instr.modifiers))
+        d_type = "i32" if kind == "i8" else "f32"
+        made = r.m.product("mma", a, b, d_type, r.loc, a_dtype=a_type, b_dtype=b_type, opcode=opcode)
+        if data_origins(made.origins):
+            r.m.add_sum(d_type, made.origins, r.loc)
+        r.m.write_cell(tensor, made, r.loc, d_type)
+    elif what == "ld" and len(instr.operands) >= 2:
+        r.write(instr.operands[0], r.m.read_cell(tensor, "f32", r.loc) or V("f32", "f32"))
+    elif what == "st" and len(instr.operands) >= 2:
+        r.m.write_cell(tensor, r.read(instr.operands[1]), r.loc)
+    elif what == "cp" and len(instr.operands) >= 2:
+        r.m.write_cell(tensor, memory_content(r.m, r.read(instr.operands[1]), r.loc), r.loc)
+
+
+def _tensor_memory(m: Arithmetic) -> Cell:
+    cell = m.param_cells.get("$tensor memory")
+    if cell is None:
+        cell = m.param_cells["$tensor memory"] = Cell("tensor", "tensor memory")
+    return cell
+
+
+def _entries(cell: Cell) -> V:
+    return mix(list(cell.entries.values()))
+
+
+def _kind_type(m: Arithmetic, kind: str, operand: V) -> str:
+    """The operand type of a tcgen05 product: the kind, then what the memory holds."""
+    held = _narrowest_float(m, operand)
+    if kind in ("f8f6f4", "mxf8f6f4"):
+        return held if dtypes.BITS.get(held, 99) <= 8 else "e4m3"
+    if kind in ("mxf4", "mxf4nvf4"):
+        return "e2m1"
+    if kind == "f16":
+        return held if held in ("bf16", "f16") else "f16"
+    return {"tf32": "tf32", "i8": "i8"}.get(kind, held)
+
+
+def _dp4a(r: Registers, instr: ptx.Instr) -> None:
+    if len(instr.operands) < 4:
+        return
+    a, b, c = (r.read(operand) for operand in instr.operands[1:4])
+    made = r.m.product("dp", _raw(a, "i8"), _raw(b, "i8"), "i32", r.loc, a_dtype="i8", b_dtype="i8")
+    r.write(instr.operands[0], join(made, c.with_(const=NOTHING)))
+
+
+_HANDLERS: dict[str, Callable[[Registers, ptx.Instr], None]] = {
+    "ld": _load, "ldu": _load, "ldmatrix": _load, "st": _store, "stmatrix": _store, "red": _store, "atom": _atomic,
+    "multimem": _store, "cp": _copy_async, "cvt": _convert, "add": _arithmetic, "sub": _arithmetic,
+    "mul": _arithmetic, "mad": _arithmetic, "fma": _arithmetic, "mul24": _arithmetic, "ex2": _ex2, "tanh": _ex2,
+    "mma": _mma, "wmma": _mma, "wgmma": _wgmma, "tcgen05": _tcgen05, "dp4a": _dp4a,
+}  # fmt: skip
