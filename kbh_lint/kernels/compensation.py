@@ -7,6 +7,7 @@ of a sum (not of a product or quotient), is made of exponentials, and moves what
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -20,6 +21,8 @@ from kbh_lint.values import UNKNOWN
 
 State = Literal["effective", "vacuous", "absent", "precise", "unknown"]
 _SEEDS = (0, 1)
+_SINGLE = 3  # up to so many places are looked at one by one
+_NONE: frozenset[int] = frozenset()
 _UNKNOWN_DIMS: Dims = (UNKNOWN, UNKNOWN, UNKNOWN)
 _SAME = 2.0**-10  # a residual that shrinks by more when products are exact is the error of a product
 _MOVED = 2.0**-16  # relative change of a stored value that no rounding explains
@@ -30,12 +33,13 @@ class CompensationFacts:
     """What one kernel, at one set of arguments, does about rounding errors of its sum of exponentials.
 
     `effective`: a residual reaches a store. `vacuous`: there is one when loops run often, but with the real trip
-    counts it is always zero, or nothing stored depends on it. `precise`: the sum runs in f64. `absent`: neither.
-    `sites` are the places of the residuals, `sums` the sums of exponentials that no residual belongs to,
-    `stored_params` the parameters whose stored values depend on a residual.
+    counts it is always zero (`reason` trips), or nothing stored depends on it (unused). `precise`: the sum runs in
+    f64. `absent`: neither. `sites` are the places of the residuals (of the sums where `precise`), `sums` the sums of
+    exponentials that no residual belongs to, `stored_params` the parameters whose stored values depend on either.
     """
 
     state: State
+    reason: Literal["", "trips", "unused"] = ""
     sites: tuple[ir.Loc, ...] = ()
     sums: tuple[ir.Loc, ...] = ()
     stored_params: tuple[str, ...] = ()
@@ -64,7 +68,13 @@ class _Evaluation:
     memos: dict[tuple[int, bool], dict[tuple[str, int], tuple[int, float, float]]] = field(default_factory=dict)
 
     def run(
-        self, seed: int, many: bool, *, products: bool = True, amplify: int | None = None, scale: int | None = None
+        self,
+        seed: int,
+        many: bool,
+        *,
+        products: bool = True,
+        amplify: frozenset[int] = _NONE,
+        scale: frozenset[int] = _NONE,
     ) -> _Run:
         """Runs the kernel once."""
         memo = self.memos.setdefault((seed, many), {})
@@ -98,48 +108,74 @@ class _Evaluation:
                 given = self.kernel.defaults.get(param.name, UNKNOWN)
             scope[param.name] = ctypes.parameter(machine, param.name, ref, given, frame)
 
+    def locs(self, sites: list[int]) -> tuple[ir.Loc, ...]:
+        return tuple(dict.fromkeys(self.sites.loc(s) for s in sites))
+
     def tainted(self, src: int, logits: int) -> bool:
         """Whether source bits speak of exponentials: of one in this kernel, or of data that no exponential takes."""
         if src & EXP:
             return True
         return self.assume_exp_inputs and bool(src & ~EXP & ~logits)
 
-    def residuals(self, runs: list[_Run]) -> dict[int, Zero]:
-        """Additions that are always zero exactly, sometimes not zero when rounded, and made of exponentials."""
+    def observe(self, many: bool) -> list[_Run]:
+        """Runs on one set of random inputs, and on a second where the first might say too little."""
+        runs = [self.run(0, many)]
+        first = runs[0]
+        asleep = any(
+            s not in first.numbers.nonzero and not any(z.values) and self.tainted(z.src, _logits(runs))
+            for s, z in first.numbers.zeros.items()
+        )
+        if first.machine.guessed or asleep:
+            runs.append(self.run(1, many))
+        return runs
+
+    def residuals(self, runs: list[_Run], many: bool) -> dict[int, Zero]:
+        """Rounding errors of sums of exponentials.
+
+        They are always zero exactly, sometimes not zero when rounded, and still there when products and quotients
+        are not rounded.
+        """
         logits = _logits(runs)
         nonzero = set().union(*(r.numbers.nonzero for r in runs))
-        found: dict[int, Zero] = {}
-        for run in runs:
-            for site, record in run.numbers.zeros.items():
-                if site not in nonzero and any(record.values) and self.tainted(record.src, logits):
-                    found.setdefault(site, record)
-        return found
-
-    def of_sums(self, found: dict[int, Zero], runs: list[_Run], many: bool) -> dict[int, Zero]:
-        """Those residuals that are still there when products and quotients are exact."""
-        if not found:
-            return found
         kept: dict[int, Zero] = {}
         for run in runs:
-            wanted = {s for s in found if s not in kept and any(_values(run, s))}
+            wanted = {
+                site: record
+                for site, record in run.numbers.zeros.items()
+                if site not in nonzero and site not in kept and any(record.values) and self.tainted(record.src, logits)
+            }
             if not wanted:
                 continue
-            again = self.run(run.numbers.seed, many, products=False)
-            for site in wanted:
-                pairs = zip(_values(run, site), _values(again, site), strict=False)
+            again = self.run(run.numbers.seed, many, products=False).numbers.zeros
+            for site, record in wanted.items():
+                pairs = zip(record.values, again[site].values if site in again else [], strict=False)
                 if any(a and abs(b) >= abs(a) * _SAME for a, b in pairs):
-                    kept[site] = found[site]
+                    kept[site] = record
         return kept
 
-    def reached(self, runs: list[_Run], site: int, *, wide: bool = False) -> set[str]:
-        """The parameters whose stored values move with what is computed at a site."""
-        for run in runs:
-            seed = run.numbers.seed
-            again = self.run(seed, False, scale=site) if wide else self.run(seed, False, amplify=site)
-            moved = _moved(run.machine.stores, again.machine.stores)
-            if moved:
-                return moved
-        return set()
+    def effective(self, runs: list[_Run], sites: list[int], many: bool) -> tuple[list[int], set[str]]:
+        """Those sites whose errors move a stored value, and the parameters that are stored to."""
+        for seed in _SEEDS:
+            base = next((r for r in runs if r.numbers.seed == seed), None) or self.run(seed, many)
+            stored = _moved(base, self.run(seed, many, amplify=frozenset(sites)))
+            if not stored:
+                continue
+            places: dict[ir.Loc, list[int]] = {}
+            for site in sites:
+                places.setdefault(self.sites.loc(site), []).append(site)
+            if not 1 < len(places) <= _SINGLE:
+                return sites, stored
+            moving = [at for at in places.values() if _moved(base, self.run(seed, many, amplify=frozenset(at)))]
+            return [site for at in moving for site in at] or sites, stored
+        return [], set()
+
+    def precise(self, runs: list[_Run], many: bool) -> tuple[list[int], set[str]]:
+        """Additions of exponentials in f64 that a stored value depends on."""
+        sites = _wide(self, runs)
+        if not sites:
+            return [], set()
+        seed = runs[0].numbers.seed
+        return sites, _moved(runs[0], self.run(seed, many, scale=frozenset(sites)))
 
 
 def evaluate(
@@ -159,37 +195,28 @@ def evaluate(
     this kernel reads for sums of exponentials made by an earlier kernel.
     """
     work = _Evaluation(kernel, args, fuel, block, grid, assume_exp_inputs)
-    runs = [work.run(seed, trips == "many") for seed in _SEEDS]
-    found = work.of_sums(work.residuals(runs), runs, trips == "many")
+    many = trips == "many"
+    runs = work.observe(many)
+    found = work.residuals(runs, many)
     unread = _unread(runs, kernel)
-    logits = _logits(runs)
-    stored: set[str] = set()
-    effective: list[int] = []
-    for site in found:
-        moved = work.reached(runs, site)
-        if moved:
-            effective.append(site)
-            stored |= moved
-    if effective:
-        sums = _sums(work, runs, [found[s] for s in effective], logits)
-        return CompensationFacts("effective", _locs(work, effective), sums, tuple(sorted(stored)), unread)
-    sums = _sums(work, runs, [], logits)
-    wide = _wide(work, runs, logits)
-    for site in wide:
-        moved = work.reached(runs, site, wide=True)
-        if moved:
-            return CompensationFacts("precise", (work.sites.loc(site),), sums, tuple(sorted(moved)), unread)
-    if not found and trips == "real" and any(r.machine.short for r in runs):
-        often = [work.run(seed, True) for seed in _SEEDS]
-        found = work.of_sums(work.residuals(often), often, True)
     if found:
-        return CompensationFacts("vacuous", _locs(work, list(found)), sums, (), unread)
-    return CompensationFacts("unknown" if unread else "absent", (), sums, (), unread)
-
-
-def _values(run: _Run, site: int) -> list[float]:
-    record = run.numbers.zeros.get(site)
-    return record.values if record is not None else []
+        sites, stored = work.effective(runs, sorted(found), many)
+        if sites:
+            sums = _sums(work, runs, list(found.values()))
+            return CompensationFacts("effective", "", work.locs(sites), sums, tuple(sorted(stored)), unread)
+    sums = _sums(work, runs, [])
+    wide, stored = work.precise(runs, many)
+    if stored:
+        return CompensationFacts("precise", "", work.locs(wide), sums, tuple(sorted(stored)), unread)
+    if not many and any(r.machine.short for r in runs):
+        often = work.observe(True)
+        more = work.residuals(often, True)
+        found = more or found
+        if more and work.effective(often, sorted(more), True)[0]:
+            return CompensationFacts("vacuous", "trips", work.locs(sorted(more)), sums, (), unread)
+    if found:
+        return CompensationFacts("vacuous", "unused", work.locs(sorted(found)), sums, (), unread)
+    return CompensationFacts("unknown" if unread else "absent", "", (), sums, (), unread)
 
 
 def _logits(runs: list[_Run]) -> int:
@@ -199,12 +226,9 @@ def _logits(runs: list[_Run]) -> int:
     return logits & ~EXP
 
 
-def _locs(work: _Evaluation, sites: list[int]) -> tuple[ir.Loc, ...]:
-    return tuple(dict.fromkeys(work.sites.loc(s) for s in sorted(sites)))
-
-
-def _sums(work: _Evaluation, runs: list[_Run], residuals: list[Zero], logits: int) -> tuple[ir.Loc, ...]:
+def _sums(work: _Evaluation, runs: list[_Run], residuals: list[Zero]) -> tuple[ir.Loc, ...]:
     """Where exponentials are added up in less than f64 and no residual belongs to the addition."""
+    logits = _logits(runs)
     near = 0
     for record in residuals:
         near |= record.near
@@ -216,29 +240,33 @@ def _sums(work: _Evaluation, runs: list[_Run], residuals: list[Zero], logits: in
         for site, total in run.numbers.reductions.items():
             if not total.wide and work.tainted(total.src, logits):
                 sites.add(site)
-    return _locs(work, list(sites))
+    return work.locs(sorted(sites))
 
 
-def _wide(work: _Evaluation, runs: list[_Run], logits: int) -> list[int]:
+def _wide(work: _Evaluation, runs: list[_Run]) -> list[int]:
+    logits = _logits(runs)
     sites: dict[int, None] = {}
     for run in runs:
         for table in (run.numbers.totals, run.numbers.reductions):
             for site, total in table.items():
                 if total.wide and work.tainted(total.src, logits):
                     sites.setdefault(site)
-    return list(sites)[:8]
+    return list(sites)
 
 
-def _moved(before: list[tuple[str, Any]], after: list[tuple[str, Any]]) -> set[str]:
+def _moved(before: _Run, after: _Run) -> set[str]:
     """The parameters that got other values in the second run than in the first."""
-    return {a[0] for a, b in zip(before, after, strict=False) if a[0] == b[0] and _differs(a[1], b[1])}
+    pairs = zip(before.machine.stores, after.machine.stores, strict=False)
+    return {a[0] for a, b in pairs if a[0] == b[0] and _differs(a[1], b[1])}
 
 
 def _differs(a: Any, b: Any) -> bool:
     if isinstance(a, tuple) and isinstance(b, tuple):
         return any(_differs(x, y) for x, y in zip(a, b, strict=False))
     if isinstance(a, float) and isinstance(b, float):
-        return abs(a - b) > _MOVED * max(abs(a), abs(b)) or (a != a) != (b != b)
+        if not math.isfinite(a) or not math.isfinite(b):
+            return repr(a) != repr(b)
+        return abs(a - b) > _MOVED * max(abs(a), abs(b))
     return False
 
 

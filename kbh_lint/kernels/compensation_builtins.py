@@ -107,7 +107,7 @@ def call(m: Machine, node: ir.Call, frame: Frame) -> Any:
 def _arguments(m: Machine, node: ir.Call, frame: Frame, callee: Any) -> tuple[list[Any], dict[str, Any]]:
     from kbh_lint.kernels.compensation_expr import evaluate, place
 
-    by_place = _reference_positions(callee) if frame.cpp else frozenset()
+    by_place = _reference_positions(m, callee) if frame.cpp else frozenset()
     args: list[Any] = []
     for i, arg in enumerate(node.args):
         if isinstance(arg, ir.Star):
@@ -130,7 +130,17 @@ def _functions(callee: Any) -> list[ir.FuncDef]:
     return []
 
 
-def _reference_positions(callee: Any) -> frozenset[int]:
+def _reference_positions(m: Machine, callee: Any) -> frozenset[int]:
+    """Which arguments some function of this name takes by reference."""
+    if not isinstance(callee, values.Overloads):
+        return _by_reference(callee)
+    known = m.reference_positions.get(id(callee))
+    if known is None:
+        known = m.reference_positions[id(callee)] = _by_reference(callee)
+    return known
+
+
+def _by_reference(callee: Any) -> frozenset[int]:
     return frozenset(
         i
         for node in _functions(callee)

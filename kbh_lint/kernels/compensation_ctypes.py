@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir, values
@@ -34,6 +35,16 @@ def scalar(dt: str) -> CType:
     return CType("bool" if dt == "bool" else "int", dt)
 
 
+@lru_cache(maxsize=512)
+def _plain(name: str) -> CType | None:
+    """A built-in number or vector type."""
+    vector = dtypes.vector_from_cpp(name)
+    if vector is not None:
+        return CType("vec", vector[0], vector[1])
+    dt = dtypes.from_cpp(name)
+    return None if dt is None else scalar(dt)
+
+
 def resolve(m: Machine, ref: ir.TypeRef, frame: Frame, depth: int = 0) -> CType:
     """What a written type means here. Unknown names are `OTHER`."""
     base = _named_type(m, ref, frame, depth)
@@ -51,12 +62,9 @@ def _named_type(m: Machine, ref: ir.TypeRef, frame: Frame, depth: int) -> CType:
     if scope is not None:
         value = scope[name]
     else:
-        vector = dtypes.vector_from_cpp(name)
-        if vector is not None:
-            return CType("vec", vector[0], vector[1])
-        dt = dtypes.from_cpp(name)
-        if dt is not None:
-            return scalar(dt)
+        plain = _plain(name)
+        if plain is not None:
+            return plain
         try:
             value = frame.env.lookup(name)
         except KeyError:

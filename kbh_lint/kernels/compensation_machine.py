@@ -50,7 +50,8 @@ class Machine:
     """One run of a kernel.
 
     `many` makes every loop run `CAPS` times. After a run, `stores` lists (parameter, rounded value) in order,
-    `short` says whether some loop ended by itself before `CAPS`, `unread` what could not be followed.
+    `short` says whether some loop ended by itself before `CAPS`, `guessed` whether an unknown condition chose between
+    two branches, `unread` what could not be followed.
     """
 
     def __init__(
@@ -75,7 +76,8 @@ class Machine:
         self.depth = 0
         self.calls = 0
         self.globals: dict[int, Any] = {}
-        self.packs: dict[int, dict[str, Any]] = {}
+        self.guessed = False
+        self.reference_positions: dict[int, frozenset[int]] = {}
 
     def site(self, frame: Frame, node: Any) -> int:
         return self.sites.number(frame.ctx, node)
@@ -133,6 +135,7 @@ class Machine:
                 test = False
             elif stmt.orelse and not _leaves(stmt.orelse):
                 test = self.numbers.seed % 2 == 0
+                self.guessed = True
             else:
                 test = True
         return self.scoped(stmt.body if test else stmt.orelse, frame)

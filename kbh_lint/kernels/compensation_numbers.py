@@ -18,6 +18,7 @@ _MAGIC = 2.0**20  # literals this large are added to force a rounding (to intege
 _SENTINEL = 1.0e25  # literals beyond this stand for infinity
 _UNDERFLOW = -500.0
 _AMPLIFY = 2.0**22
+_SMALL = 2.0**-6  # what is larger has been amplified before
 _RANK = {"lit": 0, "e4m3": 1, "e5m2": 1, "bf16": 2, "f16": 3, "tf32": 4, "f32": 5, "f64": 6}
 
 
@@ -113,9 +114,9 @@ def _spread(bits: int, mantissa: int, low: int, powers: int) -> float:
 class Numbers:
     """The arithmetic of one run.
 
-    `products` says whether products and quotients are rounded (sums always are). `amplify` is a site whose
-    rounding errors are made large enough to be seen wherever they go; `scale` is a site whose sum is scaled
-    for the same reason. `memo` holds the values of transcendental functions and is shared by the runs of one seed;
+    `products` says whether products and quotients are rounded (sums always are). `amplify` holds sites
+    whose rounding errors are made large enough to be seen wherever they go, `scale` sites whose sums are scaled for
+    the same reason. `memo` holds the values of transcendental functions and is shared by the runs of one seed;
     `bits` numbers the sites and is shared by all runs of a kernel.
     """
 
@@ -126,8 +127,8 @@ class Numbers:
         bits: dict[int, int],
         *,
         products: bool = True,
-        amplify: int | None = None,
-        scale: int | None = None,
+        amplify: frozenset[int] = frozenset(),
+        scale: frozenset[int] = frozenset(),
     ) -> None:
         self.seed = seed
         self.memo = memo
@@ -205,8 +206,8 @@ class Numbers:
             record.values.append(f)
             record.src |= src
             record.near |= near
-            if site == self.amplify and math.isfinite(f):
-                f *= _AMPLIFY * (1.0 + len(record.values) * 5 % 7 / 4)  # equal ones could cancel
+            if site in self.amplify and abs(f) < _SMALL:
+                f *= _AMPLIFY * (1.0 + (len(record.values) * 5 + site) % 7 / 4)  # equal ones could cancel
         elif q is not None:
             self.nonzero.add(site)
             if a.q and b.q and a.src and b.src:
@@ -226,7 +227,7 @@ class Numbers:
             total = totals[site] = Total()
         total.src |= src
         total.wide = wide
-        return f * 1.5 if site == self.scale else f
+        return f * 1.5 if site in self.scale else f
 
     def fma(self, a: Num, b: Num, c: Num, site: int) -> Num:
         """`a * b + c`, rounded once."""

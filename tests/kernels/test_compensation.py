@@ -1,0 +1,493 @@
+"""Compensated sums in Triton kernels: what counts as one, what only looks like one."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kbh_lint import ir, values
+from kbh_lint.frontends import python
+from kbh_lint.kernels.compensation import CompensationFacts, evaluate
+from kbh_lint.values import UNKNOWN, Buffer, DType, Scalar
+
+X, Y, Z = Buffer("f32", 0, "f32"), Buffer("f32", 1, "f32"), Buffer("f32", 2, "f32")
+
+HEAD = "import triton\nimport triton.language as tl\n"
+
+# One row a program, online or not: `LOOP` is the body of the loop that sums, after `e` is known.
+ROW = """
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    m = -float("inf")
+    for start in range(0, n, BLOCK):
+        m = tl.maximum(m, tl.max(tl.load(x + start + offs, mask=start + offs < n, other=-float("inf")), 0))
+    s = 0.0
+    c = 0.0
+    for start in range(0, n, BLOCK):
+        e = tl.exp(tl.load(x + start + offs, mask=start + offs < n, other=-float("inf")) - m)
+        v = tl.sum(e, 0)
+{LOOP}
+    total = {TOTAL}
+    for start in range(0, n, BLOCK):
+        e = tl.exp(tl.load(x + start + offs, mask=start + offs < n, other=0.0) - m)
+        tl.store(y + start + offs, e / total, mask=start + offs < n)
+"""
+
+
+def scope(text: str) -> values.Env:
+    """The functions of a text, with `triton` and `tl` as the host interpreter binds them."""
+    env = values.Env({"triton": values.Sym("triton"), "tl": values.Sym("triton.language")})
+    for stmt in python.lower(HEAD + textwrap.dedent(text)).body:
+        if isinstance(stmt, ir.FuncDef):
+            env.vars[stmt.name] = values.JitFunction(values.Func(stmt, env))
+    return env
+
+
+def facts(text: str, name: str = "kernel", **args: Any) -> CompensationFacts:
+    kernel = scope(text).vars["kernel"].func
+    return evaluate(kernel, {"x": X, "y": Y, "n": 8192, "BLOCK": 1024, **args})
+
+
+def row(loop: str, total: str = "s", **args: Any) -> CompensationFacts:
+    body = textwrap.indent(textwrap.dedent(loop).strip("\n"), " " * 8)
+    return facts(ROW.replace("{LOOP}", body).replace("{TOTAL}", total), **args)
+
+
+def lines(locs: tuple[ir.Loc, ...], text: str) -> list[str]:
+    """The source lines of places, without indentation."""
+    rows = (HEAD + text).splitlines()
+    return [rows[loc[1] - 1].strip() for loc in locs]
+
+
+KAHAN = """
+t = v - c
+u = s + t
+c = (u - s) - t
+s = u
+"""
+NEUMAIER = """
+u = s + v
+c += tl.where(tl.abs(s) >= tl.abs(v), (s - u) + v, (v - u) + s)
+s = u
+"""
+NEUMAIER_BRANCH = """
+u = s + v
+if tl.abs(s) >= tl.abs(v):
+    c = c + ((s - u) + v)
+else:
+    c = c + ((v - u) + s)
+s = u
+"""
+TWO_SUM = """
+u = s + v
+b = u - s
+c += (s - (u - b)) + (v - b)
+s = u
+"""
+FAST_TWO_SUM = """
+u = s + v
+c += v - (u - s)
+s = u
+"""
+DOUBLE_SINGLE = """
+h = s + v
+b = h - s
+low = (s - (h - b)) + (v - b) + c
+s = h + low
+c = low - (s - h)
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "total"),
+    [
+        (KAHAN, "s"),
+        (KAHAN, "s - c"),
+        (NEUMAIER, "s + c"),
+        (NEUMAIER_BRANCH, "s + c"),
+        (TWO_SUM, "s + c"),
+        (FAST_TWO_SUM, "s + c"),
+        (DOUBLE_SINGLE, "s + c"),
+    ],
+)
+def test_a_compensation_term_that_reaches_the_store_is_effective(loop: str, total: str) -> None:
+    found = row(loop, total)
+    assert found.state == "effective"
+    assert found.stored_params == ("y",)
+    assert found.unread == ()
+
+
+def test_the_place_of_the_residual_and_the_sum_without_one_are_reported() -> None:
+    body = textwrap.indent(textwrap.dedent(KAHAN).strip("\n"), " " * 8)
+    text = ROW.replace("{LOOP}", body).replace("{TOTAL}", "s")
+    found = facts(text)
+    assert lines(found.sites, text) == ["c = (u - s) - t"]
+    assert lines(found.sums, text) == ["v = tl.sum(e, 0)"]
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "s += v",
+        "s = s + v\nc = (s - s) - v",
+        "t = v - c\nu = s + t\nc = (u - u) * t\ns = u",
+        "t = v - c\nu = s + t\nc = ((u - s) - t) * 0.0\ns = u",
+        "t = v - c\nu = s + t\nc = (u - s)\ns = u",
+        "t = v - c\nu = s + t\nc = c * 0\ns = u",
+    ],
+)
+def test_arithmetic_that_yields_no_rounding_error_for_the_sum_does_not_count(loop: str) -> None:
+    found = row(loop)
+    assert found.state in ("absent", "vacuous")
+    assert found.stored_params == ()
+
+
+def test_a_plain_sum_is_absent_and_its_places_are_reported() -> None:
+    text = ROW.replace("{LOOP}", "        s += v").replace("{TOTAL}", "s")
+    found = facts(text)
+    assert found.state == "absent"
+    assert set(lines(found.sums, text)) == {"v = tl.sum(e, 0)", "s += v"}
+
+
+@pytest.mark.parametrize("loop", [KAHAN, NEUMAIER, TWO_SUM])
+def test_a_loop_that_runs_once_makes_the_compensation_vacuous(loop: str) -> None:
+    found = row(loop, "s + c", n=1024)
+    assert (found.state, found.reason) == ("vacuous", "trips")
+    assert row(loop, "s + c", n=4096).state == "effective"
+
+
+@pytest.mark.parametrize(
+    ("loop", "total"),
+    [
+        ("u = s + v\nc = (u - s) - v\ns = u", "s"),
+        ("c = 0.0\nt = v - c\nu = s + t\nc = (u - s) - t\ns = u", "s"),
+        (NEUMAIER, "s"),
+        (TWO_SUM, "s + c * 0.0"),
+    ],
+)
+def test_a_compensation_term_that_nothing_stored_depends_on_is_vacuous(loop: str, total: str) -> None:
+    found = row(loop, total)
+    assert (found.state, found.reason) == ("vacuous", "unused")
+
+
+def test_kahan_discards_its_last_error_so_two_iterations_are_not_enough() -> None:
+    assert row(KAHAN, "s", n=2048).state == "vacuous"
+    assert row(KAHAN, "s - c", n=2048).state == "effective"
+    assert row(KAHAN, "s", n=3072).state == "effective"
+
+
+def test_unknown_trip_counts_are_taken_to_be_many() -> None:
+    assert row(KAHAN, n=Scalar(UNKNOWN)).state == "effective"
+
+
+def test_trips_can_be_forced() -> None:
+    body = textwrap.indent(textwrap.dedent(KAHAN).strip("\n"), " " * 8)
+    kernel = scope(ROW.replace("{LOOP}", body).replace("{TOTAL}", "s")).vars["kernel"].func
+    args = {"x": X, "y": Y, "n": 1024, "BLOCK": 1024}
+    assert evaluate(kernel, args).state == "vacuous"
+    assert evaluate(kernel, args, trips="many").state == "effective"
+
+
+def test_words_without_arithmetic_are_no_compensation() -> None:
+    loop = """
+    # Kahan summation: kahan_c carries the compensation
+    kahan_c = c
+    kahan_y = v - kahan_c
+    s = s + kahan_y
+    """
+    assert row(loop).state == "absent"
+
+
+def test_compensating_the_logits_is_not_compensating_the_sum() -> None:
+    loop = """
+    logit = tl.load(x + start + offs)
+    shifted = logit - m
+    lost = (logit - shifted) - m
+    s += tl.sum(tl.exp(shifted + lost), 0)
+    """
+    assert row(loop).state == "absent"
+
+
+def test_rescaling_the_pair_with_the_running_maximum_keeps_it() -> None:
+    text = """
+    def kernel(x, y, n, BLOCK: tl.constexpr):
+        offs = tl.arange(0, BLOCK)
+        m = tl.full([1], float("-inf"), dtype=tl.float32)
+        s = tl.zeros([1], dtype=tl.float32)
+        c = tl.zeros([1], dtype=tl.float32)
+        start = 0
+        while start < n:
+            v = tl.load(x + start + offs, mask=start + offs < n, other=float("-inf")).to(tl.float32)
+            new = tl.maximum(m, tl.max(v, axis=0, keep_dims=True))
+            scale = tl.exp(m - new)
+            s *= scale
+            c *= scale
+            add = tl.sum(tl.where(start + offs < n, tl.exp(v - new), 0.0), axis=0, keep_dims=True) - c
+            t = s + add
+            c = (t - s) - add
+            s, m = t, new
+            start += BLOCK
+        tl.store(y, 1.0 / s)
+    """
+    assert facts(text).state == "effective"
+    assert facts(text, n=1000).state == "vacuous"
+    assert facts(text.replace("c *= scale", "c = c * scale * 0")).state in ("absent", "vacuous")
+
+
+REDUCE = """
+def combine(s1, c1, s2, c2):
+    s = s1 + s2
+    b = s - s1
+    return s, c1 + c2 + ((s1 - (s - b)) + (s2 - b))
+
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    v = tl.load(x + tl.arange(0, BLOCK))
+    e = tl.exp(v - tl.max(v, 0))
+    s, c = tl.reduce((e, tl.zeros_like(e)), 0, combine)
+    tl.store(y + tl.arange(0, BLOCK), e / (s + c))
+"""
+
+
+def test_a_reduction_whose_combine_function_keeps_pairs_is_effective() -> None:
+    assert facts(REDUCE).state == "effective"
+    assert facts(REDUCE.replace("(s + c)", "s")).state == "vacuous"
+    assert facts(REDUCE.replace(" + ((s1 - (s - b)) + (s2 - b))", "")).state == "absent"
+    assert facts(REDUCE.replace("tl.reduce", "tl.associative_scan")).state == "effective"
+
+
+def test_a_helper_function_is_followed() -> None:
+    text = """
+    def add(s, c, v):
+        y = v - c
+        t = s + y
+        return t, (t - s) - y
+
+    def kernel(x, y, n, BLOCK: tl.constexpr):
+        s = tl.zeros((BLOCK,), tl.float32)
+        c = tl.zeros((BLOCK,), tl.float32)
+        for k in tl.range(0, n, BLOCK, num_stages=2):
+            s, c = add(s, c, tl.exp2(tl.load(x + k + tl.arange(0, BLOCK)) * 1.44269504))
+        tl.store(y, tl.sum(s) - tl.sum(c))
+    """
+    assert facts(text).state == "effective"
+    assert facts(text.replace("tl.sum(s) - tl.sum(c)", "tl.sum(s)")).state == "effective"
+    assert facts(text.replace("(t - s) - y", "c")).state == "absent"
+
+
+def test_code_unrolled_by_hand_is_effective() -> None:
+    step = "    t{i} = e{i} - c\n    u = s + t{i}\n    c = (u - s) - t{i}\n    s = u\n"
+    head = "def kernel(x, y, n, BLOCK: tl.constexpr):\n    s = 0.0\n    c = 0.0\n"
+    loads = "".join(f"    e{i} = tl.exp(tl.load(x + {i}))\n" for i in range(4))
+    steps = "".join(step.replace("{i}", str(i)) for i in range(4))
+    assert facts(head + loads + steps + "    tl.store(y, s)\n").state == "effective"
+
+
+MERGE = """
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    s = 0.0
+    c = 0.0
+    for i in range(n):
+        v = tl.load(x + i) - c
+        t = s + v
+        c = (t - s) - v
+        s = t
+    tl.store(y, s)
+"""
+
+
+def test_partial_sums_of_an_earlier_kernel_count_as_exponentials() -> None:
+    kernel = scope(MERGE).vars["kernel"].func
+    args = {"x": X, "y": Y, "n": 32, "BLOCK": 1}
+    assert evaluate(kernel, args).state == "effective"
+    assert evaluate(kernel, args, assume_exp_inputs=False).state == "absent"
+
+
+def test_a_stored_compensation_term_names_the_parameter_it_goes_to() -> None:
+    text = (
+        MERGE.replace("x, y, n", "x, y, z, n")
+        .replace("- c\n", "\n")
+        .replace("tl.store(y, s)", "tl.store(y, s)\n    tl.store(z, c)")
+    )
+    found = facts(text, n=32, z=Z)
+    assert found.state == "effective"
+    assert found.stored_params == ("z",)
+
+
+def test_pairs_survive_a_tree_of_splits() -> None:
+    text = """
+    def kernel(x, y, n, BLOCK: tl.constexpr):
+        e = tl.exp(tl.load(x + tl.arange(0, BLOCK)))
+        a, b = tl.split(tl.reshape(e, [BLOCK // 2, 2]))
+        s = a + b
+        bb = s - a
+        err = (a - (s - bb)) + (b - bb)
+        tl.store(y, tl.sum(s) + tl.sum(err))
+    """
+    assert facts(text).state == "effective"
+
+
+F64 = """
+def kernel(x, y, n, BLOCK: tl.constexpr, ACC: tl.constexpr):
+    m = 0.0
+    d = tl.full((), 0.0, dtype=ACC)
+    for start in range(0, n, BLOCK):
+        v = tl.load(x + start + tl.arange(0, BLOCK))
+        new = tl.maximum(m, tl.max(v, 0))
+        d = d * tl.exp(m - new).to(ACC) + tl.sum(tl.exp(v - new).to(ACC), 0)
+        m = new
+    tl.store(y, (1.0 / d).to(tl.float32))
+"""
+
+
+def test_a_sum_in_f64_is_precise() -> None:
+    assert facts(F64, ACC=DType("f64")).state == "precise"
+    assert facts(F64, ACC=DType("f32")).state == "absent"
+
+
+def test_an_f64_sum_that_is_not_stored_does_not_count() -> None:
+    text = F64.replace("m = new", "m = new\n        s = s + tl.sum(tl.exp(v - new), 0)").replace(
+        "m = 0.0", "m = 0.0\n    s = 0.0"
+    )
+    assert facts(text.replace("(1.0 / d)", "(1.0 / s)"), ACC=DType("f64")).state == "absent"
+
+
+def test_refining_a_reciprocal_is_no_compensation_of_the_sum() -> None:
+    loop = "s += v"
+    assert row(loop, "s").state == "absent"
+    newton = "s += v\nr = 1.0 / s\nerr = tl.fma(-s, r, 1.0)\nr = tl.fma(r, err, r)\nc = r"
+    assert row(newton, "1.0 / c").state == "absent"
+
+
+def test_rounding_to_an_integer_by_a_magic_number_is_no_compensation() -> None:
+    text = """
+    def kernel(x, y, n, BLOCK: tl.constexpr):
+        s = 0.0
+        for k in range(0, n, BLOCK):
+            v = tl.load(x + k)
+            z = v + 12582912.0
+            whole = z - 12582912.0
+            part = v - whole
+            poly = part * 0.6931 + 1.0
+            s += (poly.to(tl.int32, bitcast=True) + (z.to(tl.int32, bitcast=True) << 23)).to(tl.float32, bitcast=True)
+        tl.store(y, s)
+    """
+    assert facts(text).state == "absent"
+
+
+def test_splitting_into_narrow_parts_is_no_compensation() -> None:
+    text = """
+    def kernel(x, y, n, BLOCK: tl.constexpr):
+        e = tl.exp(tl.load(x))
+        high = e.to(tl.bfloat16)
+        low = (e - high.to(tl.float32)).to(tl.bfloat16)
+        tl.store(y, tl.sum(high.to(tl.float32)) + tl.sum(low.to(tl.float32)))
+    """
+    assert facts(text).state == "absent"
+
+
+def test_inline_assembly_is_followed() -> None:
+    asm = 'tl.inline_asm_elementwise("{op}.rn.f32 $0, $1, $2;", "=f,f,f", [{a}, {b}], tl.float32, True, 1)'
+
+    def op(name: str, a: str, b: str) -> str:
+        return asm.replace("{op}", name).replace("{a}", a).replace("{b}", b)
+
+    loop = "\n".join(
+        [
+            f"t = {op('sub', 'v', 'c')}",
+            f"u = {op('add', 's', 't')}",
+            f"w = {op('sub', 'u', 's')}",
+            f"c = {op('sub', 'w', 't')}",
+            "s = u",
+        ]
+    )
+    assert row(loop).state == "effective"
+
+
+def test_an_atomic_sum_is_reported_as_a_plain_one() -> None:
+    text = """
+    def kernel(x, y, n, BLOCK: tl.constexpr):
+        tl.atomic_add(y, tl.sum(tl.exp(tl.load(x + tl.arange(0, BLOCK))), 0))
+    """
+    found = facts(text)
+    assert found.state == "absent"
+    assert len(found.sums) == 2
+
+
+def test_a_call_that_cannot_be_followed_leaves_the_question_open() -> None:
+    found = row("s, c = mystery(s, c, v)")
+    assert found.state == "unknown"
+    assert any("mystery" in reason for reason, _ in found.unread)
+
+
+def test_an_endless_loop_ends() -> None:
+    assert row("while True:\n    s += v").state in ("absent", "unknown")
+
+
+def test_fuel_bounds_the_work() -> None:
+    nest = "for a in range(9):\n    for b in range(9):\n        for d in range(9):\n            s += v"
+    body = textwrap.indent(nest, " " * 8)
+    kernel = scope(ROW.replace("{LOOP}", body).replace("{TOTAL}", "s")).vars["kernel"].func
+    found = evaluate(kernel, {"x": X, "y": Y, "n": 8192, "BLOCK": 1024}, fuel=50)
+    assert found.state == "unknown"
+    assert "too many steps" in found.unread[0][0]
+
+
+def test_endless_recursion_is_cut() -> None:
+    text = "def again(v):\n    return again(v) + v\n\n" + textwrap.dedent(
+        """
+        def kernel(x, y, n, BLOCK: tl.constexpr):
+            tl.store(y, again(tl.exp(tl.load(x))))
+        """
+    )
+    assert facts(text).state == "unknown"
+
+
+def test_the_answer_is_the_same_every_time() -> None:
+    kernel = scope(MERGE).vars["kernel"].func
+    args = {"x": X, "y": Y, "n": 32, "BLOCK": 1}
+    assert evaluate(kernel, args) == evaluate(kernel, args)
+
+
+def test_missing_arguments_are_unknown_not_an_error() -> None:
+    body = textwrap.indent(textwrap.dedent(KAHAN).strip("\n"), " " * 8)
+    kernel = scope(ROW.replace("{LOOP}", body).replace("{TOTAL}", "s")).vars["kernel"].func
+    assert evaluate(kernel, {}).state == "effective"
+
+
+_ATOMS = st.sampled_from(["s", "c", "v", "t", "u", "0.0", "1e30", "n", "offs", "m", "e"])
+_EXPRESSIONS = st.recursive(
+    _ATOMS,
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["+", "-", "*", "/", "//", "%", "**", "<<", "&"]), inner).map(
+            lambda p: f"({p[0]} {p[1]} {p[2]})"
+        ),
+        st.tuples(st.sampled_from(["tl.exp", "tl.abs", "tl.sum", "-", "~", "tl.max", "tl.log"]), inner).map(
+            lambda p: f"{p[0]}({p[1]})"
+        ),
+        st.tuples(inner, inner, inner).map(lambda p: f"tl.where({p[0]} > {p[1]}, {p[1]}, {p[2]})"),
+    ),
+    max_leaves=8,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("sctu"), _EXPRESSIONS), min_size=1, max_size=6))
+def test_no_arithmetic_makes_the_evaluation_fail(steps: list[tuple[str, str]]) -> None:
+    loop = "t = v\nu = v\n" + "\n".join(f"{name} = {value}" for name, value in steps)
+    assert row(loop, "s + c").state in ("effective", "vacuous", "absent", "precise", "unknown")
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.permutations(["s", "c", "t", "u", "v"]))
+def test_names_do_not_matter(names: list[str]) -> None:
+    plain = dict(zip(["s", "c", "t", "u", "v"], (f"{n}_{i}" for i, n in enumerate(names)), strict=True))
+    text = ROW.replace("{LOOP}", textwrap.indent(textwrap.dedent(KAHAN).strip("\n"), " " * 8))
+    text = text.replace("{TOTAL}", "s")
+    for old, new in plain.items():
+        text = re.sub(rf"\b{old}\b", new, text)
+    assert facts(text).state == "effective"

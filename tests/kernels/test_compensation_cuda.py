@@ -1,0 +1,334 @@
+"""Compensated sums in CUDA kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kbh_lint import ir, values
+from kbh_lint.frontends import cuda
+from kbh_lint.kernels.compensation import CompensationFacts, evaluate
+from kbh_lint.values import UNKNOWN, Buffer
+
+HEAD = """
+#include <cuda_runtime.h>
+#include <float.h>
+"""
+
+# A thread's share of a row, a block sum, and the normalised row: `LOOP` sums e, `TOTAL` is what the thread hands on.
+KERNEL = """
+__global__ void kernel(const float* __restrict__ x, float* __restrict__ y, int n) {
+    __shared__ float parts[32];
+    float m = -INFINITY;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) m = fmaxf(m, x[i]);
+    float s = 0.0f, c = 0.0f;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) {
+        float e = __expf(x[i] - m);
+        LOOP
+    }
+    float total = TOTAL;
+    for (int step = 16; step > 0; step >>= 1) total += __shfl_xor_sync(0xffffffff, total, step);
+    if ((threadIdx.x & 31) == 0) parts[threadIdx.x >> 5] = total;
+    __syncthreads();
+    total = 0.f;
+    for (int w = 0; w < 8; ++w) total += parts[w];
+    for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = __expf(x[i] - m) / total;
+}
+"""
+
+
+def kernel_of(text: str, name: str = "kernel") -> values.Func:
+    text = HEAD + text
+    module = cuda.lower(text, cuda.lines_origin(text, "kernel.cu"))
+    assert module.unread == []
+    env = cuda.module_env(module)
+    node = next(s for s in module.body if isinstance(s, ir.FuncDef) and s.name == name)
+    assert node.kind == "global"
+    return values.Func(node, env)
+
+
+def facts(text: str, *, block: Any = 256, **args: Any) -> CompensationFacts:
+    given = {"x": Buffer("f32", 0, "f32"), "y": Buffer("f32", 1, "f32"), "n": 32768, **args}
+    return evaluate(kernel_of(text), given, block=(block, 1, 1))
+
+
+def thread(loop: str, total: str = "s", helpers: str = "", **args: Any) -> CompensationFacts:
+    return facts(helpers + KERNEL.replace("LOOP", loop).replace("TOTAL", total), **args)
+
+
+def lines(locs: tuple[ir.Loc, ...], text: str) -> list[str]:
+    rows = (HEAD + text).splitlines()
+    return [rows[loc[0].span(loc).line - 1].strip() for loc in locs]
+
+
+KAHAN = "float t = e - c; float u = s + t; c = (u - s) - t; s = u;"
+NEUMAIER = "float u = s + e; if (fabsf(s) >= fabsf(e)) c += (s - u) + e; else c += (e - u) + s; s = u;"
+INTRINSICS = "float t = __fsub_rn(e, c); float u = __fadd_rn(s, t); c = __fsub_rn(__fsub_rn(u, s), t); s = u;"
+VOLATILE = "volatile float t = e - c; volatile float u = s + t; volatile float z = u - s; c = z - t; s = u;"
+BY_REFERENCE = """
+template <typename T>
+__device__ __forceinline__ void two_sum(T a, T b, T& s, T& err) {
+    s = a + b;
+    T bb = s - a;
+    err = (a - (s - bb)) + (b - bb);
+}
+"""
+BY_POINTER = """
+__device__ void add(float* s, float* c, float v) {
+    float t = v - *c;
+    float u = *s + t;
+    *c = (u - *s) - t;
+    *s = u;
+}
+"""
+STRUCT = """
+struct Acc {
+    float sum;
+    float err;
+    __device__ Acc() : sum(0.f), err(0.f) {}
+    __device__ void add(float v) {
+        const float t = sum + v;
+        if (fabsf(sum) >= fabsf(v)) err += (sum - t) + v;
+        else err += (v - t) + sum;
+        sum = t;
+    }
+    __device__ float total() const { return sum + err; }
+};
+"""
+PAIR = """
+__device__ float2 fast_two_sum(float a, float b) {
+    float s = a + b;
+    return make_float2(s, b - (s - a));
+}
+__device__ float2 operator+(float2 a, float2 b) {
+    float2 r = fast_two_sum(a.x, b.x);
+    r.y += a.y + b.y;
+    return r;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "total", "helpers"),
+    [
+        (KAHAN, "s", ""),
+        (KAHAN, "s - c", ""),
+        (NEUMAIER, "s + c", ""),
+        (INTRINSICS, "s", ""),
+        (VOLATILE, "s", ""),
+        ("float u, err; two_sum(s, e, u, err); s = u; c += err;", "s + c", BY_REFERENCE),
+        ("float u, err; two_sum<float>(s, e, u, err); s = u; c += err;", "s + c", BY_REFERENCE),
+        ("add(&s, &c, e);", "s", BY_POINTER),
+        ("auto step = [&](float v) { float t = v - c; float u = s + t; c = (u - s) - t; s = u; }; step(e);", "s", ""),
+        ("float p = s * 1.0f; s = __fmaf_rn(1.0f, e, p); c += e - (s - p);", "s + c", ""),
+    ],
+)
+def test_a_compensation_term_that_reaches_the_store_is_effective(loop: str, total: str, helpers: str) -> None:
+    found = thread(loop, total, helpers)
+    assert found.state == "effective"
+    assert found.stored_params == ("y",)
+    assert found.unread == ()
+
+
+def test_a_struct_with_a_method_is_followed() -> None:
+    text = STRUCT + KERNEL.replace("LOOP", "acc.add(e);").replace("TOTAL", "acc.total()").replace(
+        "float s = 0.0f, c = 0.0f;", "Acc acc;"
+    )
+    assert facts(text).state == "effective"
+    assert facts(text.replace("acc.total()", "acc.sum")).state == "vacuous"
+
+
+def test_an_overloaded_operator_on_pairs_is_followed() -> None:
+    text = PAIR + KERNEL.replace("LOOP", "acc = acc + make_float2(e, 0.f);").replace("TOTAL", "acc.x + acc.y").replace(
+        "float s = 0.0f, c = 0.0f;", "float2 acc = make_float2(0.f, 0.f);"
+    )
+    assert facts(text).state == "effective"
+    assert facts(text.replace("acc.x + acc.y", "acc.x")).state == "vacuous"
+
+
+@pytest.mark.parametrize(
+    ("loop", "total"),
+    [
+        ("s += e;", "s"),
+        ("float t = e - c; float u = s + t; c = (u - u) * t; s = u;", "s"),
+        ("float t = e - c; float u = s + t; c = 0.f * ((u - s) - t); s = u;", "s"),
+        ("/* Kahan: c is the compensation */ float kahan = e - c; s += kahan;", "s"),
+    ],
+)
+def test_what_only_looks_like_a_compensation_is_not_one(loop: str, total: str) -> None:
+    found = thread(loop, total)
+    assert found.state in ("absent", "vacuous")
+    assert thread("s += e;").state == "absent"
+
+
+def test_an_unused_term_is_vacuous_and_so_is_a_loop_that_runs_once() -> None:
+    assert thread(NEUMAIER, "s").reason == "unused"
+    once = thread(KAHAN, "s", n=256)
+    assert (once.state, once.reason) == ("vacuous", "trips")
+    assert thread(KAHAN, "s", n=256, block=UNKNOWN).state == "effective"
+
+
+def test_the_sums_without_a_residual_are_reported() -> None:
+    text = KERNEL.replace("LOOP", KAHAN).replace("TOTAL", "s")
+    found = facts(text)
+    assert all("shfl" in line or "parts[w]" in line for line in lines(found.sums, text))
+    assert len(found.sums) == 2
+    assert lines(found.sites, text) == [KAHAN]
+
+
+UNROLLED = """
+__global__ void kernel(const float4* __restrict__ x, float* __restrict__ y, int n) {
+    float s = 0.f, c = 0.f;
+    #pragma unroll 4
+    for (int i = threadIdx.x; i < n / 4; i += blockDim.x) {
+        float4 v = x[i];
+        float e[4] = {expf(v.x), expf(v.y), expf(v.z), expf(v.w)};
+        #pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            float t = e[k] - c;
+            float u = s + t;
+            c = (u - s) - t;
+            s = u;
+        }
+    }
+    atomicAdd(y, s);
+}
+"""
+
+
+def test_vector_loads_and_unrolled_arrays_are_followed() -> None:
+    assert facts(UNROLLED, x=Buffer("f32", 0, "f32")).state == "effective"
+    assert facts(UNROLLED.replace("e[k] - c", "e[k]")).state == "vacuous"
+
+
+TREE = """
+__global__ void kernel(const float* x, float* y, int n) {
+    extern __shared__ float smem[];
+    float* sums = smem;
+    float* errs = smem + blockDim.x;
+    float s = 0.f, c = 0.f;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) s += expf(x[i]);
+    sums[threadIdx.x] = s;
+    errs[threadIdx.x] = c;
+    __syncthreads();
+    for (int k = blockDim.x / 2; k > 0; k >>= 1) {
+        if (threadIdx.x < k) {
+            float a = sums[threadIdx.x], b = sums[threadIdx.x + k];
+            float t = a + b;
+            float bb = t - a;
+            errs[threadIdx.x] += errs[threadIdx.x + k] + ((a - (t - bb)) + (b - bb));
+            sums[threadIdx.x] = t;
+        }
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) y[blockIdx.x] = sums[0] + errs[0];
+}
+"""
+
+
+@pytest.mark.parametrize("block", [256, UNKNOWN])
+def test_a_compensated_tree_in_shared_memory_is_effective(block: Any) -> None:
+    assert facts(TREE, block=block).state == "effective"
+    assert facts(TREE.replace("+ errs[0]", ""), block=block).state == "vacuous"
+    assert facts(TREE.replace(" + ((a - (t - bb)) + (b - bb))", ""), block=block).state == "absent"
+
+
+CUB = """
+#include <cub/cub.cuh>
+struct Pair { float s; float e; };
+struct Combine {
+    __device__ Pair operator()(const Pair& a, const Pair& b) const {
+        Pair r;
+        r.s = a.s + b.s;
+        float z = r.s - a.s;
+        r.e = a.e + b.e + ((a.s - (r.s - z)) + (b.s - z));
+        return r;
+    }
+};
+template <int THREADS>
+__global__ void kernel(const float* x, float* y, int n) {
+    using Reduce = cub::BlockReduce<Pair, THREADS>;
+    __shared__ typename Reduce::TempStorage temp;
+    Pair p{0.f, 0.f};
+    for (int i = threadIdx.x; i < n; i += THREADS) p = Combine()(p, Pair{expf(x[i]), 0.f});
+    p = Reduce(temp).Reduce(p, Combine());
+    if (threadIdx.x == 0) y[blockIdx.x] = p.s + p.e;
+}
+"""
+
+
+def test_a_functor_given_to_a_block_reduction_is_followed() -> None:
+    assert facts(CUB, THREADS=256).state == "effective"
+    assert facts(CUB.replace("p.s + p.e", "p.s"), THREADS=256).state == "vacuous"
+
+
+ASM = """
+__device__ float sub(float a, float b) { float r; asm volatile("sub.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+__device__ float add(float a, float b) { float r; asm volatile("add.rn.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
+"""  # noqa: E501
+
+
+def test_inline_assembly_is_followed() -> None:
+    loop = "float t = sub(e, c); float u = add(s, t); c = sub(sub(u, s), t); s = u;"
+    assert thread(loop, "s", ASM).state == "effective"
+    assert thread(loop.replace("sub(sub(u, s), t)", "sub(u, u)"), "s", ASM).state == "absent"
+
+
+DOUBLE = """
+__global__ void kernel(const float* x, float* y, int n) {
+    ACC s = 0;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) s += (ACC)expf(x[i]);
+    for (int k = 16; k > 0; k /= 2) s += __shfl_down_sync(~0u, s, k);
+    if (threadIdx.x == 0) y[blockIdx.x] = (float)s;
+}
+"""
+
+
+def test_a_double_accumulator_is_precise() -> None:
+    assert facts(DOUBLE.replace("ACC", "double")).state == "precise"
+    assert facts(DOUBLE.replace("ACC", "float")).state == "absent"
+
+
+def test_a_double_constant_does_not_make_a_float_sum_precise() -> None:
+    text = DOUBLE.replace("(ACC)expf(x[i])", "(double)expf(x[i]) * 1.0").replace("ACC", "float")
+    assert facts(text).state == "absent"
+
+
+def test_partial_sums_merged_by_a_second_kernel_count() -> None:
+    text = """
+    __global__ void kernel(const float* x, float* y, int n) {
+        float s = 0.f, c = 0.f;
+        for (int i = 0; i < n; ++i) { float t = x[i] - c; float u = s + t; c = (u - s) - t; s = u; }
+        y[blockIdx.x] = s;
+    }
+    """
+    assert facts(text).state == "effective"
+    assert evaluate(kernel_of(text), {"n": 64}, assume_exp_inputs=False).state == "absent"
+
+
+def test_template_constants_decide_branches() -> None:
+    text = """
+    template <bool COMPENSATE>
+    __global__ void kernel(const float* x, float* y, int n) {
+        float s = 0.f, c = 0.f;
+        for (int i = threadIdx.x; i < n; i += blockDim.x) {
+            float e = expf(x[i]);
+            if constexpr (COMPENSATE) { float t = e - c; float u = s + t; c = (u - s) - t; s = u; }
+            else { s += e; }
+        }
+        y[0] = s;
+    }
+    """
+    assert facts(text, COMPENSATE=True).state == "effective"
+    assert facts(text, COMPENSATE=False).state == "absent"
+
+
+def test_a_macro_is_seen_through() -> None:
+    macro = "#define STEP(v) do { float t_ = (v) - c; float u_ = s + t_; c = (u_ - s) - t_; s = u_; } while (0)\n"
+    assert thread("STEP(e);", "s", macro).state == "effective"
+
+
+def test_an_unknown_device_function_leaves_the_question_open() -> None:
+    found = thread("library_sum(&s, &c, e);", "s")
+    assert found.state == "unknown"
