@@ -1,6 +1,6 @@
 """What each problem asks for, in plain torch, and how far a model of ours is from it.
 
-Run as `python idiom_reference.py NAME...`, it interprets each idiom's Triton kernels on the CPU and prints the worst relative
+Run as `python idiom_reference.py NAME...`, it interprets each idiom's Triton kernels on the CPU and prints the worst
 errors as JSON. The interpreter multiplies bf16 wrongly, so the int4 idioms are run with bf16 read as fp32 throughout.
 """
 

@@ -21,7 +21,10 @@ pytestmark = pytest.mark.slow
 torch = pytest.importorskip("torch", reason="torch is not installed")
 triton = pytest.importorskip("triton", reason="triton is not installed")
 IDIOMS = load()
-KERNELS = [pytest.param(i, k, id=f"{i.name}-{k['kernel']}") for i in IDIOMS for k in i.triton]
+KERNELS = [pytest.param(i, k, id=f"{i.name}-{k['kernel']}-{k['target']}") for i in IDIOMS for k in i.triton]
+TWIN_KERNELS = [
+    pytest.param(i, k, id=f"{i.name}-{k['kernel']}-{k['target']}") for i in IDIOMS for k in i.triton if "twin_sass" in k
+]
 CUDA = [pytest.param(i, arch, id=f"{i.name}-{arch}") for i in IDIOMS for arch in i.cuda.get("arch", ())]
 
 
@@ -63,7 +66,7 @@ def test_a_triton_kernel_compiles_to_the_opcode_it_claims(idiom: Idiom, kernel: 
     assert re.search(rf"\b{kernel.get('sass', 'EXIT')}", sass)
 
 
-@pytest.mark.parametrize(("idiom", "kernel"), [p for p in KERNELS if "twin_sass" in p.values[1]])
+@pytest.mark.parametrize(("idiom", "kernel"), TWIN_KERNELS)
 def test_a_broken_triton_twin_runs_on_other_units(idiom: Idiom, kernel: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / f"{idiom.path.stem}_twin.py"
     path.write_text(idiom.twins[0].text(idiom.path.read_text(encoding="utf-8")), encoding="utf-8")
