@@ -150,11 +150,11 @@ class Cpp:
     def launch(self, node: ir.Launch, env: Env) -> Any:
         target = self.eval(node.func, env)
         args = [self.eval(a, env) for a in node.args]
-        grid = self.eval(node.grid, env) if node.grid is not None else None
-        return self.launch_value(target, args, grid, node.loc)
+        shape = [self.eval(n, env) if n is not None else None for n in (node.grid, node.block)]
+        return self.launch_value(target, args, shape, node.loc)
 
     def launch_value(self, target: Any, args: list[Any], grid: Any, loc: ir.Loc | None) -> Any:
-        """Launch whatever a kernel expression gave."""
+        """Launch whatever a kernel expression gave; `grid` is [grid, block] where known."""
         if isinstance(target, LibObject) and target.path == "cpp.template":
             func = self.choose(target.attrs["overloads"], args)
             return self.launch_kernel(func, args, self.template_of(func, target.attrs["args"], target.attrs["env"]), grid, loc)
@@ -177,7 +177,9 @@ class Cpp:
             value = bound.get(param.name)
             binding[param.name] = self.kernel_arg(value, param, env)
         facts = interp.analyse_kernel(func, binding)
-        launches.record(interp, func, tensors, [binding], [facts], cpp_calls.dim(grid), loc)
+        dims = [cpp_calls.dim(g) for g in grid] if isinstance(grid, list) and len(grid) == 2 else [cpp_calls.dim(grid), None]
+        steer = interp.contents_of([*(v for v in bound.values() if isinstance(v, Unknown)), *dims])
+        launches.record(interp, func, tensors, [binding], [facts], dims[0], loc, steer, dims[1])
         return None
 
     def kernel_arg(self, value: Any, param: ir.Param, env: Env) -> Any:

@@ -80,3 +80,9 @@ def _renumber(facts: KernelFacts, back: dict[int, int]) -> KernelFacts:
         facts.unread,
         facts.decided,
     )
+
+
+def normal_key(binding: dict[str, Any]) -> tuple[Any, ...]:
+    """A hashable form of a binding in which equal launches on other tensors are equal."""
+    numbers: dict[int, int] = {}
+    return tuple((name, repr(_normal(value, numbers))) for name, value in binding.items())

@@ -98,7 +98,8 @@ def emit(interp: Any, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: i
         bindings.append(binding)
         facts.append(interp.analyse_kernel(jit.func, binding))
     size = evaluate_grid(interp, grid, {**bound, **settings[0]}, loc)
-    return record(interp, jit.func, tensors, bindings, facts, size, loc)
+    steer = interp.contents_of([size, *(v for v in bound.values() if isinstance(v, Unknown))])
+    return record(interp, jit.func, tensors, bindings, facts, size, loc, steer)
 
 
 def evaluate_grid(interp: Any, grid: Any, meta: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -164,7 +165,7 @@ def pointer_arguments(interp: Any, bound: dict[str, Any]) -> dict[int, Tensor]:
 
 def record(
     interp: Any, kernel: Func, tensors: dict[int, Tensor], bindings: list[dict[str, Any]], facts: list[KernelFacts],
-    grid: Any, loc: ir.Loc | None, kind: str = "launch",
+    grid: Any, loc: ir.Loc | None, steer: tuple[Content, ...] = (), block: Any = None,
 ) -> Event:  # fmt: skip
     """The event of a launch: what each store writes, and what flowed into it."""
     loads = {load.storage for f in facts for load in f.loads}
@@ -176,14 +177,15 @@ def record(
             flows.setdefault(store.storage, set()).update(o.storage for o in store.origins)
     blind = any(f.unread for f in facts)
     if blind and not stores:
-        stores = {i: t.dtype for i, t in tensors.items()}
+        # what could not be read is taken to write its scratch and output buffers, never inputs or weights
+        stores = {i: t.dtype for i, t in tensors.items() if not t.storage.content.label.startswith(("input:", "state:"))}
     reads = [
         (t.storage.content, t) for i, t in tensors.items() if i in loads or blind and t.storage.content.label != "empty"
     ]
-    event = Event(kind, kernel.node.name, loc, reads, attrs={
+    event = Event("launch", kernel.node.name, loc, reads, attrs={
         "kernel": kernel, "bindings": bindings, "facts": facts, "grid": grid,
         "contents": {i: t.storage.content for i, t in tensors.items()},
-        "tensors": dict(tensors),
+        "steer": steer, "block": block, "cache": interp.session.evaluated,
     })  # fmt: skip
     interp.emit(event)
     before: dict[int, Content] = {i: t.storage.content for i, t in tensors.items()}

@@ -75,6 +75,8 @@ def torch_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], 
 def cuda_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
     major, minor = interp.world.capability or (12, 0)
+    if name in ("get_device_capability", "get_device_properties", "get_device_name"):
+        interp.note("capability-read", {}, loc)
     values: dict[str, Any] = {
         "is_available": True, "current_device": 0, "device_count": 1, "get_device_capability": (major, minor),
         "is_bf16_supported": True, "get_device_name": "NVIDIA GPU", "is_current_stream_capturing": bool(interp.capturing),

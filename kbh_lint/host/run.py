@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbh_lint import ir
+from kbh_lint.formulas import evaluate_int
 from kbh_lint.host import containers, launches, torchlib, trace_nn
 from kbh_lint.host.cpp import Cpp
 from kbh_lint.host.interp import Frame, Interp, OutOfFuel, Raised
@@ -14,7 +15,7 @@ from kbh_lint.host.objects import ClassV, Instance, LibObject
 from kbh_lint.host.tensors import ADDRESS_BITS, Content, Event, Storage, Tensor, Unknown
 from kbh_lint.host.world import World
 from kbh_lint.kernels.facts import KernelFacts
-from kbh_lint.problems import Binding, Contract, Problem
+from kbh_lint.problems import Binding, Contract, Problem, Shape
 from kbh_lint.values import Env, Func, Overloads
 
 FUEL = 400_000
@@ -55,6 +56,7 @@ class PathRun:
     unread: list[tuple[str, ir.Loc | None]] = field(default_factory=list)
     env: Env = field(default_factory=Env)
     failed: str = ""
+    contract: Contract | None = None
 
 
 class Session:
@@ -66,6 +68,7 @@ class Session:
         self.capability = capability
         self.kernels: dict[int, list[tuple[dict[str, Any], frozenset[str], KernelFacts, dict[int, int]]]] = {}
         self.lowered: dict[Any, ir.Module] = {}
+        self.evaluated: dict[Any, Any] = {}
 
 
 class Runner(Interp):
@@ -118,7 +121,7 @@ class Runner(Interp):
 
 
 def run_path(session: Session, problem: Problem | None, contract: Contract | None, flips: dict[Any, bool]) -> PathRun:
-    """One run along the path that `flips` choose."""
+    """One run along the path that `flips` choose; without a contract, the one that fits what the model registers."""
     interp = Runner(session, flips)
     path = PathRun(flips, env=interp.world.module_env)
     frame = Frame(interp.world.module_env, interp.world.module_env, None, None)
@@ -131,18 +134,37 @@ def run_path(session: Session, problem: Problem | None, contract: Contract | Non
     except RecursionError:
         path.failed = "the module nests too deeply"
     path.unread = list(interp.unread)
-    if problem is not None and contract is not None and not path.failed:
-        for shape in problem.shapes:
+    if problem is not None and problem.shapes and not path.failed:
+        path.contract = contract or choose_contract(interp, problem)
+        for shape in problem.shapes if path.contract is not None else ():
             interp.fuel = FUEL
             interp.unread = []
-            path.shapes.append(run_shape(interp, contract.bind(shape)))
+            path.shapes.append(run_shape(interp, path.contract, shape))
     path.sites, path.notes = interp.world.sites, interp.notes
     return path
 
 
-def run_shape(interp: Runner, binding: Binding) -> ShapeRun:
+def choose_contract(interp: Runner, problem: Problem) -> Contract | None:
+    """Construct the model once and match what it registers; None when no object comes of it."""
+    first = next(iter(problem.contracts.values()), None)
+    cls = interp.world.module_env.vars.get("Model")
+    if first is None or not isinstance(cls, ClassV):
+        return None
+    interp.call_index = 0
+    interp.fuel = FUEL
+    state: dict[str, str | None] = {}
+    try:
+        model = interp.call(cls, list(first.bind(problem.shapes[0]).init.values()), {}, None)
+        state = {name: tensor.dtype if tensor.dtype != "?" else None for name, tensor in trace_nn.state_of(model).items()}
+    except (Raised, OutOfFuel, RecursionError):
+        pass
+    return problem.match(state)
+
+
+def run_shape(interp: Runner, contract: Contract, shape: Shape) -> ShapeRun:
     """Construct the model, load the state, and call `forward` twice with inputs that change in place between."""
-    run = ShapeRun(binding.shape.label, binding)
+    binding = contract.bind(shape)
+    run = ShapeRun(shape.label, binding)
     cls = interp.world.module_env.vars.get("Model")
     if not isinstance(cls, ClassV):
         run.stopped = "there is no class Model"
@@ -157,7 +179,7 @@ def run_shape(interp: Runner, binding: Binding) -> ShapeRun:
             return run
         run.instance = model
         _load(interp, run, model, binding)
-        _inputs(interp, run, binding)
+        _inputs(interp, run, contract, binding)
         for call in (1, 2):
             interp.call_index = call
             if call == 2:
@@ -199,16 +221,20 @@ def _load(interp: Runner, run: ShapeRun, model: Instance, binding: Binding) -> N
             interp.call(hook, [model, LibObject("incompatible_keys")], {}, None)
 
 
-def _inputs(interp: Runner, run: ShapeRun, binding: Binding) -> None:
+def _inputs(interp: Runner, run: ShapeRun, contract: Contract, binding: Binding) -> None:
+    domains = {spec.name: spec.domain for spec in contract.forward}
     for spec in binding.inputs:
         tensor = torchlib.make(interp, spec.shape, spec.dtype, f"input:{spec.name}")
-        tensor.attrs["known"] = _known_elements(spec.name, binding)
+        tensor.attrs["known"] = known_elements(domains.get(spec.name, {}), binding)
         run.inputs[spec.name] = tensor
 
 
-def _known_elements(name: str, binding: Binding) -> dict[int, int]:
+def known_elements(domain: Mapping[str, Any], binding: Binding) -> dict[int, int]:
     """Elements whose value every legal input shares: the first and the last of an offsets array."""
-    return dict(binding.known.get(name, {})) if hasattr(binding, "known") else {}
+    total = domain.get("total")
+    if "offsets" not in str(domain.get("kind", "")) or not isinstance(total, (str, int)):
+        return {}
+    return {0: 0, -1: evaluate_int(total, binding.shape.symbols)}
 
 
 def _change(interp: Runner, run: ShapeRun) -> None:
@@ -221,13 +247,12 @@ def _change(interp: Runner, run: ShapeRun) -> None:
                 storage.version += 1
 
 
-def explore(session: Session, problem: Problem | None, contract: Contract | None) -> list[PathRun]:
+def explore(session: Session, problem: Problem | None, contract: Contract | None, limit: int = MAX_FLIPS) -> list[PathRun]:
     """The default path, then each undecided branch taken the other way, one at a time."""
     first = run_path(session, problem, contract, {})
     paths = [first]
-    queue = [dict([(key, not _default(value))]) for key, value in first.sites.items()]
-    for flips in queue[:MAX_FLIPS]:
-        paths.append(run_path(session, problem, contract, flips))
+    for key, value in list(first.sites.items())[:limit]:
+        paths.append(run_path(session, problem, contract or first.contract, {key: not _default(value)}))
     return paths
 
 

@@ -486,7 +486,7 @@ def _meta(name: str) -> Callable[..., Any]:
             count = tensor.numel()
             return count if count is not None else Unknown((), "a size")
         if name == "data_ptr":
-            interp.note("pointer-read", {"storage": tensor.storage.ident}, loc)
+            interp.note("pointer-read", {"storage": tensor.storage.ident, "call": interp.call_index}, loc)
             return tensor.address
         if name == "element_size":
             return max(dtypes.BITS.get(tensor.dtype, 32) // 8, 1)

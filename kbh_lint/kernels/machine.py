@@ -461,6 +461,10 @@ class Machine(Arithmetic):
         self.enter_scope()
         self.block(node.init)
         skipped = node.test is not None and self.truth(self.eval(node.test)) is False
+        for name in stepped_names(node.step):
+            value = self.frame.env.get(name)
+            if value is not None and value.const is not NOTHING:
+                self.frame.env[name] = value.with_(const=NOTHING, deps=NO_NAMES)
 
         def body() -> bool:
             if node.test is not None:
@@ -582,6 +586,15 @@ class Machine(Arithmetic):
                 if name not in own and definer.env.get(name, value) is not value:
                     definer.env[name] = join(definer.env[name], value)
         return frame.returned if frame.returned is not None else constant(None)
+
+
+def stepped_names(step: Any) -> list[str]:
+    """The variables that the step of a C++ `for` changes."""
+    if isinstance(step, ir.AssignE) and isinstance(step.target, ir.Name):
+        return [step.target.id]
+    if isinstance(step, ir.Binary) and step.op == ",":
+        return stepped_names(step.left) + stepped_names(step.right)
+    return []
 
 
 def elementwise(value: V, flag: str, dtype: str | None = None) -> V:

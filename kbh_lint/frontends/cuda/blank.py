@@ -6,6 +6,8 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass, field
 
+from kbh_lint.frontends.cuda.literals import is_separator, raw_end
+
 # Words that stand for themselves, and header macros that expand to them.
 _WORDS = {
     "__global__": "__global__", "__device__": "__device__", "__host__": "__host__", "__shared__": "__shared__",
@@ -17,40 +19,41 @@ _WORDS = {
     "CUTLASS_HOST": "__host__", "CUTLASS_GRID_CONSTANT": "__grid_constant__", "CUTE_DEVICE": "__device__",
     "CUTE_HOST_DEVICE": "__host__ __device__", "CUTE_HOST": "__host__", "CUTE_GRID_CONSTANT": "__grid_constant__",
     "CUTLASS_SHARED": "__shared__", "CUTE_UNROLL": "unroll", "CUTE_NO_UNROLL": "no unroll",
+    "CUTLASS_LAMBDA_FUNC_INLINE": "__forceinline__",
     "CUTLASS_PRAGMA_UNROLL": "unroll", "CUTLASS_PRAGMA_NO_UNROLL": "no unroll",
     "C10_HOST_DEVICE": "__host__ __device__", "C10_DEVICE": "__device__", "C10_HOST": "__host__",
     "C10_ALWAYS_INLINE": "__forceinline__", "C10_RESTRICT": "__restrict__",
-    "__CUDA_HOSTDEVICE__": "__host__ __device__", "TORCH_API": "TORCH_API", "C10_EXPORT": "C10_EXPORT", "C10_UNUSED": "C10_UNUSED",
+    "__CUDA_HOSTDEVICE__": "__host__ __device__",
+    "TORCH_API": "TORCH_API", "C10_EXPORT": "C10_EXPORT", "C10_UNUSED": "C10_UNUSED",
 }  # fmt: skip
 
 # Words with arguments in parentheses that belong to them.
 _CALLS = {
     "__launch_bounds__", "__align__", "__builtin_align__", "alignas", "__attribute__", "__declspec",
     "__cluster_dims__", "__maxnreg__", "__block_size__", "_Pragma", "C10_LAUNCH_BOUNDS_1", "C10_LAUNCH_BOUNDS_2",
-    "__pragma", "_Alignas",
+    "__pragma", "CUTE_ALIGNAS", "CUTLASS_ALIGNAS", "_Alignas",
 }  # fmt: skip
 
 _ASM = {"asm", "__asm__", "__asm"}
 _ASM_QUALIFIERS = re.compile(r"(?:\s+|volatile\b|__volatile__\b|goto\b|inline\b)*")
 
-_STRING = (
-    r'"(?:[^"\\\n]+|\\.)*+"?|\'(?:[^\'\\\n]+|\\.)*+\'|\d(?:\'?[\w.])*+'
-    r'|R"(?P<mark>[^()\\\s]{0,16})\(.*?(?:\)(?P=mark)"|\Z)'
-)
-_STOP = re.compile(
-    _STRING
-    + r'|(?P<ext>\bextern\s*"C(?:\+\+)?"(?:\s*\{)?)'
-    + r"|(?P<word>\b(?:" + "|".join(sorted({*_WORDS, *_CALLS, *_ASM}, key=len, reverse=True)) + r")\b)"
-    + r"|(?P<typename>\btypename\b(?=\s+[\w:]+(?:<[^<>;{}()]*>(?:::\w+)+)?\s*[({]))"
-    + r"|(?P<launch><<<)|(?P<attr>\[\[\s*(?:using\b|[A-Za-z_]+\s*(?:::|\(|,|\]\]))[^\]\n]*\]?\]?)",
-    re.S,
-)  # fmt: skip
+_QUOTED = r'"(?:[^"\\\n]+|\\.)*+"?|\'(?:[^\'\\\n]+|\\.)*+\''
+
+# What the scan stops at. Each alternative starts with a plain character, which makes the search many times faster;
+# `_stop` finds out what it is.
+_STOP = re.compile(_QUOTED + r"|__[a-zA-Z]|CU[TD]|C10|TORCH|<<<|\[\[|extern\b|typename\b|a(?:sm|lignas)\b", re.S)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_EXTERN_C = re.compile(r'extern\s*"C(?:\+\+)?"(?:\s*\{)?')
+_ATTRIBUTE = re.compile(r"\[\[\s*(?:using\b|[A-Za-z_]\w*\s*(?:::|\(|,|(?=\]\])))[^\[\]{};]{0,400}\]\]")
+_TYPENAME = re.compile(r"typename\b(?=\s+[\w:]+(?:<[^<>;{}()]*>(?:::\w+)+)?\s*[({])")
 # A name in capitals alone on its line, between whole statements: a macro of a header that was not read, or a
 # placeholder that the Python text fills in.
-_LONE_MACRO = re.compile(r"(?<=[;{}\n])[ \t]*\b[A-Z][A-Z0-9_]{3,}[ \t]*\n(?![ \t]*[-+*/%&|^<>=?:.,)\]([])")
-_BRACKET = re.compile(_STRING + r"|[()\[\]{}]", re.S)
-_ASM_STOP = re.compile(_STRING + r"|[()\[\]{}:]", re.S)
-_LAUNCH_STOP = re.compile(_STRING + r"|>>>|[()\[\]{};]", re.S)
+_LONE_MACRO = re.compile(r"\n[ \t]*[A-Z][A-Z0-9_]{3,}[ \t]*(?=\n)")
+_GOES_ON = re.compile(r"\s*[-+*/%&|^<>=?:.,)\]([]")
+_BRACKET = re.compile(_QUOTED + r"|[()\[\]{}]", re.S)
+_ASM_STOP = re.compile(_QUOTED + r"|[()\[\]{}:]", re.S)
+_LAUNCH_STOP = re.compile(_QUOTED + r"|>>>|[()\[\]{};]", re.S)
+_MAX_LENGTH = 100_000
 _MAX_FAILURES = 50
 
 
@@ -97,19 +100,24 @@ class Blanked:
 
 def blank(text: str) -> Blanked:
     """Blanks CUDA words, attributes, `extern "C"`; writes a launch as a call of a call and asm as a call."""
-    text = _LONE_MACRO.sub(_blank_lone, text) if _LONE_MACRO.search(text) else text
-    run = _Run(text)
+    run = _Run(_without_lone_macros(text))
     run.scan()
-    run.parts.append(text[run.copied :])
+    run.parts.append(run.text[run.copied :])
     return Blanked("".join(run.parts), run.words, run.launches, run.asms)
 
 
-def _blank_lone(match: re.Match[str]) -> str:
-    before = match.string[: match.start()].rstrip()[-1:] if match.start() < 4000 else ""
-    if not before:
-        before = match.string[max(match.start() - 4000, 0) : match.start()].rstrip()[-1:]
-    whole = match.group()
-    return " " * (len(whole) - 1) + "\n" if before in ("", ";", "{", "}") else whole
+def _without_lone_macros(text: str) -> str:
+    parts: list[str] = []
+    copied = 0
+    for match in _LONE_MACRO.finditer(text):
+        start, end = match.span()
+        back = start
+        while back > 0 and text[back - 1].isspace():
+            back -= 1
+        if text[back - 1 : back] in ("", ";", "{", "}") and not _GOES_ON.match(text, end):
+            parts += [text[copied:start], "\n", " " * (end - start - 1)]
+            copied = end
+    return "".join([*parts, text[copied:]]) if parts else text
 
 
 class _Run:
@@ -124,12 +132,15 @@ class _Run:
         self.edits: list[tuple[int, int, str]] = []  # to make inside a region the scan has not come to yet
 
     def put(self, start: int, end: int, new: str) -> None:
-        """Replaces text by other text of the same length."""
+        """Replaces text by other text of the same length; what was replaced already stays as it is."""
+        if start < self.copied:
+            return
         self.parts.append(self.text[self.copied : start])
         self.parts.append(new)
         self.copied = end
 
     def scan(self) -> None:
+        """Goes through the text once."""
         at = 0
         while True:
             match = _STOP.search(self.text, at)
@@ -139,22 +150,49 @@ class _Run:
                 self.put(start, end, new)
             if match is None:
                 return
-            kind = match.lastgroup
-            at = match.end()
-            if kind == "word":
-                at = self._word(match.group(), match.start(), at)
-            elif kind == "typename":  # `typename T::X{...}` as a value: the word says nothing and the grammar stops
-                self.put(match.start(), at, " " * (at - match.start()))
-            elif kind == "launch":
-                self._launch(match.start())
-            elif kind == "ext":
-                opens = match.group().endswith("{")
-                length = at - match.start()
-                self.put(match.start(), at, "namespace".ljust(length - 1) + "{" if opens else " " * length)
-                self.words.append((match.start(), at, 'extern "C"'))
-            elif kind == "attr":
-                self.put(match.start(), at, " " * (at - match.start()))
-                self.words.append((match.start(), at, match.group()))
+            at = self._stop(match.start(), match.end())
+
+    def _stop(self, start: int, end: int) -> int:
+        """Handles what was found at `start`; where to go on."""
+        text = self.text
+        first = text[start]
+        if first == '"':
+            return raw_end(text, start) or end
+        if first == "'":
+            return start + 1 if is_separator(text, start) else end
+        if first == "<":
+            self._launch(start)
+            return end
+        if first == "[":
+            attribute = _ATTRIBUTE.match(text, start)
+            return end if attribute is None else self._take(start, attribute.end(), attribute.group())
+        word = _WORD.match(text, start)
+        before = text[start - 1 : start]
+        if word is None or before.isalnum() or before == "_":
+            return end
+        name = word.group()
+        if name == "extern":
+            linkage = _EXTERN_C.match(text, start)
+            return end if linkage is None else self._linkage(start, linkage.end())
+        if name == "typename":  # before `T::X{...}` as a value the word says nothing, and the grammar stops at it
+            if _TYPENAME.match(text, start):
+                self.put(start, end, " " * (end - start))
+            return end
+        if name in _WORDS or name in _CALLS or name in _ASM:
+            return self._word(name, start, word.end())
+        return word.end()
+
+    def _take(self, start: int, end: int, word: str) -> int:
+        self.put(start, end, " " * (end - start))
+        self.words.append((start, end, word))
+        return end
+
+    def _linkage(self, start: int, end: int) -> int:
+        length = end - start
+        opens = self.text[end - 1] == "{"
+        self.put(start, end, "namespace".ljust(length - 1) + "{" if opens else " " * length)
+        self.words.append((start, end, 'extern "C"'))
+        return end
 
     def _close(self, start: int) -> int | None:
         """The end of the balanced parentheses that start at or after `start`; None when there are none."""
@@ -163,7 +201,7 @@ class _Run:
         if self.text[start : start + 1] != "(" or self.failures > _MAX_FAILURES:
             return None
         depth = 0
-        for match in _BRACKET.finditer(self.text, start):
+        for match in _BRACKET.finditer(self.text, start, start + _MAX_LENGTH):
             char = match.group()
             if char in "([{":
                 depth += 1
@@ -240,7 +278,7 @@ class _Run:
         depth = 0
         if self.failures > _MAX_FAILURES:
             return
-        for match in _LAUNCH_STOP.finditer(self.text, start + 3):
+        for match in _LAUNCH_STOP.finditer(self.text, start + 3, start + _MAX_LENGTH // 10):
             char = match.group()
             if char in "([{":
                 depth += 1

@@ -168,7 +168,7 @@ class Declarations(Statements):
     def _kind(self, words: frozenset[str]) -> str:
         if "__global__" in words:
             return "global"
-        if self.class_names and "friend" not in words:
+        if self.class_names:
             return "method"
         return "device" if "__device__" in words else "host"
 
@@ -439,6 +439,13 @@ class Declarations(Statements):
             return []
         return list(self.statements(body.named_children)) if body.type == "declaration_list" else self.statement(body)
 
+    def _friend(self, node: Node) -> list[ir.Stmt]:
+        outer, self.class_names = self.class_names, ()
+        try:
+            return list(self.statements(node.named_children))
+        finally:
+            self.class_names = outer
+
     def _inner(self, node: Node) -> list[ir.Stmt]:
         return list(self.statements(node.named_children))
 
@@ -481,7 +488,7 @@ _DECLARATIONS: dict[str, Callable[[Declarations, Node], list[ir.Stmt]]] = {
     "namespace_definition": Declarations._namespace,
     "namespace_alias_definition": Declarations._namespace_alias,
     "linkage_specification": Declarations._linkage,
-    "friend_declaration": Declarations._inner,
+    "friend_declaration": Declarations._friend,
     "access_specifier": Declarations._skip,
     "else_clause": Declarations._inner,
     "init_statement": Declarations._inner,

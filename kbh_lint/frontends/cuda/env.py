@@ -34,7 +34,7 @@ def _add(env: values.Env, body: tuple[ir.Stmt, ...], unit: Any, owner: str, scop
             kind = values.CppType(node, env)
             if not node.specialization:
                 _bind(env, node.name, prefix, kind, bool(owner))
-            if node.name and not node.template:
+            if node.name and not node.template and not node.specialization:
                 _add(env, node.body, unit, f"{prefix}::{node.name}" if prefix else node.name, scope)
         elif isinstance(node, ir.Using):
             if node.namespace is None and node.name:

@@ -106,3 +106,26 @@ def string_offsets(text: str) -> Iterator[tuple[int, int]]:
             inside = escape.end()
             yield at, start + inside
         at += len(body) - inside
+
+
+def is_separator(text: str, quote: int) -> bool:
+    """Whether a single quote stands inside a number (`1'000`) and not before a character."""
+    at = quote
+    while at > 0 and quote - at < 80 and (text[at - 1].isalnum() or text[at - 1] in "_'."):
+        at -= 1
+    return at < quote and text[at].isdigit()
+
+
+_RAW_PREFIX = re.compile(r"(?<![A-Za-z0-9_])(?:u8|[uUL])?R\Z")
+_RAW_MARK = re.compile(r'"([^()\\\s]{0,16})\(')
+
+
+def raw_end(text: str, quote: int) -> int | None:
+    """Where the raw string ends whose `"` is at `quote`, the end of the text if it never does; None: not a raw one."""
+    if text[quote - 1 : quote] != "R" or not _RAW_PREFIX.search(text, max(quote - 4, 0), quote):
+        return None
+    mark = _RAW_MARK.match(text, quote)
+    if mark is None:
+        return None
+    end = text.find(f'){mark.group(1)}"', mark.end())
+    return len(text) if end < 0 else end + len(mark.group(1)) + 2

@@ -9,7 +9,7 @@ from kbh_lint.frontends.cuda.base import MAX_DEPTH, parse, type_names
 from kbh_lint.frontends.cuda.blank import blank
 from kbh_lint.frontends.cuda.declarations import Declarations
 from kbh_lint.frontends.cuda.preprocess import preprocess
-from kbh_lint.frontends.cuda.recover import pieces, too_nested
+from kbh_lint.frontends.cuda.recover import pieces, repaired, too_nested
 from kbh_lint.frontends.cuda.unit import CudaUnit, Origin
 
 MAX_TEXT = 2_000_000
@@ -28,14 +28,16 @@ def lower(
         unit.map.add(0, 0, len(text), 0)
         return ir.Module(unit, (), None, [("C++ text of more than 2 MB", (unit, 0, 1))])
     prepared = preprocess(text, defines or {}, cuda_arch)
-    blanked = blank(prepared.text)
-    unit.text, unit.prepared, unit.map = blanked.text, prepared.text, prepared.map
-    unit.known_types = type_names(blanked.text)
+    unit.text = unit.prepared = prepared.text
+    unit.map = prepared.map
     unread: list[tuple[str, ir.Loc]] = [(reason, (unit, start, end)) for reason, start, end in prepared.unread]
-    deep = too_nested(blanked.text, MAX_DEPTH)
+    deep = too_nested(prepared.text, MAX_DEPTH)
     if deep is not None:
         unread.append((f"brackets nest more than {MAX_DEPTH} deep", (unit, deep, deep + 1)))
         return ir.Module(unit, _includes(unit, prepared.includes), None, unread)
+    blanked = blank(prepared.text)
+    unit.text = blanked.text
+    unit.known_types = type_names(blanked.text)
     run = _Lowering(unit, blanked)
     body = run.module()
     body = sorted([*_includes(unit, prepared.includes), *body], key=lambda statement: int(statement.loc[1]))
@@ -53,6 +55,12 @@ class _Lowering(Declarations):
         root = parse(self.text).root_node
         if not root.has_error:
             return list(self.statements(root.named_children))
+        fixed = repaired(self.text)
+        if fixed != self.text:
+            self.text = self.unit.text = self.blanked.text = fixed
+            root = parse(fixed).root_node
+            if not root.has_error:
+                return list(self.statements(root.named_children))
         found: list[ir.Stmt] = []
         for piece in pieces(self.text):
             if piece.namespace is not None:

@@ -87,15 +87,19 @@ class Expander:
         self.macros = macros
         self.frames = 0
         self.produced = 0
+        self.depth = 0
 
     def use(self, macro: Macro, args: list[list[Token]] | None, hidden: frozenset[str] = frozenset()) -> list[Token]:
         """The tokens that one use of a macro becomes, further macros in them expanded."""
-        if len(hidden) > MAX_MACRO_DEPTH:
+        if self.depth >= MAX_MACRO_DEPTH:
             raise ExpansionError("macros nest too deeply")
+        self.depth += 1
         self.frames += 1
         replaced = self._substitute(macro, args or [], self.frames, hidden)
         self._spend(replaced)
-        return self.expand(replaced, hidden | {macro.name})
+        expanded = self.expand(replaced, hidden | {macro.name})
+        self.depth -= 1
+        return expanded
 
     def expand(self, tokens: Sequence[Token], hidden: frozenset[str]) -> list[Token]:
         """All macros in `tokens` expanded but those of `hidden`, which are being expanded already."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kbh_lint.frontends.cuda import conditions
+from kbh_lint.frontends.cuda.literals import is_separator, raw_end
 from kbh_lint.frontends.cuda.macros import (
     Expander,
     ExpansionError,
@@ -23,15 +24,17 @@ MAX_ARGS = 200_000
 _MAX_FAILED_ARGS = 20
 _MAX_CONDITIONS = 200
 
-# What the scan stops at: names, numbers (their digit separator is not a quote), strings, comments, directives.
-_STOP = re.compile(
-    r'[A-Za-z_$][\w$]*|\.?\d(?:[eEpP][+-]|\'?[\w.])*+|"(?:[^"\\\n]+|\\.)*+"?|\'(?:[^\'\\\n]+|\\.)*+\''
-    r"|//(?:\\\r?\n|[^\n])*+|/\*.*?(?:\*/|\Z)|\#|\\\r?\n",
-    re.S,
+# What the scan stops at: strings, comments, directives, and names that may be macros. Each alternative starts with a
+# plain character, which makes the search several times faster; what stands before is checked afterwards.
+_PLAIN = (
+    r'"(?:[^"\\\n]+|\\.)*+"?|\'(?:[^\'\\\n]+|\\.)*+\''
+    r"|//(?:\\\r?\n|[^\n])*+|/\*.*?(?:\*/|\Z)|\#|\\\r?\n"
 )
+_STOP_PLAIN = re.compile(_PLAIN, re.S)
+_STOP_NAMES = re.compile(rf"[A-Za-z_$][\w$]*|\.?\d(?:[eEpP][+-]|'?[\w.])*+|{_PLAIN}", re.S)
+_MAX_LISTED = 64
 _NAME = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_$")
-_RAW = re.compile(r"(?:u8|[uUL])?R\Z")
-_RAW_MARK = re.compile(r'"([^()\\\s]{0,16})\(')
+_MACRO_NAMES = re.compile(r"#(?:[ \t]|\\\r?\n)*define(?:[ \t]|\\\r?\n)+([A-Za-z_$][\w$]*)")
 _LINE_END = re.compile(
     r'(?:[^\n\\"/]+|\\\r?\n|"(?:[^"\\\n]+|\\.)*+"?|//(?:\\\r?\n|[^\n])*+|/\*.*?(?:\*/|\Z)|[\\/])*+', re.S
 )
@@ -140,7 +143,8 @@ class _Run:
     # --- scan ---
 
     def scan(self) -> None:
-        source, search, macros = self.source, _STOP.search, self.macros
+        source, macros = self.source, self.macros
+        search = self._stops().search
         at = 0
         while True:
             match = search(source, at)
@@ -149,23 +153,28 @@ class _Run:
             start, at = match.span()
             first = source[start]
             if first in _NAME:
-                if source[at : at + 1] == '"' and _RAW.match(match.group()):
-                    at = self._raw_string_end(at)
-                elif self.active and match.group() in macros:
+                before = source[start - 1 : start]
+                if self.active and match.group() in macros and not (before.isalnum() or before in ("_", "$")):
                     at = self._macro(match.group(), start, at)
+            elif first == '"':
+                at = raw_end(source, start) or at
+            elif first == "'":
+                if is_separator(source, start):
+                    at = start + 1
             elif first == "#":
                 at = self._directive(start)
-            elif first == "/" or first == "\\":
-                if self.active:
-                    self.blank(start, at)
+            elif first in ("/", "\\") and self.active:
+                self.blank(start, at)
         self.copy(len(source))
 
-    def _raw_string_end(self, quote: int) -> int:
-        mark = _RAW_MARK.match(self.source, quote)
-        if mark is None:
-            return quote
-        end = self.source.find(f'){mark.group(1)}"', mark.end())
-        return len(self.source) if end < 0 else end + len(mark.group(1)) + 2
+    def _stops(self) -> re.Pattern[str]:
+        names = {*self.macros, *_MACRO_NAMES.findall(self.source)}
+        if not names:
+            return _STOP_PLAIN
+        if len(names) > _MAX_LISTED:
+            return _STOP_NAMES
+        listed = "".join(rf"{re.escape(name)}(?![\w$])|" for name in sorted(names))
+        return re.compile(listed + _PLAIN, re.S)
 
     def _macro(self, name: str, start: int, end: int) -> int:
         macro = self.macros[name]

@@ -14,6 +14,28 @@ _NAMESPACE = re.compile(r"\s*(?:inline\s+)?namespace\b\s*((?:[A-Za-z_]\w*(?:\s*:
 _HEAD = re.compile(r"\)[\w\s:<>*&,.\[\]-]*\Z")
 
 
+# What the grammar cannot read although it is sound: a macro of attributes from a header before a declaration, an empty
+# default argument, and `using typename`.
+_REPAIRS = (
+    re.compile(
+        r"(?<![\w.>:])_?[A-Z][A-Z0-9_]{3,}(?=\s+(?:void|int|float|double|bool|char|unsigned|static|inline|constexpr|auto"
+        r"|const|template|explicit|__\w+|_?[A-Z][A-Z0-9_]{3,}\s+\w+)\b)"
+    ),
+    re.compile(r"=\s*\{\s*\}(?=\s*[,)])"),
+    re.compile(r"(?<=\busing\s)typename\b"),
+)
+
+
+_UNSIGNED = re.compile(r"\bunsigned(?=\s*\()")
+
+
+def repaired(text: str) -> str:
+    """Text of the same length without what the grammar is known to stop at."""
+    for pattern in _REPAIRS:
+        text = pattern.sub(lambda match: " " * len(match.group()), text)
+    return _UNSIGNED.sub("uint32_t", text)
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """A range of text up to a `;` or `}` outside all brackets. `body` is where the last block of it starts.

@@ -1,0 +1,206 @@
+"""What a result comes from: walks over the contents and events of one graded shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.dtypes import FP8, WIDE_FLOATS
+from kbh_lint.host.objects import LibObject
+from kbh_lint.host.run import ShapeRun
+from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
+from kbh_lint.kernels.facts import KernelFacts
+
+MAX_CONTENTS = 20_000
+AUTHORED = ("launch", "cutlass")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A change of numeric type on the way: `where` is kernel, host or library."""
+
+    loc: ir.Loc | None
+    source: str
+    target: str
+    where: str
+
+
+@dataclass(slots=True)
+class Root:
+    """A content from outside that a value was computed from, and the conversions on the way."""
+
+    content: Content
+    steps: tuple[Step, ...] = ()
+    unpacked: tuple[ir.Loc | None, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.content.label.partition(":")[2]
+
+
+@dataclass(slots=True, eq=False)
+class Reach:
+    """The events that the last call's result depends on, in the order they happened."""
+
+    events: list[Event] = field(default_factory=list)
+    contents: set[int] = field(default_factory=set)
+    outside: list[Content] = field(default_factory=list)  # inputs and state it was computed from
+    opaque: bool = False  # an event on the way could not be read
+
+
+def result_contents(value: Any, depth: int = 0) -> list[Content]:
+    """The contents of a returned tensor, tuple, list or dict."""
+    if isinstance(value, Tensor):
+        return [value.storage.content]
+    if isinstance(value, Unknown):
+        return list(value.contents)
+    if isinstance(value, LibObject):
+        return result_contents(value.attrs.get("items"), depth + 1)
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)) and depth < 4:
+        return [c for v in value for c in result_contents(v, depth + 1)]
+    return []
+
+
+def reads_of(content: Content) -> Iterator[Content]:
+    """Everything a content depends on: values, indices, and numbers that steered its launch."""
+    if content.event is not None:
+        for read, _ in content.event.reads:
+            yield read
+        yield from content.event.attrs.get("steer", ())
+    if content.previous is not None:
+        yield content.previous
+
+
+def reach(result: Any) -> Reach:
+    """Walk back from what `forward` returned."""
+    found = Reach()
+    events: dict[int, Event] = {}
+    stack = result_contents(result)
+    while stack and len(found.contents) < MAX_CONTENTS:
+        content = stack.pop()
+        if content.ident in found.contents:
+            continue
+        found.contents.add(content.ident)
+        if content.label.startswith(("input:", "state:")):
+            found.outside.append(content)
+        if content.event is not None:
+            events.setdefault(id(content.event), content.event)
+            if content.event.kind == "unread":
+                found.opaque = True
+        stack.extend(reads_of(content))
+    found.events = sorted(events.values(), key=_order)
+    return found
+
+
+def _order(event: Event) -> int:
+    return min((w.ident for w in event.writes), default=0)
+
+
+def is_product(event: Event) -> bool:
+    """Whether an event multiplies matrices."""
+    from kbh_lint.host.torchlib import PRODUCTS, SOLVERS
+
+    if event.kind == "cutlass":
+        return True
+    if event.kind == "launch":
+        return any(f.products for f in event.attrs["facts"])
+    name = event.name.rsplit(".", 1)[-1].rsplit("::", 1)[-1]
+    return event.kind == "library" and (name in PRODUCTS or name in SOLVERS or _library_gemm(event.name))
+
+
+def _library_gemm(name: str) -> bool:
+    low = name.lower()
+    return any(word in low for word in ("gemm", "matmul", "gemv", "conv", "_mm", "dot_product"))
+
+
+def roots(content: Content, limit: int = 400) -> list[Root]:
+    """The outside contents whose values flow into `content` without going through a matrix product."""
+    out: dict[int, Root] = {}
+    seen: set[int] = set()
+    stack: list[tuple[Content, tuple[Step, ...], tuple[ir.Loc | None, ...]]] = [(content, (), ())]
+    while stack and len(seen) < limit:
+        current, steps, unpacked = stack.pop()
+        if current.ident in seen:
+            continue
+        seen.add(current.ident)
+        if current.label:
+            if current.label.startswith(("input:", "state:")):
+                out.setdefault(current.ident, Root(current, steps, unpacked))
+            continue
+        if current.previous is not None:
+            stack.append((current.previous, steps, unpacked))
+        event = current.event
+        if event is None:
+            continue
+        for source, more, opened in _sources(event, current):
+            stack.append((source, (*steps, *more), (*unpacked, *opened)))
+    return list(out.values())
+
+
+def _sources(event: Event, content: Content) -> Iterator[tuple[Content, tuple[Step, ...], tuple[ir.Loc | None, ...]]]:
+    """What flowed into one written content, with the conversions an event did."""
+    if event.kind == "launch":
+        yield from _launch_sources(event, content)
+        return
+    if is_product(event):
+        return
+    opened: tuple[ir.Loc | None, ...] = ()
+    if event.name in ("bitwise_and", "bitwise_right_shift", "remainder", "floor_divide"):
+        opened = (event.loc,)
+    for read, tensor in event.reads:
+        steps: tuple[Step, ...] = ()
+        if tensor.dtype != content.dtype and widens(tensor.dtype, content.dtype):
+            steps = (Step(event.loc, tensor.dtype, content.dtype, "host"),)
+        yield read, steps, opened if read.dtype in ("u8", "i8", "i32", "u32") else ()
+
+
+def widens(source: str, target: str) -> bool:
+    """Whether a conversion leaves the narrow type a product could have run on."""
+    return source in FP8 and target in WIDE_FLOATS or source == "bf16" and target in FP8
+
+
+def _launch_sources(event: Event, content: Content) -> Iterator[tuple[Content, tuple[Step, ...], tuple[ir.Loc | None, ...]]]:
+    held: dict[int, Content] = event.attrs["contents"]
+    storage = content.storage.ident
+    done: set[tuple[int, bool]] = set()
+    for facts in event.attrs["facts"]:
+        for store in facts.stores:
+            if store.storage != storage:
+                continue
+            for origin in store.origins:
+                if "product" in origin.flags or "index" in origin.flags or origin.storage not in held:
+                    continue
+                key = (origin.storage, "unpack" in origin.flags)
+                if key in done:
+                    continue
+                done.add(key)
+                source = held[origin.storage]
+                steps: tuple[Step, ...] = ()
+                if source.dtype != content.dtype and widens(source.dtype, content.dtype):
+                    cast = next((c for c in facts.casts if any(o.storage == origin.storage for o in c.origins)), None)
+                    steps = (Step(cast.loc if cast is not None else event.loc, source.dtype, content.dtype, "kernel"),)
+                opened = tuple(u.loc for u in facts.unpacks if any(o.storage == origin.storage for o in u.origins))[:1]
+                yield source, steps, opened if "unpack" in origin.flags else ()
+    if not done and any(f.unread for f in event.attrs["facts"]):
+        for read, _ in event.reads:
+            yield read, (), ()
+
+
+def facts_of(event: Event) -> list[KernelFacts]:
+    """The kernel facts of a launch, one a configuration."""
+    found: list[KernelFacts] = event.attrs.get("facts", [])
+    return found
+
+
+def last_call(run: ShapeRun) -> Any:
+    """What the last completed `forward` returned."""
+    return run.calls[-1].result if run.calls else None
+
+
+def names(roots_found: Iterable[Root]) -> tuple[str, ...]:
+    """The names of roots, each once, in order."""
+    return tuple(dict.fromkeys(r.name for r in roots_found))

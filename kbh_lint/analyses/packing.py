@@ -1,0 +1,93 @@
+"""Packed int4 weights: unpacked inside the kernel that multiplies them, or expanded before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kbh_lint import ir
+from kbh_lint.analyses.flow import facts_of, roots
+from kbh_lint.analyses.seeds import Seed, launched_from
+from kbh_lint.analyses.work import Work
+from kbh_lint.dtypes import BITS, FLOATS
+from kbh_lint.host.run import ShapeRun
+from kbh_lint.host.tensors import Content, Event
+from kbh_lint.problems import Contract, Problem
+
+
+@dataclass(slots=True)
+class Packing:
+    """Expansions of packed state, and the places where it is unpacked inside a multiplying kernel."""
+
+    seeds: list[Seed] = field(default_factory=list)
+    inside: list[tuple[ir.Loc | None, str]] = field(default_factory=list)
+    expanded: bool = False
+
+
+def expansions(problem: Problem, contract: Contract, run: ShapeRun, work: Work) -> Packing:
+    """Look at every product that a packed state entry feeds."""
+    found = Packing()
+    names = [n for p in problem.promises_for(contract.id) if p.kind == "int4-packed" for n in p.params.get("packed", ())]
+    if not names or run.binding is None:
+        return found
+    packed_bytes = {n: _bytes(run, n) for n in names}
+    for use in work.products:
+        if not set(use.inputs) & set(names):
+            continue
+        for content in _operands(use.event):
+            wide = _expanded(content, names, packed_bytes)
+            if wide is None:
+                continue
+            found.expanded = True
+            where = "kernel" if content.event is not None and content.event.kind == "launch" else "torch"
+            attrs = {
+                "state": "expanded", "where": where, "survives": content.call < len(run.calls),
+                "multiplied_by": "library" if use.where == "library" else "kernel",
+            }  # fmt: skip
+            related: list[tuple[ir.Loc | None, str]] = [(loc, "the nibbles are taken apart here") for loc in wide if loc]
+            related += [(use.loc, "the expanded weight is multiplied here"), *launched_from(use.event)]
+            if content.event is not None:
+                related += launched_from(content.event)
+            loc = content.event.loc if content.event is not None else use.loc
+            found.seeds.append(Seed("int4", attrs, loc, tuple(related)))
+        if use.unpacked and use.where != "library":
+            found.inside += [(loc, "nibbles are unpacked inside the kernel that multiplies") for loc in use.unpacked]
+    return found
+
+
+def _bytes(run: ShapeRun, name: str) -> int | None:
+    spec = run.binding.state.get(name) if run.binding is not None else None
+    if spec is None:
+        return None
+    total = 1
+    for size in spec.shape:
+        total *= size
+    return total * max(BITS.get(spec.dtype, 8), 8) // 8
+
+
+def _operands(event: Event) -> list[Content]:
+    """The contents a product multiplies."""
+    if event.kind != "launch":
+        return [content for content, _ in event.reads]
+    held: dict[int, Content] = event.attrs["contents"]
+    idents = {
+        o.storage
+        for facts in facts_of(event)
+        for product in facts.products
+        for o in (*product.a_origins, *product.b_origins)
+        if "index" not in o.flags and "product" not in o.flags
+    }
+    return [held[i] for i in sorted(idents) if i in held]
+
+
+def _expanded(content: Content, names: list[str], packed: dict[str, int | None]) -> tuple[ir.Loc | None, ...] | None:
+    """Where a packed entry was taken apart on its way to `content`, when that holds it at full width; else None."""
+    if content.label:
+        return None
+    for root in roots(content):
+        if root.name not in names:
+            continue
+        size, before = content.storage.size, packed.get(root.name)
+        grown = size is not None and before is not None and size >= 1.8 * before
+        if content.dtype in FLOATS and (grown or size is None) or grown and root.unpacked:
+            return root.unpacked or (content.event.loc if content.event is not None else None,)
+    return None

@@ -1,0 +1,125 @@
+"""Which matrix products make the result, where they run and on which element types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kbh_lint import ir
+from kbh_lint.analyses.flow import Reach, Root, Step, facts_of, is_product, roots
+from kbh_lint.dtypes import FP8
+from kbh_lint.host.tensors import Content, Event
+
+
+@dataclass(frozen=True, slots=True)
+class ProductUse:
+    """One product on the way to the result of one shape.
+
+    where: kernel (authored), cutlass (a template-built kernel), library. `operands` are the element types it runs on,
+    `inputs` the names of inputs and state that feed it, `narrow` those of them that the contract holds in fp8.
+    `upcast`: a narrow operand runs on a wider type. `steps` are the conversions that made it so.
+    """
+
+    where: str
+    engine: str
+    operands: tuple[str, str]
+    inputs: tuple[str, ...]
+    narrow: tuple[str, ...]
+    upcast: bool
+    steps: tuple[Step, ...]
+    loc: ir.Loc | None
+    event: Event
+    flops: int | None
+    rows: int | None = None
+    unpacked: tuple[ir.Loc | None, ...] = ()
+    unpacked_before: bool = False
+    compiled: bool = False
+    opcode: str = ""
+
+    @property
+    def sure(self) -> bool:
+        return "?" not in self.operands
+
+
+def products(found: Reach) -> list[ProductUse]:
+    """The products among the events of a reach."""
+    out: list[ProductUse] = []
+    for event in found.events:
+        if not is_product(event):
+            continue
+        if event.kind == "launch":
+            out.extend(_of_launch(event))
+        else:
+            out.append(_of_library(event))
+    return out
+
+
+def _roots_of(contents: list[Content]) -> list[Root]:
+    return [root for content in contents for root in roots(content)]
+
+
+def _narrow(found: list[Root]) -> list[Root]:
+    return [r for r in found if r.content.dtype in FP8]
+
+
+def _of_library(event: Event) -> ProductUse:
+    found = _roots_of([content for content, _ in event.reads])
+    operands = tuple(event.attrs.get("operands", ()))[:2]
+    if len(operands) < 2:
+        operands = (*operands, *("?",) * (2 - len(operands)))
+    narrow = _narrow(found)
+    wide = any(o not in FP8 and o != "?" for o in operands)
+    steps = tuple(dict.fromkeys(s for r in narrow for s in r.steps))
+    cutlass = event.attrs.get("cutlass")
+    return ProductUse(
+        where="cutlass" if event.kind == "cutlass" else "library",
+        engine="cutlass" if event.kind == "cutlass" else str(event.attrs.get("symbol", event.name)),
+        operands=(operands[0], operands[1]),
+        inputs=tuple(dict.fromkeys(r.name for r in found)),
+        narrow=tuple(dict.fromkeys(r.name for r in narrow)),
+        upcast=bool(narrow) and wide,
+        steps=steps,
+        loc=cutlass.element_loc if cutlass is not None and cutlass.element_loc is not None else event.loc,
+        event=event,
+        flops=event.attrs.get("flops"),
+        unpacked=tuple(u for r in found for u in r.unpacked),
+        unpacked_before=any(r.unpacked for r in found),
+        compiled=bool(event.attrs.get("compiled")),
+    )
+
+
+def _of_launch(event: Event) -> list[ProductUse]:
+    held: dict[int, Content] = event.attrs["contents"]
+    out: dict[tuple[object, ...], ProductUse] = {}
+    for facts in facts_of(event):
+        for product in facts.products:
+            sides = []
+            for origins, dtype in ((product.a_origins, product.a), (product.b_origins, product.b)):
+                plain = [o for o in origins if "index" not in o.flags and "product" not in o.flags]
+                found = [r for o in plain if o.storage in held for r in roots(held[o.storage])]
+                sides.append((plain, found, dtype))
+            narrow = [(r, dtype) for _, found, dtype in sides for r in _narrow(found)]
+            every = [r for _, found, _ in sides for r in found]
+            upcast = any(dtype not in FP8 and dtype != "?" for _, dtype in narrow)
+            steps = list(dict.fromkeys(s for r, _ in narrow for s in r.steps))
+            if upcast:
+                steps += [Step(loc, "e4m3", product.a, "kernel") for loc in product.casts]
+            inside = any("unpack" in o.flags for plain, _, _ in sides for o in plain)
+            use = ProductUse(
+                where="kernel",
+                engine=product.kind,
+                operands=(product.a, product.b),
+                inputs=tuple(dict.fromkeys(r.name for r in every)),
+                narrow=tuple(dict.fromkeys(r.name for r, _ in narrow)),
+                upcast=upcast,
+                steps=tuple(steps[:8]),
+                loc=product.loc,
+                event=event,
+                flops=None,
+                rows=product.rows,
+                unpacked=tuple(u.loc for u in facts.unpacks)[:4] if inside else (),
+                unpacked_before=any(r.unpacked for r in every),
+                compiled=False,
+                opcode=product.opcode,
+            )
+            out.setdefault((use.engine, use.operands, use.loc, use.inputs, use.upcast), use)
+    return list(out.values())

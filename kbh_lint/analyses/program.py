@@ -1,0 +1,118 @@
+"""Facts about the file as a whole: kernels nobody launches, backend state, replaced attributes, binaries, sniffing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.analyses.flow import last_call, reach
+from kbh_lint.analyses.seeds import Seed, ShapeFacts, span_of
+from kbh_lint.host.objects import Extension
+from kbh_lint.host.run import PathRun
+from kbh_lint.values import Func, JitFunction, Overloads
+
+
+def file_facts(module: ir.Module, paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[Seed]:
+    """Facts that are not tied to one shape; what a run noted must hold on every path."""
+    default = paths[0]
+    out = [*_noted(paths), *_sniffed(default)]
+    if default.shapes and any(run.calls for run in default.shapes):
+        out += _dead(paths)
+    return out
+
+
+def _noted(paths: list[PathRun]) -> Iterator[Seed]:
+    kinds = {"backend-state": ("symbol",), "monkeypatch": ("symbol", "target"), "binary": ("path",)}
+    common = [{(k, str(sorted(a.items()))) for k, a, _ in p.notes if k in kinds} for p in paths if not p.failed]
+    seen: set[Any] = set()
+    blobs = any(e.kind == "blob" for run in paths[0].shapes for e in reach(last_call(run)).events)
+    for kind, attrs, loc in paths[0].notes:
+        if kind not in kinds or any((kind, str(sorted(attrs.items()))) not in other for other in common):
+            continue
+        chosen = {name: attrs[name] for name in kinds[kind]}
+        if kind == "binary":
+            chosen["reached"] = blobs
+        key = (kind, str(chosen), span_of(loc))
+        if key not in seen:
+            seen.add(key)
+            yield Seed(kind, chosen, loc)
+
+
+def _sniffed(path: PathRun) -> Iterator[Seed]:
+    """Reads of the stack, the command line and the like; `decides` when a branch of the program depends on it."""
+    deciding = [key for key, value in path.sites.items() if value.why.startswith("sniff:")]
+    seen: set[Any] = set()
+    for kind, attrs, loc in path.notes:
+        if kind != "sniff":
+            continue
+        key = (attrs["symbol"], span_of(loc))
+        if key in seen:
+            continue
+        seen.add(key)
+        places = [((loc[0], *site[1:]), "a branch depends on it") for site in deciding if loc is not None and site is not None]
+        yield Seed("sniff", {"symbol": attrs["symbol"], "what": attrs["what"], "decides": bool(deciding)}, loc, tuple(places))
+
+
+def _dead(paths: list[PathRun]) -> Iterator[Seed]:
+    """Authored kernels that no run reaches."""
+    used: set[int] = set()
+    reached = False
+    for path in paths:
+        for run in path.shapes:
+            for event in reach(last_call(run)).events:
+                if event.kind == "launch":
+                    used.add(id(event.attrs["kernel"].node))
+                    reached = True
+                elif event.kind == "cutlass":
+                    reached = True
+    called = {id(f.node) for f in _helpers(paths[0])}
+    for func, language in kernels(paths[0]):
+        if id(func.node) in used or id(func.node) in called:
+            continue
+        yield Seed("dead-kernel", {"name": func.node.name, "language": language, "only": not reached}, func.node.loc)
+
+
+def kernels(path: PathRun) -> list[tuple[Func, str]]:
+    """Every authored kernel that the module level or a built extension defines."""
+    out: list[tuple[Func, str]] = []
+    envs = [path.env.vars.values()]
+    for value in path.env.vars.values():
+        if isinstance(value, JitFunction):
+            out.append((value.func, "triton"))
+        elif isinstance(value, Extension):
+            envs.append(value.env.vars.values())
+    seen = {id(f.node) for f, _ in out}
+    for values in envs:
+        for value in values:
+            for func in value.funcs if isinstance(value, Overloads) else ():
+                if func.node.kind == "global" and func.node.body is not None and id(func.node) not in seen:
+                    seen.add(id(func.node))
+                    out.append((func, "cuda"))
+    return out
+
+
+def _helpers(path: PathRun) -> Iterable[Func]:
+    """Triton functions that other kernels call: device code, not kernels of their own."""
+    named: set[str] = set()
+    for value in path.env.vars.values():
+        if isinstance(value, JitFunction) and value.func.node.body is not None:
+            named |= _called_names(value.func.node.body)
+    return [v.func for n, v in path.env.vars.items() if isinstance(v, JitFunction) and n in named]
+
+
+def _called_names(node: Any, depth: int = 0) -> set[str]:
+    """Names that are called, or passed on, anywhere under a node."""
+    out: set[str] = set()
+    stack = [node]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, tuple):
+            stack.extend(item)
+        elif isinstance(item, ir.Name):
+            out.add(item.id)
+        elif hasattr(item, "__slots__"):
+            stack.extend(getattr(item, name) for name in item.__slots__ if name != "loc")
+        elif isinstance(item, list):
+            stack.extend(item)
+    return out

@@ -1,0 +1,189 @@
+"""The state of each promise on one graded shape: kept with positive evidence, broken with contrary evidence, else unproven."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kbh_lint import ir
+from kbh_lint.analyses.flow import Reach, facts_of
+from kbh_lint.analyses.packing import Packing
+from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
+from kbh_lint.analyses.work import Work, category, does_arithmetic
+from kbh_lint.dtypes import FP8
+from kbh_lint.host.run import ShapeRun
+from kbh_lint.kernels import compensation
+from kbh_lint.kernels.compensation import CompensationFacts
+from kbh_lint.problems import Contract, Problem, Promise
+from kbh_lint.values import UNKNOWN
+
+Places = list[tuple[ir.Loc | None, str]]
+Judgement = tuple[str, Places, str]  # state, evidence, reason when unproven
+
+
+def judge(problem: Problem, contract: Contract, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts) -> None:
+    """Fill in the promise states of `facts`; seeds that come with judging are added too."""
+    for promise in problem.promises_for(contract.id):
+        judge_one = _JUDGES.get(promise.kind)
+        if judge_one is None:
+            continue
+        if not run.calls:
+            state, places, reason = "unproven", [], run.stopped or "forward was not followed to its end"
+        else:
+            state, places, reason = judge_one(promise, run, found, work, packed, facts)
+        facts.states[promise.id] = state
+        facts.evidence[promise.id] = places
+        if reason:
+            facts.reasons[promise.id] = reason
+
+
+def _hole(run: ShapeRun, found: Reach, work: Work) -> str:
+    """Why a missing piece of evidence may only be unread: a sentence, or nothing."""
+    if work.unread:
+        return f"{work.unread[0].name} could not be read"
+    for event in work.authored:
+        for facts in facts_of(event):
+            if facts.unread:
+                return f"{facts.name}: {facts.unread[0][0]}"
+    if run.stopped:
+        return run.stopped
+    if not found.events:
+        return "nothing that makes the result was found"
+    return ""
+
+
+def fp8_products(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts) -> Judgement:
+    """Every product fed by the narrow inputs runs on fp8 operands."""
+    narrow = set(promise.params.get("narrow", ()))
+    wanted = [u for u in work.products if set(u.inputs) & narrow]
+    broken = [u for u in wanted if u.upcast]
+    if broken:
+        places: Places = [(s.loc, f"{s.source} becomes {s.target}") for u in broken for s in u.steps]
+        return "broken", [*places, *((u.loc, f"the product runs on {u.operands[0]}") for u in broken)], ""
+    good = [u for u in wanted if u.operands[0] in FP8 and u.operands[1] in FP8]
+    if good and len(good) == len(wanted):
+        return "kept", [(u.loc, f"{u.engine} on {u.operands[0]} x {u.operands[1]}") for u in good], ""
+    return "unproven", [], _hole(run, found, work) or "no product of the inputs was found"
+
+
+def authored(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts) -> Judgement:
+    """The work is done in authored kernels."""
+    if work.blobs:
+        return "broken", [(work.blobs[0].loc, "machine code without source makes the result")], ""
+    heavy = [e for e in work.library if category(e) != "other" or e.attrs.get("foreign")]
+    if heavy:
+        return "broken", [(e.loc, f"{e.attrs.get('symbol', e.name)} does this work") for e in heavy[:4]], ""
+    hole = _hole(run, found, work)
+    if not work.authored:
+        if hole:
+            return "unproven", [], hole
+        return "broken", [(e.loc, f"{e.name} runs in torch") for e in found.events[:4]], ""
+    doing = [e for e in work.authored if does_arithmetic(e)]
+    if promise.params.get("work") == "product":
+        uses = [u for u in work.products if u.where != "library"]
+        if uses:
+            return "kept", [(u.loc, f"an authored {u.engine} product") for u in uses[:4]], ""
+        return "unproven", [], hole or "no product was found in the authored kernels"
+    if doing:
+        return "kept", [(e.loc, f"{e.name} is launched here") for e in doing[:4]], ""
+    if hole:
+        return "unproven", [], hole
+    return "unproven", [], "the authored kernels were not seen to compute"
+
+
+def selection(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts) -> Judgement:
+    """No library or built-in selection on the way."""
+    bad = [s for s in facts.seeds if s.kind == "selection" and s.attrs["scope"] == "device"]
+    if bad:
+        return "broken", [(s.loc, f"{s.attrs['symbol']} selects") for s in bad[:4]], ""
+    return authored(promise, run, found, work, packed, facts)
+
+
+def reads(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts) -> Judgement:
+    """The inputs named by `must_read` reach the result."""
+    read = {c.label.partition(":")[2] for c in found.outside}
+    missing = [n for n in promise.params.get("must_read", ()) if n not in read]
+    if not missing:
+        return "kept", [(e.loc, "reads it") for e in work.authored[:2]], ""
+    hole = _hole(run, found, work)
+    if hole:
+        return "unproven", [], hole
+    for name in missing:
+        facts.seeds.append(Seed("unread-input", {"name": name}, found.events[-1].loc if found.events else None, tuple(launched_from(found.events[-1])[1:])))
+    return "broken", [(e.loc, f"does not depend on {', '.join(missing)}") for e in found.events[-1:]], ""
+
+
+def paged(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts) -> Judgement:
+    """Authored attention that reads the block table and the lengths."""
+    state, places, reason = authored(promise, run, found, work, packed, facts)
+    if state != "kept":
+        return state, places, reason
+    more, other, why = reads(promise, run, found, work, packed, facts)
+    return (state, places, reason) if more == "kept" else (more, other, why)
+
+
+def int4(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts) -> Judgement:
+    """The packed weight is unpacked inside the kernel that multiplies it."""
+    if packed.expanded:
+        return "broken", [place for s in packed.seeds for place in ((s.loc, "a full-width copy of the weight"), *s.related)][:6], ""
+    if packed.inside:
+        return "kept", list(dict.fromkeys(packed.inside))[:4], ""
+    return "unproven", [], _hole(run, found, work) or "no unpacking of the weight was found in the kernels that multiply"
+
+
+def compensated(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts) -> Judgement:
+    """Some kernel on the way compensates its sum of exponentials."""
+    seen: list[tuple[CompensationFacts, list[tuple[ir.Loc | None, str]]]] = []
+    for event in work.authored:
+        if event.kind != "launch":
+            continue
+        grid, block = event.attrs.get("grid"), event.attrs.get("block")
+        for binding in event.attrs["bindings"][:1]:
+            answer = compensation_of(event, binding, grid, block)
+            seen.append((answer, launched_from(event)))
+    states = {a.state for a, _ in seen}
+    for state, verdict in (("effective", "kept"), ("precise", "kept-by-precision")):
+        if state in states:
+            places: Places = [(loc, "compensates" if state == "effective" else "accumulates in f64") for a, _ in seen if a.state == state for loc in a.sites]
+            facts.seeds.append(Seed("compensation", {"state": state}, places[0][0] if places else None))
+            return verdict, places[:4], ""
+    softmax = [e for e in work.library if category(e) == "softmax"]
+    if not seen and not softmax and not work.torch:
+        return "unproven", [], _hole(run, found, work) or "no kernel was found"
+    if "unknown" in states or work.unread:
+        reason = next((u[0] for a, _ in seen for u in a.unread), "a kernel could not be evaluated")
+        return "unproven", [], reason
+    vacuous = [(a, at) for a, at in seen if a.state == "vacuous"]
+    state = "vacuous" if vacuous else "absent"
+    chosen = vacuous or seen
+    lead: Places = [(loc, "the residual is computed here") for a, _ in chosen for loc in a.sites]
+    lead += [(loc, "summed here without compensation") for a, _ in seen for loc in a.sums]
+    lead += [place for _, at in seen for place in at]
+    lead += [(e.loc, f"{e.name} in torch") for e in (*softmax, *work.torch)[:3]]
+    if lead:
+        facts.seeds.append(Seed("compensation", {"state": state}, lead[0][0], tuple(lead[1:])))
+    return "broken", lead[:6], ""
+
+
+def compensation_of(event: object, binding: dict[str, object], grid: object, block: object) -> CompensationFacts:
+    """The compensation of one launch, evaluated once for equal launches."""
+    cache: dict[object, CompensationFacts] = event.attrs["cache"]  # type: ignore[attr-defined]
+    kernel = event.attrs["kernel"]  # type: ignore[attr-defined]
+    from kbh_lint.host.kernel_cache import normal_key
+
+    key = ("compensation", id(kernel.node), normal_key(binding), str(grid), str(block))
+    if key not in cache:
+        cache[key] = compensation.evaluate(kernel, binding, grid=_dims(grid), block=_dims(block))
+    return cache[key]
+
+
+def _dims(value: object) -> tuple[object, object, object]:
+    items = list(value) if isinstance(value, (tuple, list)) else [value]
+    known: list[object] = [v if isinstance(v, int) and not isinstance(v, bool) else UNKNOWN for v in items[:3]]
+    known += [1 if known and known[0] is not UNKNOWN else UNKNOWN] * (3 - len(known))
+    return (known[0], known[1], known[2])
+
+
+_JUDGES: dict[str, Callable[[Promise, ShapeRun, Reach, Work, Packing, ShapeFacts], Judgement]] = {
+    "fp8-products": fp8_products, "authored-compute": authored, "authored-selection": selection,
+    "compensated-sum": compensated, "int4-packed": int4, "paged-online-softmax": paged, "ragged-offsets": reads,
+}  # fmt: skip

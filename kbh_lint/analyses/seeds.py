@@ -1,0 +1,87 @@
+"""Facts of one graded shape on one path, before shapes and paths are put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.findings import Fact, Related
+from kbh_lint.host.tensors import Event
+from kbh_lint.source.spans import Span
+
+MAX_RELATED = 10
+
+
+@dataclass(slots=True)
+class Seed:
+    """A fact about one shape. `related` pairs a place with a sentence."""
+
+    kind: str
+    attrs: dict[str, Any]
+    loc: ir.Loc | None
+    related: tuple[tuple[ir.Loc | None, str], ...] = ()
+
+    def key(self) -> tuple[Any, ...]:
+        """What makes two seeds one fact on another path: kind and attributes."""
+        return (self.kind, *sorted((k, _hashable(v)) for k, v in self.attrs.items()))
+
+    def place(self) -> tuple[Any, ...]:
+        return (*self.key(), span_of(self.loc))
+
+
+@dataclass(slots=True)
+class ShapeFacts:
+    """The seeds of one shape and what each promise comes to on it, with places that show it."""
+
+    label: str
+    seeds: list[Seed] = field(default_factory=list)
+    states: dict[str, str] = field(default_factory=dict)
+    evidence: dict[str, list[tuple[ir.Loc | None, str]]] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, (list, tuple)) else value
+
+
+def span_of(loc: ir.Loc | None) -> Span | None:
+    """The place of a loc; None when there is none."""
+    if loc is None:
+        return None
+    span: Span = loc[0].span(loc)
+    return span
+
+
+def launched_from(event: Event) -> list[tuple[ir.Loc | None, str]]:
+    """Where an event was started, innermost first, in files a reader can open."""
+    out: list[tuple[ir.Loc | None, str]] = []
+    if event.loc is not None:
+        out.append((event.loc, "launched here" if event.kind in ("launch", "cutlass") else "called here"))
+    for loc in reversed(event.stack[-4:]):
+        out.append((loc, "reached from here"))
+    return out
+
+
+def merge(per_shape: Iterable[ShapeFacts]) -> tuple[Fact, ...]:
+    """Facts with the shapes they hold on, in the order of the file."""
+    shapes = list(per_shape)
+    found: dict[tuple[Any, ...], tuple[Seed, list[str]]] = {}
+    for shape in shapes:
+        for seed in shape.seeds:
+            entry = found.setdefault(seed.place(), (seed, []))
+            if shape.label and shape.label not in entry[1]:
+                entry[1].append(shape.label)
+    facts = []
+    for seed, labels in found.values():
+        related: list[Related] = []
+        own = span_of(seed.loc)
+        for loc, message in seed.related:
+            span = span_of(loc)
+            if span is not None and span != own and all(r.span != span for r in related):
+                related.append(Related(span, message))
+            if len(related) == MAX_RELATED:
+                break
+        facts.append(Fact(seed.kind, seed.attrs, own, tuple(related), tuple(labels), sum(1 for s in shapes if s.label)))
+    return tuple(sorted(facts, key=lambda f: (f.span.line if f.span else 0, f.kind)))

@@ -1,0 +1,173 @@
+"""What one graded shape's run shows: its facts, and the state of each promise on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.analyses import packing, promises, replay
+from kbh_lint.analyses.flow import Reach, facts_of, last_call, reach
+from kbh_lint.analyses.products import ProductUse
+from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
+from kbh_lint.analyses.work import Work, category, does_arithmetic, sort_out
+from kbh_lint.dtypes import FP8
+from kbh_lint.formulas import FormulaError, evaluate_int
+from kbh_lint.host.run import PathRun, ShapeRun
+from kbh_lint.host.tensors import Event
+from kbh_lint.problems import Contract, Problem
+
+
+def shape_facts(problem: Problem, contract: Contract, path: PathRun, run: ShapeRun, reference: Any) -> ShapeFacts:
+    """Facts and promise states of one shape on one path."""
+    facts = ShapeFacts(run.label)
+    found = reach(last_call(run))
+    try:
+        total: int | None = evaluate_int(problem.flops, run.binding.shape.symbols) if run.binding and problem.flops else None
+    except FormulaError:
+        total = None
+    work = sort_out(found, total)
+    facts.seeds += product_seeds(work)
+    facts.seeds += library_seeds(work, problem)
+    facts.seeds += authored_seeds(work, found, reference)
+    facts.seeds += selection_seeds(found)
+    facts.seeds += banned_seeds(found, problem)
+    facts.seeds += replay.survivors(path, run, found)
+    packed = packing.expansions(problem, contract, run, work)
+    facts.seeds += packed.seeds
+    promises.judge(problem, contract, run, found, work, packed, facts)
+    return facts
+
+
+def product_seeds(work: Work) -> list[Seed]:
+    """Facts `product` and `arch`."""
+    out: list[Seed] = []
+    for use in work.products:
+        cast = "none"
+        if use.upcast:
+            cast = use.steps[0].where if use.steps else ("library" if use.where == "library" else "kernel")
+        attrs = {
+            "where": use.where, "engine": use.engine, "operands": use.operands, "narrow": use.narrow,
+            "upcast": use.upcast, "cast": cast, "inputs": use.inputs, "layer": _layer(use), "compiled": use.compiled,
+        }  # fmt: skip
+        related: list[tuple[ir.Loc | None, str]] = [(s.loc, f"{s.source} becomes {s.target} here") for s in use.steps]
+        related += [(use.loc, f"the product runs on {use.operands[0]} and {use.operands[1]}")]
+        related += launched_from(use.event)
+        first = use.steps[0].loc if use.upcast and use.steps and use.where != "library" else use.loc
+        out.append(Seed("product", attrs, first or use.loc, tuple(related)))
+        kind = use.event.attrs.get("cutlass")
+        if kind is not None and kind.arch is not None:
+            pin = {"tag": kind.arch, "fp8_capable": kind.arch >= 89}
+            out.append(Seed("arch", pin, kind.arch_loc or use.loc, tuple(related)))
+    return out
+
+
+def _layer(use: ProductUse) -> str:
+    if use.where != "library":
+        return "kernel"
+    return "c++" if "::" in use.engine or use.engine.startswith("cublas") else "python"
+
+
+def library_seeds(work: Work, problem: Problem) -> list[Seed]:
+    """Facts `library-work`."""
+    out: list[Seed] = []
+    helpers = [e for e in work.authored if does_arithmetic(e)]
+    authored = "some" if helpers else "casts" if work.authored else "none"
+    uses = {id(u.event): u for u in work.products}
+    for event in work.library:
+        use = uses.get(id(event))
+        symbol = str(event.attrs.get("symbol", event.name))
+        attrs = {
+            "category": category(event), "symbol": symbol, "layer": "c++" if "::" in symbol or "cublas" in symbol else "python",
+            "operands": tuple(event.attrs.get("operands", ())), "compiled": bool(event.attrs.get("compiled")),
+            "authored": authored, "upcast": bool(use and use.upcast), "foreign": bool(event.attrs.get("foreign")),
+            "weight_expanded": bool(use and use.unpacked_before),
+        }  # fmt: skip
+        related = launched_from(event)[1:]
+        if use is not None:
+            related = [(s.loc, f"{s.source} becomes {s.target} here") for s in use.steps] + related
+        related += [(e.loc, f"the authored kernel {e.name} only prepares its operands") for e in work.authored if authored == "casts"][:3]
+        out.append(Seed("library-work", attrs, event.loc, tuple(related)))
+    return out
+
+
+def authored_seeds(work: Work, found: Reach, reference: Any) -> list[Seed]:
+    """Fact `no-authored-kernel`."""
+    if work.authored or work.blobs or work.unread or not found.events:
+        return []
+    operations = [e for e in found.events if e.kind in ("op", "library", "copy")]
+    heavy = work.library or operations
+    if not heavy:
+        return []
+    attrs: dict[str, Any] = {
+        "compiled": any(e.attrs.get("compiled") for e in operations),
+        "loop": any(e.weight > 1 for e in operations) or _repeats(operations),
+        "foreign": any(e.attrs.get("foreign") for e in work.library),
+    }
+    likeness = reference(found) if reference is not None else None
+    if likeness is not None:
+        attrs["reference"] = round(likeness, 2)
+    first = heavy[0]
+    related = [(e.loc, f"{e.name} runs in torch here") for e in [*work.library, *operations]]
+    return [Seed("no-authored-kernel", attrs, first.loc, tuple(dict.fromkeys([*related, *launched_from(first)[1:]])))]
+
+
+def _repeats(events: list[Event]) -> bool:
+    places: dict[Any, int] = {}
+    for event in events:
+        if event.loc is not None:
+            places[event.loc] = places.get(event.loc, 0) + 1
+    return any(n > 3 for n in places.values())
+
+
+def selection_seeds(found: Reach) -> list[Seed]:
+    """Facts `selection`: whole selections done by a library or a built-in."""
+    out: list[Seed] = []
+    for event in found.events:
+        if event.kind == "library" and category(event) == "selection":
+            symbol = str(event.attrs.get("symbol", event.name))
+            layer = "c++" if "::" in symbol else "python"
+            out.append(Seed("selection", {"symbol": symbol, "layer": layer, "scope": "device"}, event.loc, tuple(launched_from(event))))
+        for facts in facts_of(event):
+            for use in facts.uses:
+                low = use.symbol.lower()
+                if not any(word in low for word in ("topk", "sort", "select", "bitonic_merge")):
+                    continue
+                block = "block" in low or "warp" in low
+                layer = "triton" if use.symbol.startswith("triton") else "cuda"
+                attrs = {"symbol": use.symbol, "layer": layer, "scope": "block" if block else "device"}
+                out.append(Seed("selection", attrs, use.loc, tuple(launched_from(event))))
+    return out
+
+
+def banned_seeds(found: Reach, problem: Problem) -> list[Seed]:
+    """Facts `banned`: symbols of the problem's ban list on the way to the result."""
+    out: list[Seed] = []
+    for event in found.events:
+        symbols = [(str(event.attrs["symbol"]), event.loc)] if event.attrs.get("symbol") else []
+        symbols += [(use.symbol, use.loc) for facts in facts_of(event) for use in facts.uses]
+        for symbol, loc in symbols:
+            for ban in problem.bans:
+                if any(same_symbol(symbol, path) for path in ban.paths):
+                    attrs = {"symbol": ban.symbol, "path": symbol, "alias": symbol != ban.symbol}
+                    out.append(Seed("banned", attrs, loc, tuple(launched_from(event)[1:])))
+                    break
+    return out
+
+
+_SPACES = ("torch.nn.functional.", "torch.ops.aten.", "torch.Tensor.", "torch.special.", "torch.", "at::Tensor::", "at::", "torch::", "aten::", "Tensor.")
+
+
+def same_symbol(symbol: str, path: str) -> bool:
+    """Whether two paths name one operation: equal, or the same function in another of torch's namespaces."""
+    if symbol == path:
+        return True
+
+    def bare(text: str) -> str | None:
+        return next((text[len(space) :] for space in _SPACES if text.startswith(space)), None)
+
+    left, right = bare(symbol), bare(path)
+    return left is not None and right is not None and left.rstrip("_") == right.rstrip("_")
+
+
+def is_narrow(dtype: str) -> bool:
+    return dtype in FP8

@@ -1,0 +1,119 @@
+"""Who does the work: authored kernels, libraries, eager torch or a compiler, at one graded shape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kbh_lint.analyses.flow import AUTHORED, Reach, facts_of, is_product, roots
+from kbh_lint.analyses.products import ProductUse, products
+from kbh_lint.host.tensors import Event
+from kbh_lint.host.torchlib import PRODUCTS, SELECTIONS, SOFTMAXES, SOLVERS
+
+HEAVY_SHARE = 0.01
+SELECTORS = ("topk", "sort", "argsort", "radix_sort", "kthvalue", "radixsort", "select")
+
+
+@dataclass(slots=True)
+class Work:
+    """What one shape's result took, sorted by who did it."""
+
+    authored: list[Event] = field(default_factory=list)
+    library: list[Event] = field(default_factory=list)  # heavy work done by a library
+    torch: list[Event] = field(default_factory=list)  # other eager operations on inputs
+    blobs: list[Event] = field(default_factory=list)
+    unread: list[Event] = field(default_factory=list)
+    products: list[ProductUse] = field(default_factory=list)
+
+
+def category(event: Event) -> str:
+    """What a library event is: product, solver, selection, softmax, attention, scan or other."""
+    name = event.name.rsplit(".", 1)[-1].rsplit("::", 1)[-1]
+    low = name.lower()
+    if name in ("scaled_dot_product_attention", "_scaled_dot_product_flash_attention") or "attention" in low:
+        return "attention"
+    if name in SOLVERS:
+        return "solver"
+    if name in PRODUCTS or is_product(event):
+        return "product"
+    if name in SELECTIONS or any(word in low for word in SELECTORS):
+        return "selection"
+    if name in SOFTMAXES:
+        return "softmax"
+    return "other"
+
+
+def on_inputs(event: Event) -> bool:
+    """Whether an event works on forward's inputs (not only on weights, constants or indices)."""
+    for content, _ in event.reads:
+        for root in roots(content):
+            if root.content.label.startswith("input:"):
+                return True
+        if content.event is not None and _through_products(content):
+            return True
+    return False
+
+
+def _through_products(content: object) -> bool:
+    """A value made by a product of inputs is input-derived too, though `roots` stops there."""
+    seen: set[int] = set()
+    stack = [content]
+    while stack and len(seen) < 300:
+        current = stack.pop()
+        ident = getattr(current, "ident", 0)
+        if ident in seen:
+            continue
+        seen.add(ident)
+        if str(getattr(current, "label", "")).startswith("input:"):
+            return True
+        event = getattr(current, "event", None)
+        if event is not None:
+            stack.extend(read for read, _ in event.reads)
+    return False
+
+
+def sort_out(found: Reach, total_flops: int | None) -> Work:
+    """Sort the events behind a result by who did them."""
+    work = Work(products=products(found))
+    for event in found.events:
+        if event.kind in AUTHORED:
+            work.authored.append(event)
+        elif event.kind == "blob":
+            work.blobs.append(event)
+        elif event.kind == "unread":
+            work.unread.append(event)
+        elif event.kind == "library":
+            if _heavy(event, total_flops):
+                work.library.append(event)
+            elif on_inputs(event):
+                work.torch.append(event)
+        elif on_inputs(event):
+            work.torch.append(event)
+    return work
+
+
+def _heavy(event: Event, total_flops: int | None) -> bool:
+    """Library work that counts: products by their share of the problem's operations, selections and solvers always."""
+    kind = category(event)
+    if kind in ("selection", "softmax", "attention"):
+        return on_inputs(event)
+    if kind in ("product", "solver"):
+        flops = event.attrs.get("flops")
+        if flops is not None and total_flops and flops * event.weight < HEAVY_SHARE * total_flops:
+            return False
+        return flops != 0 and on_inputs(event)
+    return bool(event.attrs.get("foreign")) and on_inputs(event)
+
+
+def does_arithmetic(event: Event) -> bool:
+    """Whether an authored launch computes more than copies and conversions."""
+    if event.kind == "cutlass":
+        return True
+    for facts in facts_of(event):
+        if facts.products or facts.sums or facts.unread or facts.unpacks or facts.uses:
+            return True
+        for store in facts.stores:
+            if len({o.storage for o in store.origins if "index" not in o.flags}) > 1:
+                return True
+            if any(o.flags & {"exp", "max", "reduce", "product"} for o in store.origins):
+                return True
+    return False

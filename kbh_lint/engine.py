@@ -1,0 +1,203 @@
+"""From a submission to facts and promise states: front ends, host trace, analyses, put together over shapes and paths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.analyses.flow import Reach, last_call, reach
+from kbh_lint.analyses.program import file_facts
+from kbh_lint.analyses.seeds import Seed, ShapeFacts, merge, span_of
+from kbh_lint.analyses.shape_facts import shape_facts
+from kbh_lint.analyses.tracing import trace_lines
+from kbh_lint.findings import Analysis, Fact, PromiseState, Related, Unread
+from kbh_lint.frontends import python
+from kbh_lint.host.run import MAX_FLIPS, PathRun, Session, explore, run_path
+from kbh_lint.problems import Contract, Problem, load_problem, load_targets
+from kbh_lint.source.embedded import FileText, Piece, Text
+from kbh_lint.source.submissions import Submission
+from kbh_lint.verdict import combine
+
+MAX_UNREAD = 40
+MAX_EVIDENCE = 8
+DECK_CAPABILITIES = ((12, 0), (9, 0), (10, 0))
+
+
+def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False) -> Analysis:
+    """Everything that can be proved about one submission. Nothing of it is imported or executed.
+
+    Raises ProblemError when the problem's own data cannot be read.
+    """
+    path = str(submission.path)
+    problem = _problem(problems_dir, submission.problem)
+    try:
+        module = python.lower(submission.text, path)
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None) or 1
+        return Analysis(unread=(Unread(f"line {line} is not Python: {getattr(error, 'msg', error)}"),), contract=None)
+    except (python.TooDeep, RecursionError, MemoryError):
+        return Analysis(unread=(Unread("the program nests too deeply to be read"),), contract=None)
+    session_files = sidecar_texts(submission)
+    graded = problem if problem is not None and problem.shapes and problem.contracts else None
+    runs = [_explore(module, session_files, graded, c) for c in capabilities(problems_dir, submission.target)]
+    if submission.target is None and any(kind == "capability-read" for kind, _, _ in runs[0][0].notes):
+        runs += [_explore(module, session_files, graded, c) for c in DECK_CAPABILITIES[1:]]
+    paths = [p for run in runs for p in run]
+    default = paths[0]
+    contract = default.contract
+    per_path: list[list[ShapeFacts]] = []
+    if graded is not None and contract is not None:
+        like = _likeness(problems_dir, graded, contract)
+        per_path = [[shape_facts(graded, contract, p, run, like) for run in p.shapes] for p in paths]
+        shapes = agree(paths, per_path)
+    else:
+        shapes = []
+    whole = ShapeFacts("", file_facts(module, paths, per_path))
+    facts = merge([*shapes, whole])
+    return Analysis(
+        facts=facts,
+        promises=_promises(graded, contract, shapes) if graded is not None and contract is not None else (),
+        unread=tuple(_unread(module, default, shapes)),
+        contract=contract.id if contract is not None else None,
+        notes=tuple(_notes(problem, default)),
+        trace=tuple(trace_lines(default)) if trace else None,
+    )
+
+
+def capabilities(problems_dir: Path, target: str | None) -> list[tuple[int, int]]:
+    """The compute capability of the target; of the deck's first target when none is named."""
+    if target is None:
+        return [DECK_CAPABILITIES[0]]
+    found = load_targets(problems_dir).get(target)
+    number = found.capability if found is not None else None
+    return [(number // 10, number % 10)] if number is not None else [DECK_CAPABILITIES[0]]
+
+
+def _problem(problems_dir: Path, name: str | None) -> Problem | None:
+    if name is None:
+        return None
+    return load_problem(problems_dir / name / "problem.yaml")
+
+
+def sidecar_texts(submission: Submission) -> dict[str, str]:
+    """Sidecars as texts that know their place in the file that holds them."""
+    out: dict[str, str] = {}
+    for name, sidecar in submission.sidecars.items():
+        if sidecar.binary:
+            continue
+        literal = FileText(sidecar.path, sidecar.text, sidecar.first_line)
+        out[name] = Text(sidecar.text, (Piece(0, len(sidecar.text), literal, 0),))
+    return out
+
+
+def _explore(module: ir.Module, files: dict[str, str], problem: Problem | None, capability: tuple[int, int]) -> list[PathRun]:
+    return explore(Session(module, files, capability), problem, None, MAX_FLIPS)
+
+
+def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeFacts]:
+    """What holds on every path that comes to an end: a branch nobody could decide must not decide a verdict.
+
+    A promise is broken when every path breaks it, kept when every path keeps it, otherwise unproven.
+    """
+    out: list[ShapeFacts] = []
+    for i, first in enumerate(per_path[0]):
+        live = [facts[i] for p, facts in zip(paths, per_path, strict=True) if i < len(facts) and p.shapes[i].calls]
+        live = live or [first]
+        keys = [{seed.key() for seed in other.seeds} for other in live[1:]]
+        kept = ShapeFacts(first.label, [s for s in live[0].seeds if all(s.key() in k for k in keys)])
+        for name in live[0].states:
+            states = [other.states.get(name, "unproven") for other in live]
+            kept.states[name] = states[0] if len(set(states)) == 1 else _weakest(states)
+            kept.evidence[name] = live[0].evidence.get(name, [])
+            reasons = [other.reasons[name] for other in live if name in other.reasons]
+            if reasons:
+                kept.reasons[name] = reasons[0]
+            elif len(set(states)) > 1:
+                kept.reasons[name] = "it depends on a branch that the code alone does not decide"
+        out.append(kept)
+    return out
+
+
+def _weakest(states: list[str]) -> str:
+    good = [s for s in states if s in ("kept", "kept-by-precision", "emulated")]
+    return good[0] if len(good) == len(states) else "unproven"
+
+
+def _promises(problem: Problem, contract: Contract, shapes: list[ShapeFacts]) -> tuple[PromiseState, ...]:
+    out: list[PromiseState] = []
+    for promise in problem.promises_for(contract.id):
+        states: dict[str, Any] = {s.label: s.states.get(promise.id, "unproven") for s in shapes}
+        evidence: list[Related] = []
+        for shape in shapes:
+            for loc, message in shape.evidence.get(promise.id, ()):
+                span = span_of(loc)
+                item = Related(span, message) if span is not None else None
+                if item is not None and item not in evidence and len(evidence) < MAX_EVIDENCE:
+                    evidence.append(item)
+        reason = next((s.reasons[promise.id] for s in shapes if promise.id in s.reasons), "")
+        if not shapes:
+            reason = "no graded shape could be followed"
+        accepts: Any = promise.accepts
+        out.append(
+            PromiseState(promise.id, combine(states, promise.quantifier), states, tuple(evidence), reason, promise.quantifier, promise.kind, accepts)
+        )
+    return tuple(out)
+
+
+def _unread(module: ir.Module, path: PathRun, shapes: list[ShapeFacts]) -> Iterable[Unread]:
+    """Holes: at module level, and on the shapes whose promises they leave open."""
+    found: dict[tuple[str, Any], Unread] = {}
+    holes: list[tuple[str, ir.Loc | None]] = list(module.unread)
+    if path.failed:
+        holes.append((path.failed, None))
+    open_labels = {s.label for s in shapes if any(state == "unproven" for state in s.states.values())}
+    for run in path.shapes:
+        if run.stopped and run.label in open_labels:
+            holes.append((run.stopped, None))
+        if run.label in open_labels:
+            holes += run.unread
+    if not path.shapes:
+        holes += path.unread
+    for reason, loc in holes:
+        span = span_of(loc)
+        found.setdefault((reason, span.line if span else 0), Unread(reason, span))
+    return list(found.values())[:MAX_UNREAD]
+
+
+def _notes(problem: Problem | None, path: PathRun) -> Iterable[str]:
+    if problem is not None and not problem.shapes:
+        yield f"{problem.id} has no graded shapes yet, so only problem-independent rules spoke"
+    elif problem is not None and path.contract is None:
+        yield "no contract of the problem could be matched"
+
+
+# --- likeness to the problem's reference -------------------------------------------------------------------
+
+
+def _likeness(problems_dir: Path, problem: Problem, contract: Contract) -> Callable[[Reach], float | None] | None:
+    """How like the reference's operations a reach is, 0 to 1; None for a problem without a reference."""
+    known = reference_operations(problems_dir / problem.id / "reference.py", problems_dir, problem.id, contract.id)
+    if not known:
+        return None
+    from kbh_lint.analyses.reference import likeness
+
+    return lambda found: likeness(known, found)
+
+
+@lru_cache(maxsize=32)
+def reference_operations(path: Path, problems_dir: Path, problem_id: str, contract_id: str) -> tuple[str, ...]:
+    """The operations of the problem's own reference at its first graded shape, from the same host trace."""
+    from kbh_lint.analyses.reference import operations
+
+    if not path.is_file():
+        return ()
+    problem = load_problem(problems_dir / problem_id / "problem.yaml")
+    module = python.lower(path.read_text(encoding="utf-8"), str(path))
+    run = run_path(Session(module, {}, DECK_CAPABILITIES[0]), problem, problem.contracts[contract_id], {})
+    return operations(reach(last_call(run.shapes[0]))) if run.shapes and run.shapes[0].calls else ()
+
+
+__all__ = ["Fact", "Seed", "analyse"]
