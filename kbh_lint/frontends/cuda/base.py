@@ -14,7 +14,8 @@ from kbh_lint import dtypes, ir
 from kbh_lint.frontends.cuda.blank import Blanked
 from kbh_lint.frontends.cuda.unit import CudaUnit
 
-MAX_DEPTH = 200
+# Nesting of expressions and statements that is lowered; each level takes a few Python frames.
+MAX_DEPTH = 120
 
 # After blanking, tree-sitter-cpp 0.23 and tree-sitter-cuda 0.21 read the same texts without an error: all 59 CUDA
 # texts of the development submissions, 170 of 250 headers of CUTLASS and CUB, at 0.21 ms a KB both. One is enough.
@@ -75,6 +76,10 @@ class Base:
             self.unread.append((reason, where))
         return ir.Opaque(reason, (), where)
 
+    def chain_room(self) -> int:
+        """How many links of a chain (`a + b + c`, `else if`) may still be nested at this depth."""
+        return MAX_DEPTH - self.depth
+
     # --- what the parts offer one another ---
 
     def expr(self, node: Node) -> ir.Expr:
@@ -94,6 +99,9 @@ class Base:
         raise NotImplementedError
 
     def type_of(self, node: Node | None) -> ir.TypeRef:
+        raise NotImplementedError
+
+    def template_params(self, node: Node | None) -> tuple[ir.TemplateParam, ...]:
         raise NotImplementedError
 
     def declared(self, node: Node | None, of: ir.TypeRef) -> tuple[Node | None, ir.TypeRef]:

@@ -442,9 +442,10 @@ class Declarations(Statements):
     def _friend(self, node: Node) -> list[ir.Stmt]:
         outer, self.class_names = self.class_names, ()
         try:
-            return list(self.statements(node.named_children))
+            found = self.statements(node.named_children)
         finally:
             self.class_names = outer
+        return [statement for statement in found if isinstance(statement, ir.FuncDef)]
 
     def _inner(self, node: Node) -> list[ir.Stmt]:
         return list(self.statements(node.named_children))

@@ -103,11 +103,15 @@ class Exprs(Types):
             if left_node is None:
                 break
             current = left_node
-        if len(chain) > MAX_DEPTH:
+        if len(chain) > self.chain_room():
             return self.too_deep(node)
-        left = self.field(chain[-1], "left") if current.type == "binary_expression" else self.expr(current)
-        for link in reversed(chain):
-            left = self._binary_link(link, left)
+        self.depth += len(chain)
+        try:
+            left = self.field(chain[-1], "left") if current.type == "binary_expression" else self.expr(current)
+            for link in reversed(chain):
+                left = self._binary_link(link, left)
+        finally:
+            self.depth -= len(chain)
         return left
 
     def _binary_link(self, node: Node, left: ir.Expr) -> ir.Expr:
@@ -157,10 +161,15 @@ class Exprs(Types):
         """A chain of `?:` nests to the right; it is read without recursion."""
         chain: list[tuple[Node, ir.Expr, ir.Expr]] = []
         current: Node | None = node
-        while current is not None and current.type == "conditional_expression" and len(chain) < MAX_DEPTH:
+        room = self.chain_room()
+        last: ir.Expr
+        while current is not None and current.type == "conditional_expression" and len(chain) < room:
             chain.append((current, self.field(current, "condition"), self.field(current, "consequence")))
             current = current.child_by_field_name("alternative")
-        last: ir.Expr = ir.Opaque("missing alternative", (), self.loc(node)) if current is None else self.expr(current)
+        if current is None:
+            last = ir.Opaque("missing alternative", (), self.loc(node))
+        else:
+            last = self.too_deep(current) if len(chain) >= room else self.expr(current)
         for link, test, yes in reversed(chain):
             last = ir.Cond(test, yes, last, self.loc(link))
         return last
@@ -232,9 +241,9 @@ class Exprs(Types):
             if isinstance(operand, ir.Name) and self.is_type(operand.id):
                 operand = ir.TypeRef(operand.id, (), operand.loc)
         else:
-            pack = node.named_children
-            operand = self.expr(pack[-1]) if pack else ir.Opaque("missing operand", (), where)
-            word += "..." if any(child.type == "..." for child in node.children) else ""
+            operand = ir.Opaque("missing operand", (), where)
+        if any(child.type == "..." for child in node.children):
+            word += "..."
         return ir.Call(ir.Name(word, where), (operand,), (), where)
 
     def _compound_literal(self, node: Node) -> ir.Expr:
@@ -253,8 +262,11 @@ class Exprs(Types):
         return ir.AssignE(ir.Name(name, self.loc(node)), "", value, self.loc(node))
 
     def _new(self, node: Node) -> ir.Expr:
+        """`new T(a)`: a call of `new` on the type, the length of an array and the arguments."""
         args = node.child_by_field_name("arguments")
-        items = () if args is None else self.exprs(args.named_children)
+        length = node.child_by_field_name("declarator")
+        items = () if length is None else self.exprs(length.children_by_field_name("length"))
+        items += () if args is None else self.exprs(args.named_children)
         return ir.Call(
             ir.Name("new", self.loc(node)), (self.type_of(node.child_by_field_name("type")), *items), (), self.loc(node)
         )

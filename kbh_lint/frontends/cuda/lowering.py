@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tree_sitter import Node
+
 from kbh_lint import ir
-from kbh_lint.frontends.cuda.base import MAX_DEPTH, parse, type_names
+from kbh_lint.frontends.cuda.base import parse, type_names
 from kbh_lint.frontends.cuda.blank import blank
 from kbh_lint.frontends.cuda.declarations import Declarations
 from kbh_lint.frontends.cuda.preprocess import preprocess
@@ -13,6 +15,7 @@ from kbh_lint.frontends.cuda.recover import pieces, repaired, too_nested
 from kbh_lint.frontends.cuda.unit import CudaUnit, Origin
 
 MAX_TEXT = 2_000_000
+MAX_BRACKETS = 200
 
 
 def lower(
@@ -31,15 +34,19 @@ def lower(
     unit.text = unit.prepared = prepared.text
     unit.map = prepared.map
     unread: list[tuple[str, ir.Loc]] = [(reason, (unit, start, end)) for reason, start, end in prepared.unread]
-    deep = too_nested(prepared.text, MAX_DEPTH)
+    deep = too_nested(prepared.text, MAX_BRACKETS)
     if deep is not None:
-        unread.append((f"brackets nest more than {MAX_DEPTH} deep", (unit, deep, deep + 1)))
+        unread.append((f"brackets nest more than {MAX_BRACKETS} deep", (unit, deep, deep + 1)))
         return ir.Module(unit, _includes(unit, prepared.includes), None, unread)
     blanked = blank(prepared.text)
     unit.text = blanked.text
     unit.known_types = type_names(blanked.text)
     run = _Lowering(unit, blanked)
-    body = run.module()
+    try:
+        body = run.module()
+    except RecursionError:  # the caller may stand deep already
+        unread.append(("nested too deeply to be lowered", (unit, 0, len(unit.text))))
+        body = []
     body = sorted([*_includes(unit, prepared.includes), *body], key=lambda statement: int(statement.loc[1]))
     return ir.Module(unit, tuple(body), None, unread + run.unread)
 
@@ -79,11 +86,10 @@ class _Lowering(Declarations):
             return list(self.statements(children))
         return self._split(start, end, body)
 
-    def _is_whole(self, node: object) -> bool:
-        kind = getattr(node, "type", "")
-        if kind == "template_declaration":
-            return any(self._is_whole(child) for child in getattr(node, "named_children", []))
-        return kind in ("function_definition", "class_specifier", "struct_specifier", "union_specifier")
+    def _is_whole(self, node: Node) -> bool:
+        while node.type == "template_declaration" and node.named_children:
+            node = node.named_children[-1]
+        return node.type in ("function_definition", "class_specifier", "struct_specifier", "union_specifier")
 
     def _split(self, start: int, end: int, body: int) -> list[ir.Stmt]:
         """A function whose text does not parse: its head and its body each on their own."""

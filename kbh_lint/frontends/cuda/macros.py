@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 MAX_EXPANSION = 4_000_000
+MAX_TOKENS = 300_000
 MAX_MACRO_DEPTH = 60
 
 LEX = re.compile(
@@ -87,6 +88,7 @@ class Expander:
         self.macros = macros
         self.frames = 0
         self.produced = 0
+        self.tokens = 0
         self.depth = 0
 
     def use(self, macro: Macro, args: list[list[Token]] | None, hidden: frozenset[str] = frozenset()) -> list[Token]:
@@ -126,8 +128,9 @@ class Expander:
 
     def _spend(self, tokens: Sequence[Token]) -> None:
         self.produced += sum(len(token.text) for token in tokens) + 1
-        if self.produced > MAX_EXPANSION:
-            raise ExpansionError("macros expand to more than 4 MB")
+        self.tokens += len(tokens) + 1
+        if self.produced > MAX_EXPANSION or self.tokens > MAX_TOKENS:
+            raise ExpansionError("macros expand to too much text")
 
     def _substitute(self, macro: Macro, args: list[list[Token]], frame: int, hidden: frozenset[str]) -> list[Token]:
         if macro.params is None:

@@ -21,7 +21,7 @@ from kbh_lint.frontends.cuda.macros import (
 from kbh_lint.frontends.cuda.textmap import TextMap
 
 MAX_ARGS = 200_000
-_MAX_FAILED_ARGS = 20
+_MAX_FAILED_ARGS = 5
 _MAX_CONDITIONS = 200
 
 # What the scan stops at: strings, comments, directives, and names that may be macros. Each alternative starts with a

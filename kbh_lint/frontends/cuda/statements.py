@@ -93,8 +93,34 @@ class Statements(Exprs):
             return found
         value = self.expr(node)
         if isinstance(value, ir.AssignE):
-            return [self._assign(value, where)]
+            declared = self._array_pointer(value.target, value.value, where) if not value.op else None
+            return [declared or self._assign(value, where)]
+        if isinstance(value, ir.Index):
+            declared = self._array_pointer(value, None, where)
+            if declared is not None:
+                return [declared]
         return [ir.ExprS(value, where)]
+
+    def _array_pointer(self, target: ir.Expr, init: ir.Expr | None, where: ir.Loc) -> ir.Decl | None:
+        """`float (*rows)[4] = p;` reads as an assignment to `float(*rows)[4]` in the grammar."""
+        dims: list[ir.Expr] = []
+        while isinstance(target, ir.Index):
+            dims.insert(0, target.index)
+            target = target.value
+        if not dims or not isinstance(target, ir.Call) or len(target.args) != 1:
+            return None
+        pointer, kind = target.args[0], target.func
+        if isinstance(kind, ir.Name) and self.is_type(kind.id):
+            kind = ir.TypeRef(kind.id, (), kind.loc)
+        marked = isinstance(pointer, ir.Unary) and pointer.op in ("*", "&")
+        if not isinstance(kind, ir.TypeRef) or not isinstance(pointer, ir.Unary) or not marked:
+            return None
+        if not isinstance(pointer.value, ir.Name):
+            return None
+        kind.pointers += pointer.op == "*"
+        kind.reference = pointer.op == "&"
+        kind.dims = tuple(dims)
+        return ir.Decl(pointer.value.id, kind, init, frozenset(), where)
 
     def _assign(self, value: ir.AssignE, where: ir.Loc) -> ir.Stmt:
         if value.op:
@@ -179,6 +205,7 @@ class Statements(Exprs):
         chain: list[tuple[Node, list[ir.Stmt], ir.Expr, tuple[ir.Stmt, ...]]] = []
         current = node
         last: tuple[ir.Stmt, ...] = ()
+        room = self.chain_room()
         while True:
             before, test = self._condition(current)
             chain.append((current, before, test, self.block(current.child_by_field_name("consequence"))))
@@ -187,8 +214,11 @@ class Statements(Exprs):
                 alternative = next((child for child in alternative.named_children if child.type != "comment"), None)
             if alternative is None:
                 break
-            if alternative.type != "if_statement" or len(chain) >= MAX_DEPTH // 2:
+            if alternative.type != "if_statement":
                 last = self.block(alternative)
+                break
+            if len(chain) >= room:
+                last = (self.too_deep(alternative),)
                 break
             current = alternative
         for link, before, test, body in reversed(chain):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tree_sitter import Node
 
 from kbh_lint import ir
-from kbh_lint.frontends.cuda.base import Base
+from kbh_lint.frontends.cuda.base import MAX_DEPTH, Base
 
 _POINTERS = ("pointer_declarator", "abstract_pointer_declarator", "pointer_type_declarator")
 _REFERENCES = ("reference_declarator", "abstract_reference_declarator")
@@ -25,9 +25,19 @@ class Types(Base):
         """The type a type node names; a node without a type (a constructor) gives an empty name."""
         if node is None:
             return ir.TypeRef("", (), (self.unit, 0, 0))
-        kind = node.type
-        if kind in _PLAIN:
+        if node.type in _PLAIN:
             return ir.TypeRef(self.compact(node), (), self.loc(node))
+        if self.depth >= MAX_DEPTH:
+            self.too_deep(node)
+            return ir.TypeRef("", (), self.loc(node))
+        self.depth += 1
+        try:
+            return self._composite(node)
+        finally:
+            self.depth -= 1
+
+    def _composite(self, node: Node) -> ir.TypeRef:
+        kind = node.type
         if kind == "type_descriptor":
             return self._descriptor(node)
         if kind in ("template_type", "template_function", "qualified_identifier", "dependent_name"):
