@@ -105,7 +105,8 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeF
     out: list[ShapeFacts] = []
     for i, first in enumerate(per_path[0]):
         live = [facts[i] for p, facts in zip(paths, per_path, strict=True) if i < len(facts) and p.shapes[i].calls]
-        live = live or [first]
+        # a path on which nothing makes the result (every group empty, say) shows nothing about the others
+        live = [facts for facts in live if not facts.empty] or live or [first]
         keys = [{seed.key() for seed in other.seeds} for other in live[1:]]
         kept = ShapeFacts(first.label, [s for s in live[0].seeds if all(s.key() in k for k in keys)])
         for name in live[0].states:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, Root, Step, facts_of, is_product, roots
-from kbh_lint.dtypes import FP8
+from kbh_lint.dtypes import FP8, WIDE_FLOATS
 from kbh_lint.host.tensors import Content, Event
 
 
@@ -67,7 +67,7 @@ def _of_library(event: Event) -> ProductUse:
     if len(operands) < 2:
         operands = (*operands, *("?",) * (2 - len(operands)))
     narrow = _narrow(found)
-    wide = any(o not in FP8 and o != "?" for o in operands)
+    wide = any(o in WIDE_FLOATS for o in operands)
     steps = tuple(dict.fromkeys(s for r in narrow for s in r.steps))
     cutlass = event.attrs.get("cutlass")
     return ProductUse(
@@ -99,7 +99,7 @@ def _of_launch(event: Event) -> list[ProductUse]:
                 sides.append((plain, found, dtype))
             narrow = [(r, dtype) for _, found, dtype in sides for r in _narrow(found)]
             every = [r for _, found, _ in sides for r in found]
-            upcast = any(dtype not in FP8 and dtype != "?" for _, dtype in narrow)
+            upcast = any(dtype in WIDE_FLOATS for _, dtype in narrow)
             steps = list(dict.fromkeys(s for r, _ in narrow for s in r.steps))
             if upcast:
                 steps += [Step(loc, "e4m3", product.a, "kernel") for loc in product.casts]

@@ -41,7 +41,7 @@ def _noted(paths: list[PathRun]) -> Iterator[Seed]:
 
 def _sniffed(path: PathRun) -> Iterator[Seed]:
     """Reads of the stack, the command line and the like; `decides` when a branch of the program depends on it."""
-    deciding = [key for key, value in path.sites.items() if value.why.startswith("sniff:")]
+    deciding = path.sniffing
     seen: set[Any] = set()
     for kind, attrs, loc in path.notes:
         if kind != "sniff":

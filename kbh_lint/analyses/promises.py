@@ -83,8 +83,8 @@ def authored(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: 
         if uses:
             return "kept", [(u.loc, f"an authored {u.engine} product") for u in uses[:4]], ""
         return "unproven", [], hole or "no product was found in the authored kernels"
-    if doing:
-        return "kept", [(e.loc, f"{e.name} is launched here") for e in doing[:4]], ""
+    if doing or not work.torch:
+        return "kept", [(e.loc, f"{e.name} is launched here") for e in (doing or work.authored)[:4]], ""
     if hole:
         return "unproven", [], hole
     return "unproven", [], "the authored kernels were not seen to compute"

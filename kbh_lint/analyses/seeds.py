@@ -40,6 +40,7 @@ class ShapeFacts:
     states: dict[str, str] = field(default_factory=dict)
     evidence: dict[str, list[tuple[ir.Loc | None, str]]] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    empty: bool = False  # nothing was seen to make the result
 
 
 def _hashable(value: Any) -> Any:

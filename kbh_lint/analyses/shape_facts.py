@@ -19,8 +19,8 @@ from kbh_lint.problems import Contract, Problem
 
 def shape_facts(problem: Problem, contract: Contract, path: PathRun, run: ShapeRun, reference: Any) -> ShapeFacts:
     """Facts and promise states of one shape on one path."""
-    facts = ShapeFacts(run.label)
     found = reach(last_call(run))
+    facts = ShapeFacts(run.label, empty=not found.events)
     try:
         total: int | None = evaluate_int(problem.flops, run.binding.shape.symbols) if run.binding and problem.flops else None
     except FormulaError:

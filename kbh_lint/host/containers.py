@@ -247,6 +247,9 @@ def _numbers(name: str) -> Callable[..., Any]:
 
             return torchlib.call(interp, f"torch.{name}", args, kwargs, loc)
         if any(isinstance(a, Unknown) for a in args):
+            if name in ("float", "abs") and args[0].range is not None:
+                low, high = args[0].range
+                return Unknown(args[0].contents, name, (low, high) if name == "float" else (0.0, max(abs(low), abs(high))))
             return operators.merged(interp, *args)
         try:
             return real(*[str(a) if isinstance(a, Text) else a for a in args], **kwargs)

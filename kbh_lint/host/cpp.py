@@ -449,7 +449,7 @@ class Cpp:
         owner = self.eval(node.value, env)
         if isinstance(owner, Slot):
             owner = owner.get()
-        if isinstance(owner, LibObject) and node.name in owner.attrs:
+        if isinstance(owner, LibObject) and node.name in owner.attrs and "TensorOptions" not in owner.path:
             return owner.attrs[node.name]
         if isinstance(owner, LibObject) and owner.path.startswith("struct:"):
             found = cpp_types.method(owner, node.name)

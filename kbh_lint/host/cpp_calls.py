@@ -150,7 +150,7 @@ def bound(run: Any, owner: Any, name: str, given: tuple[ir.Expr, ...], args: lis
             owner[args[0]] = args[1]
         return owner.get(args[0], Unknown()) if name == "at" and args else Unknown((), name)
     if isinstance(owner, LibObject):
-        if owner.path == "TensorOptions" or name in ("dtype", "device", "requires_grad", "layout"):
+        if "TensorOptions" in owner.path or name in ("dtype", "device", "requires_grad", "layout"):
             return _options(owner, args)
         if owner.path == "cutlass":
             return cutlass_method(run, owner, name, args, node.loc)
@@ -337,8 +337,11 @@ def solid(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
         return LibObject(name, {"pointers": found})
     interp.note("symbol", {"symbol": name, "spelled": "call", "layer": "c++"}, loc)
     operands = tuple(_cuda_type(t) for t in (types or run.cuda_types)[:2]) or tuple(p.dtype for p in found[:2])
-    event = torchlib.record(interp, "library", name, loc, [p.tensor for p in found[:-1]], {"symbol": name, "operands": operands, "flops": None})
-    torchlib.write(interp, found[-1].tensor, event)
+    writes = [p for p in found if p.tensor.storage.content.label == "empty"] or found[-1:]
+    reads = [p.tensor for p in found if p not in writes]
+    event = torchlib.record(interp, "library", name, loc, reads, {"symbol": name, "operands": operands, "flops": None})
+    for pointer in writes:
+        torchlib.write(interp, pointer.tensor, event)
     return Sym("CUBLAS_STATUS_SUCCESS")
 
 

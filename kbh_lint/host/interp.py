@@ -83,6 +83,7 @@ class Interp:
         self.call_index = 0
         self.unread: list[tuple[str, ir.Loc | None]] = []
         self.decided: dict[Any, bool] = {}
+        self.asked: dict[Any, int] = {}  # places in this call of forward
         self.capturing: list[Any] = []
         self.compiling = 0
         self.weight = 1
@@ -136,16 +137,27 @@ class Interp:
         if isinstance(value, Tensor):
             value = Unknown((value.storage.content,), "a tensor's value")
         if isinstance(value, Unknown):
-            key = self.place(loc)
-            if key not in self.decided:
-                self.decided[key] = self.world.choice(key, value)
-            return self.decided[key]
+            return self.decide(self.place(loc), value)
         if isinstance(value, (Instance, Sym)):
             return True
         try:
             return bool(value)
         except Exception:
             return True
+
+    def decide(self, key: Any, value: Unknown) -> bool:
+        """The side of a branch on an unknown: one a place and run, but for a loop that asks it of many elements.
+
+        No real run answers all elements alike, so the second time one call of a function asks, it is the other side.
+        """
+        if key not in self.decided:
+            self.decided[key] = self.world.choice(key, value)
+        here = (key, id(self.frames[-1]) if self.frames else 0)
+        self.asked[here] = self.asked.get(here, 0) + 1
+        if self.asked[here] == 2:
+            self.world.mixed.add(key)
+            return not self.decided[key]
+        return self.decided[key]
 
     @staticmethod
     def place(loc: ir.Loc | None) -> Any:

@@ -173,7 +173,7 @@ def triton_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any],
         return LibObject("triton.decorator", {"kind": "heuristics", "values": args[0] if args else kwargs.get("values", {})})
     if name == "from_tensor":
         return HostDescriptor(args[0], args[1] if len(args) > 1 else kwargs.get("block_shape"))
-    if name in ("TensorDescriptor", "create_2d_tma_descriptor", "create_1d_tma_descriptor"):
+    if name == "TensorDescriptor" or path.startswith("triton.tools."):
         tensors = torchlib.tensors_in(args) or torchlib.tensors_in(kwargs)
         if tensors:
             return HostDescriptor(tensors[0], kwargs.get("block_shape", args[-1] if args else None))

@@ -36,6 +36,8 @@ def merged(interp: Any, *values: Any, why: str = "") -> Unknown:
     """An unknown computed from all of `values`."""
     contents: list[Any] = []
     for value in values:
+        if isinstance(value, Unknown) and value.why.startswith("sniff:"):
+            why = value.why
         for content in interp.contents_of(value):
             if content not in contents:
                 contents.append(content)
@@ -191,6 +193,10 @@ def compare(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> 
         if isinstance(answer, Unknown):
             return answer
         return answer if op == "in" else not answer
+    if isinstance(left, Tensor) and left.shape == () and isinstance(right, (int, float)) and op in _COMPARE:
+        settled = by_range(op, Unknown((), "", left.attrs.get("range")), right)
+        if settled is not None:
+            return settled
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         if isinstance(left, (Tensor, int, float, Unknown)) and isinstance(right, (Tensor, int, float, Unknown)):
             return torchlib.call(interp, f"torch.{_TENSOR[op]}", [left, right], {}, loc)
@@ -201,11 +207,28 @@ def compare(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> 
             return answer
         return answer if op == "==" else not answer
     if isinstance(left, Unknown) or isinstance(right, Unknown):
-        return merged(interp, left, right, why="a comparison")
+        settled = by_range(op, left, right)
+        return merged(interp, left, right, why="a comparison") if settled is None else settled
     try:
         return _COMPARE[op](left, right)
     except Exception:
         return merged(interp, left, right, why="a comparison")
+
+
+def by_range(op: str, left: Any, right: Any) -> bool | None:
+    """An order that holds for every legal input, else None."""
+    ends = []
+    for value in (left, right):
+        if isinstance(value, Unknown):
+            ends.append(value.range)
+        else:
+            ends.append((value, value) if isinstance(value, (int, float)) else None)
+    a, b = ends
+    if a is None or b is None:
+        return None
+    if op in ("<", "<="):
+        return True if a[1] < b[0] else False if a[0] > b[1] else None
+    return True if a[0] > b[1] else False if a[1] < b[0] else None
 
 
 def contains(interp: Any, owner: Any, item: Any) -> Any:
@@ -320,7 +343,8 @@ def iterate(interp: Any, value: Any, loc: ir.Loc | None, want: int | None = None
     if isinstance(value, Tensor):
         return torchlib.rows(interp, value, loc, want)
     if isinstance(value, Unknown):
-        return [Unknown(value.contents, "an item of an unknown") for _ in range(want or 1)]
+        why = value.why if value.why.startswith("sniff:") else "an item of an unknown"
+        return [Unknown(value.contents, why) for _ in range(want or 1)]
     items = interp.world.iterate(interp, value, loc)
     if items is not None:
         return list(items)

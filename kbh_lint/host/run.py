@@ -57,6 +57,7 @@ class PathRun:
     env: Env = field(default_factory=Env)
     failed: str = ""
     contract: Contract | None = None
+    sniffing: list[Any] = field(default_factory=list)  # branches that depend on the stack, the command line ...
 
 
 class Session:
@@ -140,7 +141,9 @@ def run_path(session: Session, problem: Problem | None, contract: Contract | Non
             interp.fuel = FUEL
             interp.unread = []
             path.shapes.append(run_shape(interp, path.contract, shape))
-    path.sites, path.notes = interp.world.sites, interp.notes
+    path.sites = {key: value for key, value in interp.world.sites.items() if key not in interp.world.mixed}
+    path.sniffing = [key for key, value in interp.world.sites.items() if value.why.startswith("sniff:")]
+    path.notes = interp.notes
     return path
 
 
@@ -182,6 +185,7 @@ def run_shape(interp: Runner, contract: Contract, shape: Shape) -> ShapeRun:
         _inputs(interp, run, contract, binding)
         for call in (1, 2):
             interp.call_index = call
+            interp.asked = {}
             if call == 2:
                 _change(interp, run)
             start = len(interp.events)
@@ -225,7 +229,9 @@ def _inputs(interp: Runner, run: ShapeRun, contract: Contract, binding: Binding)
     domains = {spec.name: spec.domain for spec in contract.forward}
     for spec in binding.inputs:
         tensor = torchlib.make(interp, spec.shape, spec.dtype, f"input:{spec.name}")
-        tensor.attrs["known"] = known_elements(domains.get(spec.name, {}), binding)
+        domain = domains.get(spec.name, {})
+        tensor.attrs["known"] = known_elements(domain, binding)
+        tensor.attrs["range"] = value_range(domain)
         run.inputs[spec.name] = tensor
 
 
@@ -235,6 +241,16 @@ def known_elements(domain: Mapping[str, Any], binding: Binding) -> dict[int, int
     if "offsets" not in str(domain.get("kind", "")) or not isinstance(total, (str, int)):
         return {}
     return {0: 0, -1: evaluate_int(total, binding.shape.symbols)}
+
+
+def value_range(domain: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The interval that drawn values stay in, for all practical purposes: eight deviations of a normal."""
+    if domain.get("kind") == "uniform":
+        return float(domain.get("low", 0)), float(domain.get("high", 1))
+    if domain.get("kind") == "normal":
+        spread, mean = 8 * float(domain.get("std", 1)), float(domain.get("mean", 0))
+        return mean - spread, mean + spread
+    return None
 
 
 def _change(interp: Runner, run: ShapeRun) -> None:

@@ -26,6 +26,7 @@ class Unknown:
 
     contents: tuple[Content, ...] = ()
     why: str = ""
+    range: tuple[float, float] | None = None  # what it lies between, where the inputs' legal domain says so
 
     def __bool__(self) -> bool:
         raise UnknownTruth(self)

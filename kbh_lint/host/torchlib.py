@@ -150,11 +150,23 @@ def compute(
         return out
     count = shapes.results(name, args, kwargs)
     if count == 1:
-        return make(interp, shape, dtype, event=event)
+        made = make(interp, shape, dtype, event=event)
+        made.attrs["range"] = _range(name, inputs)
+        return made
     second = {"topk": "i64", "sort": "i64", "kthvalue": "i64", "max": "i64", "min": "i64", "median": "i64"}
     return tuple(
         make(interp, shape, second.get(name, dtype) if i else dtype, event=event) for i in range(count)
     )
+
+
+def _range(name: str, inputs: Sequence[Tensor]) -> tuple[float, float] | None:
+    """The interval of a result whose values come from one input with a known interval."""
+    known: tuple[float, float] | None = inputs[0].attrs.get("range") if inputs else None
+    if known is None or len(inputs) != 1:
+        return None
+    if name == "abs":
+        return 0.0, max(abs(known[0]), abs(known[1]))
+    return known if name in ("max", "amax", "min", "amin", "mean", "median") else None
 
 
 # --- makers ------------------------------------------------------------------------------------------------
@@ -259,7 +271,9 @@ def convert(interp: Any, tensor: Tensor, dtype: str, loc: ir.Loc | None, name: s
     event = record(
         interp, "copy", name, loc, [tensor], {"from": tensor.dtype, "to": dtype, "cast": tensor.dtype != dtype}
     )
-    return make(interp, tensor.shape, dtype, event=event, device=tensor.device)
+    made = make(interp, tensor.shape, dtype, event=event, device=tensor.device)
+    made.attrs["range"] = tensor.attrs.get("range")
+    return made
 
 
 def to(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -349,7 +363,7 @@ def scalar(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc:
     if name == "tolist" and inputs and inputs[0].shape and len(inputs[0].shape) == 1 and isinstance(inputs[0].shape[0], int):
         count = min(inputs[0].shape[0], 4096)
         return [Unknown(contents, "an element") for _ in range(count)]
-    return Unknown(contents, f"a tensor's {name}")
+    return Unknown(contents, f"a tensor's {name}", inputs[0].attrs.get("range") if inputs and name == "item" else None)
 
 
 # --- views -------------------------------------------------------------------------------------------------
@@ -359,7 +373,7 @@ def alias(tensor: Tensor, shape: Any, strides: Any = None, dtype: str | None = N
     """Another view of the same storage."""
     return Tensor(
         tensor.storage, dtype or tensor.dtype, shape, strides if strides is not None else row_major(shape),
-        tensor.offset, tensor.device, attrs={}, is_slice=tensor.is_slice or is_slice,
+        tensor.offset, tensor.device, attrs={"range": tensor.attrs.get("range")}, is_slice=tensor.is_slice or is_slice,
     )  # fmt: skip
 
 
@@ -457,7 +471,7 @@ def attribute(interp: Any, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any
         return False
     if name == "layout":
         return LibObject("torch.layout")
-    if name in tensor.attrs:
+    if name in tensor.attrs and name not in ("range", "known", "value"):
         return tensor.attrs[name]
     return NotImplemented
 

@@ -51,6 +51,7 @@ class World:
         self.capability = capability
         self.flips = flips
         self.sites: dict[Any, Unknown] = {}
+        self.mixed: set[Any] = set()
         self.module_env = Env()
         self.module_envs: dict[str, Env] = {}
         self.compiled_sources: list[str] = []
