@@ -14,6 +14,7 @@ from kbh_lint.kernels.value import (
     NOTHING,
     TWIDDLED,
     Mul,
+    Offset,
     Shape,
     Struct,
     Unbound,
@@ -192,7 +193,21 @@ class Arithmetic(Core):
         base = a if a.cells or (isinstance(a.x, Unbound) and not b.cells) else b
         if op == "-" and a.cells and b.cells and not (a.cells - b.cells):
             return V("i64", "i64", origins, casts, deps=deps, shape=shape)
-        return V(base.dtype, base.content, origins, casts, NOTHING, deps, a.cells | b.cells, shape, unbound, base.ct)
+        extra: Any = unbound
+        if isinstance(base.x, Offset):
+            extra = self.moved(op, base, b if base is a else a)
+        return V(base.dtype, base.content, origins, casts, NOTHING, deps, a.cells | b.cells, shape, extra, base.ct)
+
+    def moved(self, op: str, base: V, other: V) -> Offset:
+        """The offset of an address after adding something to it; only constants count."""
+        start = base.x.bytes
+        if op not in ("+", "-") or not isinstance(other.const, int) or start is None or other.cells:
+            return Offset(start)
+        return Offset(start + (other.const if op == "+" else -other.const) * self.stride(base))
+
+    def stride(self, pointer: V) -> int:
+        """Bytes between neighbouring elements of what an address points to."""
+        return 1
 
     def _nibbles(self, value: V, *, narrow_only: bool) -> bool:
         """Whether `value` is loaded integer data out of which 4-bit fields can be taken."""

@@ -23,6 +23,7 @@ from kbh_lint.kernels.value import (
     join,
     leaves,
     mix,
+    offset_of,
     storages,
     union,
     union_casts,
@@ -53,7 +54,9 @@ class Core:
         self.unreads: dict[Any, tuple[str, Loc]] = {}
         self.decided: set[str] = set()
         self.param_cells: dict[str, Cell] = {}
-        self.dirty = False  # memory that was already read has changed: the kernel must be run again
+        self.memory_version = 0
+        self.late_write = False  # memory was read before anything wrote it: a loop around both must go round again
+        self.dirty = False  # shared memory was read before anything wrote it: the kernel must be run again
 
     def facts(self) -> F.KernelFacts:
         """The facts in the order they were met."""
@@ -169,7 +172,7 @@ class Core:
                 return V(dtype, origins=flagged(pointer.origins, "index"), shape=pointer.shape)
         result: V | None = None
         for cell in cells:
-            found = self.read_cell(cell, dtype, loc)
+            found = self.read_cell(cell, dtype, loc, offset_of(pointer))
             if found is not None:
                 result = found if result is None else join(result, found)
         if result is None:
@@ -179,12 +182,13 @@ class Core:
         shape = pointer.shape if pointer.shape is not None else result.shape
         return result if shape == result.shape else result.with_(shape=shape)
 
-    def read_cell(self, cell: Cell, dtype: str, loc: Loc) -> V | None:
+    def read_cell(self, cell: Cell, dtype: str, loc: Loc, at: int | None = None) -> V | None:
         """The joined value of a cell seen as `dtype`; None when nothing was written to local memory."""
-        cell.was_read = True
         result = None
-        if cell.entries:
-            result = self._entries(cell, dtype, loc)
+        if not cell.entries:
+            cell.read_empty = True
+        else:
+            result = self._entries(cell.written(at), dtype, loc)
         if cell.kind != "param":
             return result
         seen = dtype if dtype not in _VAGUE else (cell.dtype if cell.dtype != "?" else cell.content)
@@ -198,13 +202,12 @@ class Core:
         own = V(seen, content, frozenset((F.Origin(cell.name, cell.storage, name),)))
         return own if result is None else join(own, result)
 
-    def _entries(self, cell: Cell, dtype: str, loc: Loc) -> V:
-        entries = cell.entries
-        exact = [v for (d, c), v in entries.items() if d == dtype and c == dtype]
+    def _entries(self, entries: list[tuple[str, str, V]], dtype: str, loc: Loc) -> V:
+        exact = [v for d, c, v in entries if d == dtype and c == dtype]
         if not exact:
-            exact = [v for (d, c), v in entries.items() if dtype in (d, c)]
+            exact = [v for d, c, v in entries if dtype in (d, c)]
         result: V | None = None
-        for value in exact or entries.values():
+        for value in exact or [v for _, _, v in entries]:
             result = value if result is None else join(result, value)
         assert result is not None
         if result.dtype != dtype and dtype not in _VAGUE:
@@ -232,9 +235,9 @@ class Core:
         if not raw and pointer.dtype not in _VAGUE and not isinstance(value.x, Struct) and not value.cells:
             value = self.convert(value, pointer.dtype, loc)
         for cell in cells:
-            self.write_cell(cell, value, loc, pointer.dtype)
+            self.write_cell(cell, value, loc, pointer.dtype, offset_of(pointer))
 
-    def write_cell(self, cell: Cell, value: V, loc: Loc, dtype: str = "?") -> None:
+    def write_cell(self, cell: Cell, value: V, loc: Loc, dtype: str = "?", at: int | None = None) -> None:
         """A weak update of a cell."""
         kept = value if value.shape is None else value.with_(shape=None)
         if kept.const is not NOTHING:
@@ -249,15 +252,18 @@ class Core:
             old_store = self.stores.get(key)
             origins = union(old_store.origins, value.origins) if old_store else value.origins
             self.stores[key] = F.Store(cell.name, cell.storage, seen, origins, loc)
-        entry = (kept.dtype, kept.content)
+        entry = (kept.dtype, kept.content, at)
         old = cell.entries.get(entry)
-        if old is None and len(cell.entries) >= 8:
+        if old is None and len(cell.entries) >= 16:
             entry, old = next(iter(cell.entries.items()))
         new = kept if old is None else join(old, kept)
         if new is not old:
             cell.entries[entry] = new
-            if cell.was_read and (kept.origins or kept.cells):
-                self.dirty = True
+            self.memory_version += 1
+            if cell.read_empty and cell.kind != "param" and (kept.origins or kept.cells):
+                cell.read_empty = False
+                self.late_write = True
+                self.dirty = self.dirty or cell.kind != "local"
 
     # --- products and sums ---
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from kbh_lint import dtypes, ir, values
 from kbh_lint.kernels.cuda_builtins import CppCall, builtin, library_method
-from kbh_lint.kernels.cuda_memory import IN_MEMORY, CudaMemory, Ref
-from kbh_lint.kernels.cuda_types import is_pointer
+from kbh_lint.kernels.cuda_memory import IN_MEMORY, TENSOR_MAP, CudaMemory, Ref
+from kbh_lint.kernels.cuda_types import element, is_pointer, pointer_to
 from kbh_lint.kernels.machine import Env
 from kbh_lint.kernels.ptx import run_asm
 from kbh_lint.kernels.value import (
@@ -18,6 +18,7 @@ from kbh_lint.kernels.value import (
     UNKNOWN_V,
     CType,
     Mul,
+    Offset,
     Struct,
     Unbound,
     V,
@@ -64,6 +65,8 @@ class CudaMachine(CudaMemory):
         if isinstance(value, (values.Buffer, values.Descriptor)):
             seen = ct.dtype if ct.dtype not in ("?", "") else value.dtype
             cell = self.param_cell(name, value.storage, value.dtype, value.content)
+            if ct.name.endswith("CUtensorMap"):
+                return V(seen, value.content, cells=frozenset((cell,)), ct=TENSOR_MAP)
             declared = ct if is_pointer(ct) else replace(ct, pointers=1) if ct.dtype != "?" else CType(seen, pointers=1)
             if declared.dtype == "?" and declared.decl is None:
                 declared = replace(declared, dtype=seen)
@@ -82,7 +85,7 @@ class CudaMachine(CudaMemory):
         if ct.dtype != "?":
             return V(ct.dtype, ct.dtype, ct=ct if ct.lanes > 1 else None)
         if ct.name.endswith("CUtensorMap"):
-            return V(cells=frozenset((self.param_cell(name),)), ct=CType(pointers=1))
+            return V(cells=frozenset((self.param_cell(name),)), ct=TENSOR_MAP)
         return V(x=Unbound(name), ct=ct)
 
     # --- names ---
@@ -173,7 +176,7 @@ class CudaMachine(CudaMemory):
         cell = self.param_cell(node.name, -1, ct.dtype, ct.dtype)
         if ct.dims:
             return V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=ct)
-        pointed = replace(ct, pointers=ct.pointers + 1)
+        pointed = pointer_to(ct)
         return V(ct.dtype, ct.dtype, x=Ref(V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=pointed)))
 
     def outer(self, name: str, loc: ir.Loc) -> V:
@@ -278,8 +281,8 @@ class CudaMachine(CudaMemory):
         if made.cells:
             pointer = left if is_pointer(left.ct) else right if is_pointer(right.ct) else None
             if pointer is not None and pointer.ct is not None and pointer.ct.dims and node.op in "+-":
-                inner = self.element(pointer.ct)
-                return made.with_(ct=inner if inner.dims else replace(inner, pointers=inner.pointers + 1))
+                inner = element(pointer.ct)
+                return made.with_(ct=inner if inner.dims else pointer_to(inner))
         elif left.ct is not None and left.ct.lanes > 1 and made.ct is None:
             return made.with_(ct=left.ct)
         return made
@@ -320,7 +323,7 @@ class CudaMachine(CudaMemory):
         ct = self.resolve_type(node.type)
         if node.type.reference and node.kind in ("reinterpret", "c"):
             pointer = self.address_of(node.value)
-            target = replace(ct, pointers=ct.pointers + 1)
+            target = pointer_to(ct)
             return self.read_through(self.pointer_cast(pointer, target), node.loc)
         return self.cast_to(self.eval(node.value), ct, node.loc, bits=node.kind == "reinterpret")
 
@@ -389,8 +392,8 @@ class CudaMachine(CudaMemory):
     def _shared(self, node: ir.Decl, ct: CType) -> V:
         key = "extern" if "extern" in node.storage else (self.frame.key, id(node))
         cell = self.cell(key, "shared", node.name, ct.dtype)
-        pointed = ct if ct.dims else replace(ct, pointers=ct.pointers + 1)
-        pointer = V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=pointed)
+        pointed = ct if ct.dims else pointer_to(ct)
+        pointer = V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=pointed, x=Offset(0))
         return pointer if ct.dims else V(ct.dtype, ct.dtype, x=Ref(pointer))
 
     def _array(self, node: ir.Decl, ct: CType) -> V:
@@ -399,7 +402,7 @@ class CudaMachine(CudaMemory):
         if node.init is not None:
             inner = ct
             while inner.dims:
-                inner = self.element(inner)
+                inner = element(inner)
             flat = CType(inner.dtype, inner.lanes, 1 + inner.pointers, 0, inner.name, inner.decl, inner.args)
             stack = [node.init]
             while stack:
@@ -512,7 +515,7 @@ class CudaMachine(CudaMemory):
         elif isinstance(target, ir.Cast):
             pointer = self.address_of(target.value)
             ct = self.resolve_type(target.type)
-            self.write_through(self.pointer_cast(pointer, replace(ct, pointers=ct.pointers + 1)), value, loc)
+            self.write_through(self.pointer_cast(pointer, pointer_to(ct)), value, loc)
         elif isinstance(target, ir.Cond):
             self.assign(target.yes, value)
             self.assign(target.no, value)
@@ -527,7 +530,7 @@ class CudaMachine(CudaMemory):
         base = self.eval(target.value)
         through = base.ct is not None and base.ct.pointers == 1 and not base.ct.dims
         if through or base.x is IN_MEMORY:
-            inner = base.with_(ct=self.element(base.ct)) if through else base
+            inner = base.with_(ct=element(base.ct)) if through else base
             if inner.ct is not None and inner.ct.decl is None and inner.ct.lanes > 1:  # p->x of a vector
                 self.write_through(base, value, loc)
                 return
@@ -629,7 +632,7 @@ class CudaMachine(CudaMemory):
     ) -> V:  # fmt: skip
         """`base.name(args)`."""
         ct = base.ct
-        owner = self.element(ct) if ct is not None and ct.pointers == 1 else ct
+        owner = element(ct) if ct is not None and ct.pointers == 1 else ct
         funcs = self.methods(owner, name) if owner is not None else []
         if funcs and owner is not None:
             if ct is not None and ct.pointers == 1:
@@ -698,7 +701,7 @@ class CudaMachine(CudaMemory):
                 continue
             source = nodes[position] if position < len(nodes) else None
             env[param.name] = self._parameter(param, ct, args[position], source, loc)
-        return self.inline(func, env, loc, this)
+        return self.invoke(func, env, loc, this)
 
     def _parameter(self, param: ir.Param, ct: CType, value: V, source: Any, loc: ir.Loc) -> V:
         ref = param.type
@@ -727,7 +730,7 @@ class CudaMachine(CudaMemory):
             if isinstance(ref, ir.TypeRef) and ref.name in names and not ref.args and ref.name not in env:
                 ct = value.ct or CType(value.dtype)
                 for _ in range(ref.pointers + len(ref.dims)):
-                    ct = self.element(ct)
+                    ct = element(ct)
                 env[ref.name] = V(const=ct)
 
     def choose(self, funcs: list[values.Func], args: list[V], explicit: tuple[Any, ...]) -> values.Func:

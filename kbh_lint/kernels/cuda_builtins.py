@@ -20,6 +20,7 @@ from kbh_lint.kernels.value import (
     flagged,
     join,
     mix,
+    offset_of,
     union,
     union_casts,
 )
@@ -114,7 +115,7 @@ def _copy(call: CppCall) -> V:
 
 def _copy_objects(m: CudaMachine, target: V, source: V, loc: ir.Loc) -> None:
     for cell in source.cells:
-        value = m.read_cell(cell, cell.content if cell.kind == "param" else "?", loc)
+        value = m.read_cell(cell, cell.content if cell.kind == "param" else "?", loc, offset_of(source))
         if value is None:
             continue
         value = value.with_(origins=union(value.origins, flagged(source.origins, "index")))
@@ -122,7 +123,7 @@ def _copy_objects(m: CudaMachine, target: V, source: V, loc: ir.Loc) -> None:
             if place.kind == "var":
                 m.write_cell(place, value, loc)
             else:
-                m.write_cell(place, value, loc, value.dtype)
+                m.write_cell(place, value, loc, value.dtype, offset_of(target))
 
 
 def _copy_async(call: CppCall) -> V:
@@ -349,6 +350,14 @@ def _library(call: CppCall) -> V | None:
     return made.with_(ct=CType(name=path), x=None)
 
 
+_COUNTS = frozenset(
+    {
+        "sync", "thread_rank", "size", "num_threads", "meta_group_rank", "block_rank", "any", "all", "ballot",
+        "group_index", "thread_index", "num_elements", "arrive", "wait", "barrier_wait", "barrier_arrive",
+    }
+)  # fmt: skip
+
+
 def library_method(call: CppCall, base: V, target: Any) -> V:
     """A method of an object whose class the file does not define."""
     name, m = call.path, call.m
@@ -363,8 +372,7 @@ def library_method(call: CppCall, base: V, target: Any) -> V:
         return made.with_(ct=None, x=None)
     if name.startswith("shfl"):
         return call.arg(0).with_(const=NOTHING)
-    if name in ("sync", "thread_rank", "size", "num_threads", "meta_group_rank", "block_rank", "any", "all", "ballot",
-                "group_index", "thread_index", "num_elements", "arrive", "wait", "barrier_wait", "barrier_arrive"):  # fmt: skip
+    if name in _COUNTS:
         return V("i32", "i32")
     if name in ("data", "get", "begin", "raw", "at", "data_ptr") and base.cells:
         return base
@@ -421,24 +429,30 @@ _add(
 _add("__fsub_rn __fsub_rz __hsub __hsub2 __hsub_rn __hsub2_rn __dsub_rn __vsub4 __vsubss4", _binary("-"))
 _add("__fdividef __fdiv_rn __hdiv __h2div __ddiv_rn fdividef __frcp_rn", _binary("/"))
 _add("fmaf fma __fmaf_rn __fmaf_rz __fmaf_ieee_rn __hfma __hfma2 __fma_rn __hfma_relu __hfma2_relu __hfma_rn", _fma)
-_add("exp expf exp2 exp2f __expf exp10f __exp10f hexp hexp2 h2exp h2exp2 expm1f __nv_expf tanh tanhf __tanhf htanh h2tanh "
+_add("exp expf exp2 exp2f __expf exp10f __exp10f hexp hexp2 "
+     "h2exp h2exp2 expm1f __nv_expf tanh tanhf __tanhf htanh h2tanh "
      "ex2 fast_exp", _elementwise("exp"))  # fmt: skip
-_add("log logf __logf log2 log2f __log2f log1pf log10f hlog hlog2 sqrt sqrtf rsqrt rsqrtf __frsqrt_rn __fsqrt_rn hrsqrt "
+_add("log logf __logf log2 log2f __log2f log1pf log10f "
+     "hlog hlog2 sqrt sqrtf rsqrt rsqrtf __frsqrt_rn __fsqrt_rn hrsqrt "
      "h2rsqrt hsqrt hrcp h2rcp __frcp_rn sin sinf cos cosf sincosf __sinf __cosf erf erff erfcf pow powf __powf floorf "
      "floor ceilf ceil roundf round rintf rint truncf trunc nearbyintf fabsf fabs abs __habs __habs2 labs llabs fmodf "
      "__hneg __hneg2 copysignf isnan isinf isfinite __hisnan __saturatef lrintf ldexpf scalbnf __exp2f_approx "
      "signbit cbrtf hypotf norm3df normcdff __usad __vabsdiffu4 mul24 __mulhi __umulhi __umul64hi "
      "__hisinf __builtin_fabsf __builtin_sqrtf __sad", _elementwise(""))  # fmt: skip
 _add("max min fmaxf fminf fmax fmin __hmax __hmin __hmax2 __hmin2 umax umin llmax llmin ullmax ullmin imax imin "
-     "__vmaxs4 __vmins4 __vmaxu4 __vminu4 clamp __hmax_nan __hmin_nan __vimax3_s32 __reduce_max_sync", _bound)  # fmt: skip
+     "__vmaxs4 __vmins4 __vmaxu4 __vminu4 "
+     "clamp __hmax_nan __hmin_nan __vimax3_s32 __reduce_max_sync", _bound)  # fmt: skip
 _add("__shfl_sync __shfl_xor_sync __shfl_down_sync __shfl_up_sync __reduce_add_sync __reduce_min_sync __reduce_or_sync "
      "__match_any_sync", _same(1))  # fmt: skip
 _add("__shfl __shfl_xor __shfl_down __shfl_up", _same(0))
-_add("__low2bfloat16 __high2bfloat16 __low2half __high2half __lows2bfloat162 __highs2bfloat162 __lows2half2 __highs2half2 "
+_add("__low2bfloat16 __high2bfloat16 __low2half __high2half "
+     "__lows2bfloat162 __highs2bfloat162 __lows2half2 __highs2half2 "
      "__low2bfloat162 __high2bfloat162 __low2half2 __high2half2 __bfloat162bfloat162 __half2half2 __lowhigh2highlow "
      "__builtin_assume_aligned launder to_address", _lane)  # fmt: skip
-_add("make_float2 make_float3 make_float4 make_int2 make_int4 make_uint2 make_uint3 make_uint4 make_half2 make_bfloat162 "
-     "make_double2 make_uchar4 make_char4 make_short2 make_ushort2 make_ushort4 make_longlong2 make_ulonglong2 make_int3 "
+_add("make_float2 make_float3 make_float4 make_int2 make_int4 "
+     "make_uint2 make_uint3 make_uint4 make_half2 make_bfloat162 "
+     "make_double2 make_uchar4 make_char4 make_short2 "
+     "make_ushort2 make_ushort4 make_longlong2 make_ulonglong2 make_int3 "
      "__halves2half2 __halves2bfloat162 make_ulong2 make_char2 make_uchar2 make_pair make_tuple", _pack)  # fmt: skip
 _add("__byte_perm __funnelshift_l __funnelshift_r __funnelshift_rc __funnelshift_lc __brev __brevll", _bits)
 _add("__popc __popcll __ffs __ffsll __clz __clzll __fns __ballot_sync __activemask __any_sync __all_sync "

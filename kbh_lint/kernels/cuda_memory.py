@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.kernels.cuda_types import CudaTypes, is_pointer
+from kbh_lint.kernels.cuda_types import CudaTypes, element, is_pointer, pointer_to
 from kbh_lint.kernels.machine import Frame
 from kbh_lint.kernels.value import (
     NOTHING,
@@ -57,6 +57,7 @@ class InMemory:
 
 
 IN_MEMORY = InMemory()
+TENSOR_MAP = CType(pointers=1, name="CUtensorMap")
 
 
 class CudaMemory(CudaTypes):
@@ -88,9 +89,18 @@ class CudaMemory(CudaTypes):
             found = self.var_cells[key] = VarCell(frame, name)
         return found
 
-    def read_cell(self, cell: Cell, dtype: str, loc: ir.Loc) -> V | None:
+    def variables_of(self, value: V, found: dict[tuple[int, str], tuple[Frame, str]]) -> None:
+        cells = value.x.pointer.cells if isinstance(value.x, Ref) else value.cells
+        for cell in cells:
+            if isinstance(cell, VarCell) and (id(cell.frame), cell.variable) not in found:
+                found[(id(cell.frame), cell.variable)] = (cell.frame, cell.variable)
+                inner = cell.frame.env.get(cell.variable)
+                if inner is not None and (inner.cells or isinstance(inner.x, Ref)):
+                    self.variables_of(inner, found)
+
+    def read_cell(self, cell: Cell, dtype: str, loc: ir.Loc, at: int | None = None) -> V | None:
         if not isinstance(cell, VarCell):
-            return super().read_cell(cell, dtype, loc)
+            return super().read_cell(cell, dtype, loc, at)
         value = cell.frame.env.get(cell.variable)
         for name in cell.path:
             if value is None:
@@ -102,9 +112,9 @@ class CudaMemory(CudaTypes):
             return self.bitcast(value, dtype, loc)
         return value
 
-    def write_cell(self, cell: Cell, value: V, loc: ir.Loc, dtype: str = "?") -> None:
+    def write_cell(self, cell: Cell, value: V, loc: ir.Loc, dtype: str = "?", at: int | None = None) -> None:
         if not isinstance(cell, VarCell):
-            super().write_cell(cell, value, loc, dtype)
+            super().write_cell(cell, value, loc, dtype, at)
             return
         old = cell.frame.env.get(cell.variable)
         if old is not None and isinstance(old.x, Ref):
@@ -115,6 +125,14 @@ class CudaMemory(CudaTypes):
             cell.frame.env[cell.variable] = self.with_field(base, cell.path, value, loc)
             return
         cell.frame.env[cell.variable] = self.updated(old, value, loc)
+
+    def stride(self, pointer: V) -> int:
+        ct = pointer.ct
+        if ct is None or not is_pointer(ct):
+            return 1
+        inner = element(ct)
+        size = self.size_of(inner).const
+        return size if isinstance(size, int) else 1
 
     def updated(self, old: V | None, value: V, loc: ir.Loc) -> V:
         """A weak update that keeps the variable's own type."""
@@ -184,7 +202,7 @@ class CudaMemory(CudaTypes):
         node = self.field_decl(inner, name)
         in_union = inner is not None and inner.decl is not None and _is_union(inner.decl.node)
         cells = value.cells if in_union else frozenset(cell.sub(name) for cell in value.cells)
-        pointed = field if field.dims else replace(field, pointers=field.pointers + 1)
+        pointed = field if field.dims else pointer_to(field)
         dtype = field.dtype
         if node is None and dtype == "?":
             pointed = CType(pointers=1)
@@ -238,7 +256,7 @@ class CudaMemory(CudaTypes):
             )
         if ct is None and not pointer.cells and not isinstance(pointer.x, Unbound):
             return pointer.with_(const=NOTHING, x=None)  # a lane or bit of a value: v[i]
-        inner = self.element(ct)
+        inner = element(ct)
         if isinstance(pointer.x, tuple):
             return mix(list(pointer.x))
         if inner.dims:
@@ -289,7 +307,7 @@ class CudaMemory(CudaTypes):
 
     def write_through(self, pointer: V, value: V, loc: ir.Loc, *, index: V | None = None) -> None:
         """`*pointer = value` or `pointer[index] = value`."""
-        inner = self.element(pointer.ct)
+        inner = element(pointer.ct)
         if inner.pointers == 0 and not inner.dims and inner.dtype != "?" and not isinstance(value.x, Struct):
             value = self.to_type(value, inner, loc)
         if pointer.dtype != inner.dtype and inner.dtype != "?":
@@ -335,18 +353,20 @@ class CudaMemory(CudaTypes):
                 return found
             if isinstance(value.x, Ref):
                 return value.x.pointer
+            if value.ct is TENSOR_MAP:  # a descriptor and its address lead to the same tensor
+                return value
             if is_pointer(value.ct) and value.ct is not None and value.ct.dims:
                 return value
             ct = value.ct or CType(value.dtype)
             cell = self.variable_cell(self.frame, node.id)
             dtype = value.dtype if not isinstance(value.x, Struct) else "?"
-            return V(dtype, dtype, cells=frozenset((cell,)), ct=replace(ct, pointers=ct.pointers + 1))
+            return V(dtype, dtype, cells=frozenset((cell,)), ct=pointer_to(ct))
         if isinstance(node, ir.Index):
             base, index = self.eval(node.value), self.eval(node.index)
             if base.ct is None and not base.cells:
                 return self.address_of(node.value)
-            inner = self.element(base.ct)
-            pointed = inner if inner.dims else replace(inner, pointers=inner.pointers + 1)
+            inner = element(base.ct)
+            pointed = inner if inner.dims else pointer_to(inner)
             return base.with_(ct=pointed, origins=union(base.origins, index.origins), const=NOTHING)
         if isinstance(node, ir.Unary) and node.op == "*":
             return self.eval(node.value)
@@ -355,9 +375,7 @@ class CudaMemory(CudaTypes):
         if isinstance(node, ir.Cast):
             inner = self.address_of(node.value)
             ct = self.resolve_type(node.type)
-            return inner.with_(
-                ct=replace(ct, pointers=ct.pointers + 1), dtype=ct.dtype if ct.dtype != "?" else inner.dtype
-            )
+            return inner.with_(ct=pointer_to(ct), dtype=ct.dtype if ct.dtype != "?" else inner.dtype)
         value = self.eval(node)
         if value.cells and (is_pointer(value.ct) or value.x is IN_MEMORY):
             return value
@@ -365,12 +383,12 @@ class CudaMemory(CudaTypes):
         self.frame.env[name] = value
         cell = self.variable_cell(self.frame, name)
         ct = value.ct or CType(value.dtype)
-        return V(value.dtype, value.dtype, cells=frozenset((cell,)), ct=replace(ct, pointers=ct.pointers + 1))
+        return V(value.dtype, value.dtype, cells=frozenset((cell,)), ct=pointer_to(ct))
 
     def _field_address(self, node: ir.Attr) -> V:
         base = self.eval(node.value)
         if base.ct is not None and base.ct.pointers == 1 and not base.ct.dims:  # p->field
-            pointed = self.element(base.ct)
+            pointed = element(base.ct)
             value = base.with_(ct=pointed)
             return self.sub_pointer(value, node.name)
         if base.x is IN_MEMORY:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from kbh_lint import dtypes, ir, values
@@ -21,11 +22,21 @@ BYTES = {"?": 4}
 class CudaTypes(Machine):
     """Resolves types; a type as a value is `V(const=CType)`."""
 
+    def __init__(self, name: str, fuel: int) -> None:
+        super().__init__(name, fuel)
+        self.plain_types: dict[int, CType] = {}
+
     def resolve_type(self, ref: ir.TypeRef) -> CType:
         """The type a reference names here; unknown ones keep their name."""
+        base = self.plain_types.get(id(ref))
+        if base is not None and ref.name not in self.frame.env:
+            return base
         base = self._named(ref, 0)
+        plain = not ref.args and not ref.member and base.decl is None and base.dtype != "?"
         if ref.pointers or ref.dims:
             base = replace(base, pointers=base.pointers + ref.pointers, dims=base.dims + len(ref.dims))
+        if plain and ref.name not in self.frame.env and self.lookup_type(ref.name) is None:
+            self.plain_types[id(ref)] = base
         return base
 
     def _named(self, ref: ir.TypeRef, depth: int) -> CType:
@@ -221,20 +232,28 @@ class CudaTypes(Machine):
             return V(deps=deps)
         return V(const=value, deps=deps)
 
-    def element(self, ct: CType | None) -> CType:
-        """What a pointer or array points to."""
-        if ct is None:
-            return CType()
-        if ct.dims:
-            return replace(ct, dims=ct.dims - 1)
-        return replace(ct, pointers=max(ct.pointers - 1, 0))
-
     def size_of(self, ct: CType) -> V:
         """`sizeof`, where the type has a known size."""
         if ct.pointers:
             return V("u64", const=8)
         bits = dtypes.BITS.get(ct.dtype)
         return V("u64", const=bits // 8 * ct.lanes if bits and not ct.dims else NOTHING)
+
+
+@lru_cache(maxsize=2048)
+def element(ct: CType | None) -> CType:
+    """What a pointer or array points to."""
+    if ct is None:
+        return CType()
+    if ct.dims:
+        return replace(ct, dims=ct.dims - 1)
+    return replace(ct, pointers=max(ct.pointers - 1, 0))
+
+
+@lru_cache(maxsize=2048)
+def pointer_to(ct: CType) -> CType:
+    """The type of the address of something."""
+    return replace(ct, pointers=ct.pointers + 1)
 
 
 def is_pointer(ct: CType | None) -> bool:

@@ -61,6 +61,7 @@ class Machine(Arithmetic):
         self.frame = Frame({}, values.Env(), None, ())
         self.depth = 0
         self.outer_cache: dict[tuple[int, str], V] = {}
+        self.calls: dict[Any, tuple[Any, ...]] = {}
         self.expressions: dict[type, Callable[[Any], V]] = {
             ir.Const: self.e_const, ir.Name: self.e_name, ir.Attr: self.e_attr, ir.Index: self.e_index,
             ir.Call: self.e_call, ir.Binary: self.e_binary, ir.Unary: self.e_unary, ir.Bool: self.e_bool,
@@ -385,7 +386,9 @@ class Machine(Arithmetic):
         """Executes a loop's body until the joined variables stop changing."""
         frame = self.frame
         frame.loops += 1
+        late = self.late_write
         for _ in range(MAX_PASSES):
+            self.late_write = False
             before = frame.env
             frame.env = dict(before)
             jumps: list[Env] = []
@@ -393,7 +396,7 @@ class Machine(Arithmetic):
             if body():
                 jumps.append(frame.env)
             frame.jumps.pop()
-            changed = False
+            changed = self.late_write
             after = dict(before)
             for end in jumps:
                 for name, value in end.items():
@@ -409,6 +412,7 @@ class Machine(Arithmetic):
             if not changed:
                 break
         frame.loops -= 1
+        self.late_write = late
 
     def s_for(self, node: ir.For) -> bool:
         iterable = self.eval(node.iterable)
@@ -555,6 +559,35 @@ class Machine(Arithmetic):
 
     # --- calls ---
 
+    def invoke(self, func: values.Func, env: Env, loc: ir.Loc, this: V | None = None) -> V:
+        """Calls a function; a call with the same arguments and the same memory is not run again."""
+        if isinstance(func.env.vars.get(""), Frame):
+            return self.inline(func, env, loc, this)
+        variables: dict[tuple[int, str], tuple[Frame, str]] = {}
+        for value in env.values():
+            self.variables_of(value, variables)
+        if this is not None:
+            self.variables_of(this, variables)
+        before = tuple((key, value_key(frame.env.get(name))) for key, (frame, name) in variables.items())
+        key = (
+            id(func.node), self.frame.loops > 0, tuple((name, value_key(value)) for name, value in env.items()),
+            value_key(this), before,
+        )  # fmt: skip
+        known = self.calls.get(key)
+        if known is not None and known[0] == self.memory_version:
+            for frame, name, value in known[2]:
+                frame.env[name] = value
+            result: V = known[1]
+            return result
+        kept = dict(env)  # alive as long as the ids in the key
+        result = self.inline(func, env, loc, this)
+        after = [(frame, name, frame.env[name]) for frame, name in variables.values() if name in frame.env]
+        self.calls[key] = (self.memory_version, result, after, kept, this)
+        return result
+
+    def variables_of(self, value: V, found: dict[tuple[int, str], tuple[Frame, str]]) -> None:
+        """Adds the local variables that a value points to."""
+
     def inline(self, func: values.Func, env: Env, loc: ir.Loc, this: Any = None) -> V:
         """Runs a function of the submission with its parameters bound in `env`."""
         node = func.node
@@ -569,7 +602,7 @@ class Machine(Arithmetic):
         if isinstance(definer, Frame):
             env = {**definer.env, **env}
         saved = self.frame
-        frame = Frame(env, func.env, func, (*saved.key, id(node)))
+        frame = Frame(env, func.env, func, (*saved.key, id(node), loc))
         frame.this = this
         frame.loops = saved.loops
         if isinstance(definer, Frame):
@@ -586,6 +619,17 @@ class Machine(Arithmetic):
                 if name not in own and definer.env.get(name, value) is not value:
                     definer.env[name] = join(definer.env[name], value)
         return frame.returned if frame.returned is not None else constant(None)
+
+
+def value_key(value: V | None) -> Any:
+    """What makes two arguments the same for a call."""
+    if value is None:
+        return None
+    x = value.x
+    return (
+        value.dtype, value.content, value.origins, value.casts, type(value.const), value.const, value.deps, value.cells,
+        value.shape, None if x is None else id(x), value.ct,
+    )  # fmt: skip
 
 
 def stepped_names(step: Any) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
@@ -20,6 +21,7 @@ from kbh_lint.kernels.value import (
     flagged,
     join,
     mix,
+    offset_of,
     union,
 )
 
@@ -31,8 +33,8 @@ _BIT_TYPES = {"b8": "u8", "b16": "u16", "b32": "u32", "b64": "u64", "b128": "u32
 _SILENT = frozenset(
     {
         ".reg", "label", "bra", "bar", "barrier", "fence", "membar", "mbarrier", "nanosleep", "setmaxnreg", "exit",
-        "ret", "griddepcontrol", "prefetch", "prefetchu", "applypriority", "discard", "trap", "brkpt", "pmevent", "call",
-        "createpolicy", "elect", "activemask", "vote", "match", "setp", "isspacep", "getctarank", ".pragma", ".loc",
+        "ret", "griddepcontrol", "prefetch", "prefetchu", "applypriority", "discard", "trap", "brkpt", "pmevent",
+        "call", "createpolicy", "elect", "activemask", "vote", "match", "setp", "isspacep", "getctarank", ".pragma", ".loc",
         "clusterlaunchcontrol", "tensormap", "alloca", ".param", ".local", ".shared",
     }
 )  # fmt: skip
@@ -160,9 +162,14 @@ def _spread(values_: list[V], count: int) -> list[V]:
     return [value for value in values_ for _ in range(per)][:count] or values_
 
 
+@lru_cache(maxsize=512)
+def _parsed(text: str) -> tuple[ptx.Instr, ...]:
+    return tuple(ptx.parse(text))
+
+
 def execute(registers: Registers, text: str) -> None:
     """Runs the instructions of an asm text in order."""
-    for instr in ptx.parse(text):
+    for instr in _parsed(text):
         registers.m.step()
         handler = _HANDLERS.get(instr.opcode)
         if handler is not None:
@@ -269,13 +276,13 @@ def _atomic(r: Registers, instr: ptx.Instr) -> None:
 def copy_bytes(m: Arithmetic, target: V, source: V, loc: ir.Loc) -> None:
     """A copy that knows no element types: the content keeps its numeric type."""
     for cell in source.cells:
-        value = m.read_cell(cell, cell.content if cell.kind == "param" else "?", loc)
+        value = m.read_cell(cell, cell.content if cell.kind == "param" else "?", loc, offset_of(source))
         if value is None:
             continue
         if source.origins:
             value = value.with_(origins=union(value.origins, flagged(source.origins, "index")))
         for place in target.cells:
-            m.write_cell(place, value, loc, value.dtype)
+            m.write_cell(place, value, loc, value.dtype, offset_of(target))
 
 
 def _copy_async(r: Registers, instr: ptx.Instr) -> None:
@@ -351,7 +358,7 @@ def memory_content(m: Arithmetic, value: V, loc: ir.Loc) -> V:
     """The data behind a shared memory descriptor; a register operand is its own data."""
     found: V | None = None
     for cell in value.cells:
-        read = m.read_cell(cell, "?", loc)
+        read = m.read_cell(cell, "?", loc, offset_of(value))
         if read is not None:
             found = read if found is None else join(found, read)
     return found if found is not None else value
@@ -359,11 +366,9 @@ def memory_content(m: Arithmetic, value: V, loc: ir.Loc) -> V:
 
 def _narrowest_float(m: Arithmetic, value: V) -> str:
     """The element type of what a descriptor points to: an fp8 content wins over what else shares the memory."""
+    at = offset_of(value)
     contents = {
-        content
-        for cell in value.cells
-        for (dtype, content), entry in cell.entries.items()
-        if data_origins(entry.origins)
+        content for cell in value.cells for _, content, entry in cell.written(at) if data_origins(entry.origins)
     }
     contents |= {cell.content for cell in value.cells if cell.kind == "param"}
     floats = sorted((dtypes.BITS[c], c) for c in contents if c in dtypes.FLOATS)

@@ -180,7 +180,7 @@ class TritonMachine(Machine):
         if isinstance(const, values.JitFunction):
             const = const.func
         if isinstance(const, values.Func):
-            return self.inline(const, self.bind_call(const, call), call.loc)
+            return self.invoke(const, self.bind_call(const, call), call.loc)
         if isinstance(const, values.Sym):
             return self.symbol(const.path, call)
         if isinstance(const, values.DType):  # tl.int32(x)

@@ -35,11 +35,11 @@ LITERAL = ""  # the dtype of a Python number: it takes the type of what it meets
 class Cell:
     """A piece of memory: a parameter's buffer, a shared or local array, a TMA descriptor's tensor.
 
-    `entries` holds what was written, by (element type, content). `content` is the numeric type of what a
-    parameter's storage holds.
+    `entries` holds what was written, by (element type, content, byte offset where known). `content` is the
+    numeric type of what a parameter's storage holds. `read_empty` says that something read it before a write.
     """
 
-    __slots__ = ("kind", "name", "storage", "dtype", "content", "entries", "was_read", "subs", "deps")
+    __slots__ = ("kind", "name", "storage", "dtype", "content", "entries", "read_empty", "subs")
 
     def __init__(
         self,
@@ -48,17 +48,15 @@ class Cell:
         storage: int = -1,
         dtype: str = "?",
         content: str = "?",
-        deps: frozenset[str] = NO_NAMES,
     ) -> None:
         self.kind = kind
         self.name = name
         self.storage = storage
         self.dtype = dtype
         self.content = content
-        self.entries: dict[tuple[str, str], V] = {}
-        self.was_read = False
+        self.entries: dict[tuple[str, str, int | None], V] = {}
+        self.read_empty = False
         self.subs: dict[str, Cell] = {}
-        self.deps = deps
 
     def sub(self, name: str) -> Cell:
         """The memory of one field of a struct held here."""
@@ -67,6 +65,19 @@ class Cell:
             cell = Cell(self.kind, f"{self.name}.{name}", self.storage, "?", self.content if not name else "?")
             self.subs[name] = cell
         return cell
+
+    def written(self, at: int | None) -> list[tuple[str, str, V]]:
+        """What a read at byte offset `at` can see: the part of the memory that begins last before it.
+
+        Kernels cut one shared array into tiles at constant offsets; an unknown offset sees everything.
+        """
+        starts = [start for _, _, start in self.entries if start is not None and at is not None and start <= at]
+        nearest = max(starts) if starts else None
+        return [
+            (dtype, content, value)
+            for (dtype, content, start), value in self.entries.items()
+            if start is None or nearest is None or start == nearest
+        ]
 
 
 Cells = frozenset[Cell]
@@ -104,6 +115,13 @@ class Unbound:
     """A kernel argument about which nothing was said: a pointer if something loads from it."""
 
     path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """The constant part of an address inside a shared array, in bytes; None when paths disagree."""
+
+    bytes: int | None
 
 
 @dataclass(slots=True, eq=False)
@@ -289,6 +307,8 @@ def _join_x(a: V, b: V) -> Any:
         return x
     if x is None:
         return y
+    if isinstance(x, Offset) and isinstance(y, Offset):
+        return x if x == y or x.bytes is None else Offset(None)
     if isinstance(x, tuple) and isinstance(y, tuple):
         if len(x) == len(y):
             items = tuple(join(p, q) for p, q in zip(x, y, strict=True))
@@ -352,6 +372,11 @@ def leaves(value: V, depth: int = 4) -> list[V]:
     if depth and isinstance(value.x, Struct):
         return [leaf for item in value.x.fields.values() for leaf in leaves(item, depth - 1)] or [value]
     return [value]
+
+
+def offset_of(value: V) -> int | None:
+    """The constant byte offset of an address, where it is known."""
+    return value.x.bytes if isinstance(value.x, Offset) else None
 
 
 def mix(values: list[V]) -> V:
