@@ -14,14 +14,15 @@ from typing import Any, Literal
 
 from kbh_lint import ir, values
 from kbh_lint.kernels import compensation_ctypes as ctypes
-from kbh_lint.kernels.compensation_machine import Dims, Machine, OutOfFuel, Sites
+from kbh_lint.kernels.compensation_machine import Dims, Machine, Sites
 from kbh_lint.kernels.compensation_numbers import EXP, Numbers, Zero
-from kbh_lint.kernels.compensation_state import Frame
+from kbh_lint.kernels.compensation_state import Frame, OutOfFuel
 from kbh_lint.values import UNKNOWN
 
 State = Literal["effective", "vacuous", "absent", "precise", "unknown"]
 _SEEDS = (0, 1)
 _SINGLE = 3  # up to so many places are looked at one by one
+_TOO_LONG = "the evaluation of the kernel takes too many steps"
 _NONE: frozenset[int] = frozenset()
 _UNKNOWN_DIMS: Dims = (UNKNOWN, UNKNOWN, UNKNOWN)
 _SAME = 2.0**-10  # a residual that shrinks by more when products are exact is the error of a product
@@ -51,6 +52,16 @@ class _Run:
     numbers: Numbers
     machine: Machine
     failed: str | None
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What some runs found: residuals, and the sites among them that move what is stored to which parameters."""
+
+    runs: list[_Run]
+    found: dict[int, Zero]
+    sites: list[int]
+    stored: set[str]
 
 
 @dataclass(slots=True)
@@ -89,9 +100,10 @@ class _Evaluation:
             self._bind(machine, frame)
             machine.run(node.body, frame)
         except OutOfFuel:
-            failed = "the evaluation of the kernel takes too many steps"
+            failed = _TOO_LONG
         except RecursionError:
             failed = "the kernel nests too deep to be evaluated"
+        self.fuel = max(machine.fuel, 0)
         return _Run(numbers, machine, failed)
 
     def _bind(self, machine: Machine, frame: Frame) -> None:
@@ -117,57 +129,67 @@ class _Evaluation:
             return True
         return self.assume_exp_inputs and bool(src & ~EXP & ~logits)
 
-    def observe(self, many: bool) -> list[_Run]:
-        """Runs on one set of random inputs, and on a second where the first might say too little."""
-        runs = [self.run(0, many)]
-        first = runs[0]
-        asleep = any(
-            s not in first.numbers.nonzero and not any(z.values) and self.tainted(z.src, _logits(runs))
-            for s, z in first.numbers.zeros.items()
-        )
-        if first.machine.guessed or asleep:
-            runs.append(self.run(1, many))
-        return runs
+    def attempt(self, many: bool) -> _Answer:
+        """Runs on one set of random inputs, and on a second where the first may say too little."""
+        runs: list[_Run] = []
+        found: dict[int, Zero] = {}
+        for seed in _SEEDS:
+            run = self.run(seed, many)
+            runs.append(run)
+            if run.failed is not None:
+                break
+            found.update(self.residuals(run, many))
+            if found:
+                sites, stored = self.effective(run, sorted(found), many)
+                if sites:
+                    return _Answer(runs, found, sites, stored)
+            elif not run.machine.guessed and not self.asleep(run):
+                break
+        return _Answer(runs, found, [], set())
 
-    def residuals(self, runs: list[_Run], many: bool) -> dict[int, Zero]:
+    def asleep(self, run: _Run) -> bool:
+        """Whether something is always zero exactly and was also zero when rounded: it may have been luck."""
+        numbers = run.numbers
+        return any(
+            site not in numbers.nonzero and not any(record.values) and self.tainted(record.src, _logits([run]))
+            for site, record in numbers.zeros.items()
+        )
+
+    def residuals(self, run: _Run, many: bool) -> dict[int, Zero]:
         """Rounding errors of sums of exponentials.
 
         They are always zero exactly, sometimes not zero when rounded, and still there when products and quotients
         are not rounded.
         """
-        logits = _logits(runs)
-        nonzero = set().union(*(r.numbers.nonzero for r in runs))
+        logits = _logits([run])
+        wanted = {
+            site: record
+            for site, record in run.numbers.zeros.items()
+            if site not in run.numbers.nonzero and any(record.values) and self.tainted(record.src, logits)
+        }
+        if not wanted:
+            return wanted
+        again = self.run(run.numbers.seed, many, products=False).numbers.zeros
         kept: dict[int, Zero] = {}
-        for run in runs:
-            wanted = {
-                site: record
-                for site, record in run.numbers.zeros.items()
-                if site not in nonzero and site not in kept and any(record.values) and self.tainted(record.src, logits)
-            }
-            if not wanted:
-                continue
-            again = self.run(run.numbers.seed, many, products=False).numbers.zeros
-            for site, record in wanted.items():
-                pairs = zip(record.values, again[site].values if site in again else [], strict=False)
-                if any(a and abs(b) >= abs(a) * _SAME for a, b in pairs):
-                    kept[site] = record
+        for site, record in wanted.items():
+            pairs = zip(record.values, again[site].values if site in again else [], strict=False)
+            if any(a and abs(b) >= abs(a) * _SAME for a, b in pairs):
+                kept[site] = record
         return kept
 
-    def effective(self, runs: list[_Run], sites: list[int], many: bool) -> tuple[list[int], set[str]]:
+    def effective(self, run: _Run, sites: list[int], many: bool) -> tuple[list[int], set[str]]:
         """Those sites whose errors move a stored value, and the parameters that are stored to."""
-        for seed in _SEEDS:
-            base = next((r for r in runs if r.numbers.seed == seed), None) or self.run(seed, many)
-            stored = _moved(base, self.run(seed, many, amplify=frozenset(sites)))
-            if not stored:
-                continue
-            places: dict[ir.Loc, list[int]] = {}
-            for site in sites:
-                places.setdefault(self.sites.loc(site), []).append(site)
-            if not 1 < len(places) <= _SINGLE:
-                return sites, stored
-            moving = [at for at in places.values() if _moved(base, self.run(seed, many, amplify=frozenset(at)))]
-            return [site for at in moving for site in at] or sites, stored
-        return [], set()
+        seed = run.numbers.seed
+        stored = _moved(run, self.run(seed, many, amplify=frozenset(sites)))
+        if not stored:
+            return [], stored
+        places: dict[ir.Loc, list[int]] = {}
+        for site in sites:
+            places.setdefault(self.sites.loc(site), []).append(site)
+        if not 1 < len(places) <= _SINGLE:
+            return sites, stored
+        moving = [at for at in places.values() if _moved(run, self.run(seed, many, amplify=frozenset(at)))]
+        return [site for at in moving for site in at] or sites, stored
 
     def precise(self, runs: list[_Run], many: bool) -> tuple[list[int], set[str]]:
         """Additions of exponentials in f64 that a stored value depends on."""
@@ -183,40 +205,42 @@ def evaluate(
     args: Mapping[str, values.KernelArg],
     *,
     trips: Literal["real", "many"] = "real",
-    fuel: int = 20_000,
+    fuel: int = 150_000,
     block: Dims = _UNKNOWN_DIMS,
     grid: Dims = _UNKNOWN_DIMS,
     assume_exp_inputs: bool = True,
 ) -> CompensationFacts:
     """Evaluates a kernel at one set of arguments.
 
-    `trips="many"` pretends that every loop runs often. `fuel` bounds the statements of one run. `block` and `grid`
-    are a CUDA launch's dimensions where known. `assume_exp_inputs` takes floating-point data that no exponential of
-    this kernel reads for sums of exponentials made by an earlier kernel.
+    `trips="many"` pretends that every loop runs often. `fuel` bounds the steps of all runs together. `block` and
+    `grid` are a launch's dimensions where known. `assume_exp_inputs` takes floating-point data that no exponential
+    of this kernel reads for sums of exponentials made by an earlier kernel.
     """
     work = _Evaluation(kernel, args, fuel, block, grid, assume_exp_inputs)
     many = trips == "many"
-    runs = work.observe(many)
-    found = work.residuals(runs, many)
-    unread = _unread(runs, kernel)
-    if found:
-        sites, stored = work.effective(runs, sorted(found), many)
-        if sites:
-            sums = _sums(work, runs, list(found.values()))
-            return CompensationFacts("effective", "", work.locs(sites), sums, tuple(sorted(stored)), unread)
-    sums = _sums(work, runs, [])
-    wide, stored = work.precise(runs, many)
+    real = work.attempt(many)
+    unread = _unread(real.runs, kernel)
+    if real.runs[0].failed is not None:
+        return CompensationFacts("unknown", unread=unread)
+    sums = _sums(work, real)
+    if real.sites:
+        return CompensationFacts("effective", "", work.locs(real.sites), sums, tuple(sorted(real.stored)), unread)
+    wide, stored = work.precise(real.runs, many)
     if stored:
         return CompensationFacts("precise", "", work.locs(wide), sums, tuple(sorted(stored)), unread)
-    if not many and any(r.machine.short for r in runs):
-        often = work.observe(True)
-        more = work.residuals(often, True)
-        found = more or found
-        if more and work.effective(often, sorted(more), True)[0]:
-            return CompensationFacts("vacuous", "trips", work.locs(sorted(more)), sums, (), unread)
+    found = real.found
+    if not many and any(r.machine.short for r in real.runs):
+        often = work.attempt(True)
+        found = often.found or found
+        if often.sites:
+            return CompensationFacts("vacuous", "trips", work.locs(often.sites), sums, (), unread)
+    if work.fuel <= 0:
+        unread = (*unread, (_TOO_LONG, kernel.node.loc))
+    if unread:
+        return CompensationFacts("unknown", "", work.locs(sorted(found)), sums, (), unread)
     if found:
-        return CompensationFacts("vacuous", "unused", work.locs(sorted(found)), sums, (), unread)
-    return CompensationFacts("unknown" if unread else "absent", "", (), sums, (), unread)
+        return CompensationFacts("vacuous", "unused", work.locs(sorted(found)), sums)
+    return CompensationFacts("absent", sums=sums)
 
 
 def _logits(runs: list[_Run]) -> int:
@@ -226,14 +250,14 @@ def _logits(runs: list[_Run]) -> int:
     return logits & ~EXP
 
 
-def _sums(work: _Evaluation, runs: list[_Run], residuals: list[Zero]) -> tuple[ir.Loc, ...]:
-    """Where exponentials are added up in less than f64 and no residual belongs to the addition."""
-    logits = _logits(runs)
+def _sums(work: _Evaluation, answer: _Answer) -> tuple[ir.Loc, ...]:
+    """Where exponentials are added up in less than f64 and no residual that counts belongs to the addition."""
+    logits = _logits(answer.runs)
     near = 0
-    for record in residuals:
+    for record in answer.found.values() if answer.sites else ():
         near |= record.near
     sites: set[int] = set()
-    for run in runs:
+    for run in answer.runs:
         for site, total in run.numbers.totals.items():
             if not total.wide and work.tainted(total.src, logits) and not run.numbers.bit(-site - 1) & near:
                 sites.add(site)

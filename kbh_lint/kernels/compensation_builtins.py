@@ -231,7 +231,7 @@ def invoke(
     if isinstance(callee, Method):
         return _call_method(m, callee, args, packed)
     if isinstance(callee, Sym):
-        return _call_symbol(m, callee.path, packed, targs)
+        return _call_symbol(m, callee.path, packed)
     return unknown_call(m, "a call", packed)
 
 
@@ -265,13 +265,13 @@ def _call_method(m: Machine, callee: Method, args: list[Any], packed: Args) -> A
     return handler(m, packed)
 
 
-def _call_symbol(m: Machine, path: str, packed: Args, targs: tuple[Any, ...]) -> Any:
+def _call_symbol(m: Machine, path: str, packed: Args) -> Any:
     from kbh_lint.kernels.compensation_cuda import cuda_builtin
     from kbh_lint.kernels.compensation_triton import triton_builtin
 
     handler: Builtin | None
     if packed.frame.cpp:
-        handler = cuda_builtin(path.rsplit("::", 1)[-1], targs)
+        handler = cuda_builtin(path.rsplit("::", 1)[-1])
     else:
         handler = triton_builtin(path)
     if handler is None:

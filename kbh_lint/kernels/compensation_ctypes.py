@@ -359,6 +359,14 @@ def write(m: Machine, ptr: Ptr, value: Any) -> None:
     ptr.mem.put(off, convert(m, value, kind) if kind.kind == "float" else value)
 
 
+def lane(ptr: Ptr, name: str) -> Ptr | None:
+    """The place of one field of a CUDA vector in memory."""
+    if ptr.type.kind != "vec" or name not in LANES:
+        return None
+    off = ptr.off + LANES.index(name) if isinstance(ptr.off, int) else ptr.off
+    return Ptr(ptr.mem, off, scalar(ptr.type.dt))
+
+
 def target(m: Machine, ptr: Ptr, site: int) -> Any:
     """The struct behind a pointer, in place: fields written through the result stay written."""
     if isinstance(ptr.off, int) and isinstance(ptr.mem.cells.get(ptr.off), Obj):

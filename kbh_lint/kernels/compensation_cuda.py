@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes
@@ -156,7 +157,8 @@ METHODS: dict[str, Builtin] = {
 }  # fmt: skip
 
 
-def cuda_builtin(name: str, targs: tuple[Any, ...]) -> Builtin | None:
+@lru_cache(maxsize=1024)
+def cuda_builtin(name: str) -> Builtin | None:
     """A function by its name without namespaces."""
     if name in FUNCTIONS:
         return FUNCTIONS[name]

@@ -9,9 +9,22 @@ from kbh_lint import dtypes, ir, values
 from kbh_lint.kernels import compensation_builtins as builtins
 from kbh_lint.kernels import compensation_ctypes as ctypes
 from kbh_lint.kernels import compensation_ops as ops
-from kbh_lint.kernels.compensation_numbers import Num, literal
-from kbh_lint.kernels.compensation_state import Closure, Frame, Method, Obj, Place, Ptr, Reference, VarRef
+from kbh_lint.kernels.compensation_numbers import Num
+from kbh_lint.kernels.compensation_state import (
+    OTHER,
+    Closure,
+    Frame,
+    Method,
+    Obj,
+    OutOfFuel,
+    Place,
+    Ptr,
+    Reference,
+    VarRef,
+)
 from kbh_lint.values import UNKNOWN, DType, Sym
+
+_MAX_ITEMS = 256
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.compensation_machine import Machine
@@ -19,6 +32,9 @@ if TYPE_CHECKING:
 
 def evaluate(m: Machine, node: Any, frame: Frame) -> Any:
     """The value of an expression; UNKNOWN when it cannot be followed."""
+    m.fuel -= 1
+    if m.fuel < 0:
+        raise OutOfFuel
     handler = _EXPRESSIONS.get(type(node))
     return UNKNOWN if handler is None else handler(m, node, frame)
 
@@ -27,7 +43,7 @@ def evaluate(m: Machine, node: Any, frame: Frame) -> Any:
 
 
 def _const(m: Machine, node: ir.Const, frame: Frame) -> Any:
-    return literal(node.value) if type(node.value) is float else node.value
+    return ops.wrapped(node.value)
 
 
 def _name(m: Machine, node: ir.Name, frame: Frame) -> Any:
@@ -60,8 +76,21 @@ def named(m: Machine, name: str, frame: Frame) -> Any:
 
 
 def _attr(m: Machine, node: ir.Attr, frame: Frame) -> Any:
+    known = m.sites.symbols.get(id(node))
+    if known is not None:
+        return known
     value = evaluate(m, node.value, frame)
-    return field(m, value, node, frame)
+    found = field(m, value, node, frame)
+    if type(value) is Sym and type(found) in (Sym, DType) and _outside(node.value, frame):
+        m.sites.symbols[id(node)] = found
+    return found
+
+
+def _outside(node: Any, frame: Frame) -> bool:
+    """Whether `a.b.c` starts at a name that the kernel does not bind: it means the same every time."""
+    while type(node) is ir.Attr:
+        node = node.value
+    return type(node) is ir.Name and frame.find(node.id) is None
 
 
 def field(m: Machine, value: Any, node: ir.Attr, frame: Frame) -> Any:
@@ -107,8 +136,10 @@ def _index(m: Machine, node: ir.Index, frame: Frame) -> Any:
         called = builtins.operator(m, "operator[]", [value, index], node, frame)
         if called is not None:
             return called
-    found = place(m, node, frame)
-    return UNKNOWN if found is None else load(m, found, node, frame)
+    found = _element(m, value, node, frame)
+    if found is None:
+        return ctypes.fresh(m, OTHER, m.site(frame, node)) if value is UNKNOWN else UNKNOWN
+    return load(m, found, node, frame)
 
 
 def _slice(m: Machine, node: ir.SliceE, frame: Frame) -> Any:
@@ -139,12 +170,7 @@ def place(m: Machine, node: Any, frame: Frame) -> Place | None:
         value = scope[node.id]
         return value.place if type(value) is Reference and not value.address else VarRef(scope, node.id)
     if kind is ir.Attr:
-        value = evaluate(m, node.value, frame)
-        if isinstance(value, Reference):
-            value = load(m, value.place, node, frame)
-        if isinstance(value, Ptr) and frame.cpp:
-            value = ctypes.target(m, value, m.site(frame, node))
-        return VarRef(value.fields, node.name) if isinstance(value, Obj) else None
+        return _field_place(m, node, frame)
     if kind is ir.Index:
         return _element(m, evaluate(m, node.value, frame), node, frame)
     if kind is ir.Unary and node.op == "*":
@@ -158,6 +184,22 @@ def place(m: Machine, node: Any, frame: Frame) -> Place | None:
     if kind is ir.Cast:
         return place(m, node.value, frame)
     return None
+
+
+def _field_place(m: Machine, node: ir.Attr, frame: Frame) -> Place | None:
+    """`value.name` and `value->name`, so that a store changes the struct where it lies."""
+    where = place(m, node.value, frame) if isinstance(node.value, ir.Index | ir.Unary | ir.Attr) else None
+    value = where if isinstance(where, Ptr) and not where.rest else evaluate(m, node.value, frame)
+    if isinstance(value, Ptr) and value.type.kind == "pointer":
+        value = load(m, value, node, frame)
+    if isinstance(value, Reference):
+        value = load(m, value.place, node, frame)
+    if isinstance(value, Ptr):
+        lane = ctypes.lane(value, node.name)
+        if lane is not None:
+            return lane
+        value = ctypes.target(m, value, m.site(frame, node))
+    return VarRef(value.fields, node.name) if isinstance(value, Obj) else None
 
 
 def _element(m: Machine, value: Any, node: ir.Index, frame: Frame) -> Place | None:
@@ -299,8 +341,11 @@ def _unary(m: Machine, node: ir.Unary, frame: Frame) -> Any:
             return held
         return Reference(where, address=True)
     if node.op == "*":
-        where = _pointed(evaluate(m, node.value, frame))
-        return UNKNOWN if where is None else load(m, where, node, frame)
+        value = evaluate(m, node.value, frame)
+        where = _pointed(value)
+        if where is None:
+            return ctypes.fresh(m, OTHER, m.site(frame, node)) if value is UNKNOWN else UNKNOWN
+        return load(m, where, node, frame)
     value = evaluate(m, node.value, frame)
     if node.op == "-":
         return ops.negated(value, m.numbers)
@@ -357,7 +402,7 @@ def _seq(m: Machine, node: ir.Seq, frame: Frame) -> Any:
             out.extend(value)
         else:
             out.append(value)
-    return tuple(out)
+    return tuple(out[:_MAX_ITEMS])
 
 
 def _cast(m: Machine, node: ir.Cast, frame: Frame) -> Any:

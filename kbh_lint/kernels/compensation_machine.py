@@ -11,17 +11,13 @@ from kbh_lint.kernels import compensation_expr as expr
 from kbh_lint.kernels import compensation_ops as ops
 from kbh_lint.kernels.compensation_asm import run_asm
 from kbh_lint.kernels.compensation_numbers import Num, Numbers
-from kbh_lint.kernels.compensation_state import Closure, Frame, Obj, Ptr, Range, Reference
+from kbh_lint.kernels.compensation_state import Closure, Frame, Obj, OutOfFuel, Ptr, Range, Reference
 from kbh_lint.values import UNKNOWN, Env
 
 CAPS = (4, 4, 3, 2)  # iterations of a loop, by how deep it is nested
 MAX_CALLS = 24
 
 Dims = tuple[Any, Any, Any]
-
-
-class OutOfFuel(Exception):
-    """The evaluation ran more statements than allowed."""
 
 
 class Sites:
@@ -31,6 +27,7 @@ class Sites:
         self.numbers: dict[tuple[int, int], int] = {}
         self.locs: list[ir.Loc] = []
         self.nodes: list[Any] = []  # keeps the nodes alive, so that their ids stay theirs
+        self.symbols: dict[int, Any] = {}  # what an attribute of an outside module means, by node
 
     def number(self, ctx: int, node: Any) -> int:
         """A multiple of 8: the numbers in between are for the parts of a vector."""

@@ -17,6 +17,8 @@ def wrapped(value: Any) -> Any:
     """A value of the surrounding program as the evaluator holds it."""
     if type(value) is float:
         return literal(value)
+    if type(value) is int:
+        return value if -_MAX_INT < value < _MAX_INT else UNKNOWN
     if isinstance(value, Scalar):
         return wrapped(value.value)
     if isinstance(value, list):

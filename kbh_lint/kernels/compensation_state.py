@@ -11,6 +11,10 @@ from kbh_lint.values import UNKNOWN, Env
 MAX_CELLS = 512
 
 
+class OutOfFuel(Exception):
+    """The evaluation took more steps than allowed."""
+
+
 @dataclass(slots=True, eq=False)
 class CType:
     """A resolved C++ type. kind: float, int, bool, vec (of `lanes` times `inner`), struct, pointer, other.

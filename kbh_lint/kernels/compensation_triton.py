@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes
@@ -174,6 +175,11 @@ def _zero(m: Machine, c: Args) -> Any:
     return 0
 
 
+def _programs(m: Machine, c: Args) -> Any:
+    axis = c.get(0, "axis")
+    return m.grid[axis] if isinstance(axis, int) and 0 <= axis < 3 else UNKNOWN
+
+
 def _cdiv(m: Machine, c: Args) -> Any:
     a, b = c.get(0, "x"), c.get(1, "div")
     return -(-a // b) if isinstance(a, int) and isinstance(b, int) and b else UNKNOWN
@@ -227,9 +233,10 @@ def _asm(m: Machine, c: Args) -> Any:
 
 
 FUNCTIONS: dict[str, Builtin] = {
-    "program_id": _zero, "arange": _lane, "zeros": _zeros, "full": _full, "zeros_like": _zeros_like,
-    "full_like": _full_like, "load": _load, "store": _store, "atomic_add": atomic_add, "where": mathematics.select,
-    "sum": _sum, "reduce": _reduce, "associative_scan": _reduce, "cumsum": _sum, "dot": _dot, "dot_scaled": _dot,
+    "program_id": _zero, "num_programs": _programs, "arange": _lane, "zeros": _zeros, "full": _full,
+    "zeros_like": _zeros_like, "full_like": _full_like, "load": _load, "store": _store, "atomic_add": atomic_add,
+    "where": mathematics.select, "sum": _sum, "reduce": _reduce, "associative_scan": _reduce,
+    "cumsum": _sum, "dot": _dot, "dot_scaled": _dot,
     "max": mathematics.lane_extreme(1.0), "min": mathematics.lane_extreme(-1.0), "softmax": _softmax,
     "cast": _to, "split": _split, "join": _join, "cat": _join, "interleave": _join,
     "range": _range, "static_range": _range, "cdiv": _cdiv, "next_power_of_2": _power_of_2, "clamp": _clamp,
@@ -242,7 +249,7 @@ FUNCTIONS: dict[str, Builtin] = {
         mathematics.same,
     ),
     **named(
-        "num_programs argmax argmin atomic_cas atomic_xchg atomic_max atomic_min atomic_and atomic_or "
+        "argmax argmin atomic_cas atomic_xchg atomic_max atomic_min atomic_and atomic_or "
         "atomic_xor histogram isinstance hasattr getattr type rand randint",
         mathematics.unknown,
     ),
@@ -267,6 +274,7 @@ METHODS: dict[str, Builtin] = {
 }  # fmt: skip
 
 
+@lru_cache(maxsize=1024)
 def triton_builtin(path: str) -> Builtin | None:
     """The function behind a symbol path, or a Python built-in by its bare name."""
     name = path.rsplit(".", 1)[-1]
