@@ -104,7 +104,9 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeF
     """
     out: list[ShapeFacts] = []
     for i, first in enumerate(per_path[0]):
-        live = [facts[i] for p, facts in zip(paths, per_path, strict=True) if i < len(facts) and p.shapes[i].calls]
+        ended = [(p, facts[i]) for p, facts in zip(paths, per_path, strict=True) if i < len(facts) and p.shapes[i].calls]
+        # builds start from nothing: a path that needs an earlier run's files is no path of a graded run
+        live = [facts for p, facts in ended if not p.left_over] or [facts for _, facts in ended]
         # a path on which nothing makes the result (every group empty, say) shows nothing about the others
         live = [facts for facts in live if not facts.empty] or live or [first]
         keys = [{seed.key() for seed in other.seeds} for other in live[1:]]

@@ -52,6 +52,7 @@ def read_all(interp: Any, value: Any, loc: ir.Loc | None) -> list[str]:
         found = find_file(interp, name)
         if found is None:
             interp.miss(f"source file {name.rpartition('/')[2]} is not part of the submission", loc)
+            interp.world.left_over = True
         else:
             out.append(found)
     return out

@@ -56,6 +56,12 @@ def _origin(text: str) -> Callable[[int], tuple[str, int, int]]:
     return cuda.lines_origin("<text>", text)
 
 
+def _first_type(overloads: Overloads) -> str:
+    """The type of the first parameter: `PyObject` marks a function written against Python's own C interface."""
+    params = overloads.funcs[-1].node.params
+    return params[0].type.name if params and isinstance(params[0].type, ir.TypeRef) else ""
+
+
 def exports(modules: list[ir.Module]) -> dict[str, str]:
     """Names given by `m.def("name", &function)` and TORCH_LIBRARY."""
     out: dict[str, str] = {}
@@ -67,6 +73,13 @@ def exports(modules: list[ir.Module]) -> dict[str, str]:
                     target = target.value
                 if isinstance(label, ir.Const) and isinstance(label.value, str) and isinstance(target, ir.Name):
                     out[label.value.partition("(")[0]] = target.id
+        for row in cuda.walk(module):
+            if isinstance(row, ir.Seq) and len(row.items) > 2 and isinstance(row.items[0], ir.Const):
+                entry = row.items[1]
+                while isinstance(entry, (ir.Cast, ir.Unary)):
+                    entry = entry.value
+                if isinstance(row.items[0].value, str) and isinstance(entry, ir.Name):
+                    out.setdefault(row.items[0].value, entry.id)  # a PyMethodDef row
     return out
 
 
@@ -79,12 +92,17 @@ class Cpp:
         self.globals: dict[tuple[int, str], dict[str, Any]] = {}
         self.depth = 0
         self.cuda_types: list[str] = []
+        self.programs: list[Env] = []  # texts compiled at run time
+        self.capture: Any = None
 
     # --- calls
 
     def call_export(self, func: ExtFunction, args: list[Any], loc: ir.Loc | None) -> Any:
         """A call from Python."""
         target = func.func
+        if isinstance(target, Overloads) and "PyObject" in _first_type(target):
+            fast = len(target.funcs[-1].node.params) == 3
+            args = [None, list(args), len(args)] if fast else [None, list(args)]
         if isinstance(target, CppType) or not isinstance(target, Overloads):
             self.interp.miss(f"{func.name} of an extension is not a function that could be read", loc)
             return Unknown((), "extension")
@@ -355,9 +373,7 @@ class Cpp:
             this = env_this(env)
             return Slot(this.attrs, node.id) if this is not None else Slot(env.vars, node.id)
         if isinstance(node, ir.Attr):
-            owner = self.eval(node.value, env)
-            if isinstance(owner, Slot):
-                owner = owner.get()
+            owner = self.field_owner(node.value, env)
             return Slot(owner.attrs, node.name) if isinstance(owner, LibObject) else None
         if isinstance(node, ir.Index):
             owner, key = self.eval(node.value, env), self.eval(node.index, env)
@@ -370,6 +386,15 @@ class Cpp:
             value = self.eval(node.value, env)
             return value if isinstance(value, Slot) else None
         return None
+
+    def field_owner(self, node: ir.Expr, env: Env) -> Any:
+        """The object whose field is assigned; fields of library structs come to be when they are named."""
+        if isinstance(node, ir.Attr):
+            parent = self.field_owner(node.value, env)
+            if isinstance(parent, LibObject) and parent.path.startswith("cpp:"):
+                return parent.attrs.setdefault(node.name, LibObject("cpp:field", {}))
+        owner = self.eval(node, env)
+        return owner.get() if isinstance(owner, Slot) else owner
 
     def global_slot(self, decl: ir.Decl, env: Env) -> Slot:
         """A global variable of the extension, living as long as the run."""

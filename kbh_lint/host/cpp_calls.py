@@ -6,7 +6,7 @@ from typing import Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.host import cpp_types, torchlib
-from kbh_lint.host.objects import HostDescriptor, LibObject, Method, Pointer, Slot
+from kbh_lint.host.objects import Graph, HostDescriptor, LibObject, Method, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Env, Func, Overloads, Sym, TypeValue
 
@@ -48,7 +48,7 @@ def call(run: Any, node: ir.Call, env: Env) -> Any:
 
 def _wants_place(target: Any) -> bool:
     """Library functions that write through an address."""
-    return isinstance(target, Sym) and target.path.startswith(("cuTensorMap", "cuda", "cublasLt", "cublas", "memcpy", "std::"))
+    return isinstance(target, Sym) and target.path.startswith(("cu", "nvrtc", "memcpy", "std::"))
 
 
 def _checked(run: Any, node: ir.Call, env: Env) -> Any:
@@ -250,6 +250,14 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
         return _tensor_map(args)
     if short.startswith(("cudaLaunch", "cuLaunchKernel", "cudaLaunchKernelEx")):
         return _launch_call(run, short, args, loc)
+    if short in ("cudaGetFuncBySymbol", "cuModuleGetFunction", "cudaGetKernel"):
+        return _function(run, args)
+    if "Graph" in short or "Capture" in short:
+        return _graph(run, short, args, loc)
+    if short.startswith("THPVariable_") and args:
+        return args[0]
+    if short.startswith("nvrtcCreateProgram"):
+        return _program(run, args, loc)
     if short in ("cudaGetDeviceProperties", "cudaDeviceGetAttribute", "cudaOccupancyMaxActiveBlocksPerMultiprocessor"):
         return _device_query(args)
     if name.startswith(_SOLID) or short.startswith(("cublas", "cudnn")):
@@ -299,6 +307,56 @@ def _launch_call(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> An
     return Sym("cudaSuccess")
 
 
+def _function(run: Any, args: list[Any]) -> Any:
+    """A kernel by its symbol, or by name out of the texts that were compiled at run time."""
+    plain = [a.get() if isinstance(a, Slot) else a for a in args[1:]]
+    name = next((a for a in plain if isinstance(a, str)), None)
+    found = next((a for a in plain if isinstance(a, (Overloads, Func)) or isinstance(a, LibObject) and a.path == "cpp.template"), None)
+    if found is None and name is not None:
+        for env in reversed(run.programs):
+            found = env.vars.get(name)
+            if isinstance(found, Overloads):
+                break
+    if found is not None and args and isinstance(args[0], Slot):
+        args[0].set(found)
+    return Sym("cudaSuccess")
+
+
+def _program(run: Any, args: list[Any], loc: ir.Loc | None) -> Any:
+    """nvrtcCreateProgram(&program, text, ...): the text is lowered like any other."""
+    text = next((a for a in (x.get() if isinstance(x, Slot) else x for x in args[1:]) if isinstance(a, str)), None)
+    if text is None:
+        run.interp.miss("the text of a kernel compiled at run time is not known", loc)
+        return Sym("NVRTC_SUCCESS")
+    from kbh_lint.host.cpp import build_env
+
+    run.programs.append(build_env(run.interp, [text], [], None)[0])
+    return Sym("NVRTC_SUCCESS")
+
+
+def _graph(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """Stream capture and graph launch through the runtime's own functions."""
+    from kbh_lint.host.libraries import replay
+
+    interp = run.interp
+    slots = [a for a in args if isinstance(a, Slot)]
+    held = next((v for v in (a.get() if isinstance(a, Slot) else a for a in args) if isinstance(v, Graph)), None)
+    if "BeginCapture" in name:
+        run.capture = Graph()
+        interp.capturing.append(run.capture)
+    elif "EndCapture" in name:
+        if run.capture in interp.capturing:
+            interp.capturing.remove(run.capture)
+        if slots and run.capture is not None:
+            slots[-1].set(run.capture)
+    elif "Instantiate" in name:
+        if slots and (held or run.capture) is not None:
+            slots[0].set(held or run.capture)
+    elif "Launch" in name and held is not None:
+        replay(interp, held, loc)
+    return Sym("cudaSuccess")
+
+
 def _device_query(args: list[Any]) -> Any:
     if args and isinstance(args[0], Slot):
         old = args[0].get()
@@ -323,7 +381,7 @@ def pointers(args: Any, depth: int = 0) -> list[Pointer]:
             out.extend(pointers(value, depth + 1))
         elif isinstance(value, LibObject) and depth < 6:
             out.extend(value.attrs.get("pointers", ()))
-            if value.path.startswith("struct:"):
+            if value.path.startswith(("struct:", "cpp:")):
                 out.extend(pointers(list(value.attrs.values()), depth + 1))
     return out
 

@@ -398,6 +398,8 @@ def descriptor_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, A
 def foreign(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A library this analysis knows nothing of: it may compute whatever it is given."""
     inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
+    if path.startswith(UNREAD_LANGUAGES):
+        return unread_language(interp, path, args, kwargs, inputs, loc)
     if not inputs:
         return LibObject(path, {}, tuple(args), kwargs)
     interp.note("symbol", {"symbol": path, "spelled": "call", "layer": "python"}, loc)
@@ -406,6 +408,31 @@ def foreign(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
         if tensor.storage.content.label == "empty":
             torchlib.write(interp, tensor, event)
     return torchlib.make(interp, None, inputs[0].dtype, event=event)
+
+
+UNREAD_LANGUAGES = ("cutlass", "tilelang", "numba", "taichi", "warp", "pallas", "helion", "tvm", "triton.experimental")
+
+
+def unread_language(
+    interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], inputs: list[Tensor], loc: ir.Loc | None
+) -> Any:
+    """A kernel language without a front end: what builds a kernel gives one, what runs it is a hole in the trace."""
+    builds_kernel = any(isinstance(a, (Func, Bound)) or getattr(a, "path", "") == "unread.kernel" for a in args)
+    if builds_kernel or not inputs:
+        return LibObject("unread.kernel" if builds_kernel else path, {"name": path})
+    if path.rsplit(".", 1)[-1] in ("from_dlpack", "make_ptr", "mark_layout_dynamic"):
+        return inputs[0]
+    return unread_call(interp, path, inputs, loc)
+
+
+def unread_call(interp: Any, name: str, inputs: list[Tensor], loc: ir.Loc | None) -> Any:
+    """Something unreadable runs on tensors: it may fill every buffer that holds nothing yet."""
+    interp.miss(f"{name} could not be read", loc)
+    event = torchlib.record(interp, "unread", name, loc, inputs)
+    for tensor in inputs:
+        if tensor.storage.content.label in ("empty", "constant"):
+            torchlib.write(interp, tensor, event)
+    return torchlib.make(interp, None, "?", event=event)
 
 
 # --- objects -----------------------------------------------------------------------------------------------
@@ -449,7 +476,7 @@ def call_object(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str
         return builds.call_raw(interp, owner, args, kwargs, loc)
     if owner.path == "unread.kernel":
         inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
-        return foreign(interp, f"unread kernel ({owner.attrs['name']})", inputs, {}, loc)
+        return unread_call(interp, f"a kernel in {owner.attrs['name']}", inputs, loc) if inputs else owner
     if args and isinstance(args[0], (Func, Bound, ClassV)) and not torchlib.tensors_in(args):
         return args[0]
     return foreign(interp, owner.path, args, kwargs, loc)
@@ -598,12 +625,7 @@ def call_unknown(interp: Any, func: Unknown, args: list[Any], kwargs: dict[str, 
     inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
     if not inputs:
         return operators.merged(interp, func, *args, why=func.why)
-    interp.miss(f"an unknown function was given tensors ({func.why or 'unknown'})", loc)
-    event = torchlib.record(interp, "unread", func.why or "unknown function", loc, inputs)
-    for tensor in inputs:
-        if tensor.storage.content.label == "empty":
-            torchlib.write(interp, tensor, event)
-    return torchlib.make(interp, None, "?", event=event)
+    return unread_call(interp, func.why or "an unknown function", inputs, loc)
 
 
 ROOTS: dict[str, Handler] = {

@@ -57,6 +57,7 @@ class PathRun:
     env: Env = field(default_factory=Env)
     failed: str = ""
     contract: Contract | None = None
+    left_over: bool = False
     sniffing: list[Any] = field(default_factory=list)  # branches that depend on the stack, the command line ...
 
 
@@ -143,7 +144,7 @@ def run_path(session: Session, problem: Problem | None, contract: Contract | Non
             path.shapes.append(run_shape(interp, path.contract, shape))
     path.sites = {key: value for key, value in interp.world.sites.items() if key not in interp.world.mixed}
     path.sniffing = [key for key, value in interp.world.sites.items() if value.why.startswith("sniff:")]
-    path.notes = interp.notes
+    path.notes, path.left_over = interp.notes, interp.world.left_over
     return path
 
 

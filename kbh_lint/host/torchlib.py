@@ -357,6 +357,8 @@ def scalar(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc:
         return known
     interp.note("host-read", {"symbol": f"torch.Tensor.{name}"}, loc)
     contents = tuple(t.storage.content for t in inputs)
+    if name == "equal" and len(inputs) > 1 and _changed_between(inputs[0], inputs[1]):
+        return False
     if name in ("allclose", "equal"):
         # a self-check against a reference passes: the assumed world
         return True
@@ -364,6 +366,25 @@ def scalar(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc:
         count = min(inputs[0].shape[0], 4096)
         return [Unknown(contents, "an element") for _ in range(count)]
     return Unknown(contents, f"a tensor's {name}", inputs[0].attrs.get("range") if inputs and name == "item" else None)
+
+
+def _changed_between(left: Tensor, right: Tensor) -> bool:
+    """Whether one holds what the other's source held before it was changed: a copy kept to notice changes."""
+
+    def sources(content: Content) -> dict[int, Content]:
+        out: dict[int, Content] = {}
+        stack, seen = [content], 0
+        while stack and seen < 50:
+            seen += 1
+            current = stack.pop()
+            if current.event is None:
+                out[current.storage.ident] = current
+            elif current.event.kind == "copy":
+                stack.extend(current.sources())
+        return out
+
+    a, b = sources(left.storage.content), sources(right.storage.content)
+    return any(a[k] is not b[k] for k in a.keys() & b.keys())
 
 
 # --- views -------------------------------------------------------------------------------------------------

@@ -52,6 +52,7 @@ class World:
         self.flips = flips
         self.sites: dict[Any, Unknown] = {}
         self.mixed: set[Any] = set()
+        self.left_over = False  # this path needs a file that only an earlier run could have left behind
         self.module_env = Env()
         self.module_envs: dict[str, Env] = {}
         self.compiled_sources: list[str] = []
@@ -369,6 +370,9 @@ class World:
             return args[0] if args else Unknown()
         if isinstance(func, Unknown):
             return libraries.call_unknown(interp, func, args, kwargs, loc)
+        inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs) + torchlib.tensors_in(func)
+        if inputs:
+            return libraries.unread_call(interp, "a value that is not a function", inputs, loc)
         interp.miss(f"a {type(func).__name__} was called", loc)
         return Unknown()
 
