@@ -282,7 +282,7 @@ class Core:
             a_origins, b_origins = union(old.a_origins, a_origins), union(old.b_origins, b_origins)
             casts = union_casts(casts, frozenset(old.casts))
         if a_origins or b_origins:
-            ordered = tuple(sorted(casts, key=lambda place: tuple(map(str, place[1:]))))
+            ordered = tuple(sorted(casts, key=lambda place: place[1:]))
             self.products[key] = F.Product(
                 kind, a_type, b_type, accumulator, a_origins, b_origins, loc, ordered, rows, opcode
             )

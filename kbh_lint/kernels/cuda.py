@@ -289,9 +289,9 @@ class CudaMachine(CudaMemory):
 
     def _operator(self, op: str, left: V, right: V, loc: ir.Loc) -> V | None:
         """An overloaded operator of the file."""
-        for funcs in (self.overloads(f"operator{op}"),):
-            if funcs:
-                return self.call_overloads(funcs, [left, right], (), [None, None], loc)
+        funcs = self.overloads(f"operator{op}")
+        if funcs:
+            return self.call_overloads(funcs, [left, right], (), [None, None], loc)
         if left.ct is not None and self.methods(left.ct, f"operator{op}"):
             return self.call_method(left, f"operator{op}", [right], (), None, loc)
         return None

@@ -394,7 +394,8 @@ def library_method(call: CppCall, base: V, target: Any) -> V:
 def _cute_gemm(call: CppCall) -> V:
     """cute::gemm(tiled_mma, A, B, C): the atom's name says what it multiplies."""
     m = call.m
-    atom = call.arg(0).ct.name if call.args and call.arg(0).ct is not None else ""
+    kind = call.arg(0).ct
+    atom = kind.name if kind is not None else ""
     found = _ATOM.search(atom)
     tensors = call.args[1:] if found or len(call.args) > 3 else call.args
     a, b = (tensors + [UNKNOWN_V, UNKNOWN_V])[:2]

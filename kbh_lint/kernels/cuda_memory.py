@@ -373,9 +373,9 @@ class CudaMemory(CudaTypes):
         if isinstance(node, ir.Attr):
             return self._field_address(node)
         if isinstance(node, ir.Cast):
-            inner = self.address_of(node.value)
+            place = self.address_of(node.value)
             ct = self.resolve_type(node.type)
-            return inner.with_(ct=pointer_to(ct), dtype=ct.dtype if ct.dtype != "?" else inner.dtype)
+            return place.with_(ct=pointer_to(ct), dtype=ct.dtype if ct.dtype != "?" else place.dtype)
         value = self.eval(node)
         if value.cells and (is_pointer(value.ct) or value.x is IN_MEMORY):
             return value

@@ -16,7 +16,6 @@ _TRANSPARENT = frozenset(
     {"decay_t", "remove_reference_t", "remove_cv_t", "remove_const_t", "remove_cvref_t", "add_const_t", "make_signed_t"}
 )
 _BITS_TYPES = {"uint128_t": ("u32", 4), "__uint128_t": ("u32", 4), "__int128": ("u32", 4)}
-BYTES = {"?": 4}
 
 
 class CudaTypes(Machine):
@@ -51,8 +50,8 @@ class CudaTypes(Machine):
         if last == "fragment" and ref.args:
             return self._fragment(ref)
         if last in _ARRAYS and ref.args:
-            inner = self.type_argument(ref.args[0])
-            return replace(inner, dims=inner.dims + 1)
+            item = self.type_argument(ref.args[0])
+            return replace(item, dims=item.dims + 1)
         if last in _TRANSPARENT and ref.args:
             return self.type_argument(ref.args[0])
         if last in ("conditional_t", "conditional") and len(ref.args) == 3:
@@ -65,9 +64,9 @@ class CudaTypes(Machine):
         if found is not None:
             return self._declared(found, ref, depth)
         if "::" in name and not ref.member:
-            inner = self._scoped(name, ref, depth)
-            if inner is not None:
-                return inner
+            scoped = self._scoped(name, ref, depth)
+            if scoped is not None:
+                return scoped
         return self._builtin_type(name, last, ref)
 
     def _builtin_type(self, name: str, last: str, ref: ir.TypeRef) -> CType:
@@ -91,13 +90,12 @@ class CudaTypes(Machine):
 
     def lookup_type(self, name: str) -> values.CppType | None:
         """A class or alias of the file."""
-        for scope in (self.frame.outer,):
-            try:
-                found = scope.lookup(name)
-            except KeyError:
-                continue
-            if isinstance(found, values.CppType):
-                return found
+        try:
+            found = self.frame.outer.lookup(name)
+        except KeyError:
+            found = None
+        if isinstance(found, values.CppType):
+            return found
         member = self.this_type()
         if member is not None and "::" not in name:
             for node in member.decl.node.body:

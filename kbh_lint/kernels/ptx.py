@@ -34,8 +34,8 @@ _SILENT = frozenset(
     {
         ".reg", "label", "bra", "bar", "barrier", "fence", "membar", "mbarrier", "nanosleep", "setmaxnreg", "exit",
         "ret", "griddepcontrol", "prefetch", "prefetchu", "applypriority", "discard", "trap", "brkpt", "pmevent",
-        "call", "createpolicy", "elect", "activemask", "vote", "match", "setp", "isspacep", "getctarank", ".pragma", ".loc",
-        "clusterlaunchcontrol", "tensormap", "alloca", ".param", ".local", ".shared",
+        "call", "createpolicy", "elect", "activemask", "vote", "match", "setp", "isspacep", "getctarank", ".pragma",
+        ".loc", "clusterlaunchcontrol", "tensormap", "alloca", ".param", ".local", ".shared",
     }
 )  # fmt: skip
 _COPIES = frozenset({"mov", "cvta", "shfl", "mapa", "movmatrix", "neg", "abs", "min", "max", "rcp", "sqrt", "rsqrt",
