@@ -55,7 +55,7 @@ def _sniffed(path: PathRun) -> Iterator[Seed]:
 
 
 def _dead(paths: list[PathRun]) -> Iterator[Seed]:
-    """Authored kernels that no run reaches."""
+    """Whether any run reaches an authored kernel, and the kernels that none reaches."""
     used: set[int] = set()
     reached = False
     for path in paths:
@@ -67,7 +67,9 @@ def _dead(paths: list[PathRun]) -> Iterator[Seed]:
                 elif event.kind == "cutlass":
                     reached = True
     called = {id(f.node) for f in _helpers(paths[0])}
-    for func, language in kernels(paths[0]):
+    defined = kernels(paths[0])
+    yield Seed("authored", {"reached": reached, "defined": len(defined)}, None)
+    for func, language in defined:
         if id(func.node) in used or id(func.node) in called:
             continue
         yield Seed("dead-kernel", {"name": func.node.name, "language": language, "only": not reached}, func.node.loc)
