@@ -154,7 +154,7 @@ class CudaMemory(CudaTypes):
             if isinstance(node, ir.Decl) and node.name == name:
                 return node
             if isinstance(node, ir.Decl) and not node.name and node.type is not None:  # anonymous union
-                inner = self.field_decl(self.resolve_type(node.type), name)
+                inner = self.field_decl(self.inner_type(ct, node.type), name)
                 if inner is not None:
                     return inner
         for base in ct.decl.node.bases:
@@ -169,7 +169,14 @@ class CudaMemory(CudaTypes):
         node = self.field_decl(ct, name)
         if node is None or node.type is None or ct is None:
             return CType()
-        return self._under(dict(ct.args), ct.decl.env, node.type, 0)
+        return self.inner_type(ct, node.type)
+
+    def inner_type(self, ct: CType, ref: ir.TypeRef) -> CType:
+        """A type as the body of a class means it: its own nested types come first."""
+        nested = self.member_type(ct, ref.name) if not ref.args else None
+        if nested is None:
+            return self.under(dict(ct.args), ct.decl.env, ref, 0)
+        return replace(nested, pointers=nested.pointers + ref.pointers, dims=nested.dims + len(ref.dims))
 
     def field_of(self, value: V, name: str, loc: ir.Loc) -> V:
         """`value.name`."""
@@ -177,6 +184,9 @@ class CudaMemory(CudaTypes):
             value = self.load(value.x.pointer, "?", loc)
         ct = value.ct
         if isinstance(value.x, Struct):
+            shared = self.anonymous_union(value, name)
+            if shared is not None:
+                return self.read_through(self.sub_pointer(shared, name), loc)
             found: V | None = value.x.fields.get(name)
             if found is None:
                 found = self.default_value(self.field_type(ct, name), (value.x.type.role, name))
@@ -193,6 +203,22 @@ class CudaMemory(CudaTypes):
         if name in ("x",) and ct is not None and ct.role:
             return value
         return value.with_(const=NOTHING)
+
+    def anonymous_union(self, value: V, name: str) -> V | None:
+        """The memory of the nameless union inside a struct value that declares field `name`."""
+        node = value.ct.decl.node if value.ct is not None and value.ct.decl is not None else None
+        if not isinstance(node, ir.ClassDef) or not isinstance(value.x, Struct) or value.ct is None:
+            return None
+        for part in node.body:
+            if isinstance(part, ir.Decl) and not part.name and part.type is not None:
+                ct = self.inner_type(value.ct, part.type)
+                if self.field_decl(ct, name) is not None:
+                    key = f"$union {part.type.name}"
+                    found = value.x.fields.get(key)
+                    if found is None:
+                        found = value.x.fields[key] = self.default_value(ct, (value.x.type.role, key))
+                    return found
+        return None
 
     def sub_pointer(self, value: V, name: str) -> V:
         """The address of a field of a struct in memory."""
@@ -224,12 +250,14 @@ class CudaMemory(CudaTypes):
             value = self.with_field(self.field_of(base, name, loc), path[1:], value, loc)
         ct = base.ct
         if isinstance(base.x, Struct):
+            shared = self.anonymous_union(base, name)
+            if shared is not None:
+                self.write_through(self.sub_pointer(shared, name), value, loc)
+                return base
             fields = dict(base.x.fields)
             field = self.field_type(ct, name)
             if field.dtype != "?" and not is_pointer(field) and not value.cells and not isinstance(value.x, Struct):
                 value = self.to_type(value, field, loc)
-            if _is_union(ct.decl.node if ct is not None and ct.decl is not None else None):
-                fields = dict.fromkeys(fields, value)
             fields[name] = value
             return V(deps=base.deps, x=Struct(fields, base.x.type), ct=ct)
         if name in ("__x", "storage") and base.dtype in dtypes.FLOATS:
@@ -340,6 +368,9 @@ class CudaMemory(CudaTypes):
         if ct.pointers:
             return V(ct.dtype, ct.dtype, ct=ct)
         if ct.decl is not None and isinstance(ct.decl.node, ir.ClassDef):
+            if _is_union(ct.decl.node):
+                cell = self.cell((self.frame.key, key), "local", "union")
+                return V(cells=frozenset((cell,)), ct=ct, x=IN_MEMORY)
             return V(x=Struct({}, replace(ct, role=f"{key}")), ct=ct)
         kept = ct if ct.lanes > 1 or ct.role or ct.name else None
         return V(ct.dtype, ct.dtype, ct=kept)
@@ -398,6 +429,9 @@ class CudaMemory(CudaTypes):
             return found
         outer = self.address_of(node.value)
         if isinstance(base.x, Struct):
+            shared = self.anonymous_union(base, node.name)
+            if shared is not None:
+                return self.sub_pointer(shared, node.name)
             field = base.x.fields.get(node.name)
             if field is not None and field.ct is not None and field.ct.dims:
                 return field

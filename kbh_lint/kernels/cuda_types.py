@@ -116,14 +116,14 @@ class CudaTypes(Machine):
         if isinstance(node, ir.Using):
             if node.type is None:
                 return CType(name=node.name)
-            made = self._under(args, found.env, node.type, depth)
+            made = self.under(args, found.env, node.type, depth)
         else:
             made = CType(name=node.name, decl=found, args=tuple(args.items()))
         for member in ref.member:
             made = self.member_type(made, member) or CType(name=f"{made.name}::{member}")
         return made
 
-    def _under(self, args: dict[str, V], env: values.Env, ref: ir.TypeRef, depth: int) -> CType:
+    def under(self, args: dict[str, V], env: values.Env, ref: ir.TypeRef, depth: int) -> CType:
         """Resolves a type where template arguments are bound, or in another scope."""
         saved = self.frame.env
         self.frame.env = {**saved, **args} if args else saved
@@ -154,7 +154,7 @@ class CudaTypes(Machine):
             return None
         for node in base.decl.node.body:
             if isinstance(node, ir.Using) and node.name == member and node.type is not None:
-                return self._under(dict(base.args), base.decl.env, node.type, 0)
+                return self.under(dict(base.args), base.decl.env, node.type, 0)
             if isinstance(node, ir.ClassDef) and node.name == member:
                 return CType(name=member, decl=values.CppType(node, base.decl.env), args=base.args)
         return None
