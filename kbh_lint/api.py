@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from kbh_lint import paths as locations
 from kbh_lint.findings import Analysis, FileReport, Report, Unread
+from kbh_lint.marked import DataError
 
 if TYPE_CHECKING:
     from kbh_lint.rules import Rule
@@ -25,6 +26,10 @@ ENGINE = "kbh_lint.engine"  # the module whose `analyse` reads a submission
 
 class UsageError(Exception):
     """The caller asked for something that does not exist or makes no sense; the text is one sentence."""
+
+
+class SetupError(Exception):
+    """The linter cannot work as it is set up (in a worker: a part is missing, a data file is malformed)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,8 @@ def lint(
     all rules. `jobs` is a number of processes or "auto"; `cache` a folder for results. `progress` is called with (files
     done, all files). `raise_errors` lets an error inside the tool through instead of calling the file unproven.
 
-    Raises UsageError (an unknown problem, target, rule) and RuleError or ProblemError (a malformed data file).
+    Raises UsageError (an unknown problem, target, rule), RuleError or ProblemError (a malformed data file), and
+    ImportError or SetupError when the linter is not installed whole.
     """
     from kbh_lint.run import lint_paths
 
@@ -100,13 +106,21 @@ def _plain(path: StrPath | None) -> str | None:
 
 
 def lint_file(submission: Submission, options: Options) -> Outcome:
-    """The report on one submission: engine, rules, verdict. Never raises for what is wrong with the submission."""
-    from kbh_lint.limits import TimeUp, time_limit
+    """The report on one submission: engine, rules, verdict.
+
+    Never raises for what is wrong with the submission; raises DataError for a malformed rule or problem, and
+    ImportError when a part of the linter is missing.
+    """
+    from kbh_lint.limits import TimeUp, fewer_collections, time_limit
 
     rules = load_rules_once(options.rules_dir)
+    engine = cast(_Engine, import_module(options.engine))
     try:
-        with time_limit(options.timeout):
-            return Outcome(_judge(submission, rules, _analyse(submission, options)), stable=True)
+        with time_limit(options.timeout), fewer_collections():
+            analysis = engine.analyse(submission, problems_dir=Path(options.problems_dir), trace=options.trace)
+            return Outcome(_judge(submission, rules, analysis), stable=True)
+    except (DataError, ImportError):
+        raise
     except TimeUp:
         return unproven(submission, f"the analysis took longer than {options.timeout:g} s and was stopped")
     except MemoryError:
@@ -126,11 +140,6 @@ class _Engine(Protocol):
     def analyse(self, submission: Submission, *, problems_dir: Path, trace: bool) -> Analysis:
         """Facts, promise states and what could not be read of one submission."""
         ...
-
-
-def _analyse(submission: Submission, options: Options) -> Analysis:
-    engine = cast(_Engine, import_module(options.engine))
-    return engine.analyse(submission, problems_dir=Path(options.problems_dir), trace=options.trace)
 
 
 def _judge(submission: Submission, rules: Iterable[Rule], analysis: Analysis) -> FileReport:

@@ -171,7 +171,8 @@ def _digest_world(rules_dir: Path, problems_dir: Path) -> bytes:
     for base, files in (
         (package, sorted(package.rglob("*.py"))),
         (rules_dir, sorted(rules_dir.glob("*.y*ml"))),
-        (problems_dir, sorted([*problems_dir.glob("*.yaml"), *problems_dir.glob("*/*.yaml")])),
+        # The references too: how like one a submission is, is a fact.
+        (problems_dir, sorted(path for kind in ("yaml", "py") for path in problems_dir.rglob(f"*.{kind}"))),
     ):
         _feed_files(digest, base, files)
     return digest.digest()

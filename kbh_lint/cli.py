@@ -141,10 +141,10 @@ def main(argv: Sequence[str] | None = None, prog: str = "kbh-lint") -> int:
 
 def _is_plain(error: Exception) -> bool:
     """Whether the error is the user's to mend; its text is then all there is to say."""
-    from kbh_lint.api import UsageError
+    from kbh_lint.api import SetupError, UsageError
     from kbh_lint.marked import DataError
 
-    return isinstance(error, (UsageError, DataError))
+    return isinstance(error, (UsageError, SetupError, DataError, ImportError))
 
 
 def _run(args: argparse.Namespace, prog: str) -> int:

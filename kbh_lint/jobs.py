@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
-from kbh_lint.api import Options, Outcome, lint_file, unproven
+from kbh_lint.api import Options, Outcome, SetupError, lint_file, unproven
+from kbh_lint.marked import DataError
 
 if TYPE_CHECKING:
     from kbh_lint.source.submissions import Submission
@@ -43,14 +44,17 @@ def run(submissions: Sequence[Submission], options: Options, jobs: int) -> Itera
     # Long files first: one that starts last would leave the other workers idle.
     for index in sorted(range(len(submissions)), key=lambda i: -len(submissions[i].text)):
         todo.put(index)
-    done: queue.SimpleQueue[tuple[int, Outcome]] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[int, Outcome | SetupError]] = queue.SimpleQueue()
     workers = [_Worker(options) for _ in range(jobs)]
     threads = [threading.Thread(target=_drive, args=(w, submissions, todo, done), daemon=True) for w in workers]
     for thread in threads:
         thread.start()
     try:
         for _ in submissions:
-            yield done.get()
+            index, outcome = done.get()
+            if isinstance(outcome, SetupError):
+                raise outcome
+            yield index, outcome
     finally:
         for worker in workers:
             worker.stop()
@@ -60,7 +64,7 @@ def _drive(
     worker: _Worker,
     submissions: Sequence[Submission],
     todo: queue.SimpleQueue[int],
-    done: queue.SimpleQueue[tuple[int, Outcome]],
+    done: queue.SimpleQueue[tuple[int, Outcome | SetupError]],
 ) -> None:
     while not worker.stopped:
         try:
@@ -69,7 +73,7 @@ def _drive(
             return
         submission = submissions[index]
         try:
-            outcome = worker.lint(submission)
+            outcome: Outcome | SetupError = worker.lint(submission)
         except (OSError, ValueError, TypeError, EOFError, pickle.PickleError) as error:
             outcome = unproven(submission, f"the worker could not be used: {type(error).__name__}: {error}")
         done.put((index, outcome))
@@ -83,7 +87,7 @@ class _Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self.stopped = False
 
-    def lint(self, submission: Submission) -> Outcome:
+    def lint(self, submission: Submission) -> Outcome | SetupError:
         """The outcome for one file; a crash or an overrun becomes `unproven` with the reason."""
         process = self._process if self._process is not None and self._process.poll() is None else self._start()
         assert process.stdin is not None and process.stdout is not None
@@ -105,7 +109,7 @@ class _Worker:
             answer = None
         finally:
             timer.cancel()
-        if isinstance(answer, Outcome):
+        if isinstance(answer, (Outcome, SetupError)):
             return answer
         code = self._reap()
         if late.is_set():
@@ -155,7 +159,11 @@ def serve() -> None:
         if submission is None:
             return
         try:
-            _send(answers, lint_file(submission, options))
+            outcome: Outcome | SetupError = lint_file(submission, options)
+        except (DataError, ImportError) as error:
+            outcome = SetupError(str(error))
+        try:
+            _send(answers, outcome)
         except BrokenPipeError:
             return
 

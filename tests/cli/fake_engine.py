@@ -1,7 +1,7 @@
 """An engine for tests: it reads directives such as `# fact: ...` from a file and does as they say.
 
 Directives: `fact KIND {json attrs}` on the line of the fact, `promise ID STATE`, `unread REASON`, `crash`, `hang`,
-`raise`, `contract NAME`.
+`raise`, `malformed FILE`, `contract NAME`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kbh_lint.findings import Analysis, Fact, PromiseState, Unread
+from kbh_lint.marked import DataError
 from kbh_lint.source.spans import Span
 
 _DIRECTIVE = re.compile(r"# do: (\w+) ?(.*)")
@@ -39,6 +40,8 @@ def analyse(submission: Any, *, problems_dir: Path, trace: bool) -> Analysis:
             time.sleep(60)
         elif word == "raise":
             raise KeyError(rest)
+        elif word == "malformed":
+            raise DataError(rest, 3, "it makes no sense")
         elif word == "contract":
             contract = rest
         elif word == "unread":

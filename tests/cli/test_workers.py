@@ -45,3 +45,11 @@ def test_auto_starts_another_worker_only_for_enough_files() -> None:
     assert worker_count("auto", 0) == 1
     assert worker_count("auto", 2 * AUTO_FILES_A_JOB - 1) == 1
     assert worker_count(8, 3) == 3
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_malformed_problem_stops_the_run_with_its_place(work: Path, jobs: str) -> None:
+    (work / "data.py").write_text("x = 1  # do: malformed problem.yaml\n")
+    done = kbh(*RULES, "--jobs", jobs, ".", cwd=work)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "kbh-lint: error: problem.yaml:3: it makes no sense\n"
