@@ -185,7 +185,7 @@ def record(
     event = Event("launch", kernel.node.name, loc, reads, attrs={
         "kernel": kernel, "bindings": bindings, "facts": facts, "grid": grid,
         "contents": {i: t.storage.content for i, t in tensors.items()},
-        "steer": steer, "block": block, "cache": interp.session.evaluated,
+        "steer": (*steer, *torchlib.steered_by(list(tensors.values()))), "block": block, "cache": interp.session.evaluated,
     })  # fmt: skip
     interp.emit(event)
     before: dict[int, Content] = {i: t.storage.content for i, t in tensors.items()}

@@ -56,6 +56,8 @@ def torch_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], 
     if name in ("default", "out", "Tensor", "Scalar", "int", "overload") and path.startswith("torch.ops."):
         path = path.rsplit(".", 1)[0]
     if path.startswith("torch.ops.") and not path.startswith("torch.ops.aten."):
+        if any(kind == "binary" for kind, _, _ in interp.notes):  # an operator that a prebuilt library registered
+            return call_blob(interp, Blob(path, loc), args, kwargs, loc)
         return foreign(interp, path, args, kwargs, loc)
     tensors = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
     if path.startswith("torch.nn.init."):

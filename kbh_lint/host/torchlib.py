@@ -80,8 +80,16 @@ def record(
 ) -> Event:
     """Emit an event that reads `tensors`."""
     event = Event(kind, name, loc, [(t.storage.content, t) for t in tensors], attrs=attrs or {})
+    steer = steered_by(tensors)
+    if steer:
+        event.attrs["steer"] = (*event.attrs.get("steer", ()), *steer)
     interp.emit(event)
     return event
+
+
+def steered_by(tensors: Sequence[Tensor]) -> tuple[Content, ...]:
+    """The contents that chose which part of a storage these views show (`x[first:last]` with bounds from a tensor)."""
+    return tuple(content for tensor in tensors for content in tensor.attrs.get("steer", ()))
 
 
 def tensors_in(values: Any, depth: int = 0) -> list[Tensor]:
@@ -394,7 +402,8 @@ def alias(tensor: Tensor, shape: Any, strides: Any = None, dtype: str | None = N
     """Another view of the same storage."""
     return Tensor(
         tensor.storage, dtype or tensor.dtype, shape, strides if strides is not None else row_major(shape),
-        tensor.offset, tensor.device, attrs={"range": tensor.attrs.get("range")}, is_slice=tensor.is_slice or is_slice,
+        tensor.offset, tensor.device, attrs={name: tensor.attrs[name] for name in ("range", "steer") if name in tensor.attrs},
+        is_slice=tensor.is_slice or is_slice,
     )  # fmt: skip
 
 
@@ -433,7 +442,18 @@ def index(interp: Any, tensor: Tensor, key: Any, loc: ir.Loc | None) -> Any:
         isinstance(k, Unknown) for k in keys
     ):
         return alias(tensor, shape, shapes.indexed_strides(tensor, keys))
-    return alias(tensor, shape, shapes.indexed_strides(tensor, keys), is_slice=True)
+    part = alias(tensor, shape, shapes.indexed_strides(tensor, keys), is_slice=True)
+    steer = bounds_from(interp, keys)
+    if steer:
+        part.attrs["steer"] = (*part.attrs.get("steer", ()), *steer)
+    return part
+
+
+def bounds_from(interp: Any, keys: Sequence[Any]) -> tuple[Content, ...]:
+    """The contents that indices and slice bounds were computed from."""
+    parts = [part for key in keys for part in ((key.start, key.stop, key.step) if isinstance(key, slice) else (key,))]
+    found: tuple[Content, ...] = interp.contents_of(parts)
+    return found
 
 
 def assign_index(interp: Any, tensor: Tensor, key: Any, value: Any, loc: ir.Loc | None) -> None:
@@ -443,6 +463,9 @@ def assign_index(interp: Any, tensor: Tensor, key: Any, value: Any, loc: ir.Loc 
     attrs: dict[str, Any] = {}
     if isinstance(value, Tensor):
         attrs = {"from": value.dtype, "to": tensor.dtype, "cast": value.dtype != tensor.dtype}
+    steer = (*steered_by(inputs), *bounds_from(interp, key if isinstance(key, tuple) else (key,)))
+    if steer:
+        attrs["steer"] = steer
     event = Event("copy", "setitem", loc, [(t.storage.content, t) for t in inputs], attrs=attrs)
     event.reads.extend((c, Tensor(c.storage, c.dtype, None)) for c in contents)
     interp.emit(event)
