@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.frontends import ptx
+from kbh_lint.kernels import compensation_expr as expr
 from kbh_lint.kernels import compensation_math as mathematics
 from kbh_lint.kernels import compensation_ops as ops
+from kbh_lint.kernels import compensation_places as places
 from kbh_lint.kernels.compensation_builtins import Args, Builtin
 from kbh_lint.kernels.compensation_numbers import literal
 from kbh_lint.kernels.compensation_state import CType, Frame, Ptr
@@ -42,24 +44,22 @@ _OPERATIONS: dict[str, Builtin] = {
 
 def run_asm(m: Machine, stmt: ir.Asm, frame: Frame) -> None:
     """An asm statement: runs its instructions and assigns its outputs."""
-    from kbh_lint.kernels.compensation_expr import evaluate, place, store
-
     text = stmt.template.value if isinstance(stmt.template, ir.Const) else None
     if not isinstance(text, str):
         return
     names: dict[str, Any] = {}
     for i, (constraint, target) in enumerate(stmt.outputs):
-        names[f"%{i}"] = evaluate(m, target, frame) if "+" in constraint else UNKNOWN
+        names[f"%{i}"] = expr.evaluate(m, target, frame) if "+" in constraint else UNKNOWN
     for i, (_, value) in enumerate(stmt.inputs):
-        names[f"%{len(stmt.outputs) + i}"] = evaluate(m, value, frame)
+        names[f"%{len(stmt.outputs) + i}"] = expr.evaluate(m, value, frame)
     _run(m, text, names, stmt, frame)
     for i, (constraint, target) in enumerate(stmt.outputs):
-        where = place(m, target, frame)
+        where = places.place(m, target, frame)
         if where is not None:
             value = names[f"%{i}"]
             if value is UNKNOWN and ("f" in constraint or "d" in constraint):
                 value = _made_of(m, names, "f64" if "d" in constraint else "f32", stmt, frame, i)
-            store(m, where, value)
+            places.store(m, where, value)
 
 
 def inline_asm(m: Machine, c: Args) -> Any:

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir, values
 from kbh_lint.kernels import compensation_ctypes as ctypes
+from kbh_lint.kernels import compensation_expr as expr
+from kbh_lint.kernels import compensation_memory as memory
 from kbh_lint.kernels import compensation_ops as ops
+from kbh_lint.kernels import compensation_places as places
 from kbh_lint.kernels.compensation_numbers import Num, literal
 from kbh_lint.kernels.compensation_state import OTHER, Closure, CType, Frame, Method, Obj, Ptr, Reference, VarRef
 from kbh_lint.values import UNKNOWN, DType, Sym
@@ -84,8 +87,6 @@ def either(a: Any, b: Any) -> Any:
 
 def call(m: Machine, node: ir.Call, frame: Frame) -> Any:
     """The value of a call expression."""
-    from kbh_lint.kernels.compensation_expr import evaluate
-
     func = node.func
     targs: tuple[Any, ...] = ()
     callee: Any
@@ -95,7 +96,7 @@ def call(m: Machine, node: ir.Call, frame: Frame) -> Any:
         callee = _method(m, func, frame)
         targs = func.args or ()
     else:
-        callee = evaluate(m, func, frame)
+        callee = expr.evaluate(m, func, frame)
     if isinstance(callee, Num):
         return callee
     if frame.this is not None and isinstance(callee, Sym):
@@ -105,18 +106,16 @@ def call(m: Machine, node: ir.Call, frame: Frame) -> Any:
 
 
 def _arguments(m: Machine, node: ir.Call, frame: Frame, callee: Any) -> tuple[list[Any], dict[str, Any]]:
-    from kbh_lint.kernels.compensation_expr import evaluate, place
-
     by_place = _reference_positions(m, callee) if frame.cpp else frozenset()
     args: list[Any] = []
     for i, arg in enumerate(node.args):
         if isinstance(arg, ir.Star):
-            value = evaluate(m, arg.value, frame)
+            value = expr.evaluate(m, arg.value, frame)
             args.extend(value if isinstance(value, tuple) else [UNKNOWN])
             continue
-        where = place(m, arg, frame) if i in by_place else None
-        args.append(Reference(where) if where is not None else evaluate(m, arg, frame))
-    keywords = {name: evaluate(m, value, frame) for name, value in node.keywords if name is not None}
+        where = places.place(m, arg, frame) if i in by_place else None
+        args.append(Reference(where) if where is not None else expr.evaluate(m, arg, frame))
+    keywords = {name: expr.evaluate(m, value, frame) for name, value in node.keywords if name is not None}
     return args, keywords
 
 
@@ -172,17 +171,15 @@ def _template_callee(m: Machine, func: ir.TypeRef, frame: Frame) -> tuple[Any, t
 
 def _method(m: Machine, func: ir.Attr, frame: Frame) -> Any:
     """The callee of `x.f(...)` and `p->f(...)`, with `x` in place."""
-    from kbh_lint.kernels.compensation_expr import evaluate, load, place
-
-    value = evaluate(m, func.value, frame)
+    value = expr.evaluate(m, func.value, frame)
     if isinstance(value, Reference):
-        value = load(m, value.place, func, frame)
+        value = places.load(m, value.place, func, frame)
     if isinstance(value, Ptr):
-        found = ctypes.target(m, value, m.site(frame, func))
+        found = memory.target(m, value, m.site(frame, func))
         value = found if isinstance(found, Obj) else value
     if isinstance(value, Obj) and func.name in value.fields:
         return value.fields[func.name]
-    where = place(m, func.value, frame) if isinstance(func.value, ir.Name | ir.Attr) else None
+    where = places.place(m, func.value, frame) if isinstance(func.value, ir.Name | ir.Attr) else None
     return Method(value, func.name, where)
 
 
@@ -236,10 +233,8 @@ def invoke(
 
 
 def _loaded(m: Machine, value: Any, node: Any, frame: Frame) -> Any:
-    from kbh_lint.kernels.compensation_expr import load
-
     if isinstance(value, Reference) and not value.address:
-        return load(m, value.place, node, frame)
+        return places.load(m, value.place, node, frame)
     return value
 
 

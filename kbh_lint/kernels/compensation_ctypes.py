@@ -1,4 +1,4 @@
-"""C++ types and memory of an evaluated kernel: declarations, conversions, loads and stores."""
+"""C++ types of an evaluated kernel: declarations, conversions, parameters."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir, values
+from kbh_lint.kernels import compensation_builtins as builtins
+from kbh_lint.kernels import compensation_expr as expr
 from kbh_lint.kernels import compensation_ops as ops
+from kbh_lint.kernels import compensation_places as places
 from kbh_lint.kernels.compensation_numbers import Num
 from kbh_lint.kernels.compensation_state import OTHER, Bits, CType, Frame, Memory, Obj, Ptr, Reference, VarRef
 from kbh_lint.values import UNKNOWN, Buffer, CppType, DType, Env, TypeValue
@@ -79,6 +82,7 @@ def of_value(
     m: Machine, value: Any, depth: int = 0, ref: ir.TypeRef | None = None, frame: Frame | None = None
 ) -> CType:
     """The type that a template argument or a type name stands for."""
+    m.spend()
     if depth > _MAX_DEPTH:
         return OTHER
     if isinstance(value, CType):
@@ -103,13 +107,11 @@ def of_value(
 
 def template_argument(m: Machine, node: Any, frame: Frame) -> Any:
     """The value of a template argument: a type or a constant."""
-    from kbh_lint.kernels.compensation_expr import evaluate
-
     if isinstance(node, ir.TypeRef):
         found = resolve(m, node, frame)
         if found is not OTHER:
             return found
-    return evaluate(m, node, frame)
+    return expr.evaluate(m, node, frame)
 
 
 def _member_type(m: Machine, owner: CType, name: str, depth: int) -> CType:
@@ -203,17 +205,15 @@ def like(m: Machine, old: Any, new: Any) -> Any:
 
 def declared(m: Machine, decl: ir.Decl, frame: Frame, depth: int = 0) -> Any:
     """The first value of a declared variable, field or array."""
-    from kbh_lint.kernels import compensation_builtins as builtins
-    from kbh_lint.kernels.compensation_expr import evaluate, place
-
+    m.spend()
     if decl.type is None:
-        return UNKNOWN if decl.init is None else evaluate(m, decl.init, frame)
+        return UNKNOWN if decl.init is None else expr.evaluate(m, decl.init, frame)
     kind = resolve(m, decl.type, frame)
     if decl.type.dims:
         return _array(m, decl, decl.type, kind, frame)
     init = decl.init
     if decl.type.reference and init is not None and not isinstance(init, ir.Seq):
-        where = place(m, init, frame)
+        where = places.place(m, init, frame)
         if where is not None:
             return Reference(where)
     if "__shared__" in decl.storage:
@@ -228,17 +228,15 @@ def declared(m: Machine, decl: ir.Decl, frame: Frame, depth: int = 0) -> Any:
             for item in named:
                 if isinstance(item.target, ir.Name) and isinstance(made, Obj):
                     old = made.fields.get(item.target.id)
-                    made.fields[item.target.id] = like(m, old, evaluate(m, item.value, frame))
+                    made.fields[item.target.id] = like(m, old, expr.evaluate(m, item.value, frame))
             return made
-        return builtins.construct(m, kind, [evaluate(m, i, frame) for i in init.items], decl, frame)
-    value = evaluate(m, init, frame)
+        return builtins.construct(m, kind, [expr.evaluate(m, i, frame) for i in init.items], decl, frame)
+    value = expr.evaluate(m, init, frame)
     return convert(m, value, kind, m.site(frame, decl))
 
 
 def _array(m: Machine, decl: ir.Decl, ref: ir.TypeRef, kind: CType, frame: Frame) -> Ptr:
-    from kbh_lint.kernels.compensation_expr import evaluate
-
-    sizes = [evaluate(m, d, frame) for d in ref.dims]
+    sizes = [expr.evaluate(m, d, frame) for d in ref.dims]
     dims = tuple(s if isinstance(s, int) and 0 < s < 1 << 24 else 1 << 12 for s in sizes)
     memory = Memory(decl.name, "shared" if "__shared__" in decl.storage else "local", kind, {}, dims)
     if memory.kind == "local":
@@ -246,7 +244,7 @@ def _array(m: Machine, decl: ir.Decl, ref: ir.TypeRef, kind: CType, frame: Frame
     if isinstance(decl.init, ir.Seq):
         for i, item in enumerate(decl.init.items[:64]):
             if not isinstance(item, ir.Seq):
-                memory.put(i * kind.lanes, convert(m, evaluate(m, item, frame), kind))
+                memory.put(i * kind.lanes, convert(m, expr.evaluate(m, item, frame), kind))
     return Ptr(memory, 0, kind, dims)
 
 
@@ -255,12 +253,10 @@ def _array(m: Machine, decl: ir.Decl, ref: ir.TypeRef, kind: CType, frame: Frame
 
 def passed(m: Machine, ref: ir.TypeRef, value: Any, frame: Frame) -> Any:
     """An argument as the parameter gets it: a reference keeps its place, all else is converted and copied."""
-    from kbh_lint.kernels.compensation_expr import load
-
     if isinstance(value, Reference) and not value.address:
         if ref.reference:
             return value
-        value = load(m, value.place, ref, frame)
+        value = places.load(m, value.place, ref, frame)
     if ref.pointers or ref.dims:
         return value
     return convert(m, value, resolve(m, ref, frame))
@@ -299,82 +295,31 @@ def parameter(m: Machine, name: str, ref: Any, value: Any, frame: Frame) -> Any:
         if kind.kind == "pointer" and not isinstance(value, Ptr):
             inner = kind.inner or OTHER
             return Ptr(Memory(name, "param", inner), 0, inner)
+        if kind.kind == "struct" and value is UNKNOWN:
+            return _parameters(m, name, kind)
         return convert(m, value, kind)
     return value
 
 
-# --- memory ----------------------------------------------------------------------------------------------------
-
-
-def read(m: Machine, ptr: Ptr, site: int) -> Any:
-    """The value a pointer points to."""
-    mem, off, kind = ptr.mem, ptr.off, ptr.type
-    if kind.kind == "vec":
-        inner = scalar(kind.dt)
-        parts = {
-            LANES[i]: read(m, Ptr(mem, off + i if isinstance(off, int) else off, inner), site + i)
-            for i in range(min(kind.lanes, 4))
-        }
-        return Obj(parts, kind)
-    if isinstance(off, int) and off in mem.cells:
-        value = mem.cells[off]
-    elif mem.written():
-        value = ops.perturbed(mem.nearest(off), m.numbers, site)
-    elif mem.default is not None and isinstance(off, int):
-        value = mem.default.copy() if isinstance(mem.default, Obj) else mem.default
-    else:
-        return fresh(m, kind, site)
-    if kind.kind == "float" and not isinstance(value, Num):
-        return convert(m, value, kind, site)
-    return value
-
-
-def fresh(m: Machine, kind: CType, site: int) -> Any:
-    """A datum nobody in this kernel wrote."""
-    numbers = m.numbers
-    if kind.kind == "float":
-        return numbers.data(site, kind.dt, numbers.bit(site))
-    if kind.kind == "other":
-        return numbers.data(site, "f32", numbers.bit(site))
-    if kind.kind == "vec":
-        inner = scalar(kind.dt)
-        return Obj({LANES[i]: fresh(m, inner, site + i) for i in range(min(kind.lanes, 4))}, kind)
-    if kind.kind == "struct":
-        made = zero(m, kind)
-        if isinstance(made, Obj):
-            for i, (name, value) in enumerate(list(made.fields.items())):
-                if isinstance(value, Num):
-                    made.fields[name] = numbers.data(site + i % 8, value.dt, numbers.bit(site + i % 8))
+def _parameters(m: Machine, name: str, kind: CType, depth: int = 0) -> Any:
+    """A struct of kernel parameters: its pointers point to memory of their own."""
+    made = zero(m, kind)
+    if not isinstance(made, Obj) or depth > _MAX_DEPTH:
         return made
-    return UNKNOWN
-
-
-def write(m: Machine, ptr: Ptr, value: Any) -> None:
-    """Puts a value where a pointer points to; vectors fill one cell a lane."""
-    off, kind = ptr.off, ptr.type
-    if isinstance(value, Obj) and value.type.kind == "vec":
-        for i, part in enumerate(value.fields.values()):
-            ptr.mem.put(off + i if isinstance(off, int) else off, part)
-        return
-    ptr.mem.put(off, convert(m, value, kind) if kind.kind == "float" else value)
-
-
-def lane(ptr: Ptr, name: str) -> Ptr | None:
-    """The place of one field of a CUDA vector in memory."""
-    if ptr.type.kind != "vec" or name not in LANES:
-        return None
-    off = ptr.off + LANES.index(name) if isinstance(ptr.off, int) else ptr.off
-    return Ptr(ptr.mem, off, scalar(ptr.type.dt))
-
-
-def target(m: Machine, ptr: Ptr, site: int) -> Any:
-    """The struct behind a pointer, in place: fields written through the result stay written."""
-    if isinstance(ptr.off, int) and isinstance(ptr.mem.cells.get(ptr.off), Obj):
-        return ptr.mem.cells[ptr.off]
-    value = read(m, ptr, site)
-    if isinstance(value, Obj) and ptr.type.kind == "struct" and ptr.mem.kind != "param":
-        ptr.mem.put(ptr.off, value)
-    return value
+    frame = Frame([dict(kind.args)], kind.struct.env, True, 0)
+    for stmt in kind.struct.node.body:
+        if not isinstance(stmt, ir.Decl) or stmt.type is None or stmt.name not in made.fields or stmt.type.dims:
+            continue
+        path = f"{name}.{stmt.name}"
+        held = resolve(m, stmt.type, frame)
+        if held.kind == "struct":
+            made.fields[stmt.name] = _parameters(m, path, held, depth + 1)
+        elif held.kind == "pointer":
+            inner = held.inner or OTHER
+            made.fields[stmt.name] = Ptr(Memory(path, "param", inner), 0, inner)
+        elif held.kind == "float":
+            made.fields[stmt.name] = convert(m, UNKNOWN, held)
+    return made
 
 
 def cast(m: Machine, node: ir.Cast, value: Any, frame: Frame) -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import dtypes
 from kbh_lint.kernels import compensation_math as mathematics
 from kbh_lint.kernels import compensation_ops as ops
+from kbh_lint.kernels import compensation_places as places
 from kbh_lint.kernels.compensation_builtins import Args, Builtin, construct, named
 from kbh_lint.kernels.compensation_ctypes import LANES, convert, resolve, scalar
 from kbh_lint.kernels.compensation_numbers import literal
@@ -44,10 +45,8 @@ def _atomic(m: Machine, c: Args) -> Any:
     """atomicAdd, also on a single shared or local variable."""
     pointer = c.get(0)
     if isinstance(pointer, Reference):
-        from kbh_lint.kernels.compensation_expr import load, store
-
-        old = load(m, pointer.place, c.node, c.frame)
-        store(m, pointer.place, ops.arithmetic("+", old, c.get(1), m.numbers, c.site, True))
+        old = places.load(m, pointer.place, c.node, c.frame)
+        places.store(m, pointer.place, ops.arithmetic("+", old, c.get(1), m.numbers, c.site, True))
         return old
     return atomic_add(m, c)
 

@@ -8,7 +8,9 @@ from typing import Any
 from kbh_lint import ir, values
 from kbh_lint.kernels import compensation_ctypes as ctypes
 from kbh_lint.kernels import compensation_expr as expr
+from kbh_lint.kernels import compensation_memory as memory
 from kbh_lint.kernels import compensation_ops as ops
+from kbh_lint.kernels import compensation_places as places
 from kbh_lint.kernels.compensation_asm import run_asm
 from kbh_lint.kernels.compensation_numbers import Num, Numbers
 from kbh_lint.kernels.compensation_state import Closure, Frame, Obj, OutOfFuel, Ptr, Range, Reference
@@ -79,6 +81,12 @@ class Machine:
     def site(self, frame: Frame, node: Any) -> int:
         return self.sites.number(frame.ctx, node)
 
+    def spend(self) -> None:
+        """Takes one step."""
+        self.fuel -= 1
+        if self.fuel < 0:
+            raise OutOfFuel
+
     def note(self, reason: str, node: Any) -> None:
         """Something that may hide a compensation was not followed."""
         if len(self.unread) < 64:
@@ -89,9 +97,7 @@ class Machine:
     def run(self, body: tuple[ir.Stmt, ...] | None, frame: Frame) -> str | None:
         """Runs statements; says why it stopped early: break, continue, return or None."""
         for stmt in body or ():
-            self.fuel -= 1
-            if self.fuel < 0:
-                raise OutOfFuel
+            self.spend()
             handler = _STATEMENTS.get(type(stmt))
             if handler is None:
                 continue
@@ -113,10 +119,10 @@ class Machine:
     def _assign(self, stmt: ir.Assign, frame: Frame) -> None:
         value = expr.evaluate(self, stmt.value, frame)
         for target in stmt.targets:
-            expr.assign(self, target, value, frame)
+            places.assign(self, target, value, frame)
 
     def _aug_assign(self, stmt: ir.AugAssign, frame: Frame) -> None:
-        expr.update(self, stmt.target, stmt.op, expr.evaluate(self, stmt.value, frame), stmt, frame)
+        places.update(self, stmt.target, stmt.op, expr.evaluate(self, stmt.value, frame), stmt, frame)
 
     def _decl(self, stmt: ir.Decl, frame: Frame) -> None:
         if frame.cpp and stmt.name:
@@ -151,7 +157,7 @@ class Machine:
         for value, target in stmt.items:
             held = expr.evaluate(self, value, frame)
             if target is not None:
-                expr.assign(self, target, held, frame)
+                places.assign(self, target, held, frame)
         return self.run(stmt.body, frame)
 
     def _asm(self, stmt: ir.Asm, frame: Frame) -> None:
@@ -245,7 +251,7 @@ class Machine:
                 if frame.cpp:
                     frame.scopes.append({})
                 try:
-                    expr.bind(self, stmt.target, item, frame)
+                    places.bind(self, stmt.target, item, frame)
                     why = self.run(stmt.body, frame)
                 finally:
                     if frame.cpp:
@@ -343,13 +349,13 @@ class Machine:
 
     def read(self, ptr: Ptr, site: int) -> Any:
         """The value behind a pointer: ours where this lane wrote it, another lane's where others did."""
-        return ctypes.read(self, ptr, site)
+        return memory.read(self, ptr, site)
 
     def write(self, ptr: Ptr, value: Any) -> None:
         """Stores a value. Stores to parameters are what the outside sees."""
         if ptr.mem.kind == "param":
             self.stores.append((ptr.mem.name, _seen(value)))
-        ctypes.write(self, ptr, value)
+        memory.write(self, ptr, value)
 
 
 def _seen(value: Any) -> Any:

@@ -11,7 +11,8 @@ from kbh_lint.kernels import compensation_math as mathematics
 from kbh_lint.kernels import compensation_ops as ops
 from kbh_lint.kernels.compensation_asm import inline_asm
 from kbh_lint.kernels.compensation_builtins import Args, Builtin, named
-from kbh_lint.kernels.compensation_ctypes import convert, fresh, scalar
+from kbh_lint.kernels.compensation_ctypes import convert, scalar
+from kbh_lint.kernels.compensation_memory import fresh
 from kbh_lint.kernels.compensation_numbers import EXP, Num, literal
 from kbh_lint.kernels.compensation_state import OTHER, Bits, Ptr, Range
 from kbh_lint.values import UNKNOWN, DType, Sym

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kbh_lint import ir, values
 from kbh_lint.frontends import cuda
@@ -332,3 +334,151 @@ def test_a_macro_is_seen_through() -> None:
 def test_an_unknown_device_function_leaves_the_question_open() -> None:
     found = thread("library_sum(&s, &c, e);", "s")
     assert found.state == "unknown"
+
+
+SHARED_FIELDS = """
+__device__ float2 two_sum(float a, float b) {
+    float s = a + b;
+    float bb = s - a;
+    return {s, (a - (s - bb)) + (b - bb)};
+}
+template <class F>
+__device__ float2 over_warp(float2 v, F combine) {
+    #pragma unroll
+    for (int o = 16; o; o >>= 1) {
+        float2 w;
+        w.x = __shfl_down_sync(~0u, v.x, o);
+        w.y = __shfl_down_sync(~0u, v.y, o);
+        v = combine(v, w);
+    }
+    return v;
+}
+__global__ void kernel(const float* x, float* y, int n) {
+    __shared__ float2 red[32];
+    float2 acc = make_float2(0.f, 0.f);
+    auto combine = [](float2 a, float2 b) { float2 r = two_sum(a.x, b.x); r.y += a.y + b.y; return r; };
+    for (int i = threadIdx.x; i < n; i += blockDim.x) acc = combine(acc, make_float2(expf(x[i]), 0.f));
+    acc = over_warp(acc, combine);
+    if ((threadIdx.x & 31) == 0) { red[threadIdx.x >> 5].x = acc.x; red[threadIdx.x >> 5].y = acc.y; }
+    __syncthreads();
+    acc = over_warp(threadIdx.x < 8 ? red[threadIdx.x] : make_float2(0.f, 0.f), combine);
+    if (threadIdx.x == 0) y[blockIdx.x] = acc.x + acc.y;
+}
+"""
+
+
+def test_fields_of_vectors_in_shared_memory_are_written_in_place() -> None:
+    assert facts(SHARED_FIELDS).state == "effective"
+    assert facts(SHARED_FIELDS.replace("acc.x + acc.y", "acc.x")).reason == "unused"
+
+
+ONLINE = """
+struct State { float m, s, c; };
+__device__ State merge(State a, State b) {
+    if (a.m < b.m) { State t = a; a = b; b = t; }
+    float r = __expf(b.m - a.m);
+    float v = b.s * r - (a.c + b.c * r);
+    State o;
+    o.m = a.m;
+    o.s = a.s + v;
+    o.c = (o.s - a.s) - v;
+    return o;
+}
+__global__ void kernel(const float* x, float* y, int n) {
+    State st = {-INFINITY, 0.f, 0.f};
+    for (int i = threadIdx.x; i < n; i += blockDim.x) { State e{x[i], 1.0f, 0.0f}; st = merge(st, e); }
+    for (int o = 16; o > 0; o /= 2) {
+        State b;
+        b.m = __shfl_xor_sync(~0u, st.m, o);
+        b.s = __shfl_xor_sync(~0u, st.s, o);
+        b.c = __shfl_xor_sync(~0u, st.c, o);
+        st = merge(st, b);
+    }
+    for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = __expf(x[i] - st.m) / st.s;
+}
+"""
+
+
+def test_a_struct_of_maximum_sum_and_term_merged_by_value_is_followed() -> None:
+    assert facts(ONLINE).state == "effective"
+    assert facts(ONLINE.replace("(o.s - a.s) - v", "0.f")).state == "absent"
+
+
+CLASS = """
+struct Kahan {
+    float sum = 0.f, c = 0.f;
+    __device__ Kahan& operator+=(float v) { float y = v - c; float t = sum + y; c = (t - sum) - y; sum = t; return *this; }
+    __device__ void merge(const Kahan& o) { *this += o.sum; *this += -o.c; }
+};
+struct Args { const float* x; float* y; int n; };
+__global__ void kernel(Args args) {
+    Kahan k;
+    for (int i = threadIdx.x; i < args.n; i += blockDim.x) k += args.x[i];
+    Kahan q;
+    q.sum = __shfl_xor_sync(~0u, k.sum, 1);
+    q.c = __shfl_xor_sync(~0u, k.c, 1);
+    k.merge(q);
+    args.y[blockIdx.x] = k.sum;
+}
+"""  # noqa: E501
+
+
+def test_operators_on_this_and_a_struct_of_kernel_arguments_are_followed() -> None:
+    found = facts(CLASS)
+    assert found.state == "effective"
+    assert found.stored_params == ("args.y",)
+
+
+def test_the_last_block_may_merge_what_all_blocks_stored() -> None:
+    text = """
+    __device__ unsigned int counter;
+    __global__ void kernel(const float* x, float* part, float* y, int n) {
+        __shared__ bool last;
+        float s = 0.f;
+        for (int i = threadIdx.x; i < n; i += gridDim.x * blockDim.x) s += expf(x[i]);
+        if (threadIdx.x == 0) { part[blockIdx.x] = s; last = atomicInc(&counter, gridDim.x) == gridDim.x - 1; }
+        __syncthreads();
+        if (last && threadIdx.x == 0) {
+            float t = 0.f, c = 0.f;
+            for (int b = 0; b < gridDim.x; ++b) { float v = part[b] - c; float u = t + v; c = (u - t) - v; t = u; }
+            y[0] = t;
+        }
+    }
+    """
+    assert facts(text, part=Buffer("f32", 2, "f32")).stored_params == ("y",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "struct A { A a; A b; A c; }; __global__ void kernel(A a, const float* x, float* y) { A z; y[0] = x[0]; }",
+        "template <class T> struct B { B<B<T>> b; }; __global__ void kernel(float* y) { B<int> b; y[0] = 1.f; }",
+        "using C = C; __global__ void kernel(C* y) { C c = 1.f; y[0] = c; }",
+        "__device__ float f(float v) { return f(v) + f(v); } __global__ void kernel(float* y) { y[0] = f(y[1]); }",
+        "__global__ void kernel(float* y) { for (;;) { for (;;) { for (;;) { for (;;) { y[0] += 1.f; } } } } }",
+        "__global__ void kernel(float* y) { float v[1 << 30]; v[1 << 29] = 1.f; y[0] = v[-1]; *(float*)0 = 1.f; }",
+        "__global__ void kernel(float* y) { int i = 1 << 40 << 40 << 40; y[i / 0] = i % 0; }",
+    ],
+)
+def test_hostile_text_ends_with_an_answer(text: str) -> None:
+    found = evaluate(kernel_of(text), {}, fuel=20_000)
+    assert found.state in ("absent", "unknown")
+
+
+_WORDS = """
+s c e x y n i x[i] y[0] *x &s (float)n (int)s 1.f 0 + - * / % = += == < ? : ( ) [ ] { } ; , . -> expf( fabsf( float int
+struct for(;;) if(s) __shared__ atomicAdd(y, __shfl_xor_sync(~0u, float2 make_float2( float4 reinterpret_cast<float4*>(
+"""
+_PIECES = st.sampled_from(_WORDS.split())
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(_PIECES, max_size=14).map(" ".join))
+def test_no_text_makes_the_evaluation_fail(statement: str) -> None:
+    text = HEAD + KERNEL.replace("LOOP", statement + ";").replace("TOTAL", "s")
+    module = cuda.lower(text, cuda.lines_origin(text, "kernel.cu"))
+    env = cuda.module_env(module)
+    for node in module.body:
+        if isinstance(node, ir.FuncDef) and node.kind == "global":
+            found = evaluate(values.Func(node, env), {"n": 4096}, fuel=20_000)
+            assert found.state in ("effective", "vacuous", "absent", "precise", "unknown")
