@@ -23,8 +23,9 @@ def analyze(
 ) -> KernelFacts:
     """Proves facts about `kernel` at the given arguments (and template arguments, by name).
 
-    Never raises: what cannot be followed is in `unread`. `fuel` bounds the statements executed; `arch` is the
-    compute capability times ten (90 for sm_90) where known.
+    `decided` takes it that a Python loop which runs more than once at one binding runs at all at the others.
+    Never raises: what cannot be followed is in `unread`. `fuel` bounds the statements executed. `arch` (90 for
+    sm_90) is what the text was lowered for; the source alone does not tell what a product becomes on it.
     """
     name = kernel.node.name
     machine = TritonMachine(name, fuel) if kernel.node.kind == "python" else CudaMachine(name, fuel)
@@ -38,4 +39,6 @@ def analyze(
         machine.unread("the kernel is too large to analyse within its bound", kernel.node.loc)
     except RecursionError:
         machine.unread("the kernel nests too deeply", kernel.node.loc)
+    except Exception as error:  # a hole in the analysis must not hide the other facts, nor stop the other files
+        machine.unread(f"the analysis of the kernel failed ({type(error).__name__})", kernel.node.loc)
     return machine.facts()

@@ -22,6 +22,7 @@ from kbh_lint.kernels.value import (
     constant,
     data_origins,
     mix,
+    tuple_of,
     union,
     union_casts,
 )
@@ -127,7 +128,7 @@ class Arithmetic(Core):
                 return made
         if isinstance(a.x, (tuple, Struct)) or isinstance(b.x, (tuple, Struct)):
             if op == "+" and isinstance(a.x, tuple) and isinstance(b.x, tuple):
-                return V(x=(a.x + b.x)[:64])
+                return tuple_of(a.x + b.x)
             a = mix([a]) if isinstance(a.x, (tuple, Struct)) else a
             b = mix([b]) if isinstance(b.x, (tuple, Struct)) else b
         shape = a.shape if a.shape == b.shape else broadcast(a.shape, b.shape)
@@ -139,6 +140,7 @@ class Arithmetic(Core):
         if op in _BIT_OPS:
             return self._bits(op, a, b, shape, deps, loc)
         if op in ("%", "//", "/") and b.const == 16 and self._nibbles(a, narrow_only=True):
+            self.decide(b)
             a = self.add_unpack(a, loc)
         if not a.origins and not b.origins:
             dtype = self.promote(op, a, b)
@@ -203,6 +205,7 @@ class Arithmetic(Core):
         start = base.x.bytes
         if op not in ("+", "-") or not isinstance(other.const, int) or start is None or other.cells:
             return Offset(start)
+        self.decide(other)
         return Offset(start + (other.const if op == "+" else -other.const) * self.stride(base))
 
     def stride(self, pointer: V) -> int:
@@ -221,6 +224,8 @@ class Arithmetic(Core):
     def _bits(self, op: str, a: V, b: V, shape: Shape | None, deps: frozenset[str], loc: Loc) -> V:
         if op in ("&", "|", "^") and a.dtype == b.dtype == "bool":
             return V("bool", "bool", union(a.origins, b.origins), union_casts(a.casts, b.casts), deps=deps, shape=shape)
+        if b.deps and b.known:
+            self.decide(b)
         if op == "&":
             if isinstance(b.const, int) and is_nibble_mask(b.const) and self._nibbles(a, narrow_only=False):
                 a = self.add_unpack(a, loc)

@@ -17,6 +17,7 @@ from kbh_lint.kernels.value import (
     flagged,
     join,
     mix,
+    tuple_of,
 )
 
 MAX_CALL_DEPTH = 24
@@ -215,7 +216,7 @@ class Machine(Arithmetic):
         return result
 
     def e_seq(self, node: ir.Seq) -> V:
-        return V(x=tuple(self.items(node.items)))
+        return tuple_of(self.items(node.items))
 
     def items(self, nodes: Iterable[Any]) -> list[V]:
         """Values of arguments or items, `*x` spread out."""
@@ -263,13 +264,14 @@ class Machine(Arithmetic):
 
         clause(0)
         self.frame.env = saved
-        return V(x=tuple(made[:64]))
+        return tuple_of(made[:64])
 
     def elements(self, value: V) -> list[V]:
         """What iterating over a value gives: exact for tuples and short known ranges, else one joined element."""
         if isinstance(value.x, tuple):
             return list(value.x)
         if isinstance(value.const, range):
+            self.decide(value)
             if len(value.const) <= MAX_UNROLL:
                 return [V("i32", "i32", const=i, deps=value.deps) for i in value.const]
             return [V("i32", "i32")]
@@ -374,6 +376,7 @@ class Machine(Arithmetic):
         """Executes each body from the same start and joins what comes out."""
         frame = self.frame
         start = frame.env
+        self.step(len(start) >> 5)
         merged: Env | None = None
         for body in bodies:
             frame.env = dict(start)
@@ -389,6 +392,7 @@ class Machine(Arithmetic):
         late = self.late_write
         for _ in range(MAX_PASSES):
             self.late_write = False
+            self.step(len(frame.env) >> 5)
             before = frame.env
             frame.env = dict(before)
             jumps: list[Env] = []
@@ -416,9 +420,10 @@ class Machine(Arithmetic):
 
     def s_for(self, node: ir.For) -> bool:
         iterable = self.eval(node.iterable)
-        if isinstance(iterable.const, range) and not len(iterable.const):
+        if isinstance(iterable.const, range) and len(iterable.const) < 2:
             self.decide(iterable)
-            return self.block(node.orelse)
+            if not len(iterable.const):
+                return self.block(node.orelse)
         if isinstance(iterable.x, tuple) and len(iterable.x) <= MAX_UNROLL:
             return self._unrolled(node, iterable.x)
         element = self.elements(iterable)[0] if not isinstance(iterable.const, range) else V("i32", "i32", shape=())

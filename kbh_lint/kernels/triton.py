@@ -17,7 +17,9 @@ from kbh_lint.kernels.value import (
     V,
     constant,
     join,
+    leaves,
     mix,
+    tuple_of,
 )
 
 _PREFIXES = (
@@ -29,6 +31,16 @@ _PREFIXES = (
 
 class TritonMachine(Machine):
     """Runs the body of a `@triton.jit` function."""
+
+    def __init__(self, name: str, fuel: int) -> None:
+        super().__init__(name, fuel)
+        self.sizes: dict[int, frozenset[str]] = {}  # the arguments behind each tile size
+
+    def sized(self, value: V) -> None:
+        """Notes which arguments a tile size came from."""
+        for part in leaves(value):
+            if isinstance(part.const, int) and part.deps:
+                self.sizes[part.const] = self.sizes.get(part.const, NO_NAMES) | part.deps
 
     # --- arguments ---
 
@@ -47,7 +59,7 @@ class TritonMachine(Machine):
                 dtype = "f32" if isinstance(value.value, float) else "bool" if isinstance(value.value, bool) else "i32"
             return V(dtype, dtype, const=value.value, deps=deps, shape=())
         if isinstance(value, (tuple, list)):
-            return V(x=tuple(self.bind_argument(f"{name}[{i}]", item) for i, item in enumerate(value)))
+            return tuple_of([self.bind_argument(f"{name}[{i}]", item) for i, item in enumerate(value[:512])])
         if value is values.UNKNOWN:
             return V(x=Unbound(name), shape=())
         return self.outer_value(value).with_(deps=deps)
@@ -73,7 +85,7 @@ class TritonMachine(Machine):
         if value is values.UNKNOWN:
             return UNKNOWN_V
         if isinstance(value, (tuple, list)):
-            return V(x=tuple(self.outer_value(item) for item in value))
+            return tuple_of([self.outer_value(item) for item in value[:512]])
         return constant(value)
 
     def missing(self, name: str, loc: ir.Loc) -> V:
@@ -244,7 +256,7 @@ class TritonMachine(Machine):
         if handler is not None:
             return handler(base, call)
         if name == "append" and isinstance(base.x, tuple) and isinstance(call.node.func, ir.Attr):
-            self.assign(call.node.func.value, base.with_(x=(base.x + tuple(call.args))[:64]))
+            self.assign(call.node.func.value, tuple_of(base.x + tuple(call.args)))
             return constant(None)
         if name in BUILTINS:
             call.args.insert(0, base)

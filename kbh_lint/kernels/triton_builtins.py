@@ -24,6 +24,7 @@ from kbh_lint.kernels.value import (
     join,
     leaves,
     mix,
+    tuple_of,
     union,
     union_casts,
 )
@@ -65,6 +66,7 @@ class Call:
         """A shape argument."""
         if value is None:
             return None
+        self.m.sized(value)
         if isinstance(value.x, tuple):
             return tuple(v.const if isinstance(v.const, int) else None for v in value.x)
         return (value.const,) if isinstance(value.const, int) else None
@@ -173,6 +175,8 @@ def _experimental_store(call: Call) -> V:
 def _index_tile(call: Call) -> V:
     low, high = call.get(0, "start"), call.get(1, "end")
     size: int | None = None
+    if high is not None:
+        call.m.sized(high)
     if low is not None and high is not None and isinstance(low.const, int) and isinstance(high.const, int):
         size = high.const - low.const
     deps = (low.deps if low else frozenset()) | (high.deps if high else frozenset())
@@ -322,7 +326,10 @@ def _widest(value: V) -> V:
 
 def _rows(call: Call, a: V) -> int | None:
     rows = a.shape[-2] if a.shape is not None and len(a.shape) > 1 else None
-    return rows if isinstance(rows, int) else None
+    if not isinstance(rows, int):
+        return None
+    call.m.decided |= call.m.sizes.get(rows, frozenset())
+    return rows
 
 
 def _dot_scaled(call: Call) -> V:
@@ -635,13 +642,13 @@ def _zip(call: Call) -> V:
     columns: list[tuple[V, ...]] = [v.x for v in call.args if isinstance(v.x, tuple)]
     if len(columns) != len(call.args):
         return mix(call.args)
-    return V(x=tuple(V(x=tuple(row)) for row in zip(*columns, strict=False)))
+    return tuple_of([V(x=tuple(row)) for row in zip(*columns, strict=False)])
 
 
 def _enumerate(call: Call) -> V:
     value = _first(call)
     if isinstance(value.x, tuple):
-        return V(x=tuple(V(x=(constant(i), item)) for i, item in enumerate(value.x)))
+        return tuple_of([V(x=(constant(i), item)) for i, item in enumerate(value.x)])
     return V(x=(V(x=(V("i32", "i32"), value)),))
 
 

@@ -29,6 +29,7 @@ NO_LOCS: frozenset[Loc] = frozenset()
 Shape = tuple[int | None, ...]
 MAX_ORIGINS = 40
 MAX_CASTS = 12
+MAX_TREE = 256  # values in one tuple, those inside its items counted
 LITERAL = ""  # the dtype of a Python number: it takes the type of what it meets
 
 
@@ -365,13 +366,36 @@ def join(a: V, b: V) -> V:
     return V(dtype, content, origins, casts, const, deps, cells, shape, x, ct)
 
 
-def leaves(value: V, depth: int = 4) -> list[V]:
-    """The value, or the values inside a tuple or struct."""
-    if depth and isinstance(value.x, tuple):
-        return [leaf for item in value.x for leaf in leaves(item, depth - 1)]
-    if depth and isinstance(value.x, Struct):
-        return [leaf for item in value.x.fields.values() for leaf in leaves(item, depth - 1)] or [value]
-    return [value]
+def leaves(value: V) -> list[V]:
+    """The value, or the values inside a tuple or struct (at most MAX_TREE of them)."""
+    if not isinstance(value.x, (tuple, Struct)):
+        return [value]
+    found: list[V] = []
+    stack = [value]
+    for _ in range(MAX_TREE):
+        if not stack:
+            break
+        top = stack.pop()
+        inner = top.x if isinstance(top.x, tuple) else tuple(top.x.fields.values()) if isinstance(top.x, Struct) else ()
+        if inner:
+            stack.extend(reversed(inner))
+        else:
+            found.append(top)
+    return found or [value]
+
+
+def tuple_of(items: list[V] | tuple[V, ...], deps: frozenset[str] = NO_NAMES) -> V:
+    """A tuple of values; one too large to handle as a tree becomes the mix of its items."""
+    size = 0
+    stack = list(items[: MAX_TREE + 1])
+    while stack and size <= MAX_TREE:
+        top = stack.pop()
+        size += 1
+        if isinstance(top.x, tuple):
+            stack.extend(top.x)
+    if size > MAX_TREE:
+        return mix(list(items))
+    return V(x=tuple(items), deps=deps)
 
 
 def offset_of(value: V) -> int | None:
