@@ -148,6 +148,8 @@ def zero(m: Machine, kind: CType, depth: int = 0) -> Any:
         return UNKNOWN
     fields: dict[str, Any] = {}
     frame = Frame([dict(kind.args)], kind.struct.env, True, 0)
+    if any(word == "union" for word, _ in kind.struct.node.keywords):
+        return _union(m, kind, frame)
     for base in kind.struct.node.bases:
         if isinstance(base, ir.TypeRef):
             inherited = zero(m, resolve(m, base, frame), depth + 1)
@@ -156,6 +158,21 @@ def zero(m: Machine, kind: CType, depth: int = 0) -> Any:
     for stmt in kind.struct.node.body:
         if isinstance(stmt, ir.Decl) and "static" not in stmt.storage and stmt.name and len(fields) < 64:
             fields[stmt.name] = declared(m, stmt, frame, depth + 1)
+    return Obj(fields, kind)
+
+
+def _union(m: Machine, kind: CType, frame: Frame) -> Obj:
+    """A union: all its fields lie in one memory."""
+    shared = Memory(kind.struct.node.name, "local", OTHER)
+    fields: dict[str, Any] = {}
+    for stmt in kind.struct.node.body:
+        if isinstance(stmt, ir.Decl) and stmt.type is not None and stmt.name:
+            m.spend()
+            held = resolve(m, stmt.type, frame)
+            if stmt.type.dims:
+                fields[stmt.name] = Ptr(shared, 0, held, (1,) * len(stmt.type.dims))
+            else:
+                fields[stmt.name] = Reference(Ptr(shared, 0, held))
     return Obj(fields, kind)
 
 

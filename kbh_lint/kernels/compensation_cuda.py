@@ -41,6 +41,15 @@ def _write(m: Machine, c: Args) -> Any:
     return None
 
 
+def _copy(m: Machine, c: Args) -> Any:
+    """An asynchronous copy into shared memory: as good as done."""
+    pointers = [p for p in c.items if isinstance(p, Ptr)]
+    if len(pointers) > 1:
+        target, source = pointers[0], pointers[1]
+        m.write(Ptr(target.mem, target.off, source.type), m.read(source, c.site))
+    return None
+
+
 def _atomic(m: Machine, c: Args) -> Any:
     """atomicAdd, also on a single shared or local variable."""
     pointer = c.get(0)
@@ -102,6 +111,7 @@ def _pack(m: Machine, c: Args) -> Any:
 
 FUNCTIONS: dict[str, Builtin] = {
     "atomicAdd": _atomic, "atomicAdd_block": _atomic, "atomicAdd_system": _atomic, "sizeof": _sizeof,
+    **named("memcpy_async __pipeline_memcpy_async memcpy __builtin_memcpy", _copy),
     "reduce": _group_reduce, "select": mathematics.select,
     **named("__ldg __ldcs __ldcg __ldca __ldlu __ldcv ldg load", _read),
     **named("__stcs __stcg __stwt __stwb store", _write),

@@ -52,7 +52,7 @@ def _name(m: Machine, node: ir.Name, frame: Frame) -> Any:
         return places.load(m, value.place, node, frame) if type(value) is Reference and not value.address else value
     if frame.this is not None:
         if name in frame.this.fields:
-            return frame.this.fields[name]
+            return places.load(m, VarRef(frame.this.fields, name), node, frame)
         if name == "this":
             return Reference(VarRef({"this": frame.this}, "this"), address=True)
     return named(m, name, frame)
@@ -107,7 +107,7 @@ def field(m: Machine, value: Any, node: ir.Attr, frame: Frame) -> Any:
         value = memory.target(m, value, m.site(frame, node))
     if isinstance(value, Obj):
         if name in value.fields:
-            return value.fields[name]
+            return places.load(m, VarRef(value.fields, name), node, frame)
         constant = ctypes.static_member(m, value.type, name)
         return Method(value, name) if constant is None else constant
     if isinstance(value, values.CppType | values.TypeValue):

@@ -16,7 +16,7 @@ from kbh_lint.kernels.compensation_numbers import Num, Numbers
 from kbh_lint.kernels.compensation_state import Closure, Frame, Obj, OutOfFuel, Ptr, Range, Reference
 from kbh_lint.values import UNKNOWN, Env
 
-CAPS = (4, 4, 3, 2)  # iterations of a loop, by how deep it is nested
+CAPS = (4, 4, 3, 3)  # iterations of a loop, by how deep it is nested
 MAX_CALLS = 24
 
 Dims = tuple[Any, Any, Any]

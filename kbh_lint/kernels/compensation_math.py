@@ -196,7 +196,7 @@ def lane_extreme(sign: float) -> Builtin:
 
 def combined(m: Machine, value: Any, combine: Any, c: Args) -> Any:
     """A reduction over lanes with a combine function: it meets a few other lanes' values."""
-    if isinstance(combine, Sym) and combine.path.rsplit(".", 1)[-1] in ("plus", "Sum", "add"):
+    if isinstance(combine, Sym) and combine.path.rsplit(".", 1)[-1] in ("plus", "Sum", "add", "_sum_combine"):
         return m.numbers.reduced(value, c.site) if isinstance(value, Num) else UNKNOWN
     total = value
     for i in range(3):

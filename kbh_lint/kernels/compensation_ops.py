@@ -68,7 +68,7 @@ def arithmetic(op: str, a: Any, b: Any, numbers: Numbers, site: int, cpp: bool) 
         if isinstance(a, tuple) and isinstance(b, tuple) and op == "+" and len(a) + len(b) <= 64:
             return a + b
         if not (isinstance(a, Num) or isinstance(b, Num)):
-            return UNKNOWN
+            return _part_known(op, a, b)
         left, right = number(a, numbers, site), number(b, numbers, site)
         if left is None or right is None:
             return UNKNOWN
@@ -118,6 +118,15 @@ def integers(op: str, a: int, b: int, cpp: bool) -> Any:
     elif op == "**" and 0 <= b < 80 and abs(a) < 1 << 16:
         out = a**b
     return out if out is UNKNOWN or abs(out) < _MAX_INT else UNKNOWN
+
+
+def _part_known(op: str, a: Any, b: Any) -> Any:
+    """We are the first lane of the first block: zero times an unknown stride is zero."""
+    if a is UNKNOWN and isinstance(b, int):
+        return 0 if b == 0 and op in ("*", "&") else a if b == 0 and op in ("+", "-", "|", "<<", ">>") else UNKNOWN
+    if b is UNKNOWN and isinstance(a, int):
+        return 0 if a == 0 and op in ("*", "&", "/", "//", "%", "<<", ">>") else UNKNOWN
+    return UNKNOWN
 
 
 def pointers(op: str, a: Any, b: Any, site: int) -> Any:

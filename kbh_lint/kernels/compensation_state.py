@@ -94,8 +94,10 @@ class Obj:
     fields: dict[str, Any]
     type: CType = OTHER
 
-    def copy(self) -> Obj:
-        return Obj({k: v.copy() if isinstance(v, Obj) else v for k, v in self.fields.items()}, self.type)
+    def copy(self, copied: dict[int, Memory] | None = None) -> Obj:
+        """A value of its own: arrays inside are copied, what pointers point to is not."""
+        copied = {} if copied is None else copied
+        return Obj({k: _copied(v, copied) for k, v in self.fields.items()}, self.type)
 
 
 @dataclass(slots=True, eq=False)
@@ -131,6 +133,24 @@ class Range:
     start: Any
     stop: Any
     step: Any
+
+
+def _copied(value: Any, copied: dict[int, Memory]) -> Any:
+    if isinstance(value, Obj):
+        return value.copy(copied)
+    if isinstance(value, Reference) and isinstance(value.place, Ptr) and not value.address:
+        return Reference(_own(value.place, copied))
+    return _own(value, copied) if isinstance(value, Ptr) and value.rest else value
+
+
+def _own(ptr: Ptr, copied: dict[int, Memory]) -> Ptr:
+    mem = ptr.mem
+    if mem.kind != "local":
+        return ptr
+    own = copied.get(id(mem))
+    if own is None:
+        own = copied[id(mem)] = Memory(mem.name, mem.kind, mem.type, dict(mem.cells), mem.dims, mem.default, mem.last)
+    return Ptr(own, ptr.off, ptr.type, ptr.rest)
 
 
 @dataclass(slots=True, eq=False)

@@ -482,3 +482,70 @@ def test_no_text_makes_the_evaluation_fail(statement: str) -> None:
         if isinstance(node, ir.FuncDef) and node.kind == "global":
             found = evaluate(values.Func(node, env), {"n": 4096}, fuel=20_000)
             assert found.state in ("effective", "vacuous", "absent", "precise", "unknown")
+
+
+UNION = """
+union Vec { float4 v; float f[4]; };
+__global__ void kernel(const float* x, float* y, int n) {
+    const float4* row = reinterpret_cast<const float4*>(x + blockIdx.x * (size_t)n);
+    float s = 0.f, c = 0.f;
+    for (int i = threadIdx.y * blockDim.x + threadIdx.x; i < n / 4; i += 256) {
+        Vec u;
+        u.v = row[i];
+        for (int k = 0; k < 4; ++k) { float t = expf(u.f[k]) - c; float w = s + t; c = (w - s) - t; s = w; }
+    }
+    y[blockIdx.x] = s;
+}
+"""
+
+
+def test_a_union_of_a_vector_and_an_array_is_one_memory() -> None:
+    assert facts(UNION).state == "effective"
+    assert facts(UNION.replace("- c;", ";")).state == "vacuous"
+
+
+def test_fields_behind_the_address_of_a_vector_are_its_elements() -> None:
+    text = UNION.replace("Vec u;", "float4 u;").replace("u.v = row[i];", "u = row[i];")
+    assert facts(text.replace("u.f[k]", "reinterpret_cast<float*>(&u)[k]")).state == "effective"
+    assert facts(text.replace("u.f[k]", "(&u.x)[k]")).state == "effective"
+
+
+def test_arrays_inside_structs_are_copied_with_them() -> None:
+    text = """
+    struct Pair { float v[2]; };
+    __device__ Pair add(Pair p, float e) {
+        float t = p.v[0] + e;
+        float b = t - p.v[0];
+        p.v[1] += (p.v[0] - (t - b)) + (e - b);
+        p.v[0] = t;
+        return p;
+    }
+    __global__ void kernel(const float* x, float* y, int n) {
+        Pair p = {};
+        for (int i = threadIdx.x; i < n; i += blockDim.x) p = add(p, expf(x[i]));
+        y[0] = p.v[0] + p.v[1];
+    }
+    """
+    assert facts(text).state == "effective"
+    assert facts(text.replace("+ p.v[1];", ";")).state == "vacuous"
+
+
+def test_data_copied_to_shared_memory_ahead_of_time_is_data() -> None:
+    text = """
+    __global__ void kernel(const float* x, float* y, int n) {
+        __shared__ float tile[256];
+        float s = 0.f, c = 0.f;
+        for (int i = threadIdx.x; i < n; i += blockDim.x) {
+            __pipeline_memcpy_async(&tile[threadIdx.x], &x[i], sizeof(float));
+            __pipeline_commit();
+            __pipeline_wait_prior(0);
+            __syncthreads();
+            float t = __expf(tile[threadIdx.x]) - c;
+            float u = s + t;
+            c = (u - s) - t;
+            s = u;
+        }
+        y[0] = s;
+    }
+    """
+    assert facts(text).state == "effective"
