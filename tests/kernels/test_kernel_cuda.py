@@ -83,7 +83,12 @@ TILES: dict[str, Any] = {"BM": 64, "BN": 64, "BK": 64, "K": Scalar(UNKNOWN)}
 
 
 def test_fp8_bytes_staged_through_shared_memory_reach_an_fp8_mma_without_casts() -> None:
-    args = {"x": Buffer("u8", 1, "e4m3"), "w": Buffer("u8", 2, "e4m3"), "out": OUT, "scale": Buffer("f32", 3, "f32")}
+    args: dict[str, Any] = {
+        "x": Buffer("u8", 1, "e4m3"),
+        "w": Buffer("u8", 2, "e4m3"),
+        "out": OUT,
+        "scale": Buffer("f32", 3, "f32"),
+    }
     facts = run(MMA8 + STAGED, **args, **TILES)
     (product,) = facts.products
     assert (product.kind, product.a, product.b, product.accumulator, product.rows) == ("mma", "e4m3", "e4m3", "f32", 16)
@@ -333,7 +338,7 @@ def test_template_arguments_choose_branches_and_types() -> None:
         }
         """
     ).replace(MMA16, "")
-    buffers = {"x": Buffer("u32", 1, "e4m3"), "w": Buffer("u32", 2, "e4m3"), "out": OUT}
+    buffers: dict[str, Any] = {"x": Buffer("u32", 1, "e4m3"), "w": Buffer("u32", 2, "e4m3"), "out": OUT}
     kind = TypeValue(ir.TypeRef("__nv_bfloat16", (), ()), values.Env())
     fp8 = run(source, FP8=True, T=kind, **buffers)
     half = run(source, FP8=False, T=kind, **buffers)
