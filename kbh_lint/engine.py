@@ -182,7 +182,9 @@ def _notes(problem: Problem | None, path: PathRun) -> Iterable[str]:
 
 def _likeness(problems_dir: Path, problem: Problem, contract: Contract) -> Callable[[Reach], float | None] | None:
     """How like the reference's operations a reach is, 0 to 1; None for a problem without a reference."""
-    known = reference_operations(problems_dir / problem.id / "reference.py", problems_dir, problem.id, contract.id)
+    own = problems_dir / problem.id / f"reference_{contract.id}.py"
+    path = own if own.is_file() else own.with_name("reference.py")
+    known = reference_operations(path, problems_dir, problem.id, contract.id)
     if not known:
         return None
     from kbh_lint.analyses.reference import likeness

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from difflib import SequenceMatcher
+from typing import Any
 
 from kbh_lint.analyses.flow import Reach
 from kbh_lint.host.tensors import Event
@@ -11,15 +12,23 @@ MAX_OPERATIONS = 400
 
 
 def operations(found: Reach) -> tuple[str, ...]:
-    """The operations a result comes from, in order, under one name each: `mm`, `bmm` and `@` are products."""
-    return tuple(_name(e) for e in found.events if e.kind in ("op", "library", "copy"))[:MAX_OPERATIONS]
+    """The operations a result comes from, in order, under one name each: `mm`, `bmm` and `@` are products.
+
+    What one place in the code does again and again counts once, so that a loop over chunks is like its body.
+    """
+    steps = (e for e in found.events if e.kind in ("op", "library", "copy"))
+    places: dict[Any, str] = {}
+    for index, event in enumerate(steps):
+        place = index if event.loc is None else (_name(event), event.loc, *event.stack[-1:])
+        places.setdefault(place, _name(event))
+    return tuple(places.values())[:MAX_OPERATIONS]
 
 
 def _name(event: Event) -> str:
     name = event.name.rsplit(".", 1)[-1].rsplit("::", 1)[-1]
     if name in ("mm", "bmm", "matmul", "linear", "einsum", "addmm", "baddbmm"):
         return "product"
-    if name in ("to", "float", "half", "bfloat16", "type", "copy_", "clone", "contiguous"):
+    if name in ("to", "float", "double", "half", "bfloat16", "type", "copy_", "clone", "contiguous"):
         return "convert"
     return name
 
