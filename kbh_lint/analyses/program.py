@@ -57,10 +57,12 @@ def _sniffed(path: PathRun) -> Iterator[Seed]:
 def _dead(paths: list[PathRun]) -> Iterator[Seed]:
     """Whether any run reaches an authored kernel, and the kernels that none reaches."""
     used: set[int] = set()
-    reached = False
+    reached, whole = False, True
     for path in paths:
         for run in path.shapes:
-            for event in reach(last_call(run)).events:
+            found = reach(last_call(run))
+            whole = whole and bool(found.events) and not found.opaque
+            for event in found.events:
                 if event.kind == "launch":
                     used.add(id(event.attrs["kernel"].node))
                     reached = True
@@ -72,7 +74,7 @@ def _dead(paths: list[PathRun]) -> Iterator[Seed]:
     for func, language in defined:
         if id(func.node) in used or id(func.node) in called:
             continue
-        yield Seed("dead-kernel", {"name": func.node.name, "language": language, "only": not reached}, func.node.loc)
+        yield Seed("dead-kernel", {"name": func.node.name, "language": language, "only": whole and not reached}, func.node.loc)
 
 
 def kernels(path: PathRun) -> list[tuple[Func, str]]:

@@ -147,9 +147,12 @@ def compensated(promise: Promise, run: ShapeRun, found: Reach, work: Work, packe
             facts.seeds.append(Seed("compensation", {"state": state}, places[0][0] if places else None))
             return verdict, places[:4], ""
     softmax = [e for e in work.library if category(e) == "softmax"]
+    unknown = Seed("compensation", {"state": "unknown"}, None)  # so that no rule calls the sum uncompensated
     if not seen and not softmax and not work.torch:
+        facts.seeds.append(unknown)
         return "unproven", [], _hole(run, found, work) or "no kernel was found"
     if "unknown" in states or work.unread:
+        facts.seeds.append(unknown)
         reason = next((u[0] for a, _ in seen for u in a.unread), "a kernel could not be evaluated")
         return "unproven", [], reason
     vacuous = [(a, at) for a, at in seen if a.state == "vacuous"]

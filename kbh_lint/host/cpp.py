@@ -22,7 +22,7 @@ MAX_LOOP = 256
 
 def build_env(interp: Any, sources: list[str], flags: list[str], arch: int | None) -> tuple[Env, list[ir.Module]]:
     """One scope over all texts of an extension, with `-D` flags applied; lowering is shared between runs."""
-    defines = {}
+    defines = {"HANDLE_TH_ERRORS": "", "END_HANDLE_TH_ERRORS": ""}
     for flag in flags:
         if flag.startswith("-D"):
             name, _, value = flag[2:].partition("=")

@@ -227,7 +227,7 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
     """A function outside the text, by its C++ name."""
     interp = run.interp
     short = name.rpartition("::")[2]
-    if name.startswith(("at::cuda::", "c10::cuda::", "at::get", "torch::cuda")) or "Stream" in name or "Guard" in name:
+    if name.startswith(("at::cuda::", "c10::cuda::", "at::get", "torch::cuda")):
         return LibObject(name)
     if name.startswith(("at::", "torch::", "c10::", "aten::")):
         if short in ("dtype", "TensorOptions", "device"):
@@ -238,6 +238,8 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
             plain, kwargs = _torch_args(args[1:])
             return torchlib.call(interp, f"at::{short.removesuffix('_out')}", plain, {**kwargs, "out": args[0]}, loc)
         plain, kwargs = _torch_args(args)
+        if short in ("empty_cuda", "zeros_cuda", "empty_strided_cuda", "empty_generic"):
+            name = f"at::{short.rpartition('_')[0]}"
         return torchlib.call(interp, name, plain, kwargs, loc)
     if name in ("std::min", "min", "std::max", "max", "fmin", "fmax"):
         known = [a for a in args if isinstance(a, (int, float))]
@@ -254,8 +256,8 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
         return _function(run, args)
     if "Graph" in short or "Capture" in short:
         return _graph(run, short, args, loc)
-    if short.startswith("THPVariable_") and args:
-        return args[0]
+    if short.startswith(("THPVariable_", "Py")):
+        return _python_interface(short, args)
     if short.startswith("nvrtcCreateProgram"):
         return _program(run, args, loc)
     if short in ("cudaGetDeviceProperties", "cudaDeviceGetAttribute", "cudaOccupancyMaxActiveBlocksPerMultiprocessor"):
@@ -305,6 +307,23 @@ def _launch_call(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> An
         rest = [a.get() if isinstance(a, Slot) else a for a in packed]
     run.launch_value(plain[at], rest, None, loc)
     return Sym("cudaSuccess")
+
+
+def _python_interface(name: str, args: list[Any]) -> Any:
+    """Python's own C interface: objects pass through, tuples are lists."""
+    if name.endswith(("_Check", "_CheckExact")):
+        return True
+    if name == "PyTuple_New":
+        return [None] * (args[0] if args and isinstance(args[0], int) and args[0] < 64 else 0)
+    if name in ("PyTuple_SET_ITEM", "PyTuple_SetItem", "PyList_SetItem") and len(args) > 2 and isinstance(args[0], list):
+        if isinstance(args[1], int) and args[1] < len(args[0]):
+            args[0][args[1]] = args[2]
+        return 0
+    if name == "PyTuple_Pack":
+        return args[1:]
+    if name in ("PyTuple_GET_ITEM", "PyTuple_GetItem") and len(args) > 1 and isinstance(args[0], (list, tuple)):
+        return args[0][args[1]] if isinstance(args[1], int) and args[1] < len(args[0]) else Unknown()
+    return args[0] if args else None
 
 
 def _function(run: Any, args: list[Any]) -> Any:

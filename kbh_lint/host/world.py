@@ -185,11 +185,9 @@ class World:
         if name == "__class__":
             return owner.cls
         try:
-            found = owner.cls.find(name)
+            return self.bind(interp, owner, owner.cls.find(name), loc)
         except KeyError:
-            found = None
-        if found is not None:
-            return self.bind(interp, owner, found, loc)
+            pass
         if self.is_module(owner.cls):
             if name == "training":
                 return False
