@@ -15,6 +15,7 @@ from kbh_lint.findings import Analysis, FileReport, Report, Unread
 from kbh_lint.marked import DataError
 
 if TYPE_CHECKING:
+    from kbh_lint import engine as _engine
     from kbh_lint.rules import Rule
     from kbh_lint.source.submissions import Submission
 
@@ -140,6 +141,10 @@ class _Engine(Protocol):
     def analyse(self, submission: Submission, *, problems_dir: Path, trace: bool) -> Analysis:
         """Facts, promise states and what could not be read of one submission."""
         ...
+
+
+if TYPE_CHECKING:
+    _: _Engine = _engine
 
 
 def _judge(submission: Submission, rules: Iterable[Rule], analysis: Analysis) -> FileReport:

@@ -152,26 +152,7 @@ def _run(args: argparse.Namespace, prog: str) -> int:
         from kbh_lint import show
 
         return show.show(args)
-    from kbh_lint.api import lint
-    from kbh_lint.limits import limit_memory
-
-    limit_memory()
-    cache = None if args.no_cache else args.cache_dir or ".kbh-cache"
-    report = lint(
-        args.paths,
-        problem=args.problem,
-        target=args.target,
-        select=args.select,
-        ignore=args.ignore,
-        jobs=args.jobs,
-        cache=cache,
-        trace=args.trace,
-        timeout=args.timeout,
-        rules_dir=args.rules_dir,
-        problems_dir=args.problems_dir,
-        progress=_progress(),
-        raise_errors=args.debug,
-    )
+    report = _lint(args)
     for_people = args.output_format in ("full", "concise")
     sys.stdout.write(_render(report, args))
     if args.statistics:
@@ -181,6 +162,29 @@ def _run(args: argparse.Namespace, prog: str) -> int:
         for error in report.errors:
             print(f"{prog}: error: {error}", file=sys.stderr)
     return exit_code(report, args, prog)
+
+
+def _lint(args: argparse.Namespace) -> Report:
+    from kbh_lint.api import lint
+    from kbh_lint.cache import DEFAULT_DIR
+    from kbh_lint.limits import memory_limit
+
+    with memory_limit():
+        return lint(
+            args.paths,
+            problem=args.problem,
+            target=args.target,
+            select=args.select,
+            ignore=args.ignore,
+            jobs=args.jobs,
+            cache=None if args.no_cache else args.cache_dir or DEFAULT_DIR,
+            trace=args.trace,
+            timeout=args.timeout,
+            rules_dir=args.rules_dir,
+            problems_dir=args.problems_dir,
+            progress=_progress(),
+            raise_errors=args.debug,
+        )
 
 
 def _render(report: Report, args: argparse.Namespace) -> str:

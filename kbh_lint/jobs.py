@@ -58,6 +58,8 @@ def run(submissions: Sequence[Submission], options: Options, jobs: int) -> Itera
     finally:
         for worker in workers:
             worker.stop()
+        for thread in threads:
+            thread.join()
 
 
 def _drive(
@@ -70,13 +72,14 @@ def _drive(
         try:
             index = todo.get_nowait()
         except queue.Empty:
-            return
+            break
         submission = submissions[index]
         try:
             outcome: Outcome | SetupError = worker.lint(submission)
         except (OSError, ValueError, TypeError, EOFError, pickle.PickleError) as error:
             outcome = unproven(submission, f"the worker could not be used: {type(error).__name__}: {error}")
         done.put((index, outcome))
+    worker.reap()
 
 
 class _Worker:
@@ -111,17 +114,17 @@ class _Worker:
             timer.cancel()
         if isinstance(answer, (Outcome, SetupError)):
             return answer
-        code = self._reap()
+        code = self.reap()
         if late.is_set():
             return unproven(submission, f"the analysis took longer than {limit:g} s and was stopped")
         return unproven(submission, f"the analysis died ({_death(code)})")
 
     def stop(self) -> None:
-        """Ends the process at once."""
+        """Ends the process at once, from another thread; the thread that drives the worker clears up."""
         self.stopped = True
-        if self._process is not None:
-            self._process.kill()
-            self._reap()
+        process = self._process
+        if process is not None:
+            process.kill()
 
     def _start(self) -> subprocess.Popen[bytes]:
         boot = _BOOT.format(path=[os.path.abspath(entry) for entry in sys.path])
@@ -133,7 +136,8 @@ class _Worker:
         _send(process.stdin, self._options)
         return process
 
-    def _reap(self) -> int:
+    def reap(self) -> int:
+        """Ends the process, closes its pipes and returns its exit code; 0 when there is none."""
         process, self._process = self._process, None
         if process is None:
             return 0
@@ -147,25 +151,22 @@ class _Worker:
 
 def serve() -> None:
     """A worker's life: options, then one submission after the other on standard input, outcomes on standard output."""
-    from kbh_lint.limits import limit_memory
+    from kbh_lint.limits import memory_limit
 
     # Anything that prints must not get into the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    limit_memory()
-    options = _receive(sys.stdin.buffer)
-    while options is not None:
-        submission = _receive(sys.stdin.buffer)
-        if submission is None:
-            return
-        try:
-            outcome: Outcome | SetupError = lint_file(submission, options)
-        except (DataError, ImportError) as error:
-            outcome = SetupError(str(error))
-        try:
-            _send(answers, outcome)
-        except BrokenPipeError:
-            return
+    with memory_limit():
+        options = _receive(sys.stdin.buffer)
+        while (submission := _receive(sys.stdin.buffer)) is not None:
+            try:
+                outcome: Outcome | SetupError = lint_file(submission, options)
+            except (DataError, ImportError) as error:
+                outcome = SetupError(str(error))
+            try:
+                _send(answers, outcome)
+            except BrokenPipeError:
+                return
 
 
 def _send(stream: IO[bytes], item: Any) -> None:

@@ -6,7 +6,7 @@ import gc
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import FrameType
 
 MEMORY_BYTES = 4 * 1024**3
@@ -53,12 +53,21 @@ def fewer_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def limit_memory() -> None:
-    """Caps this process's address space, so that a hostile file gets a MemoryError and not the whole machine."""
-    with suppress(ImportError, OSError, ValueError):
+@contextmanager
+def memory_limit() -> Iterator[None]:
+    """Caps this process's address space inside the block: a hostile file gets a MemoryError, not the machine."""
+    try:
         import resource
 
-        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-        wanted = MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard)
-        if soft == resource.RLIM_INFINITY or soft > wanted:
-            resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
+        before = resource.getrlimit(resource.RLIMIT_AS)
+        wanted = MEMORY_BYTES if before[1] == resource.RLIM_INFINITY else min(MEMORY_BYTES, before[1])
+        tighter = before[0] == resource.RLIM_INFINITY or before[0] > wanted
+        if tighter:
+            resource.setrlimit(resource.RLIMIT_AS, (wanted, before[1]))
+    except (ImportError, OSError, ValueError):
+        tighter = False
+    try:
+        yield
+    finally:
+        if tighter:
+            resource.setrlimit(resource.RLIMIT_AS, before)

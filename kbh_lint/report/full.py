@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kbh_lint.rules import Rule
 
 WIDTH = 110
+MAX_EVIDENCE = 4
 _COLOURS = {
     "reward_hack": "red",
     "rubric_leak": "red",
@@ -73,7 +74,8 @@ def _file(file: FileReport, rules: Mapping[str, Rule], paint: Paint, sources: So
     if file.promises:
         yield ""
         for promise in file.promises:
-            yield from _promise(promise, paint)
+            told = any(finding.breaks in (promise.id, promise.kind) for finding in file.findings)
+            yield from _promise(promise, file.path, None if told else sources, paint)
     for unread in file.unread:
         place = f" ({_place(unread.span)})" if unread.span else ""
         yield from _note(paint("unread", "yellow"), unread.reason + place)
@@ -126,20 +128,28 @@ def _code(
     yield f"{' ' * gutter} {bar} {' ' * skip}{paint(mark * length + said, _SEVERITY_COLOURS[severity])}"
 
 
-def _promise(promise: PromiseState, paint: Paint) -> Iterator[str]:
+def _promise(promise: PromiseState, path: str, sources: Sources | None, paint: Paint) -> Iterator[str]:
+    """A promise with its evidence; a broken one that no finding tells about gets its code lines from `sources`."""
     state = paint(_MARKS.get(promise.state, promise.state), _STATE_COLOURS.get(promise.state, "yellow"))
-    states = set(promise.shapes.values())
     line = f"  promise {clean(promise.id)}: {state}"
     if promise.reason:
         line += f" ({one_line(promise.reason)})"
     yield line
-    if len(states) > 1:
-        yield from (f"      {one_line(shape)}: {value}" for shape, value in promise.shapes.items())
-    yield from (f"      {_evidence(item)}" for item in promise.evidence[:4])
+    if len(set(promise.shapes.values())) > 1:
+        yield from (f"      on {one_line(shape)}: {value}" for shape, value in promise.shapes.items())
+    shown = promise.evidence[:MAX_EVIDENCE]
+    if promise.state != "broken" or sources is None:
+        yield from (f"      {_evidence(item, path)}" for item in shown)
+        return
+    gutter = max((len(str(item.span.line)) for item in shown), default=1)
+    for item in shown:
+        code = _code(item.span, item.message, gutter, paint, sources, "^", "error")
+        yield from (f"      {line}" for line in code)
 
 
-def _evidence(item: Related) -> str:
-    return f"{_place(item.span)}: {one_line(item.message)}"
+def _evidence(item: Related, path: str) -> str:
+    place = f"line {item.span.line}" if item.span.path == path else _place(item.span)
+    return f"{place}: {one_line(item.message)}"
 
 
 def _note(word: str, text: str) -> Iterator[str]:
