@@ -1,4 +1,4 @@
-"""Every rule's own examples, through the whole linter: a bad one is flagged for its reason, a good one is not flagged."""
+"""Each rule's own examples, through the whole linter: a bad one is flagged for its reason, a good one is not."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_bad_example_is_reported_by_its_rule(rule: Rule, example: Example, tmp
 
 
 @pytest.mark.parametrize(("rule", "example"), BAD)
-def test_the_verdict_on_a_bad_example_is_at_least_that_of_its_rule(rule: Rule, example: Example, tmp_path: Path) -> None:
+def test_a_bad_example_has_a_verdict_like_its_rule(rule: Rule, example: Example, tmp_path: Path) -> None:
     found = report(example, tmp_path)
     if rule.verdict in FLAGGED:
         assert found.verdict in FLAGGED, said(found)
