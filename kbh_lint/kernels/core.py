@@ -246,7 +246,7 @@ class Core:
             kept = kept.with_(dtype=dtype, content=dtype)
         if cell.kind == "param":
             seen = dtype if dtype not in _VAGUE else (cell.dtype if cell.dtype != "?" else value.dtype)
-            if seen in dtypes.INTS and value.content in dtypes.FLOATS:
+            if seen in dtypes.INTS and value.content in dtypes.FLOATS and cell.content not in ("i32", "i64"):
                 seen = value.content
             key = (cell.name, seen, loc)
             old_store = self.stores.get(key)

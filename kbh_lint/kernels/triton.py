@@ -163,15 +163,20 @@ class TritonMachine(Machine):
         return base.with_(shape=tuple(shape) + tuple(left), const=base.const)
 
     def assign_other(self, target: ir.Expr, value: V) -> None:
-        if isinstance(target, ir.Index) and isinstance(target.value, ir.Name):
-            base = self.eval(target.value)
-            items = base.x if isinstance(base.x, tuple) else ()
-            index = self.eval(target.index).const
-            if isinstance(index, int) and 0 <= index < len(items):
-                changed = tuple(value if i == index else item for i, item in enumerate(items))
-            else:
-                changed = tuple(join(item, value) for item in items)
-            self.bind(target.value.id, base.with_(x=changed))
+        """`xs[i] = value` of a list, a list of lists or a tile."""
+        if not isinstance(target, ir.Index):
+            return
+        base = self.eval(target.value)
+        if not isinstance(base.x, tuple):
+            self.assign(target.value, join(base, value.with_(const=NOTHING, shape=base.shape, x=None)))
+            return
+        index = NOTHING if isinstance(target.index, ir.SliceE) else self.eval(target.index).const
+        if isinstance(index, int) and -len(base.x) <= index < len(base.x):
+            index %= len(base.x)
+            changed = [value if i == index else item for i, item in enumerate(base.x)]
+        else:
+            changed = [join(item, value) for item in base.x]
+        self.assign(target.value, tuple_of(changed, base.deps))
 
     # --- calls ---
 

@@ -439,6 +439,9 @@ def _where(call: Call) -> V:
     condition, yes, no = (call.get(i, n) or UNKNOWN_V for i, n in enumerate(("condition", "x", "y")))
     m = call.m
     target = m.promote("+", yes, no)
+    if target == LITERAL:
+        target = "f32" if isinstance(yes.const, float) or isinstance(no.const, float) else "i32"
+        yes, no = (v.with_(dtype=target, content=target) for v in (yes, no))
     if target in dtypes.FLOATS and not yes.cells and not no.cells:
         yes, no = m.convert(yes, target, call.loc), m.convert(no, target, call.loc)
     mark = yes.x if isinstance(yes.x, Mul) else no.x if isinstance(no.x, Mul) else None
