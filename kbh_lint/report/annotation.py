@@ -143,4 +143,6 @@ def _lines(span: Span, last: int | None = None) -> str:
 
 def _sentence(text: str) -> str:
     text = " ".join(text.split())
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+    if text.partition(" ")[0].isalpha():  # a name such as torch.matmul keeps its case
+        text = text[:1].upper() + text[1:]
+    return text + ("" if text.endswith((".", "!", "?")) else ".")

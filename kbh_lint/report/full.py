@@ -66,11 +66,12 @@ def _file(file: FileReport, rules: Mapping[str, Rule], paint: Paint, sources: So
     head = f"{paint(clean(file.path), 'bold')}: {paint(file.verdict, _COLOURS[file.verdict])}"
     yield f"{head}  ({one_line(', '.join(about))})" if about else head
     explained: set[str] = set()
+    total = max((len(promise.shapes) for promise in file.promises), default=0)
     for finding in file.findings:
         yield ""
         rule = None if finding.rule in explained else rules.get(finding.rule)
         explained.add(finding.rule)
-        yield from _finding(finding, rule, paint, sources)
+        yield from _finding(finding, rule, total, paint, sources)
     if file.promises:
         yield ""
         for promise in file.promises:
@@ -87,7 +88,7 @@ def _file(file: FileReport, rules: Mapping[str, Rule], paint: Paint, sources: So
         yield from (f"    {clean(line)}" for line in file.trace)
 
 
-def _finding(finding: Finding, rule: Rule | None, paint: Paint, sources: Sources) -> Iterator[str]:
+def _finding(finding: Finding, rule: Rule | None, total: int, paint: Paint, sources: Sources) -> Iterator[str]:
     word = paint(f"{finding.severity}[{finding.rule}]", _SEVERITY_COLOURS[finding.severity])
     yield f"{word} {paint(one_line(finding.message), 'bold')}"
     numbers = [finding.span.line, *(item.span.line for item in finding.related)]
@@ -105,7 +106,8 @@ def _finding(finding: Finding, rule: Rule | None, paint: Paint, sources: Sources
     if finding.breaks:
         facts.insert(0, f"breaks {finding.breaks}")
     if finding.shapes:
-        facts.append("on " + "; ".join(finding.shapes))
+        every = total > 1 and len(finding.shapes) == total
+        facts.append(f"on all {total} graded shapes" if every else "on " + "; ".join(finding.shapes))
     yield from _wrapped(f"{pad} = ", one_line(", ".join(facts)))
     if rule is not None:
         yield from _wrapped(f"{pad} = why: ", one_line(rule.why))

@@ -73,10 +73,10 @@ def report(tmp_path: Path) -> Report:
         "error",
         "high",
         "source",
-        "the product runs on bf16 on 2 of 4 graded shapes",
+        "the product runs on bf16 on 1 of 2 graded shapes",
         Span(name, 4, 12, 4, 19),
         (Related(Span(name, 3, 9, 3, 29), "cast here"),),
-        ("M=1", "M=2"),
+        ("M=1",),
         "fp8-products",
     )
     promise = PromiseState("fp8-products", "broken", {"M=1": "broken", "M=3": "kept"}, (), "bf16 operands")
@@ -106,7 +106,7 @@ def test_full_shows_code_caret_related_place_reason_shapes_and_promises(report: 
         f"{path}: rubric_leak  (01_fp8_gemm, contract deck, h100)",
         f" --> {path}:4:12\n4 |     return a @ w.T\n  |            ^^^^^^^\n",
         "3 |     a = x.to(torch.bfloat16)\n  |         -------------------- cast here\n",
-        "breaks fp8-products, verdict rubric_leak, class fp8-upcast-bf16-gemm, high confidence, on M=1; M=2",
+        "breaks fp8-products, verdict rubric_leak, class fp8-upcast-bf16-gemm, high confidence, on M=1\n",
         "why: The cell then measures a bf16 kernel.",
         "fix: Multiply the fp8 operands.",
         "promise fp8-products: BROKEN (bf16 operands)\n      on M=1: broken\n      on M=3: kept\n",
@@ -127,6 +127,13 @@ def test_full_in_colour_says_the_same(report: Report, rules: dict[str, Rule]) ->
     assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == full.render(report, rules)
 
 
+def test_a_finding_on_all_shapes_does_not_list_them(report: Report, rules: dict[str, Rule]) -> None:
+    file = report.files[0]
+    everywhere = replace(file.findings[0], shapes=("M=1", "M=3"))
+    text = " ".join(full.render(Report((replace(file, findings=(everywhere,)),)), rules).split())
+    assert "on all 2 graded shapes" in text and "M=1; M=3" not in text
+
+
 def test_quiet_leaves_out_clean_files(report: Report, rules: dict[str, Rule]) -> None:
     assert "other.py" not in full.render(report, rules, quiet=True)
     assert full.render(Report((report.files[1],)), rules, quiet=True).strip() == ""
@@ -135,7 +142,7 @@ def test_quiet_leaves_out_clean_files(report: Report, rules: dict[str, Rule]) ->
 def test_concise_has_one_line_a_finding_and_one_for_a_promise_without_one(report: Report) -> None:
     path = report.files[0].path
     assert concise.render(report).splitlines() == [
-        f"{path}:4:12: KBH101 [rubric_leak] the product runs on bf16 on 2 of 4 graded shapes",
+        f"{path}:4:12: KBH101 [rubric_leak] the product runs on bf16 on 1 of 2 graded shapes",
         f"{path}:1:1: promise authored is broken",
         "error: nope.py: there is no such file",
         "2 files: 1 rubric_leak, 1 clean",
@@ -201,7 +208,7 @@ def test_github_escapes_what_would_end_a_command_or_a_property(report: Report) -
     line = github.render(Report((replace(file, findings=(odd,), promises=()),))).splitlines()[0]
     assert line == (
         "::error file=a%2Cb%3Ac.py,line=4,endLine=4,title=kbh-lint%3A KBH101 rubric_leak,col=12,endColumn=19"
-        "::50%25%0Aof, it::x (on M=1; M=2)"
+        "::50%25%0Aof, it::x (on M=1)"
     )
 
 
@@ -216,7 +223,7 @@ def test_an_annotation_quotes_to_the_letter_and_takes_the_run_from_its_archive(
     assert first["quotes"][0] == {
         "file": report.files[0].path,
         "lines": "4",
-        "label": "the product runs on bf16 on 2 of 4 graded shapes",
+        "label": "the product runs on bf16 on 1 of 2 graded shapes",
         "text": "    return a @ w.T",
     }
     assert first["promises"] == {"fp8-products": "broken", "authored": "broken"}
