@@ -93,7 +93,9 @@ def sidecar_texts(submission: Submission) -> dict[str, str]:
     return out
 
 
-def _explore(module: ir.Module, files: dict[str, str], problem: Problem | None, capability: tuple[int, int]) -> list[PathRun]:
+def _explore(
+    module: ir.Module, files: dict[str, str], problem: Problem | None, capability: tuple[int, int]
+) -> list[PathRun]:
     return explore(Session(module, files, capability), problem, None, MAX_FLIPS)
 
 
@@ -104,7 +106,9 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeF
     """
     out: list[ShapeFacts] = []
     for i, first in enumerate(per_path[0]):
-        ended = [(p, facts[i]) for p, facts in zip(paths, per_path, strict=True) if i < len(facts) and p.shapes[i].calls]
+        ended = [
+            (p, facts[i]) for p, facts in zip(paths, per_path, strict=True) if i < len(facts) and p.shapes[i].calls
+        ]
         # builds start from nothing: a path that needs an earlier run's files is no path of a graded run
         live = [facts for p, facts in ended if not p.left_over] or [facts for _, facts in ended]
         # a path on which nothing makes the result (every group empty, say) shows nothing about the others
@@ -145,7 +149,16 @@ def _promises(problem: Problem, contract: Contract, shapes: list[ShapeFacts]) ->
             reason = "no graded shape could be followed"
         accepts: Any = promise.accepts
         out.append(
-            PromiseState(promise.id, combine(states, promise.quantifier), states, tuple(evidence), reason, promise.quantifier, promise.kind, accepts)
+            PromiseState(
+                promise.id,
+                combine(states, promise.quantifier),
+                states,
+                tuple(evidence),
+                reason,
+                promise.quantifier,
+                promise.kind,
+                accepts,
+            )
         )
     return tuple(out)
 

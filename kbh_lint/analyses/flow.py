@@ -163,7 +163,9 @@ def widens(source: str, target: str) -> bool:
     return source in FP8 and target in WIDE_FLOATS or source == "bf16" and target in FP8
 
 
-def _launch_sources(event: Event, content: Content) -> Iterator[tuple[Content, tuple[Step, ...], tuple[ir.Loc | None, ...]]]:
+def _launch_sources(
+    event: Event, content: Content
+) -> Iterator[tuple[Content, tuple[Step, ...], tuple[ir.Loc | None, ...]]]:
     held: dict[int, Content] = event.attrs["contents"]
     storage = content.storage.ident
     done: set[tuple[int, bool]] = set()

@@ -26,7 +26,9 @@ class Packing:
 def expansions(problem: Problem, contract: Contract, run: ShapeRun, work: Work) -> Packing:
     """Look at every product that a packed state entry feeds."""
     found = Packing()
-    names = [n for p in problem.promises_for(contract.id) if p.kind == "int4-packed" for n in p.params.get("packed", ())]
+    names = [
+        n for p in problem.promises_for(contract.id) if p.kind == "int4-packed" for n in p.params.get("packed", ())
+    ]
     if not names or run.binding is None:
         return found
     packed_bytes = {n: _bytes(run, n) for n in names}
@@ -43,7 +45,9 @@ def expansions(problem: Problem, contract: Contract, run: ShapeRun, work: Work) 
                 "state": "expanded", "where": where, "survives": content.call < len(run.calls),
                 "multiplied_by": "library" if use.where == "library" else "kernel",
             }  # fmt: skip
-            related: list[tuple[ir.Loc | None, str]] = [(loc, "the nibbles are taken apart here") for loc in wide if loc]
+            related: list[tuple[ir.Loc | None, str]] = [
+                (loc, "the nibbles are taken apart here") for loc in wide if loc
+            ]
             related += [(use.loc, "the expanded weight is multiplied here"), *launched_from(use.event)]
             if content.event is not None:
                 related += launched_from(content.event)

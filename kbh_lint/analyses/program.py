@@ -50,8 +50,12 @@ def _sniffed(path: PathRun) -> Iterator[Seed]:
         if key in seen:
             continue
         seen.add(key)
-        places = [((loc[0], *site[1:]), "a branch depends on it") for site in deciding if loc is not None and site is not None]
-        yield Seed("sniff", {"symbol": attrs["symbol"], "what": attrs["what"], "decides": bool(deciding)}, loc, tuple(places))
+        places = [
+            ((loc[0], *site[1:]), "a branch depends on it") for site in deciding if loc is not None and site is not None
+        ]
+        yield Seed(
+            "sniff", {"symbol": attrs["symbol"], "what": attrs["what"], "decides": bool(deciding)}, loc, tuple(places)
+        )
 
 
 def _dead(paths: list[PathRun]) -> Iterator[Seed]:
@@ -74,7 +78,9 @@ def _dead(paths: list[PathRun]) -> Iterator[Seed]:
     for func, language in defined:
         if id(func.node) in used or id(func.node) in called:
             continue
-        yield Seed("dead-kernel", {"name": func.node.name, "language": language, "only": whole and not reached}, func.node.loc)
+        yield Seed(
+            "dead-kernel", {"name": func.node.name, "language": language, "only": whole and not reached}, func.node.loc
+        )
 
 
 def kernels(path: PathRun) -> list[tuple[Func, str]]:

@@ -20,7 +20,9 @@ Places = list[tuple[ir.Loc | None, str]]
 Judgement = tuple[str, Places, str]  # state, evidence, reason when unproven
 
 
-def judge(problem: Problem, contract: Contract, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts) -> None:
+def judge(
+    problem: Problem, contract: Contract, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts
+) -> None:
     """Fill in the promise states of `facts`; seeds that come with judging are added too."""
     for promise in problem.promises_for(contract.id):
         judge_one = _JUDGES.get(promise.kind)
@@ -51,7 +53,9 @@ def _hole(run: ShapeRun, found: Reach, work: Work) -> str:
     return ""
 
 
-def fp8_products(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts) -> Judgement:
+def fp8_products(
+    promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts
+) -> Judgement:
     """Every product fed by the narrow inputs runs on fp8 operands."""
     narrow = set(promise.params.get("narrow", ()))
     wanted = [u for u in work.products if set(u.inputs) & narrow]
@@ -65,7 +69,9 @@ def fp8_products(promise: Promise, run: ShapeRun, found: Reach, work: Work, pack
     return "unproven", [], _hole(run, found, work) or "no product of the inputs was found"
 
 
-def authored(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts) -> Judgement:
+def authored(
+    promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts
+) -> Judgement:
     """The work is done in authored kernels."""
     if work.blobs:
         return "broken", [(work.blobs[0].loc, "machine code without source makes the result")], ""
@@ -90,7 +96,9 @@ def authored(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: 
     return "unproven", [], "the authored kernels were not seen to compute"
 
 
-def selection(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts) -> Judgement:
+def selection(
+    promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts
+) -> Judgement:
     """No library or built-in selection on the way."""
     bad = [s for s in facts.seeds if s.kind == "selection" and s.attrs["scope"] == "device"]
     if bad:
@@ -108,7 +116,14 @@ def reads(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Pac
     if hole:
         return "unproven", [], hole
     for name in missing:
-        facts.seeds.append(Seed("unread-input", {"name": name}, found.events[-1].loc if found.events else None, tuple(launched_from(found.events[-1])[1:])))
+        facts.seeds.append(
+            Seed(
+                "unread-input",
+                {"name": name},
+                found.events[-1].loc if found.events else None,
+                tuple(launched_from(found.events[-1])[1:]),
+            )
+        )
     return "broken", [(e.loc, f"does not depend on {', '.join(missing)}") for e in found.events[-1:]], ""
 
 
@@ -124,13 +139,23 @@ def paged(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Pac
 def int4(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts) -> Judgement:
     """The packed weight is unpacked inside the kernel that multiplies it."""
     if packed.expanded:
-        return "broken", [place for s in packed.seeds for place in ((s.loc, "a full-width copy of the weight"), *s.related)][:6], ""
+        return (
+            "broken",
+            [place for s in packed.seeds for place in ((s.loc, "a full-width copy of the weight"), *s.related)][:6],
+            "",
+        )
     if packed.inside:
         return "kept", list(dict.fromkeys(packed.inside))[:4], ""
-    return "unproven", [], _hole(run, found, work) or "no unpacking of the weight was found in the kernels that multiply"
+    return (
+        "unproven",
+        [],
+        _hole(run, found, work) or "no unpacking of the weight was found in the kernels that multiply",
+    )
 
 
-def compensated(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts) -> Judgement:
+def compensated(
+    promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts
+) -> Judgement:
     """Some kernel on the way compensates its sum of exponentials."""
     seen: list[tuple[CompensationFacts, list[tuple[ir.Loc | None, str]]]] = []
     for event in work.authored:
@@ -143,7 +168,12 @@ def compensated(promise: Promise, run: ShapeRun, found: Reach, work: Work, packe
     states = {a.state for a, _ in seen}
     for state, verdict in (("effective", "kept"), ("precise", "kept-by-precision")):
         if state in states:
-            places: Places = [(loc, "compensates" if state == "effective" else "accumulates in f64") for a, _ in seen if a.state == state for loc in a.sites]
+            places: Places = [
+                (loc, "compensates" if state == "effective" else "accumulates in f64")
+                for a, _ in seen
+                if a.state == state
+                for loc in a.sites
+            ]
             facts.seeds.append(Seed("compensation", {"state": state}, places[0][0] if places else None))
             return verdict, places[:4], ""
     softmax = [e for e in work.library if category(e) == "softmax"]

@@ -16,7 +16,9 @@ def survivors(path: PathRun, run: ShapeRun, found: Reach) -> list[Seed]:
     stale = _stale(run)
     if not stale:
         return []
-    pointer_keyed = {a["storage"] for kind, a, _ in path.notes if kind == "pointer-read" and a.get("call") == len(run.calls)}
+    pointer_keyed = {
+        a["storage"] for kind, a, _ in path.notes if kind == "pointer-read" and a.get("call") == len(run.calls)
+    }
     out: list[Seed] = []
     fresh = any(e.call == len(run.calls) for e in found.events)
     for what in ("input", "state"):
@@ -32,7 +34,9 @@ def survivors(path: PathRun, run: ShapeRun, found: Reach) -> list[Seed]:
         }  # fmt: skip
         related: list[tuple[ir.Loc | None, str]] = []
         for maker in makers[:4]:
-            related += [(loc, "made in the first call, from what the input held then") for loc, _ in launched_from(maker)]
+            related += [
+                (loc, "made in the first call, from what the input held then") for loc, _ in launched_from(maker)
+            ]
         first = makers[0].loc if makers else None
         place = _call_site(makers[0]) if makers else None
         out.append(Seed("survivor", attrs, place or first, tuple(related)))
@@ -62,7 +66,11 @@ def _stale(run: ShapeRun) -> list[tuple[Content, Event | None]]:
             continue
         seen.add(content.ident)
         if content.label.startswith(("input:", "state:")):
-            if content is not content.storage.content and content.call == 0 and content.storage.content.label == content.label:
+            if (
+                content is not content.storage.content
+                and content.call == 0
+                and content.storage.content.label == content.label
+            ):
                 out.setdefault(content.ident, (content, reader))
             continue
         event = content.event

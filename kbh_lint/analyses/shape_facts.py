@@ -22,7 +22,9 @@ def shape_facts(problem: Problem, contract: Contract, path: PathRun, run: ShapeR
     found = reach(last_call(run))
     facts = ShapeFacts(run.label, empty=not found.events)
     try:
-        total: int | None = evaluate_int(problem.flops, run.binding.shape.symbols) if run.binding and problem.flops else None
+        total: int | None = (
+            evaluate_int(problem.flops, run.binding.shape.symbols) if run.binding and problem.flops else None
+        )
     except FormulaError:
         total = None
     work = sort_out(found, total)
@@ -85,7 +87,11 @@ def library_seeds(work: Work, problem: Problem) -> list[Seed]:
         related = launched_from(event)[1:]
         if use is not None:
             related = [(s.loc, f"{s.source} becomes {s.target} here") for s in use.steps] + related
-        related += [(e.loc, f"the authored kernel {e.name} only prepares its operands") for e in work.authored if authored == "casts"][:3]
+        related += [
+            (e.loc, f"the authored kernel {e.name} only prepares its operands")
+            for e in work.authored
+            if authored == "casts"
+        ][:3]
         out.append(Seed("library-work", attrs, event.loc, tuple(related)))
     return out
 
@@ -126,7 +132,14 @@ def selection_seeds(found: Reach) -> list[Seed]:
         if event.kind == "library" and category(event) == "selection":
             symbol = str(event.attrs.get("symbol", event.name))
             layer = "c++" if "::" in symbol else "python"
-            out.append(Seed("selection", {"symbol": symbol, "layer": layer, "scope": "device"}, event.loc, tuple(launched_from(event))))
+            out.append(
+                Seed(
+                    "selection",
+                    {"symbol": symbol, "layer": layer, "scope": "device"},
+                    event.loc,
+                    tuple(launched_from(event)),
+                )
+            )
         for facts in facts_of(event):
             for use in facts.uses:
                 low = use.symbol.lower()
@@ -154,7 +167,18 @@ def banned_seeds(found: Reach, problem: Problem) -> list[Seed]:
     return out
 
 
-_SPACES = ("torch.nn.functional.", "torch.ops.aten.", "torch.Tensor.", "torch.special.", "torch.", "at::Tensor::", "at::", "torch::", "aten::", "Tensor.")
+_SPACES = (
+    "torch.nn.functional.",
+    "torch.ops.aten.",
+    "torch.Tensor.",
+    "torch.special.",
+    "torch.",
+    "at::Tensor::",
+    "at::",
+    "torch::",
+    "aten::",
+    "Tensor.",
+)
 
 
 def same_symbol(symbol: str, path: str) -> bool:

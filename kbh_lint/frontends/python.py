@@ -223,7 +223,13 @@ class _Lowering:
         subject = self.expr(node.subject)
         orelse: tuple[ir.Stmt, ...] = ()
         for case in reversed(node.cases):
-            loc = (self.unit, case.pattern.lineno, case.pattern.col_offset, case.pattern.end_lineno, case.pattern.end_col_offset)
+            loc = (
+                self.unit,
+                case.pattern.lineno,
+                case.pattern.col_offset,
+                case.pattern.end_lineno,
+                case.pattern.end_col_offset,
+            )
             test = self.pattern(subject, case.pattern, loc)
             if case.guard is not None:
                 test = ir.Bool("and", (test, self.expr(case.guard)), loc)

@@ -29,7 +29,9 @@ def extension_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
     if name not in ("load_inline", "load", "_jit_compile"):
         return LibObject(path, {"include": "/include"})
     interp.note("build", {"symbol": path}, loc)
-    flags = [containers.show(f) for key in ("extra_cuda_cflags", "extra_cflags") for f in texts(interp, kwargs.get(key))]
+    flags = [
+        containers.show(f) for key in ("extra_cuda_cflags", "extra_cflags") for f in texts(interp, kwargs.get(key))
+    ]
     title = containers.show(args[0]) if args else containers.show(kwargs.get("name", "extension"))
     if name == "load_inline":
         sources: list[str] = []
@@ -138,7 +140,9 @@ def path_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
     return LibObject("pathlib.Path", {"path": out or "."})
 
 
-def path_method(interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def path_method(
+    interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
     text = str(owner.attrs["path"])
     if name in ("read_text", "read_bytes"):
         found = find_file(interp, text)
@@ -206,7 +210,11 @@ def load_library(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any]
         sources = read_all(interp, list(dict.fromkeys(interp.world.compiled_sources)), loc)
         return build(interp, name, sources, list(getattr(interp.world, "compile_flags", [])), loc)
     base = name.rpartition("/")[2]
-    if base.startswith(("libcuda", "libcudart", "libnvrtc", "libc.", "libcublas", "libdl")) or not base or base == "None":
+    if (
+        base.startswith(("libcuda", "libcudart", "libnvrtc", "libc.", "libcublas", "libdl"))
+        or not base
+        or base == "None"
+    ):
         return LibObject("ctypes.system", {"name": base})
     interp.note("binary", {"path": base[:80]}, loc)
     return Blob(base, loc)
@@ -242,7 +250,9 @@ def call_raw(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str, A
     """Launch a kernel compiled from text: (grid, block, arguments)."""
     env: Env = owner.attrs["extension"].env
     found = env.vars.get(owner.attrs["name"])
-    values = next((a for a in reversed(args) if isinstance(a, (list, tuple)) and torchlib.tensors_in(a)), kwargs.get("args", ()))
+    values = next(
+        (a for a in reversed(args) if isinstance(a, (list, tuple)) and torchlib.tensors_in(a)), kwargs.get("args", ())
+    )
     if not isinstance(found, Overloads):
         interp.miss(f"kernel {owner.attrs['name']} is not in the text", loc)
         return None

@@ -122,7 +122,9 @@ def format_text(text: str, args: list[Any], kwargs: dict[str, Any]) -> str:
     return concat(parts)
 
 
-def list_method(interp: Any, owner: list[Any], name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def list_method(
+    interp: Any, owner: list[Any], name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
     """A method of list."""
     interp.burn()
     if name == "append":
@@ -156,12 +158,17 @@ def list_method(interp: Any, owner: list[Any], name: str, args: list[Any], kwarg
 def _sort(interp: Any, items: list[Any], kwargs: dict[str, Any]) -> None:
     key = kwargs.get("key")
     try:
-        items.sort(key=(lambda x: interp.call(key, [x], {}, None)) if key is not None else None, reverse=bool(kwargs.get("reverse", False)))
+        items.sort(
+            key=(lambda x: interp.call(key, [x], {}, None)) if key is not None else None,
+            reverse=bool(kwargs.get("reverse", False)),
+        )
     except Exception:
         return
 
 
-def dict_method(interp: Any, owner: dict[Any, Any], name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def dict_method(
+    interp: Any, owner: dict[Any, Any], name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
     """A method of dict."""
     if name == "get":
         found = operators.find_key(interp, owner, args[0])
@@ -249,7 +256,9 @@ def _numbers(name: str) -> Callable[..., Any]:
         if any(isinstance(a, Unknown) for a in args):
             if name in ("float", "abs") and args[0].range is not None:
                 low, high = args[0].range
-                return Unknown(args[0].contents, name, (low, high) if name == "float" else (0.0, max(abs(low), abs(high))))
+                return Unknown(
+                    args[0].contents, name, (low, high) if name == "float" else (0.0, max(abs(low), abs(high)))
+                )
             return operators.merged(interp, *args)
         try:
             return real(*[str(a) if isinstance(a, Text) else a for a in args], **kwargs)
@@ -293,7 +302,9 @@ def _extreme(name: str) -> Callable[..., Any]:
             return operators.merged(interp, *items, why=name)
         key = kwargs.get("key")
         try:
-            return getattr(builtins, name)(items, key=(lambda x: interp.call(key, [x], {}, loc)) if key is not None else None)
+            return getattr(builtins, name)(
+                items, key=(lambda x: interp.call(key, [x], {}, loc)) if key is not None else None
+            )
         except Exception:
             return items[0]
 
@@ -430,7 +441,13 @@ def _dict(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
         if isinstance(args[0], dict):
             out.update(args[0])
         else:
-            out.update({p[0]: p[1] for p in operators.iterate(interp, args[0], loc) if isinstance(p, (tuple, list)) and len(p) == 2})
+            out.update(
+                {
+                    p[0]: p[1]
+                    for p in operators.iterate(interp, args[0], loc)
+                    if isinstance(p, (tuple, list)) and len(p) == 2
+                }
+            )
     out.update(kwargs)
     return out
 
@@ -438,7 +455,10 @@ def _dict(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
 @builtin
 def _enumerate(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     start = args[1] if len(args) > 1 else kwargs.get("start", 0)
-    return [(i, item) for i, item in enumerate(operators.iterate(interp, args[0], loc), start if isinstance(start, int) else 0)]
+    return [
+        (i, item)
+        for i, item in enumerate(operators.iterate(interp, args[0], loc), start if isinstance(start, int) else 0)
+    ]
 
 
 @builtin
@@ -500,7 +520,26 @@ def _exec(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
 
 def table() -> dict[str, Any]:
     """The built-in names."""
-    names: dict[str, Any] = {n: _numbers(n) for n in ("int", "float", "bool", "abs", "round", "pow", "divmod", "ord", "chr", "bin", "hex", "hash", "complex", "bytes", "bytearray")}
+    names: dict[str, Any] = {
+        n: _numbers(n)
+        for n in (
+            "int",
+            "float",
+            "bool",
+            "abs",
+            "round",
+            "pow",
+            "divmod",
+            "ord",
+            "chr",
+            "bin",
+            "hex",
+            "hash",
+            "complex",
+            "bytes",
+            "bytearray",
+        )
+    }
     names.update(
         range=_range, len=_len, max=_extreme("max"), min=_extreme("min"), sum=_sum, all=_truths(True),
         any=_truths(False), isinstance=_isinstance, issubclass=_isinstance, getattr=_getattr, hasattr=_hasattr,
@@ -511,7 +550,21 @@ def table() -> dict[str, Any]:
         globals=builtin(lambda *a: {}), vars=builtin(lambda i, a, k, loc: a[0].attrs if a and isinstance(a[0], Instance) else {}),
         object=Sym("builtins.object"), Ellipsis=Ellipsis, NotImplemented=Unknown((), "NotImplemented"),
     )  # fmt: skip
-    for name in ("int", "float", "bool", "str", "list", "tuple", "dict", "set", "bytes", "type", "complex", "frozenset", "range"):
+    for name in (
+        "int",
+        "float",
+        "bool",
+        "str",
+        "list",
+        "tuple",
+        "dict",
+        "set",
+        "bytes",
+        "type",
+        "complex",
+        "frozenset",
+        "range",
+    ):
         names[name].__kbh_name__ = f"builtins.{name}"
     return names
 

@@ -117,7 +117,9 @@ class Cpp:
                 return func
         return bodies[-1]
 
-    def call(self, func: Func, args: list[Any], loc: ir.Loc | None, template: dict[str, Any] | None = None, this: Any = None) -> Any:
+    def call(
+        self, func: Func, args: list[Any], loc: ir.Loc | None, template: dict[str, Any] | None = None, this: Any = None
+    ) -> Any:
         interp = self.interp
         if func.node.body is None:
             return cpp_calls.library(self, func.node.name, [], args, loc)
@@ -149,7 +151,11 @@ class Cpp:
             if param.name in env.vars:
                 continue
             for formal, actual in zip(func.node.params, args, strict=False):
-                if isinstance(formal.type, ir.TypeRef) and formal.type.name == param.name and isinstance(actual, Pointer):
+                if (
+                    isinstance(formal.type, ir.TypeRef)
+                    and formal.type.name == param.name
+                    and isinstance(actual, Pointer)
+                ):
                     env.vars[param.name] = DType(actual.dtype)
                 elif isinstance(formal.type, ir.TypeRef) and formal.type.name == param.name:
                     env.vars[param.name] = actual if not isinstance(actual, (int, float)) else DType("i32")
@@ -175,7 +181,9 @@ class Cpp:
         """Launch whatever a kernel expression gave; `grid` is [grid, block] where known."""
         if isinstance(target, LibObject) and target.path == "cpp.template":
             func = self.choose(target.attrs["overloads"], args)
-            return self.launch_kernel(func, args, self.template_of(func, target.attrs["args"], target.attrs["env"]), grid, loc)
+            return self.launch_kernel(
+                func, args, self.template_of(func, target.attrs["args"], target.attrs["env"]), grid, loc
+            )
         if isinstance(target, Overloads):
             return self.launch_kernel(self.choose(target, args), args, {}, grid, loc)
         if isinstance(target, Func):
@@ -183,7 +191,9 @@ class Cpp:
         self.interp.miss("a kernel that is not in the text was launched", loc)
         return cpp_calls.opaque(self, "unread kernel", args, loc)
 
-    def launch_kernel(self, func: Func, args: list[Any], template: dict[str, Any], grid: Any, loc: ir.Loc | None) -> Any:
+    def launch_kernel(
+        self, func: Func, args: list[Any], template: dict[str, Any], grid: Any, loc: ir.Loc | None
+    ) -> Any:
         """Record the launch of a CUDA kernel."""
         interp = self.interp
         bound = dict(zip((p.name for p in func.node.params), args, strict=False))
@@ -195,7 +205,11 @@ class Cpp:
             value = bound.get(param.name)
             binding[param.name] = self.kernel_arg(value, param, env)
         facts = interp.analyse_kernel(func, binding)
-        dims = [cpp_calls.dim(g) for g in grid] if isinstance(grid, list) and len(grid) == 2 else [cpp_calls.dim(grid), None]
+        dims = (
+            [cpp_calls.dim(g) for g in grid]
+            if isinstance(grid, list) and len(grid) == 2
+            else [cpp_calls.dim(grid), None]
+        )
         steer = interp.contents_of([*(v for v in bound.values() if isinstance(v, Unknown)), *dims])
         launches.record(interp, func, tensors, [binding], [facts], dims[0], loc, steer, dims[1])
         return None
@@ -205,9 +219,17 @@ class Cpp:
         if isinstance(value, Slot):
             value = value.get()
         if seen is not None and seen.pointers and isinstance(value, (Pointer, Tensor, int)):
-            tensor = value.tensor if isinstance(value, Pointer) else self.interp.tensor_at(value) if isinstance(value, int) else value
+            tensor = (
+                value.tensor
+                if isinstance(value, Pointer)
+                else self.interp.tensor_at(value)
+                if isinstance(value, int)
+                else value
+            )
             if isinstance(tensor, Tensor):
-                dtype = cpp_types.element(self, seen, env) or (value.dtype if isinstance(value, Pointer) else tensor.dtype)
+                dtype = cpp_types.element(self, seen, env) or (
+                    value.dtype if isinstance(value, Pointer) else tensor.dtype
+                )
                 return launches.kernel_arg(self.interp, Pointer(tensor, dtype), False)
         if isinstance(value, LibObject) and value.path.startswith("struct:"):
             found = [v for v in value.attrs.values() if isinstance(v, (Pointer, Tensor))]
@@ -315,7 +337,11 @@ class Cpp:
         for matches in (False, True):  # the default only when nothing else matched
             for labels, body in node.cases:
                 if not taken:
-                    hit = not labels if matches else any(operators.same(self.interp, self.eval(x, env), value) is True for x in labels)
+                    hit = (
+                        not labels
+                        if matches
+                        else any(operators.same(self.interp, self.eval(x, env), value) is True for x in labels)
+                    )
                     taken = hit or isinstance(value, Unknown)
                 if taken:
                     signal = self.block(body, Env({}, env))
@@ -544,7 +570,12 @@ class Cpp:
         left, right = self.eval(node.left, env), self.eval(node.rights[0], env)
         if isinstance(right, Sym) and isinstance(left, (Sym, LibObject, Unknown)):
             # a status compared with success: builds and calls succeed
-            good = right.path.rsplit("::", 1)[-1] in ("kSuccess", "cudaSuccess", "CUDA_SUCCESS", "CUBLAS_STATUS_SUCCESS")
+            good = right.path.rsplit("::", 1)[-1] in (
+                "kSuccess",
+                "cudaSuccess",
+                "CUDA_SUCCESS",
+                "CUBLAS_STATUS_SUCCESS",
+            )
             if good:
                 return node.ops[0] == "=="
         if isinstance(left, Pointer) and right in (None, 0):

@@ -10,7 +10,9 @@ from kbh_lint.host.objects import Graph, HostDescriptor, LibObject, Method, Poin
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Env, Func, Overloads, Sym, TypeValue
 
-CHECKS = frozenset("TORCH_CHECK AT_ASSERT AT_ASSERTM C10_CUDA_CHECK AT_CUDA_CHECK TORCH_INTERNAL_ASSERT CUDA_CHECK assert C10_CUDA_KERNEL_LAUNCH_CHECK TORCH_CUBLAS_CHECK TORCH_WARN printf fprintf static_assert".split())
+CHECKS = frozenset(
+    "TORCH_CHECK AT_ASSERT AT_ASSERTM C10_CUDA_CHECK AT_CUDA_CHECK TORCH_INTERNAL_ASSERT CUDA_CHECK assert C10_CUDA_KERNEL_LAUNCH_CHECK TORCH_CUBLAS_CHECK TORCH_WARN printf fprintf static_assert".split()
+)
 DISPATCHERS = ("AT_DISPATCH", "AT_PRIVATE")
 _METHODS = {"sizes": "shape", "scalar_type": "dtype", "dtype": "dtype", "device": "device", "is_cuda": "is_cuda"}
 _SOLID = ("cublas", "cudnn", "cusparse", "cusolver", "thrust::", "cub::Device", "nvinfer", "cutensor", "cusparseLt")
@@ -39,7 +41,11 @@ def call(run: Any, node: ir.Call, env: Env) -> Any:
     if isinstance(target, TypeValue):
         return _type_call(run, target, args, node, env)
     if isinstance(target, DType) or hasattr(target, "node"):
-        ref = func if isinstance(func, ir.TypeRef) else ir.TypeRef(func.id if isinstance(func, ir.Name) else "?", (), node.loc)
+        ref = (
+            func
+            if isinstance(func, ir.TypeRef)
+            else ir.TypeRef(func.id if isinstance(func, ir.Name) else "?", (), node.loc)
+        )
         return cpp_types.construct(run, ref, args, env, node.loc)
     if isinstance(target, Sym):
         return library(run, target.path, (), args, node.loc)
@@ -110,7 +116,9 @@ def _object(run: Any, target: LibObject, args: list[Any], node: ir.Call, env: En
         return run.call(func, args, node.loc, run.template_of(func, target.attrs["args"], target.attrs["env"]))
     if target.path == "cpp.method":
         func = run.choose(target.attrs["overloads"], args)
-        return run.call(func, args, node.loc, run.template_of(func, target.attrs["args"], env), this=target.attrs["this"])
+        return run.call(
+            func, args, node.loc, run.template_of(func, target.attrs["args"], env), this=target.attrs["this"]
+        )
     if target.path == "cpp.bound":
         method: Method = target.attrs["method"]
         plain = [a.get() if isinstance(a, Slot) else a for a in args]
@@ -145,7 +153,13 @@ def bound(run: Any, owner: Any, name: str, given: tuple[ir.Expr, ...], args: lis
     if isinstance(owner, dict):
         if name in ("find", "end", "count"):
             found = bool(args) and args[0] in owner
-            return int(found) if name == "count" else LibObject("cpp.iterator", {"second": owner.get(args[0])}) if found else "end"
+            return (
+                int(found)
+                if name == "count"
+                else LibObject("cpp.iterator", {"second": owner.get(args[0])})
+                if found
+                else "end"
+            )
         if name in ("emplace", "insert") and len(args) > 1:
             owner[args[0]] = args[1]
         return owner.get(args[0], Unknown()) if name == "at" and args else Unknown((), name)
@@ -170,7 +184,9 @@ def operators_merged(interp: Any, *values: Any) -> Unknown:
     return operators.merged(interp, *values)
 
 
-def _tensor_method(run: Any, owner: Tensor, name: str, given: tuple[ir.Expr, ...], args: list[Any], node: ir.Call, env: Env) -> Any:
+def _tensor_method(
+    run: Any, owner: Tensor, name: str, given: tuple[ir.Expr, ...], args: list[Any], node: ir.Call, env: Env
+) -> Any:
     interp = run.interp
     if name in ("data_ptr", "const_data_ptr", "mutable_data_ptr", "data"):
         seen = owner.dtype
@@ -268,7 +284,9 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
         return LibObject(name)
     if not pointers(args):
         return _pure(name, args)
-    if short.startswith(("cudaFree", "cudaMalloc", "cudaStream", "cudaEvent", "cudaFunc", "cudaGet", "cudaMemset", "cuMem", "make_")):
+    if short.startswith(
+        ("cudaFree", "cudaMalloc", "cudaStream", "cudaEvent", "cudaFunc", "cudaGet", "cudaMemset", "cuMem", "make_")
+    ):
         return LibObject(name, {"pointers": pointers(args)})
     return LibObject(name, {"pointers": pointers(args), "items": args})
 
@@ -289,7 +307,14 @@ def _memcpy(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
 
 def _tensor_map(args: list[Any]) -> Any:
     """cuTensorMapEncodeTiled(&map, type, rank, base, ...): the map is a descriptor of base."""
-    base = next((a.get() if isinstance(a, Slot) else a for a in args[1:] if isinstance(a, Pointer) or (isinstance(a, Slot) and isinstance(a.get(), Pointer))), None)
+    base = next(
+        (
+            a.get() if isinstance(a, Slot) else a
+            for a in args[1:]
+            if isinstance(a, Pointer) or (isinstance(a, Slot) and isinstance(a.get(), Pointer))
+        ),
+        None,
+    )
     if args and isinstance(args[0], Slot) and base is not None:
         args[0].set(HostDescriptor(base.tensor))
     return Sym("CUDA_SUCCESS")
@@ -298,7 +323,14 @@ def _tensor_map(args: list[Any]) -> Any:
 def _launch_call(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """cudaLaunchKernelEx(&config, kernel, args...) and cudaLaunchKernel(kernel, grid, block, array, ...)."""
     plain = [a.get() if isinstance(a, Slot) else a for a in args]
-    at = next((i for i, a in enumerate(plain) if isinstance(a, (Overloads, Func)) or isinstance(a, LibObject) and a.path == "cpp.template"), None)
+    at = next(
+        (
+            i
+            for i, a in enumerate(plain)
+            if isinstance(a, (Overloads, Func)) or isinstance(a, LibObject) and a.path == "cpp.template"
+        ),
+        None,
+    )
     if at is None:
         return opaque(run, name, plain, loc)
     rest = plain[at + 1 :]
@@ -315,7 +347,11 @@ def _python_interface(name: str, args: list[Any]) -> Any:
         return True
     if name == "PyTuple_New":
         return [None] * (args[0] if args and isinstance(args[0], int) and args[0] < 64 else 0)
-    if name in ("PyTuple_SET_ITEM", "PyTuple_SetItem", "PyList_SetItem") and len(args) > 2 and isinstance(args[0], list):
+    if (
+        name in ("PyTuple_SET_ITEM", "PyTuple_SetItem", "PyList_SetItem")
+        and len(args) > 2
+        and isinstance(args[0], list)
+    ):
         if isinstance(args[1], int) and args[1] < len(args[0]):
             args[0][args[1]] = args[2]
         return 0
@@ -330,7 +366,10 @@ def _function(run: Any, args: list[Any]) -> Any:
     """A kernel by its symbol, or by name out of the texts that were compiled at run time."""
     plain = [a.get() if isinstance(a, Slot) else a for a in args[1:]]
     name = next((a for a in plain if isinstance(a, str)), None)
-    found = next((a for a in plain if isinstance(a, (Overloads, Func)) or isinstance(a, LibObject) and a.path == "cpp.template"), None)
+    found = next(
+        (a for a in plain if isinstance(a, (Overloads, Func)) or isinstance(a, LibObject) and a.path == "cpp.template"),
+        None,
+    )
     if found is None and name is not None:
         for env in reversed(run.programs):
             found = env.vars.get(name)
@@ -382,7 +421,11 @@ def _device_query(args: list[Any]) -> Any:
         if isinstance(old, LibObject):
             old.attrs.update({"multiProcessorCount": 132, "major": 12, "minor": 0})
         else:
-            args[0].set(LibObject("cudaDeviceProp", {"multiProcessorCount": 132, "major": 12, "minor": 0}) if not isinstance(old, int) else 132)
+            args[0].set(
+                LibObject("cudaDeviceProp", {"multiProcessorCount": 132, "major": 12, "minor": 0})
+                if not isinstance(old, int)
+                else 132
+            )
     return Sym("cudaSuccess")
 
 
@@ -409,8 +452,34 @@ def solid(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """cuBLAS, cuDNN, thrust, cub device-wide: library work on the pointers it is given; the last one is written."""
     found = pointers(args)
     interp = run.interp
-    types = [a.path.rsplit("::", 1)[-1] for a in args if isinstance(a, Sym) and a.path.rsplit("::", 1)[-1].startswith("CUDA_R_")]
-    if not found or not any(word in name for word in ("gemm", "Gemm", "Matmul", "Sort", "sort", "Reduce", "reduce", "Scan", "scan", "Select", "TopK", "conv", "Conv", "forward", "Forward", "gemv", "Gemv", "dot")):
+    types = [
+        a.path.rsplit("::", 1)[-1]
+        for a in args
+        if isinstance(a, Sym) and a.path.rsplit("::", 1)[-1].startswith("CUDA_R_")
+    ]
+    if not found or not any(
+        word in name
+        for word in (
+            "gemm",
+            "Gemm",
+            "Matmul",
+            "Sort",
+            "sort",
+            "Reduce",
+            "reduce",
+            "Scan",
+            "scan",
+            "Select",
+            "TopK",
+            "conv",
+            "Conv",
+            "forward",
+            "Forward",
+            "gemv",
+            "Gemv",
+            "dot",
+        )
+    ):
         return LibObject(name, {"pointers": found})
     interp.note("symbol", {"symbol": name, "spelled": "call", "layer": "c++"}, loc)
     operands = tuple(_cuda_type(t) for t in (types or run.cuda_types)[:2]) or tuple(p.dtype for p in found[:2])
@@ -423,7 +492,15 @@ def solid(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
 
 
 def _cuda_type(name: str) -> str:
-    return {"CUDA_R_16BF": "bf16", "CUDA_R_16F": "f16", "CUDA_R_32F": "f32", "CUDA_R_8F_E4M3": "e4m3", "CUDA_R_8F_E5M2": "e5m2", "CUDA_R_8I": "i8", "CUDA_R_64F": "f64"}.get(name, "?")
+    return {
+        "CUDA_R_16BF": "bf16",
+        "CUDA_R_16F": "f16",
+        "CUDA_R_32F": "f32",
+        "CUDA_R_8F_E4M3": "e4m3",
+        "CUDA_R_8F_E5M2": "e5m2",
+        "CUDA_R_8I": "i8",
+        "CUDA_R_64F": "f64",
+    }.get(name, "?")
 
 
 def cutlass_method(run: Any, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
@@ -443,7 +520,14 @@ def cutlass_run(run: Any, owner: LibObject, args: list[Any], loc: ir.Loc | None)
     kind = owner.attrs.get("kind")
     writes = [p for p in found if p.tensor.storage.content.label == "empty"] or found[-1:]
     reads = [p.tensor for p in found if p not in writes]
-    event = torchlib.record(run.interp, "cutlass", owner.attrs.get("__name__", "cutlass"), loc, reads, {"cutlass": kind, "operands": (kind.a, kind.b) if kind else ()})
+    event = torchlib.record(
+        run.interp,
+        "cutlass",
+        owner.attrs.get("__name__", "cutlass"),
+        loc,
+        reads,
+        {"cutlass": kind, "operands": (kind.a, kind.b) if kind else ()},
+    )
     for pointer in writes:
         torchlib.write(run.interp, pointer.tensor, event)
     return Sym("kSuccess")

@@ -63,7 +63,10 @@ def resolve(run: Any, ref: ir.TypeRef, env: Env, depth: int = 0) -> tuple[ir.Typ
             return ref, env
         if isinstance(found, TypeValue):
             member = (*found.ref.member, *ref.member)
-            ref, env = ir.TypeRef(found.ref.name, found.ref.args, found.ref.loc, member, found.ref.pointers or ref.pointers), found.env
+            ref, env = (
+                ir.TypeRef(found.ref.name, found.ref.args, found.ref.loc, member, found.ref.pointers or ref.pointers),
+                found.env,
+            )
             continue
         if not isinstance(found, CppType):
             return ref, env
@@ -91,7 +94,10 @@ def resolve(run: Any, ref: ir.TypeRef, env: Env, depth: int = 0) -> tuple[ir.Typ
         target = inside.type
         if target.name == ref.name and not target.args:
             return target, inner
-        ref, env = ir.TypeRef(target.name, target.args, target.loc, (*target.member, *ref.member[1:]), target.pointers), inner
+        ref, env = (
+            ir.TypeRef(target.name, target.args, target.loc, (*target.member, *ref.member[1:]), target.pointers),
+            inner,
+        )
     return ref, env
 
 
@@ -185,7 +191,26 @@ def cutlass(run: Any, ref: ir.TypeRef, env: Env) -> CutlassType | None:
         if short == "CollectiveBuilder" and len(r.args) >= 7 and "epilogue" not in r.name:
             a, b, acc = (_leaf(run, r.args[i], scope) for i in (2, 5, 8 if len(r.args) > 8 else 6))
             where = loc
-        elif short in ("Gemm", "GemmUniversal", "GemmBatched", "GemmSplitKParallel", "GemmArray", "GemmGrouped", "DefaultGemm", "DefaultGemmUniversal", "GemmWithBroadcast", "GemmUniversalWithBroadcast", "DefaultGemmWithVisitor", "GemmSparse", "DefaultGemmGrouped") and len(r.args) > 5 and a == "?":
+        elif (
+            short
+            in (
+                "Gemm",
+                "GemmUniversal",
+                "GemmBatched",
+                "GemmSplitKParallel",
+                "GemmArray",
+                "GemmGrouped",
+                "DefaultGemm",
+                "DefaultGemmUniversal",
+                "GemmWithBroadcast",
+                "GemmUniversalWithBroadcast",
+                "DefaultGemmWithVisitor",
+                "GemmSparse",
+                "DefaultGemmGrouped",
+            )
+            and len(r.args) > 5
+            and a == "?"
+        ):
             step = 3 if short.startswith("Default") else 2
             a, b, acc = _leaf(run, r.args[0], scope), _leaf(run, r.args[step + (1 if step == 3 else 0)], scope), "f32"
             where = loc
@@ -250,11 +275,32 @@ def construct(run: Any, ref: ir.TypeRef, items: list[Any], env: Env, loc: ir.Loc
     if short in ("vector", "initializer_list", "array", "unordered_map", "map"):
         if "map" in short:
             return {}
-        return items[0] if items and isinstance(items[0], list) else ([items[1] if len(items) > 1 else 0] * items[0] if items and isinstance(items[0], int) and ref.args and items[0] < 4096 and len(items) <= 2 and short == "vector" and len(items) == 2 else list(items))
+        return (
+            items[0]
+            if items and isinstance(items[0], list)
+            else (
+                [items[1] if len(items) > 1 else 0] * items[0]
+                if items
+                and isinstance(items[0], int)
+                and ref.args
+                and items[0] < 4096
+                and len(items) <= 2
+                and short == "vector"
+                and len(items) == 2
+                else list(items)
+            )
+        )
     if short in ("Tensor",):
         return items[0] if items else None
     if short == "dim3":
-        return LibObject("dim3", {"x": items[0] if items else 1, "y": items[1] if len(items) > 1 else 1, "z": items[2] if len(items) > 2 else 1})
+        return LibObject(
+            "dim3",
+            {
+                "x": items[0] if items else 1,
+                "y": items[1] if len(items) > 1 else 1,
+                "z": items[2] if len(items) > 2 else 1,
+            },
+        )
     scalar = element(run, ref, env)
     if scalar is not None:
         return items[0] if items else 0
@@ -282,7 +328,14 @@ def struct(run: Any, kind: CppType, ref: ir.TypeRef, items: list[Any], env: Env)
     inner = Env(_bind(run, node.template, ref.args, env), kind.env)
     for i, field in enumerate(fields):
         made.attrs[field.name] = items[i] if i < len(items) else initial(run, field, inner)
-    constructor = next((s for s in node.body if isinstance(s, ir.FuncDef) and s.name == node.name and s.body is not None and len(s.params) == len(items)), None)
+    constructor = next(
+        (
+            s
+            for s in node.body
+            if isinstance(s, ir.FuncDef) and s.name == node.name and s.body is not None and len(s.params) == len(items)
+        ),
+        None,
+    )
     if constructor is not None and items:
         from kbh_lint.values import Func
 

@@ -263,7 +263,12 @@ class Interp:
                 self.burn(2)
                 index += 1
                 worked += len(self.events) > before
-                if worked >= FULL_ITERATIONS and total is not None and total - index > 1 and hasattr(items, "__getitem__"):
+                if (
+                    worked >= FULL_ITERATIONS
+                    and total is not None
+                    and total - index > 1
+                    and hasattr(items, "__getitem__")
+                ):
                     self.weight = outer * (total - index)
                     bind(items[-1])
                     signal = self.block(body, frame)
@@ -376,7 +381,9 @@ class Interp:
         inner = Frame(env, frame.globals, node.loc, None)
         self.block(node.body, inner)
         cls.fields = [
-            s.targets[0].id if isinstance(s, ir.Assign) and isinstance(s.targets[0], ir.Name) else getattr(s, "name", "")
+            s.targets[0].id
+            if isinstance(s, ir.Assign) and isinstance(s.targets[0], ir.Name)
+            else getattr(s, "name", "")
             for s in node.body
             if isinstance(s, (ir.Assign, ir.Decl))
         ]

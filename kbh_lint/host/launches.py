@@ -70,7 +70,21 @@ def method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dict[str
             bound.update(zip(tail, args[-len(tail) :], strict=False))
         emit(interp, jit, bound, kwargs.get("grid"), loc)
         return Configured(jit, None, constants(jit, bound))
-    if name in ("device_caches", "cache", "configs", "best_config", "asm", "metadata", "n_regs", "n_spills", "_init_handles", "function", "packed_metadata", "kernel", "module"):
+    if name in (
+        "device_caches",
+        "cache",
+        "configs",
+        "best_config",
+        "asm",
+        "metadata",
+        "n_regs",
+        "n_spills",
+        "_init_handles",
+        "function",
+        "packed_metadata",
+        "kernel",
+        "module",
+    ):
         return LibObject(f"triton.{name}", {"kernel": owner})
     return Unknown((), f"kernel.{name}")
 
@@ -88,7 +102,11 @@ def emit(interp: Any, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: i
     defaults = jit.func.defaults
     tensors = pointer_arguments(interp, bound)
     for setting in settings:
-        full = {**defaults, **setting, **bound} if not setting else {**defaults, **bound, **{k: v for k, v in setting.items() if k not in LAUNCH_OPTIONS}}
+        full = (
+            {**defaults, **setting, **bound}
+            if not setting
+            else {**defaults, **bound, **{k: v for k, v in setting.items() if k not in LAUNCH_OPTIONS}}
+        )
         for name, rule in jit.heuristics.items():
             full[name] = interp.call(rule, [full], {}, loc)
         binding = {
@@ -178,7 +196,9 @@ def record(
     blind = any(f.unread for f in facts)
     if blind and not stores:
         # what could not be read is taken to write its scratch and output buffers, never inputs or weights
-        stores = {i: t.dtype for i, t in tensors.items() if not t.storage.content.label.startswith(("input:", "state:"))}
+        stores = {
+            i: t.dtype for i, t in tensors.items() if not t.storage.content.label.startswith(("input:", "state:"))
+        }
     reads = [
         (t.storage.content, t) for i, t in tensors.items() if i in loads or blind and t.storage.content.label != "empty"
     ]
@@ -194,7 +214,11 @@ def record(
         tensor = tensors.get(ident)
         if tensor is None:
             continue
-        known = dtype if dtype not in ("?", "u8", "i8", "u16", "u32", "u64", "i32", "i64", "i16") or tensor.dtype == dtype else tensor.dtype
+        known = (
+            dtype
+            if dtype not in ("?", "u8", "i8", "u16", "u32", "u64", "i32", "i64", "i16") or tensor.dtype == dtype
+            else tensor.dtype
+        )
         torchlib.write(interp, tensor, event, dtype=known if known != "?" else tensor.dtype)
         sources = flows.get(ident, set())
         flow = [before[s] for s in sources if s in before]

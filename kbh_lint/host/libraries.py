@@ -141,7 +141,18 @@ def t_seed(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc:
 
 
 def t_finfo(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    limits = {"e4m3": 448.0, "e5m2": 57344.0, "bf16": 3.3895e38, "f16": 65504.0, "f32": 3.4028e38, "f64": 1.797e308, "i8": 127, "i32": 2**31 - 1, "i64": 2**63 - 1, "u8": 255}
+    limits = {
+        "e4m3": 448.0,
+        "e5m2": 57344.0,
+        "bf16": 3.3895e38,
+        "f16": 65504.0,
+        "f32": 3.4028e38,
+        "f64": 1.797e308,
+        "i8": 127,
+        "i32": 2**31 - 1,
+        "i64": 2**63 - 1,
+        "u8": 255,
+    }
     name = args[0].name if args and isinstance(args[0], DType) else "f32"
     top = limits.get(name, 1.0)
     return LibObject(path, {"max": top, "min": -top, "eps": 1e-7, "tiny": 1e-38, "bits": 8, "smallest_normal": 1e-38})
@@ -172,7 +183,9 @@ def triton_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any],
         configs = kwargs.get("configs", args[0] if args else [])
         return LibObject("triton.decorator", {"kind": "autotune", "configs": configs})
     if name == "heuristics":
-        return LibObject("triton.decorator", {"kind": "heuristics", "values": args[0] if args else kwargs.get("values", {})})
+        return LibObject(
+            "triton.decorator", {"kind": "heuristics", "values": args[0] if args else kwargs.get("values", {})}
+        )
     if name == "from_tensor":
         return HostDescriptor(args[0], args[1] if len(args) > 1 else kwargs.get("block_shape"))
     if name == "TensorDescriptor" or path.startswith("triton.tools."):
@@ -348,7 +361,9 @@ def importlib_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
     name = path.rsplit(".", 1)[-1]
     if name in ("import_module", "__import__") and args and isinstance(args[0], str):
         target = str(args[0])
-        return modules.resolve(interp, target if name == "import_module" or kwargs.get("fromlist") else target.split(".")[0], loc)
+        return modules.resolve(
+            interp, target if name == "import_module" or kwargs.get("fromlist") else target.split(".")[0], loc
+        )
     if name == "module_from_spec":
         return args[0] if args else Unknown()
     if name in ("spec_from_file_location", "find_spec"):
@@ -394,7 +409,14 @@ def text_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
 
 
 def descriptor_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return LibObject(path.rsplit(".", 1)[-1], {"func": args[0] if args else None, "fget": args[0] if args else None, "fset": args[1] if len(args) > 1 else None})
+    return LibObject(
+        path.rsplit(".", 1)[-1],
+        {
+            "func": args[0] if args else None,
+            "fget": args[0] if args else None,
+            "fset": args[1] if len(args) > 1 else None,
+        },
+    )
 
 
 def foreign(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -405,7 +427,14 @@ def foreign(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
     if not inputs:
         return LibObject(path, {}, tuple(args), kwargs)
     interp.note("symbol", {"symbol": path, "spelled": "call", "layer": "python"}, loc)
-    event = torchlib.record(interp, "library", path, loc, inputs, {"symbol": path, "foreign": True, "operands": tuple(t.dtype for t in inputs)})
+    event = torchlib.record(
+        interp,
+        "library",
+        path,
+        loc,
+        inputs,
+        {"symbol": path, "foreign": True, "operands": tuple(t.dtype for t in inputs)},
+    )
     for tensor in inputs:
         if tensor.storage.content.label == "empty":
             torchlib.write(interp, tensor, event)
@@ -444,7 +473,11 @@ def object_attr(interp: Any, owner: LibObject, name: str, loc: ir.Loc | None) ->
     """An attribute of an object a library made."""
     if owner.path == "pathlib.Path":
         text = str(owner.attrs["path"])
-        known = {"name": text.rpartition("/")[2], "parent": interp.world.path(text.rpartition("/")[0] or "."), "stem": text.rpartition("/")[2].rpartition(".")[0]}
+        known = {
+            "name": text.rpartition("/")[2],
+            "parent": interp.world.path(text.rpartition("/")[0] or "."),
+            "stem": text.rpartition("/")[2].rpartition(".")[0],
+        }
         if name in known:
             return known[name]
         return Method(owner, name)
@@ -543,7 +576,9 @@ def graph_method(interp: Any, owner: Graph, name: str, args: list[Any], loc: ir.
 def replay(interp: Any, graph: Graph, loc: ir.Loc | None) -> None:
     """What was captured happens again, on what the same memory holds now."""
     for old in list(graph.events):
-        event = Event(old.kind, old.name, old.loc, [(t.storage.content, t) for _, t in old.reads], attrs=dict(old.attrs))
+        event = Event(
+            old.kind, old.name, old.loc, [(t.storage.content, t) for _, t in old.reads], attrs=dict(old.attrs)
+        )
         event.attrs["replayed"] = True
         interp.emit(event)
         if loc is not None:
@@ -558,7 +593,9 @@ def replay(interp: Any, graph: Graph, loc: ir.Loc | None) -> None:
                 event.flows[content.storage.content.ident] = [now.get(c.ident, c) for c in flow]
 
 
-def object_method(interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def object_method(
+    interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
     if owner.path == "pathlib.Path":
         return builds.path_method(interp, owner, name, args, kwargs, loc)
     if owner.path == "file":
@@ -666,5 +703,19 @@ CALLS: dict[str, Handler] = {
     "builtins.compile": unknown_call, "builtins.delattr": plain(None), "builtins.input": unknown_call,
     "torch.promote_types": first, "cupy.RawKernel": builds.raw_kernel_cupy, "cupy.RawModule": builds.raw_module,
 }  # fmt: skip
-for _name in ("RuntimeError", "ValueError", "TypeError", "ImportError", "Exception", "AssertionError", "NotImplementedError", "KeyError", "OSError", "FileNotFoundError", "StopIteration", "ModuleNotFoundError", "AttributeError"):
+for _name in (
+    "RuntimeError",
+    "ValueError",
+    "TypeError",
+    "ImportError",
+    "Exception",
+    "AssertionError",
+    "NotImplementedError",
+    "KeyError",
+    "OSError",
+    "FileNotFoundError",
+    "StopIteration",
+    "ModuleNotFoundError",
+    "AttributeError",
+):
     CALLS[f"builtins.{_name}"] = lambda i, p, a, k, loc: LibObject(p, {"args": tuple(a)})

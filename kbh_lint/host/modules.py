@@ -67,7 +67,12 @@ def resolve(interp: Any, path: str, loc: ir.Loc | None = None) -> Any:
             return DType(found)
     if root in ("triton.language", "triton.language.dtype"):
         found = dtypes.from_triton(name)
-        if found is not None and not name.startswith(("i", "u", "b")) or found is not None and name.startswith(("int", "uint", "bf")):
+        if (
+            found is not None
+            and not name.startswith(("i", "u", "b"))
+            or found is not None
+            and name.startswith(("int", "uint", "bf"))
+        ):
             return DType(str(found))
     if root == "math" and name in ("pi", "e", "inf", "tau", "nan"):
         return getattr(math, name)

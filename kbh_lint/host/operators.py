@@ -182,7 +182,9 @@ def same_unknown(interp: Any, left: Any, right: Any) -> Any:
 def compare(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> Any:
     """`left op right` for one comparison operator."""
     if op in ("is", "is not"):
-        found = left is right or (isinstance(left, (DType, Sym, int, str)) and left == right and type(left) is type(right))
+        found = left is right or (
+            isinstance(left, (DType, Sym, int, str)) and left == right and type(left) is type(right)
+        )
         if isinstance(left, Unknown) and right is None:
             answer: Any = False
         else:

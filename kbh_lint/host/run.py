@@ -159,7 +159,9 @@ def choose_contract(interp: Runner, problem: Problem) -> Contract | None:
     state: dict[str, str | None] = {}
     try:
         model = interp.call(cls, list(first.bind(problem.shapes[0]).init.values()), {}, None)
-        state = {name: tensor.dtype if tensor.dtype != "?" else None for name, tensor in trace_nn.state_of(model).items()}
+        state = {
+            name: tensor.dtype if tensor.dtype != "?" else None for name, tensor in trace_nn.state_of(model).items()
+        }
     except (Raised, OutOfFuel, RecursionError):
         pass
     return problem.match(state)
@@ -264,7 +266,9 @@ def _change(interp: Runner, run: ShapeRun) -> None:
                 storage.version += 1
 
 
-def explore(session: Session, problem: Problem | None, contract: Contract | None, limit: int = MAX_FLIPS) -> list[PathRun]:
+def explore(
+    session: Session, problem: Problem | None, contract: Contract | None, limit: int = MAX_FLIPS
+) -> list[PathRun]:
     """The default path, then each undecided branch taken the other way, one at a time."""
     first = run_path(session, problem, contract, {})
     paths = [first]

@@ -11,9 +11,15 @@ from kbh_lint.values import DType
 
 Shape = tuple[Any, ...] | None
 
-_TO_BOOL = frozenset("eq ne lt le gt ge isnan isinf isfinite logical_and logical_or logical_not isclose any all".split())
-_REDUCE = frozenset("sum mean amax amin max min prod any all norm var std argmax argmin logsumexp count_nonzero".split())
-_FLOAT_RESULT = frozenset("div true_divide exp log sqrt rsqrt sin cos sigmoid mean tanh softmax reciprocal exp2 log2".split())
+_TO_BOOL = frozenset(
+    "eq ne lt le gt ge isnan isinf isfinite logical_and logical_or logical_not isclose any all".split()
+)
+_REDUCE = frozenset(
+    "sum mean amax amin max min prod any all norm var std argmax argmin logsumexp count_nonzero".split()
+)
+_FLOAT_RESULT = frozenset(
+    "div true_divide exp log sqrt rsqrt sin cos sigmoid mean tanh softmax reciprocal exp2 log2".split()
+)
 
 
 def _dim(value: Any, rank: int) -> int | None:

@@ -22,7 +22,9 @@ PRODUCTS = frozenset(
     "conv_transpose2d convolution scaled_dot_product_attention _scaled_dot_product_flash_attention addmm_ baddbmm_ "
     "_weight_int4pack_mm _weight_int8pack_mm matrix_power _convert_weight_to_int4pack ger outer kron".split()
 )
-SOLVERS = frozenset("solve_triangular solve inv inv_ex lu_factor lu_solve cholesky cholesky_solve triangular_solve inverse".split())
+SOLVERS = frozenset(
+    "solve_triangular solve inv inv_ex lu_factor lu_solve cholesky cholesky_solve triangular_solve inverse".split()
+)
 SELECTIONS = frozenset("topk sort argsort kthvalue msort median quantile unique searchsorted bucketize".split())
 SOFTMAXES = frozenset("softmax log_softmax logsumexp _softmax _safe_softmax".split())
 NORMALS = frozenset("layer_norm rms_norm group_norm batch_norm".split())
@@ -76,7 +78,12 @@ def write(interp: Any, target: Tensor, event: Event, partial: bool = False, dtyp
 
 
 def record(
-    interp: Any, kind: str, name: str, loc: ir.Loc | None, tensors: Sequence[Tensor], attrs: dict[str, Any] | None = None
+    interp: Any,
+    kind: str,
+    name: str,
+    loc: ir.Loc | None,
+    tensors: Sequence[Tensor],
+    attrs: dict[str, Any] | None = None,
 ) -> Event:
     """Emit an event that reads `tensors`."""
     event = Event(kind, name, loc, [(t.storage.content, t) for t in tensors], attrs=attrs or {})
@@ -114,9 +121,7 @@ def kind_of(name: str) -> str:
     return "op"
 
 
-def call(
-    interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, spelled: str = ""
-) -> Any:
+def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, spelled: str = "") -> Any:
     """Call `torch.NAME`, `torch.nn.functional.NAME`, `torch.Tensor.NAME` or `aten::NAME` with abstract arguments."""
     name = path.rsplit(".", 1)[-1].rsplit("::", 1)[-1]
     layer = "c++" if "::" in path else "python"
@@ -162,9 +167,7 @@ def compute(
         made.attrs["range"] = _range(name, inputs)
         return made
     second = {"topk": "i64", "sort": "i64", "kthvalue": "i64", "max": "i64", "min": "i64", "median": "i64"}
-    return tuple(
-        make(interp, shape, second.get(name, dtype) if i else dtype, event=event) for i in range(count)
-    )
+    return tuple(make(interp, shape, second.get(name, dtype) if i else dtype, event=event) for i in range(count))
 
 
 def _range(name: str, inputs: Sequence[Tensor]) -> tuple[float, float] | None:
@@ -370,7 +373,13 @@ def scalar(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc:
     if name in ("allclose", "equal"):
         # a self-check against a reference passes: the assumed world
         return True
-    if name == "tolist" and inputs and inputs[0].shape and len(inputs[0].shape) == 1 and isinstance(inputs[0].shape[0], int):
+    if (
+        name == "tolist"
+        and inputs
+        and inputs[0].shape
+        and len(inputs[0].shape) == 1
+        and isinstance(inputs[0].shape[0], int)
+    ):
         count = min(inputs[0].shape[0], 4096)
         return [Unknown(contents, "an element") for _ in range(count)]
     return Unknown(contents, f"a tensor's {name}", inputs[0].attrs.get("range") if inputs and name == "item" else None)
@@ -412,7 +421,11 @@ def view(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: i
     tensor = args[0] if args else None
     if not isinstance(tensor, Tensor):
         return tensor
-    rest = list(args[1:]) + [v for k, v in kwargs.items() if k in ("dim", "dim0", "dim1", "size", "dims", "shape", "dtype", "start", "length")]
+    rest = list(args[1:]) + [
+        v
+        for k, v in kwargs.items()
+        if k in ("dim", "dim0", "dim1", "size", "dims", "shape", "dtype", "start", "length")
+    ]
     if name == "view" and rest and isinstance(rest[0], DType):
         return alias(tensor, shapes.bitcast(tensor.shape, tensor.dtype, rest[0].name), None, rest[0].name)
     if name in ("unbind", "chunk", "split", "tensor_split", "split_with_sizes"):
@@ -498,7 +511,13 @@ def attribute(interp: Any, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any
     if name in ("is_cuda",):
         return tensor.device != "cpu"
     if name in ("T", "mT", "H", "mH"):
-        return view(interp, "transpose" if name.startswith("m") else "t", [tensor, -1, -2] if name.startswith("m") else [tensor], {}, loc)
+        return view(
+            interp,
+            "transpose" if name.startswith("m") else "t",
+            [tensor, -1, -2] if name.startswith("m") else [tensor],
+            {},
+            loc,
+        )
     if name in ("data", "real"):
         return tensor
     if name == "grad":

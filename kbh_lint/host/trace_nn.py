@@ -75,7 +75,9 @@ def apply(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str, Any]
     return torchlib.call(interp, f"torch.nn.functional.{function}", [*args, *extra], {}, loc, spelled=owner.path)
 
 
-def object_method(interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def object_method(
+    interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
     """A method of a layer or container."""
     if name in ("cuda", "to", "half", "bfloat16", "float", "eval", "train", "requires_grad_"):
         for key, value in list(owner.attrs.items()):
@@ -127,7 +129,9 @@ def state_of(instance: Any, prefix: str = "") -> dict[str, Tensor]:
     return out
 
 
-def instance_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def instance_method(
+    interp: Any, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
     """Methods an object of the submission inherits from torch.nn.Module or autograd.Function."""
     name = name.removeprefix("super:")
     if not isinstance(owner, Instance):
@@ -164,7 +168,13 @@ def instance_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs:
             if isinstance(source, Tensor):
                 torchlib.copy_(interp, "copy", [tensor, source], {}, loc)
         return None
-    if name in ("register_forward_pre_hook", "register_load_state_dict_post_hook", "register_forward_hook", "_register_load_state_dict_pre_hook", "register_state_dict_post_hook"):
+    if name in (
+        "register_forward_pre_hook",
+        "register_load_state_dict_post_hook",
+        "register_forward_hook",
+        "_register_load_state_dict_pre_hook",
+        "register_state_dict_post_hook",
+    ):
         owner.attrs.setdefault("__hooks__", []).append((name, args[0] if args else None))
         return None
     return None

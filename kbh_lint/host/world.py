@@ -160,13 +160,16 @@ class World:
                 return owner.attrs[name]
             return {"__name__": owner.node.name, "__doc__": owner.node.doc, "__wrapped__": owner}.get(name, Unknown())
         if isinstance(owner, DType):
-            return {"itemsize": max(dtypes.BITS.get(owner.name, 8) // 8, 1), "is_floating_point": owner.name in dtypes.FLOATS}.get(
-                name, Method(owner, name)
-            )
+            return {
+                "itemsize": max(dtypes.BITS.get(owner.name, 8) // 8, 1),
+                "is_floating_point": owner.name in dtypes.FLOATS,
+            }.get(name, Method(owner, name))
         if isinstance(owner, Partial):
             return {"func": owner.func, "args": owner.args, "keywords": owner.kwargs}.get(name, Unknown())
         if isinstance(owner, HostDescriptor):
-            return {"base": owner.tensor, "shape": owner.tensor.shape, "block_shape": owner.block}.get(name, Method(owner, name))
+            return {"base": owner.tensor, "shape": owner.tensor.shape, "block_shape": owner.block}.get(
+                name, Method(owner, name)
+            )
         if isinstance(owner, Config):
             return owner.kwargs if name == "kwargs" else owner.kwargs.get(name, Unknown())
         if isinstance(owner, Blob):
@@ -257,7 +260,12 @@ class World:
             owner.attrs[name] = value
         elif isinstance(owner, Tensor):
             if name == "data" and isinstance(value, Tensor):
-                owner.storage, owner.shape, owner.dtype, owner.strides = value.storage, value.shape, value.dtype, value.strides
+                owner.storage, owner.shape, owner.dtype, owner.strides = (
+                    value.storage,
+                    value.shape,
+                    value.dtype,
+                    value.strides,
+                )
             else:
                 owner.attrs[name] = value
         elif isinstance(owner, Sym):
@@ -272,7 +280,9 @@ class World:
     def is_module(self, cls: ClassV) -> bool:
         return any(path in MODULE_BASES or path.startswith("torch.nn.") for path in cls.external_bases())
 
-    def instantiate(self, interp: Interp, cls: ClassV, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    def instantiate(
+        self, interp: Interp, cls: ClassV, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    ) -> Any:
         bases = cls.external_bases()
         if any(b.startswith("enum.") for b in bases):
             return args[0] if args else Unknown()
@@ -282,7 +292,9 @@ class World:
                 default = cls.env.vars.get(field, Unknown())
                 if isinstance(default, LibObject) and default.path == "dataclasses.field":
                     factory = default.kwargs.get("default_factory")
-                    default = interp.call(factory, [], {}, loc) if factory is not None else default.kwargs.get("default")
+                    default = (
+                        interp.call(factory, [], {}, loc) if factory is not None else default.kwargs.get("default")
+                    )
                 instance.attrs[field] = args[i] if i < len(args) else kwargs.get(field, default)
         try:
             init = cls.find("__init__")
@@ -293,7 +305,9 @@ class World:
         interp.call(Bound(instance, init), args, kwargs, loc)
         return instance
 
-    def call_instance(self, interp: Interp, owner: Instance, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    def call_instance(
+        self, interp: Interp, owner: Instance, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    ) -> Any:
         for name in ("__call__", "forward"):
             target = owner.attrs.get(name)
             if target is not None:
@@ -355,7 +369,9 @@ class World:
 
     # --- calls into libraries
 
-    def call_library(self, interp: Interp, func: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    def call_library(
+        self, interp: Interp, func: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    ) -> Any:
         if isinstance(func, Method):
             return libraries.call_method(interp, func.self, func.name, args, kwargs, loc)
         if isinstance(func, Sym):
@@ -374,7 +390,9 @@ class World:
         interp.miss(f"a {type(func).__name__} was called", loc)
         return Unknown()
 
-    def call_extension(self, interp: Interp, func: ExtFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    def call_extension(
+        self, interp: Interp, func: ExtFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    ) -> Any:
         return interp.cpp.call_export(func, [*args, *kwargs.values()], loc)
 
     def launch(self, interp: Interp, func: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

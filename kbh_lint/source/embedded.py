@@ -114,7 +114,9 @@ class Literal:
                     i += 1
                     continue
                 raw = "r" in source[i:j].lower()
-                i, value, row, start_of_row = self._body(source, j + len(quote), quote, raw, value, row, start_of_row, table)
+                i, value, row, start_of_row = self._body(
+                    source, j + len(quote), quote, raw, value, row, start_of_row, table
+                )
             else:
                 i += 1
         return table
