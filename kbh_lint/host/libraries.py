@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import builds, containers, modules, operators, torchlib, trace_nn
+from kbh_lint.host import builds, containers, einops, modules, operators, torchlib, trace_nn
 from kbh_lint.host.containers import builtin
 from kbh_lint.host.objects import (
     Blob,
@@ -668,7 +668,7 @@ def call_unknown(interp: Any, func: Unknown, args: list[Any], kwargs: dict[str, 
 
 
 ROOTS: dict[str, Handler] = {
-    "torch": torch_call, "triton": triton_call, "functools": functools_call, "itertools": itertools_call,
+    "torch": torch_call, "einops": einops.call, "triton": triton_call, "functools": functools_call, "itertools": itertools_call,
     "collections": collections_call, "os": os_call, "sys": sys_call, "importlib": importlib_call, "copy": copy_call,
     "math": lambda i, p, a, k, loc: containers.math_call(i, p.rsplit(".", 1)[-1], a),
     "time": unknown_call, "warnings": plain(None), "typing": first, "types": made, "contextlib": t_context,
