@@ -14,13 +14,14 @@ from typing import Any, Literal
 
 from kbh_lint import ir, values
 from kbh_lint.kernels import compensation_ctypes as ctypes
+from kbh_lint.kernels import compensation_expr as expr
 from kbh_lint.kernels.compensation_machine import Dims, Machine, Sites
 from kbh_lint.kernels.compensation_numbers import EXP, Numbers, Zero
 from kbh_lint.kernels.compensation_state import Frame, OutOfFuel
 from kbh_lint.values import UNKNOWN
 
 State = Literal["effective", "vacuous", "absent", "precise", "unknown"]
-_SEEDS = (0, 1)
+_SEEDS = (0, 1, 2, 3, 4)
 _SINGLE = 3  # up to so many places are looked at one by one
 _TOO_LONG = "the evaluation of the kernel takes too many steps"
 _NONE: frozenset[int] = frozenset()
@@ -114,10 +115,13 @@ class _Evaluation:
                 scope[name] = ctypes.parameter(machine, name, None, self.args[name], frame)
         for param in node.params:
             ref = param.type if frame.cpp else None
+            given: Any = UNKNOWN
             if param.name in self.args:
-                given: Any = self.args[param.name]
-            else:
-                given = self.kernel.defaults.get(param.name, UNKNOWN)
+                given = self.args[param.name]
+            elif param.name in self.kernel.defaults:
+                given = self.kernel.defaults[param.name]
+            elif param.default is not None:
+                given = expr.evaluate(machine, param.default, frame)
             scope[param.name] = ctypes.parameter(machine, param.name, ref, given, frame)
 
     def locs(self, sites: list[int]) -> tuple[ir.Loc, ...]:
@@ -130,7 +134,7 @@ class _Evaluation:
         return self.assume_exp_inputs and bool(src & ~EXP & ~logits)
 
     def attempt(self, many: bool) -> _Answer:
-        """Runs on one set of random inputs, and on a second where the first may say too little."""
+        """Runs on one set of random inputs, and on more where the first may say too little."""
         runs: list[_Run] = []
         found: dict[int, Zero] = {}
         for seed in _SEEDS:

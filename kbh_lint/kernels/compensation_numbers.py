@@ -17,7 +17,7 @@ EXP = 1  # the source bit of values that come out of an exponential
 _MAGIC = 2.0**20  # literals this large are added to force a rounding (to integers), not to sum
 _SENTINEL = 1.0e25  # literals beyond this stand for infinity
 _UNDERFLOW = -500.0
-_AMPLIFY = 2.0**22
+_AMPLIFY = 2.0**24
 _SMALL = 2.0**-6  # what is larger has been amplified before
 _RANK = {"lit": 0, "e4m3": 1, "e5m2": 1, "bf16": 2, "f16": 3, "tf32": 4, "f32": 5, "f64": 6}
 
@@ -106,9 +106,9 @@ def _mixed(key: tuple[int, ...]) -> int:
     return x ^ (x >> 31)
 
 
-def _spread(bits: int, mantissa: int, low: int, powers: int) -> float:
-    """A float with a full mantissa and one of a few powers of two, so that sums of a few of them must round."""
-    return math.ldexp(1.0 + ((bits % (1 << mantissa)) | 1) / (1 << mantissa), low + (bits >> 40) % powers)
+def _full(bits: int, mantissa: int, power: int) -> float:
+    """A float between `2**power` and twice that, with a full mantissa."""
+    return math.ldexp(1.0 + ((bits % (1 << mantissa)) | 1) / (1 << mantissa), power)
 
 
 class Numbers:
@@ -161,13 +161,19 @@ class Numbers:
         return found
 
     def data(self, site: int, dt: str, src: int) -> Num:
-        """A fresh value between 0.25 and 8 that `dt` holds exactly."""
-        f = _spread(self.draw(site), 23 if dt in ("f32", "f64", "tf32") else 3, -2, 5)
+        """A fresh value between 0.125 and 8 that `dt` holds exactly.
+
+        The first of a place is the largest: a running sum is larger than what is added to it, as in real rows, and
+        the sum of two values of different size must lose bits.
+        """
+        bits = self.draw(site)
+        power = 2 if self._counts[site * 4] == 1 else 1 - (bits >> 40) % 5
+        f = _full(bits, 23 if dt in ("f32", "f64", "tf32") else 3, power)
         return Num(exact(f), f, dt, src)
 
     def factor(self, site: int) -> Num:
         """A random short factor: what another lane holds, relative to ours."""
-        return literal(((self.draw(site, 1) % 191) * 2 + 129) / 256)
+        return literal(((self.draw(site, 1) % 191) * 2 + 129) / 2048)
 
     def perturbed(self, value: Num, site: int) -> Num:
         """The same quantity in another lane: zero stays zero, all else differs."""
@@ -271,7 +277,7 @@ class Numbers:
     # --- functions -------------------------------------------------------------------------------------------
 
     def exp(self, a: Num) -> Num:
-        """Any exponential: a random value in (0, 1], the same for the same exact argument."""
+        """Any exponential: some value near the real one, the same for the same exact argument."""
         self.logits |= a.src
         dt = "f32" if a.dt == "lit" else a.dt
         if a.f < _UNDERFLOW:
@@ -281,13 +287,16 @@ class Numbers:
         return self.function("exp", a, dt, EXP)
 
     def function(self, name: str, a: Num, dt: str, src: int) -> Num:
-        """A transcendental function: random, memoised, and moving with its argument."""
+        """A transcendental function: some value, memoised, and moving with its argument."""
         if a.q is None:
             return Num(None, a.f, dt, src)
         key = (name, a.q)
         known = self.memo.get(key)
         if known is None:
-            base = _spread(_mixed((self.seed, len(name), ord(name[0]), a.q)), 23, -3, 3)
+            if name == "exp":
+                base = rounded(math.exp(min(max(a.f, -20.0), 20.0)), "f32")
+            else:
+                base = _full(_mixed((self.seed, len(name), ord(name[0]), a.q)), 23, -1)
             value = exact(base)
             known = self.memo[key] = (0 if value is None else value, base, a.f)
         q, base, at = known

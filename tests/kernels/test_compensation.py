@@ -459,6 +459,83 @@ def test_missing_arguments_are_unknown_not_an_error() -> None:
     assert evaluate(kernel, {}).state == "effective"
 
 
+STEP = "            w = v - c\n            t = s + w\n            c = (t - s) - w\n            s = t\n"
+
+BLOCK_POINTERS = """
+def kernel(x, y, n, BLOCK: tl.constexpr):
+        p = tl.make_block_ptr(base=x, shape=(n,), strides=(1,), offsets=(0,), block_shape=(BLOCK,), order=(0,))
+        s = 0.0
+        c = 0.0
+        for k in range(0, tl.cdiv(n, BLOCK)):
+            v = tl.sum(tl.exp(tl.load(p, boundary_check=(0,), padding_option="zero")), axis=0)
+{STEP}            p = tl.advance(p, (BLOCK,))
+        tl.store(y, s)
+"""
+DESCRIPTORS = """
+def kernel(x, y, n, BLOCK: tl.constexpr):
+        d = tl.make_tensor_descriptor(x, shape=[8, n], strides=[n, 1], block_shape=[1, BLOCK])
+        s = tl.zeros((1,), dtype=tl.float32)
+        c = tl.zeros((1,), dtype=tl.float32)
+        for k in range(0, n, BLOCK):
+            v = tl.sum(tl.math.exp2(d.load([tl.program_id(0), k])), axis=1)
+{STEP}        tl.store(y, s)
+"""
+ROWS_AND_COLUMNS = """
+def kernel(x, y, n, BLOCK: tl.constexpr):
+        r = tl.program_id(0) * 4 + tl.arange(0, 4)
+        m = tl.full((4,), float("-inf"), tl.float32)
+        s = tl.zeros((4,), tl.float32)
+        c = tl.zeros_like(s)
+        for k in tl.range(0, n, BLOCK, num_stages=3):
+            cols = k + tl.arange(0, BLOCK)
+            mask = (r[:, None] < 8) & (cols[None, :] < n)
+            a = tl.load(x + r[:, None] * n + cols[None, :], mask=mask, other=float("-inf"))
+            new = tl.maximum(m, tl.max(a, axis=1))
+            safe = tl.where(new == float("-inf"), 0.0, new)
+            scale = tl.where(m == float("-inf"), 0.0, tl.exp(m - safe))
+            v = tl.sum(tl.where(mask, tl.exp(a - safe[:, None]), 0.0), axis=1)
+            s *= scale
+            c *= scale
+            m = new
+{STEP}        tl.store(y + r, s)
+"""
+PERSISTENT = """
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    for row in range(tl.program_id(0), 64, tl.num_programs(0)):
+        s = 0.0
+        c = 0.0
+        for k in range(0, n, BLOCK):
+            v = tl.sum(tl.exp(tl.load(x + row * n + k + tl.arange(0, BLOCK))))
+{STEP}        tl.store(y + row, s)
+"""
+
+
+@pytest.mark.parametrize("text", [BLOCK_POINTERS, DESCRIPTORS, ROWS_AND_COLUMNS, PERSISTENT])
+def test_ways_to_read_a_row_do_not_matter(text: str) -> None:
+    assert facts(text.replace("{STEP}", STEP)).state == "effective"
+    assert facts(text.replace("{STEP}", STEP.replace("v - c", "v"))).reason == "unused"
+    assert facts(text.replace("{STEP}", "            s += v\n")).state == "absent"
+
+
+def test_a_default_argument_decides_a_branch() -> None:
+    text = PERSISTENT.replace("{STEP}", STEP).replace(
+        "BLOCK: tl.constexpr", "BLOCK: tl.constexpr, ON: tl.constexpr = {D}"
+    )
+    text = text.replace("c = (t - s) - w", "c = ((t - s) - w) if ON else 0.0")
+    assert facts(text.replace("{D}", "True")).state == "effective"
+    assert facts(text.replace("{D}", "False")).state == "absent"
+
+
+def test_summing_the_logits_with_care_is_not_summing_the_exponentials_with_care() -> None:
+    text = PERSISTENT.replace("v = tl.sum(tl.exp(", "a = tl.sum((").replace(
+        "{STEP}", STEP.replace("v - c", "a - c") + "            z += tl.sum(tl.exp(a))\n"
+    )
+    text = text.replace("c = 0.0\n", "c = 0.0\n        z = 0.0\n").replace(
+        "tl.store(y + row, s)", "tl.store(y + row, s / z)"
+    )
+    assert facts(text).state == "absent"
+
+
 _ATOMS = st.sampled_from(["s", "c", "v", "t", "u", "0.0", "1e30", "n", "offs", "m", "e"])
 _EXPRESSIONS = st.recursive(
     _ATOMS,
