@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 from kbh_lint.analyses.flow import AUTHORED, Reach, facts_of, is_product, roots
 from kbh_lint.analyses.products import ProductUse, products
-from kbh_lint.host.tensors import Event
+from kbh_lint.host.tensors import Event, product
 from kbh_lint.host.torchlib import PRODUCTS, SELECTIONS, SOFTMAXES, SOLVERS
 
 HEAVY_SHARE = 0.01
+SMALL_SHARE = 0.001  # elements to operations: over all scores of an attention it is 1 / (4 * head size), over splits far less
 SELECTORS = ("topk", "sort", "argsort", "radix_sort", "kthvalue", "radixsort", "select")
 
 
@@ -94,7 +95,9 @@ def sort_out(found: Reach, total_flops: int | None) -> Work:
 def _heavy(event: Event, total_flops: int | None) -> bool:
     """Library work that counts: products by their share of the problem's operations, selections and solvers always."""
     kind = category(event)
-    if kind in ("selection", "softmax", "attention"):
+    if kind in ("selection", "softmax"):
+        return not _small(event, total_flops) and on_inputs(event)
+    if kind == "attention":
         return on_inputs(event)
     if kind in ("product", "solver"):
         flops = event.attrs.get("flops")
@@ -102,6 +105,15 @@ def _heavy(event: Event, total_flops: int | None) -> bool:
             return False
         return flops != 0 and on_inputs(event)
     return bool(event.attrs.get("foreign")) and on_inputs(event)
+
+
+def _small(event: Event, total_flops: int | None) -> bool:
+    """Whether a sort or a softmax is over little: expert counts, the partial results of splits."""
+    counts = [product(tensor.shape) for _, tensor in event.reads if tensor.shape is not None]
+    sizes = [count for count in counts if count is not None]
+    if not total_flops or not sizes or len(sizes) < len(event.reads):
+        return False
+    return max(sizes) * event.weight < SMALL_SHARE * total_flops
 
 
 def does_arithmetic(event: Event) -> bool:

@@ -268,6 +268,8 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
         return _tensor_map(args)
     if short.startswith(("cudaLaunch", "cuLaunchKernel", "cudaLaunchKernelEx")):
         return _launch_call(run, short, args, loc)
+    if short in ("cudaMalloc", "cudaMallocAsync", "cudaMallocManaged", "cuMemAlloc", "cuMemAlloc_v2"):
+        return _allocate(run, args)
     if short in ("cudaGetFuncBySymbol", "cuModuleGetFunction", "cudaGetKernel"):
         return _function(run, args)
     if "Graph" in short or "Capture" in short:
@@ -338,6 +340,15 @@ def _launch_call(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> An
     if packed is not None and "Ex" not in name:
         rest = [a.get() if isinstance(a, Slot) else a for a in packed]
     run.launch_value(plain[at], rest, None, loc)
+    return Sym("cudaSuccess")
+
+
+def _allocate(run: Any, args: list[Any]) -> Any:
+    """cudaMalloc(&pointer, bytes)."""
+    size = args[1].get() if len(args) > 1 and isinstance(args[1], Slot) else args[1] if len(args) > 1 else None
+    if args and isinstance(args[0], Slot):
+        made = torchlib.make(run.interp, (size if isinstance(size, int) else None,), "u8", "empty")
+        args[0].set(Pointer(made, "?"))
     return Sym("cudaSuccess")
 
 

@@ -1,144 +1,71 @@
-"""einops: patterns over named axes, read as the views, reductions and products of torch that they stand for."""
+"""einops on abstract tensors: layout by pattern, no arithmetic of its own (but for reduce)."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from string import ascii_letters
 from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import torchlib
-from kbh_lint.host.tensors import Tensor
+from kbh_lint.host.tensors import Unknown
 
-MAX_AXES = 40
-Groups = list[tuple[str, ...]]
-_PART = re.compile(r"\(([^()]*)\)|(\S+)")
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Split the axes to `split`, drop the axes `reduced`, order the rest by `order`, insert `added`, merge to `merged`.
-
-    Sizes are None where they are not known; `added` holds the full shape with the new axes, `blank` the same with new
-    axes of size 1.
-    """
-
-    split: tuple[int | None, ...]
-    reduced: tuple[int, ...]
-    order: tuple[int, ...]
-    blank: tuple[int | None, ...]
-    added: tuple[int | None, ...]
-    merged: tuple[int | None, ...]
-
-
-def groups(side: str, rank: int | None = None) -> Groups | None:
-    """The axes of one side of a pattern; `...` becomes as many axes as `rank` leaves. None when it cannot be read."""
-    found: Groups = [tuple(inside.split()) if not name else (name,) for inside, name in _PART.findall(side)]
-    if rank is not None and ("...",) in found:
-        at = found.index(("...",))
-        found[at : at + 1] = [(f"...{i}",) for i in range(rank - len(found) + 1)]
-    # A group of its own is kept for every 1, which no other side names.
-    found = [tuple(name for name in group if name != "1") for group in found]
-    flat = [name for group in found for name in group]
-    return found if len(flat) <= MAX_AXES and len(set(flat)) == len(flat) else None
-
-
-def plan(pattern: str, shape: tuple[Any, ...], sizes: Mapping[str, Any]) -> Plan | None:
-    """How to get from `shape` to what `pattern` asks for; None when the pattern does not fit."""
-    before, arrow, after = pattern.partition("->")
-    left = groups(before, len(shape))
-    if not arrow or left is None or len(left) != len(shape):
-        return None
-    extra = [name for group in left for name in group if name.startswith("...")]
-    if "..." in after:
-        after = after.replace("...", " ".join(extra))
-    right = groups(after)
-    if right is None:
-        return None
-    known: dict[str, int | None] = {}
-    for group, total in zip(left, shape, strict=True):
-        _measure(group, total, sizes, known)
-    flat = [name for group in left for name in group]
-    wanted = [name for group in right for name in group]
-    kept = [name for name in flat if name in wanted]
-    for name in wanted:
-        if name not in flat:
-            size = sizes.get(name)
-            known[name] = size if isinstance(size, int) else None
-    return Plan(
-        split=tuple(known[name] for name in flat),
-        reduced=tuple(i for i, name in enumerate(flat) if name not in wanted),
-        order=tuple(kept.index(name) for name in wanted if name in kept),
-        blank=tuple(known[name] if name in kept else 1 for name in wanted),
-        added=tuple(known[name] for name in wanted),
-        merged=tuple(_times([known[name] for name in group]) for group in right),
-    )
-
-
-def _measure(group: tuple[str, ...], total: Any, sizes: Mapping[str, Any], known: dict[str, int | None]) -> None:
-    """Sizes of the axes of one group: as given, and the one that is left from the whole."""
-    open_names = []
-    product = 1
-    for name in group:
-        size = sizes.get(name)
-        if isinstance(size, int) and size > 0:
-            known[name] = size
-            product *= size
-        else:
-            open_names.append(name)
-    for name in open_names:
-        whole = isinstance(total, int) and len(open_names) == 1
-        known[name] = total // product if whole else None
-
-
-def _times(sizes: list[int | None]) -> int | None:
-    product = 1
-    for size in sizes:
-        if size is None:
-            return None
-        product *= size
-    return product
+MAX_PATTERN = 400
 
 
 def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """`einops.rearrange`, `repeat`, `reduce`, `einsum`; another function makes an unknown tensor."""
+    """rearrange, repeat, reduce, einsum, pack and unpack."""
     name = path.rsplit(".", 1)[-1]
-    if name == "einsum":
-        return _einsum(interp, args, loc)
-    tensor = args[0] if args else kwargs.get("tensor")
-    if isinstance(tensor, (list, tuple)) and torchlib.tensors_in(tensor):
-        tensor = torchlib.call(interp, "torch.stack", [list(tensor)], {}, loc)
-    pattern = args[1] if len(args) > 1 else kwargs.get("pattern")
-    if not isinstance(tensor, Tensor):
-        return tensor
-    steps = plan(str(pattern), tensor.shape, kwargs) if isinstance(pattern, str) and tensor.shape is not None else None
-    if steps is None or name not in ("rearrange", "repeat", "reduce"):
-        event = torchlib.record(interp, "copy", name, loc, [tensor], {"cast": False})
-        return torchlib.make(interp, None, tensor.dtype, event=event, device=tensor.device)
-    if steps.split != tensor.shape:
-        tensor = torchlib.view(interp, "reshape", [tensor, steps.split], {}, loc)
-    if steps.reduced:
-        operation = args[2] if len(args) > 2 else kwargs.get("reduction", "sum")
-        how = f"torch.{operation}" if isinstance(operation, str) else "torch.sum"
-        tensor = torchlib.call(
-            interp, how.replace(".max", ".amax").replace(".min", ".amin"), [tensor, steps.reduced], {}, loc
-        )
-    if steps.order != tuple(range(len(steps.order))):
-        tensor = torchlib.view(interp, "permute", [tensor, steps.order], {}, loc)
-    if steps.blank != steps.added:
-        tensor = torchlib.view(interp, "reshape", [tensor, steps.blank], {}, loc)
-        tensor = torchlib.view(interp, "expand", [tensor, steps.added], {}, loc)
-    if steps.merged != steps.added:
-        tensor = torchlib.view(interp, "reshape", [tensor, steps.merged], {}, loc)
-    return tensor
+    tensors = torchlib.tensors_in(args[:1])
+    if name == "einsum" and args:
+        return torchlib.call(interp, "torch.einsum", [args[-1], *args[:-1]], kwargs, loc)
+    if not tensors:
+        return Unknown(tuple(interp.contents_of(args)), path)
+    pattern = next((str(a) for a in args[1:] if isinstance(a, str)), "")
+    sizes = {k: v for k, v in kwargs.items() if isinstance(v, int)}
+    shape = rearranged(tensors[0].shape, pattern, sizes)
+    kind = "op" if name == "reduce" else "copy"
+    event = torchlib.record(interp, kind, name, loc, tensors, {"cast": False})
+    return torchlib.make(interp, shape, tensors[0].dtype, event=event, device=tensors[0].device)
 
 
-def _einsum(interp: Any, args: list[Any], loc: ir.Loc | None) -> Any:
-    tensors = torchlib.tensors_in(args)
-    pattern = next((a for a in args if isinstance(a, str)), "")
-    names = list(dict.fromkeys(re.findall(r"[^\s,>()-]+", pattern)))
-    letters = dict(zip(names, ascii_letters, strict=False))
-    equation = re.sub(r"[^\s,>()-]+", lambda found: letters.get(found[0], "?"), pattern).replace(" ", "")
-    return torchlib.call(interp, "torch.einsum", [equation, *tensors], {}, loc)
+def rearranged(shape: tuple[Any, ...] | None, pattern: str, sizes: dict[str, int]) -> tuple[Any, ...] | None:
+    """The shape after a pattern such as `b (n c) h d -> b h n c d`; None when it cannot be told."""
+    left, arrow, right = pattern.partition("->")
+    if shape is None or not arrow or len(pattern) > MAX_PATTERN or "..." in pattern:
+        return None
+    groups = _groups(left)
+    if len(groups) != len(shape):
+        return None
+    known: dict[str, Any] = dict(sizes)
+    for group, size in zip(groups, shape, strict=True):
+        missing = [axis for axis in group if axis not in known and axis != "1"]
+        if len(missing) == 1 and isinstance(size, int):
+            done = 1
+            for axis in group:
+                done *= known.get(axis, 1) if axis not in missing else 1
+            known[missing[0]] = size // done if done else None
+    out: list[Any] = []
+    for group in _groups(right):
+        total: Any = 1
+        for axis in group:
+            size = 1 if axis == "1" else known.get(axis)
+            total = total * size if isinstance(total, int) and isinstance(size, int) else None
+        out.append(total)
+    return tuple(out)
+
+
+def _groups(side: str) -> list[list[str]]:
+    """`b (n c) d` -> [[b], [n, c], [d]]."""
+    out: list[list[str]] = []
+    inside: list[str] | None = None
+    for word in side.replace("(", " ( ").replace(")", " ) ").split():
+        if word == "(":
+            inside = []
+        elif word == ")":
+            out.append(inside or [])
+            inside = None
+        elif inside is not None:
+            inside.append(word)
+        else:
+            out.append([word])
+    return out
+

@@ -668,6 +668,7 @@ def call_unknown(interp: Any, func: Unknown, args: list[Any], kwargs: dict[str, 
 
 
 ROOTS: dict[str, Handler] = {
+    "einops": einops.call,
     "torch": torch_call, "einops": einops.call, "triton": triton_call, "functools": functools_call, "itertools": itertools_call,
     "collections": collections_call, "os": os_call, "sys": sys_call, "importlib": importlib_call, "copy": copy_call,
     "math": lambda i, p, a, k, loc: containers.math_call(i, p.rsplit(".", 1)[-1], a),

@@ -213,6 +213,10 @@ def _shims(interp: Runner, binding: Binding) -> None:
 
 def _load(interp: Runner, run: ShapeRun, model: Instance, binding: Binding) -> None:
     """load_state_dict, with the problem's names; hooks of the submission run."""
+    for name, spec in binding.state.items():
+        if isinstance(model.attrs.get(name), Unknown):  # made by means that were not followed; loaded all the same
+            model.attrs[name] = torchlib.make(interp, spec.shape, spec.dtype, "random")
+            model.buffers[name] = True
     state = trace_nn.state_of(model)
     run.registered = {name: tensor.dtype for name, tensor in state.items()}
     for name, tensor in state.items():

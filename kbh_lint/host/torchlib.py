@@ -43,7 +43,7 @@ MAKERS = frozenset(
     "scalar_tensor empty_like zeros_like ones_like full_like rand_like randn_like randint_like new_empty new_zeros "
     "new_ones new_full new_tensor empty_permuted new_empty_strided asarray empty_quantized logspace".split()
 )
-RANDOM = frozenset("rand randn randint randperm rand_like randn_like randint_like".split())
+RANDOM = frozenset("normal rand randn randint randperm rand_like randn_like randint_like".split())
 
 
 def make(
@@ -128,7 +128,7 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     interp.note("symbol", {"symbol": path, "spelled": spelled or "call", "layer": layer}, loc)
     inplace = name.endswith("_") and not name.endswith("__") and name not in VIEWS
     base = name[:-1] if inplace else name
-    if base in MAKERS:
+    if base in MAKERS or base == "normal" and not inplace and not tensors_in(args):
         return maker(interp, base, args, kwargs, loc)
     special = SPECIAL.get(base)
     if special is not None and not (inplace and base not in ("copy", "zero", "fill", "normal", "uniform")):
@@ -232,6 +232,8 @@ def maker(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: 
     elif name == "eye":
         n = args[0] if args and isinstance(args[0], int) else None
         shape = (n, args[1] if len(args) > 1 and isinstance(args[1], int) else n)
+    elif name == "normal":
+        shape = size_args([kwargs.get("size", args[-1] if args else ())])
     elif name == "randint":
         size = kwargs.get("size", args[-1] if args else ())
         shape = size_args([size])
