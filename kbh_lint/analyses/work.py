@@ -10,7 +10,8 @@ from kbh_lint.host.tensors import Event, product
 from kbh_lint.host.torchlib import PRODUCTS, SELECTIONS, SOFTMAXES, SOLVERS
 
 HEAVY_SHARE = 0.01
-SMALL_SHARE = 0.001  # elements to operations: over all scores of an attention it is 1 / (4 * head size), over splits far less
+# Elements to operations. All scores of an attention are 1 / (4 * head size) of them, partial results far less.
+SMALL_SHARE = 0.001
 SELECTORS = ("topk", "sort", "argsort", "radix_sort", "kthvalue", "radixsort", "select")
 
 
