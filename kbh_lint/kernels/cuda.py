@@ -27,6 +27,7 @@ from kbh_lint.kernels.value import (
     mix,
 )
 
+_NAMES = (CType, values.Sym)
 _INDICES = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim", "clusterIdx"})
 _NUMBERS = {
     "INFINITY": float("inf"), "HUGE_VALF": float("inf"), "FLT_MAX": 3.4028235e38, "CUDART_INF_F": float("inf"),
@@ -169,6 +170,8 @@ class CudaMachine(CudaMemory):
     def _global(self, node: ir.Decl) -> V:
         """A `__device__` or `__constant__` variable, or a constant that was not folded."""
         ct = self.resolve_type(node.type) if node.type is not None else CType()
+        if "__shared__" in node.storage:
+            return self._shared(node, ct)
         if node.init is not None and not ct.dims and node.storage & {"constexpr", "const"}:
             init = node.init
             value = self.eval(init.items[0] if isinstance(init, ir.Seq) and len(init.items) == 1 else init)
@@ -229,7 +232,11 @@ class CudaMachine(CudaMemory):
         base = self.resolve_type(ir.TypeRef(node.name, node.args, node.loc))
         for name in node.member[:-1]:
             base = self.member_type(base, name) or CType()
-        return self.member(None, base, node.member[-1], node.loc) or self._method_value(base, node.member[-1])
+        last = node.member[-1]
+        found = self.member(None, base, last, node.loc) or self._method_value(base, last)
+        if found is None and self.member_type(base, last) is None:
+            return V(ct=None, const=values.Sym("::".join((node.name, *node.member))))
+        return found
 
     def resolve_argument(self, node: Any) -> CType:
         """A template argument as a type."""
@@ -273,7 +280,7 @@ class CudaMachine(CudaMemory):
             self.eval(node.left)
             return self.eval(node.right)
         left, right = self.eval(node.left), self.eval(node.right)
-        if isinstance(left.x, Struct) or isinstance(right.x, Struct):
+        if is_struct(left) or is_struct(right):
             found = self._operator(node.op, left, right, node.loc)
             if found is not None:
                 return found
@@ -309,7 +316,22 @@ class CudaMachine(CudaMemory):
         self.assign(node.target, value)
         return old if node.post else value
 
+    def augmented(self, op: str, old: V, value: V, loc: ir.Loc) -> V:
+        if is_struct(old):
+            made = self._operator(op, old, value, loc)
+            return made if made is not None else mix([old, value])
+        return super().augmented(op, old, value, loc)
+
+    def compare(self, op: str, a: V, b: V) -> V:
+        if isinstance(a.const, _NAMES) != isinstance(b.const, _NAMES):  # a name that was not resolved is no value
+            a, b = a.with_(const=NOTHING), b.with_(const=NOTHING)
+        return super().compare(op, a, b)
+
     def self_addition(self, target: Any, value: Any) -> V | None:
+        if isinstance(target, ir.Name):
+            known = self.frame.env.get(target.id)
+            if known is not None and is_struct(known):
+                return None
         made = super().self_addition(target, value)
         if made is not None or not isinstance(target, ir.Index) or not isinstance(value, ir.Binary):
             return made
@@ -764,6 +786,13 @@ class CudaMachine(CudaMemory):
             return 3 if value.ct is not None and value.ct.decl is ct.decl else -3
         lanes = value.ct.lanes if value.ct is not None else 1
         return (2 if ct.dtype == value.dtype else 0) + (1 if ct.lanes == lanes else -1)
+
+
+def is_struct(value: V) -> bool:
+    """Whether a value is a struct of the file, held by value."""
+    return isinstance(value.x, Struct) or (
+        value.ct is not None and value.ct.decl is not None and not is_pointer(value.ct) and value.const is NOTHING
+    )
 
 
 def _same_place(a: Any, b: Any) -> bool:

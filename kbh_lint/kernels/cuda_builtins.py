@@ -354,6 +354,8 @@ _COUNTS = frozenset(
     {
         "sync", "thread_rank", "size", "num_threads", "meta_group_rank", "block_rank", "any", "all", "ballot",
         "group_index", "thread_index", "num_elements", "arrive", "wait", "barrier_wait", "barrier_arrive",
+        "producer_acquire", "producer_commit", "consumer_wait", "consumer_release", "quit", "arrive_and_wait",
+        "arrive_and_drop", "arrive_and_expect_tx", "try_wait", "dim_blocks", "dim_threads", "block_index",
     }
 )  # fmt: skip
 
@@ -419,61 +421,96 @@ _add("__stcs __stcg __stwb __stwt __builtin_nontemporal_store", _write)
 _add("memcpy __builtin_memcpy __pipeline_memcpy_async memmove", _copy)
 _add("memcpy_async", _copy_async)
 _add("memset __builtin_memset", _nothing)
-_add("atomicAdd atomicMax atomicMin atomicExch atomicCAS atomicOr atomicAnd atomicXor atomicSub atomicInc atomicDec "
-     "atomicAdd_system atomicAdd_block atomicMax_block unsafeAtomicAdd gpuAtomicAdd", _atomic)  # fmt: skip
-_add("__fmul_rn __fmul_rz __fmul_rd __fmul_ru __hmul __hmul2 __hmul_rn __hmul2_rn __dmul_rn __mul24 __umul24 "
-     "__hmul_sat", _binary("*"))  # fmt: skip
+_add(
+    "atomicAdd atomicMax atomicMin atomicExch atomicCAS atomicOr atomicAnd atomicXor atomicSub atomicInc "
+    "atomicDec atomicAdd_system atomicAdd_block atomicMax_block unsafeAtomicAdd gpuAtomicAdd",
+    _atomic,
+)
+_add(
+    "__fmul_rn __fmul_rz __fmul_rd __fmul_ru __hmul __hmul2 __hmul_rn __hmul2_rn __dmul_rn __mul24 __umul24 __hmul_sat",
+    _binary("*"),
+)
 _add(
     "__fadd_rn __fadd_rz __fadd_rd __fadd_ru __hadd __hadd2 __hadd_rn __hadd2_rn __dadd_rn __vadd4 __hadd_sat",
     _binary("+"),
 )
 _add("__fsub_rn __fsub_rz __hsub __hsub2 __hsub_rn __hsub2_rn __dsub_rn __vsub4 __vsubss4", _binary("-"))
 _add("__fdividef __fdiv_rn __hdiv __h2div __ddiv_rn fdividef __frcp_rn", _binary("/"))
-_add("fmaf fma __fmaf_rn __fmaf_rz __fmaf_ieee_rn __hfma __hfma2 __fma_rn __hfma_relu __hfma2_relu __hfma_rn", _fma)
-_add("exp expf exp2 exp2f __expf exp10f __exp10f hexp hexp2 "
-     "h2exp h2exp2 expm1f __nv_expf tanh tanhf __tanhf htanh h2tanh "
-     "ex2 fast_exp", _elementwise("exp"))  # fmt: skip
-_add("log logf __logf log2 log2f __log2f log1pf log10f "
-     "hlog hlog2 sqrt sqrtf rsqrt rsqrtf __frsqrt_rn __fsqrt_rn hrsqrt "
-     "h2rsqrt hsqrt hrcp h2rcp __frcp_rn sin sinf cos cosf sincosf __sinf __cosf erf erff erfcf pow powf __powf floorf "
-     "floor ceilf ceil roundf round rintf rint truncf trunc nearbyintf fabsf fabs abs __habs __habs2 labs llabs fmodf "
-     "__hneg __hneg2 copysignf isnan isinf isfinite __hisnan __saturatef lrintf ldexpf scalbnf __exp2f_approx "
-     "signbit cbrtf hypotf norm3df normcdff __usad __vabsdiffu4 mul24 __mulhi __umulhi __umul64hi "
-     "__hisinf __builtin_fabsf __builtin_sqrtf __sad", _elementwise(""))  # fmt: skip
-_add("max min fmaxf fminf fmax fmin __hmax __hmin __hmax2 __hmin2 umax umin llmax llmin ullmax ullmin imax imin "
-     "__vmaxs4 __vmins4 __vmaxu4 __vminu4 "
-     "clamp __hmax_nan __hmin_nan __vimax3_s32 __reduce_max_sync", _bound)  # fmt: skip
-_add("__shfl_sync __shfl_xor_sync __shfl_down_sync __shfl_up_sync __reduce_add_sync __reduce_min_sync __reduce_or_sync "
-     "__match_any_sync", _same(1))  # fmt: skip
+_add(
+    "fmaf fma __fmaf_rn __fmaf_rz __fmaf_ieee_rn __hfma __hfma2 __fma_rn __hfma_relu __hfma2_relu __hfma_rn",
+    _fma,
+)
+_add(
+    "exp expf exp2 exp2f __expf exp10f __exp10f hexp hexp2 h2exp h2exp2 expm1f __nv_expf tanh tanhf __tanhf htanh "
+    "h2tanh ex2 fast_exp",
+    _elementwise("exp"),
+)
+_add(
+    "log logf __logf log2 log2f __log2f log1pf log10f hlog hlog2 sqrt sqrtf rsqrt rsqrtf __frsqrt_rn __fsqrt_rn "
+    "hrsqrt h2rsqrt hsqrt hrcp h2rcp __frcp_rn sin sinf cos cosf sincosf __sinf __cosf erf erff erfcf pow powf "
+    "__powf floorf floor ceilf ceil roundf round rintf rint truncf trunc nearbyintf fabsf fabs abs __habs __habs2 "
+    "labs llabs fmodf __hneg __hneg2 copysignf isnan isinf isfinite __hisnan __saturatef lrintf ldexpf scalbnf "
+    "__exp2f_approx signbit cbrtf hypotf norm3df normcdff __usad __vabsdiffu4 mul24 __mulhi __umulhi __umul64hi "
+    "__hisinf __builtin_fabsf __builtin_sqrtf __sad",
+    _elementwise(""),
+)
+_add(
+    "max min fmaxf fminf fmax fmin __hmax __hmin __hmax2 __hmin2 umax umin llmax llmin ullmax ullmin imax imin "
+    "__vmaxs4 __vmins4 __vmaxu4 __vminu4 clamp __hmax_nan __hmin_nan __vimax3_s32 __reduce_max_sync",
+    _bound,
+)
+_add(
+    "__shfl_sync __shfl_xor_sync __shfl_down_sync __shfl_up_sync __reduce_add_sync __reduce_min_sync "
+    "__reduce_or_sync __match_any_sync",
+    _same(1),
+)
 _add("__shfl __shfl_xor __shfl_down __shfl_up", _same(0))
-_add("__low2bfloat16 __high2bfloat16 __low2half __high2half "
-     "__lows2bfloat162 __highs2bfloat162 __lows2half2 __highs2half2 "
-     "__low2bfloat162 __high2bfloat162 __low2half2 __high2half2 __bfloat162bfloat162 __half2half2 __lowhigh2highlow "
-     "__builtin_assume_aligned launder to_address", _lane)  # fmt: skip
-_add("make_float2 make_float3 make_float4 make_int2 make_int4 "
-     "make_uint2 make_uint3 make_uint4 make_half2 make_bfloat162 "
-     "make_double2 make_uchar4 make_char4 make_short2 "
-     "make_ushort2 make_ushort4 make_longlong2 make_ulonglong2 make_int3 "
-     "__halves2half2 __halves2bfloat162 make_ulong2 make_char2 make_uchar2 make_pair make_tuple", _pack)  # fmt: skip
+_add(
+    "__low2bfloat16 __high2bfloat16 __low2half __high2half __lows2bfloat162 __highs2bfloat162 __lows2half2 "
+    "__highs2half2 __low2bfloat162 __high2bfloat162 __low2half2 __high2half2 __bfloat162bfloat162 __half2half2 "
+    "__lowhigh2highlow __builtin_assume_aligned launder to_address",
+    _lane,
+)
+_add(
+    "make_float2 make_float3 make_float4 make_int2 make_int4 make_uint2 make_uint3 make_uint4 make_half2 "
+    "make_bfloat162 make_double2 make_uchar4 make_char4 make_short2 make_ushort2 make_ushort4 make_longlong2 "
+    "make_ulonglong2 make_int3 __halves2half2 __halves2bfloat162 make_ulong2 make_char2 make_uchar2 make_pair "
+    "make_tuple",
+    _pack,
+)
 _add("__byte_perm __funnelshift_l __funnelshift_r __funnelshift_rc __funnelshift_lc __brev __brevll", _bits)
-_add("__popc __popcll __ffs __ffsll __clz __clzll __fns __ballot_sync __activemask __any_sync __all_sync "
-     "__syncthreads_count __syncthreads_or __syncthreads_and __builtin_popcount __float2int __isShared clock64 clock "
-     "__builtin_clz __builtin_ctz __nvvm_get_smem_pointer __match_all_sync", _index)  # fmt: skip
+_add(
+    "__popc __popcll __ffs __ffsll __clz __clzll __fns __ballot_sync __activemask __any_sync __all_sync "
+    "__syncthreads_count __syncthreads_or __syncthreads_and __builtin_popcount __float2int __isShared clock64 "
+    "clock __builtin_clz __builtin_ctz __nvvm_get_smem_pointer __match_all_sync",
+    _index,
+)
 _add("__any_sync __all_sync __ballot_sync __syncthreads_or __syncthreads_and __syncthreads_count", _vote)
 _add("__dp4a __dp2a_lo __dp2a_hi", _dp4a)
-_add("__syncthreads __syncwarp __threadfence __threadfence_block __threadfence_system __nanosleep __trap assert printf "
-     "__builtin_unreachable __pipeline_commit __pipeline_wait_prior __pipeline_arrive_on cudaGridDependencySynchronize "
-     "cudaTriggerProgrammaticLaunchCompletion __builtin_assume __assume static_assert __prefetch_global_l2 "
-     "grid_dependency_wait this_thread_block this_grid this_cluster tiled_partition coalesced_threads __barrier_sync "
-     "cp_async_fence cp_async_wait __cluster_barrier_arrive __cluster_barrier_wait griddepcontrol_wait "
-     "cudaTriggerProgrammaticLaunchCompletion labeled_partition binary_partition sync wait wait_prior "
-     "__trap __brkpt __prof_trigger delete free __builtin_trap warpgroup_arrive warpgroup_wait warpgroup_commit_batch "
-     "cudaGetParameterBuffer quiet_NaN __assert_fail", _nothing)  # fmt: skip
-_add("__cvta_generic_to_shared __cvta_generic_to_global __cvta_shared_to_generic __cvta_global_to_generic "
-     "cast_smem_ptr_to_uint __generic_to_shared", _address)  # fmt: skip
+_add(
+    "__syncthreads __syncwarp __threadfence __threadfence_block __threadfence_system __nanosleep __trap assert "
+    "printf __builtin_unreachable __pipeline_commit __pipeline_wait_prior __pipeline_arrive_on "
+    "cudaGridDependencySynchronize cudaTriggerProgrammaticLaunchCompletion __builtin_assume __assume "
+    "static_assert __prefetch_global_l2 grid_dependency_wait this_thread_block this_grid this_cluster "
+    "tiled_partition coalesced_threads __barrier_sync cp_async_fence cp_async_wait __cluster_barrier_arrive "
+    "__cluster_barrier_wait griddepcontrol_wait cudaTriggerProgrammaticLaunchCompletion labeled_partition "
+    "binary_partition sync wait wait_prior __trap __brkpt __prof_trigger delete free __builtin_trap "
+    "warpgroup_arrive warpgroup_wait warpgroup_commit_batch make_pipeline init barrier_arrive_tx plus minus "
+    "multiplies greater less maximum minimum bit_and bit_or bit_xor cudaGetParameterBuffer quiet_NaN "
+    "__assert_fail",
+    _nothing,
+)
+_add(
+    "__cvta_generic_to_shared __cvta_generic_to_global __cvta_shared_to_generic __cvta_global_to_generic "
+    "cast_smem_ptr_to_uint __generic_to_shared",
+    _address,
+)
 _add("sizeof alignof sizeof...", _size)
-_add("move forward addressof as_const ref cref make_smem_ptr make_gmem_ptr make_rmem_ptr make_tensor partition_A "
-     "partition_B partition_C recast", _std_move)  # fmt: skip
+_add(
+    "move forward addressof as_const ref cref make_smem_ptr make_gmem_ptr make_rmem_ptr make_tensor partition_A "
+    "partition_B partition_C recast",
+    _std_move,
+)
 _add("swap", _swap)
 _add("fill_fragment", _fragment_fill)
 _add("load_matrix_sync", _fragment_load)

@@ -24,6 +24,7 @@ class CudaTypes(Machine):
     def __init__(self, name: str, fuel: int) -> None:
         super().__init__(name, fuel)
         self.plain_types: dict[int, CType] = {}
+        self.types: dict[tuple[int, str], values.CppType | None] = {}
 
     def resolve_type(self, ref: ir.TypeRef) -> CType:
         """The type a reference names here; unknown ones keep their name."""
@@ -90,11 +91,15 @@ class CudaTypes(Machine):
 
     def lookup_type(self, name: str) -> values.CppType | None:
         """A class or alias of the file."""
-        try:
-            found = self.frame.outer.lookup(name)
-        except KeyError:
-            found = None
-        if isinstance(found, values.CppType):
+        key = (id(self.frame.outer), name)
+        if key not in self.types:
+            try:
+                declared = self.frame.outer.lookup(name)
+            except KeyError:
+                declared = None
+            self.types[key] = declared if isinstance(declared, values.CppType) else None
+        found = self.types[key]
+        if found is not None:
             return found
         member = self.this_type()
         if member is not None and "::" not in name:

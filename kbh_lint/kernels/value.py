@@ -63,7 +63,8 @@ class Cell:
         """The memory of one field of a struct held here."""
         cell = self.subs.get(name)
         if cell is None:
-            cell = Cell(self.kind, f"{self.name}.{name}", self.storage, "?", self.content if not name else "?")
+            label = self.name if self.kind == "param" else f"{self.name}.{name}"
+            cell = Cell(self.kind, label, self.storage)
             self.subs[name] = cell
         return cell
 
@@ -184,12 +185,13 @@ class V:
 
     def with_(self, **changes: Any) -> V:
         """A copy with some fields replaced."""
-        get = changes.get
-        return V(
-            get("dtype", self.dtype), get("content", self.content), get("origins", self.origins),
-            get("casts", self.casts), get("const", self.const), get("deps", self.deps), get("cells", self.cells),
-            get("shape", self.shape), get("x", self.x), get("ct", self.ct),
-        )  # fmt: skip
+        made = V.__new__(V)
+        made.dtype, made.content, made.origins, made.casts = self.dtype, self.content, self.origins, self.casts
+        made.const, made.deps, made.cells, made.shape = self.const, self.deps, self.cells, self.shape
+        made.x, made.ct = self.x, self.ct
+        for name, value in changes.items():
+            setattr(made, name, value)
+        return made
 
     @property
     def known(self) -> bool:
