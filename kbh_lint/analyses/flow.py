@@ -102,6 +102,13 @@ def _order(event: Event) -> int:
 
 def is_product(event: Event) -> bool:
     """Whether an event multiplies matrices."""
+    known: bool | None = event.attrs.get("is_product")
+    if known is None:
+        known = event.attrs["is_product"] = _is_product(event)
+    return known
+
+
+def _is_product(event: Event) -> bool:
     from kbh_lint.host.torchlib import PRODUCTS, SOLVERS
 
     if event.kind == "cutlass":
@@ -117,8 +124,15 @@ def _library_gemm(name: str) -> bool:
     return any(word in low for word in ("gemm", "matmul", "gemv", "conv", "_mm", "dot_product"))
 
 
-def roots(content: Content, limit: int = 400) -> list[Root]:
+def roots(content: Content) -> list[Root]:
     """The outside contents whose values flow into `content` without going through a matrix product."""
+    found: list[Root] | None = content.notes.get("roots")
+    if found is None:
+        found = content.notes["roots"] = _walk_roots(content)
+    return found
+
+
+def _walk_roots(content: Content, limit: int = 400) -> list[Root]:
     out: dict[int, Root] = {}
     seen: set[int] = set()
     stack: list[tuple[Content, tuple[Step, ...], tuple[ir.Loc | None, ...]]] = [(content, (), ())]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, facts_of
@@ -11,6 +12,7 @@ from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, does_arithmetic
 from kbh_lint.dtypes import FP8
 from kbh_lint.host.run import ShapeRun
+from kbh_lint.host.tensors import Event
 from kbh_lint.kernels import compensation
 from kbh_lint.kernels.compensation import CompensationFacts
 from kbh_lint.problems import Contract, Problem, Promise
@@ -161,10 +163,7 @@ def compensated(
     for event in work.authored:
         if event.kind != "launch":
             continue
-        grid, block = event.attrs.get("grid"), event.attrs.get("block")
-        for binding in event.attrs["bindings"][:1]:
-            answer = compensation_of(event, binding, grid, block)
-            seen.append((answer, launched_from(event)))
+        seen.append((_worst_configuration(event, found), launched_from(event)))
     states = {a.state for a, _ in seen}
     for state, verdict in (("effective", "kept"), ("precise", "kept-by-precision")):
         if state in states:
@@ -197,10 +196,33 @@ def compensated(
     return "broken", lead[:6], ""
 
 
-def compensation_of(event: object, binding: dict[str, object], grid: object, block: object) -> CompensationFacts:
+_ORDER = ("absent", "unknown", "vacuous", "precise", "effective")
+MAX_EVALUATED = 8
+
+
+def _worst_configuration(event: Event, found: Reach) -> CompensationFacts:
+    """Of an autotuned launch the least compensated configuration counts: any of them may be the one that is timed."""
+    answers = []
+    for i, binding in enumerate(event.attrs["bindings"][:MAX_EVALUATED]):
+        grid = event.attrs.get("grid") if i == 0 else None
+        answer = compensation_of(event, binding, grid, event.attrs.get("block"))
+        if answer.state == "effective" and not _reaches(event, binding, answer, found):
+            answer = replace(answer, state="vacuous", reason="unused")
+        answers.append(answer)
+    return min(answers, key=lambda a: _ORDER.index(a.state))
+
+
+def _reaches(event: Event, binding: dict[str, object], answer: CompensationFacts, found: Reach) -> bool:
+    """Whether a buffer that the residual changes is one that the result depends on."""
+    storages = {getattr(binding.get(name), "storage", None) for name in answer.stored_params}
+    written = [w for w in event.writes if w.storage.ident in storages]
+    return not written or any(w.ident in found.contents for w in written)
+
+
+def compensation_of(event: Event, binding: dict[str, object], grid: object, block: object) -> CompensationFacts:
     """The compensation of one launch, evaluated once for equal launches."""
-    cache: dict[object, CompensationFacts] = event.attrs["cache"]  # type: ignore[attr-defined]
-    kernel = event.attrs["kernel"]  # type: ignore[attr-defined]
+    cache: dict[object, CompensationFacts] = event.attrs["cache"]
+    kernel = event.attrs["kernel"]
     from kbh_lint.host.kernel_cache import normal_key
 
     key = ("compensation", id(kernel.node), normal_key(binding), str(grid), str(block))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kbh_lint.analyses.flow import AUTHORED, Reach, facts_of, is_product, roots
+from kbh_lint.analyses.flow import AUTHORED, Reach, facts_of, is_product
 from kbh_lint.analyses.products import ProductUse, products
 from kbh_lint.host.tensors import Event, product
 from kbh_lint.host.torchlib import PRODUCTS, SELECTIONS, SOFTMAXES, SOLVERS
@@ -46,31 +46,30 @@ def category(event: Event) -> str:
 
 def on_inputs(event: Event) -> bool:
     """Whether an event works on forward's inputs (not only on weights, constants or indices)."""
-    for content, _ in event.reads:
-        for root in roots(content):
-            if root.content.label.startswith("input:"):
-                return True
-        if content.event is not None and _through_products(content):
-            return True
-    return False
+    return any(from_inputs(content) for content, _ in event.reads)
 
 
-def _through_products(content: object) -> bool:
-    """A value made by a product of inputs is input-derived too, though `roots` stops there."""
+def from_inputs(content: Content) -> bool:
+    """Whether a content depends on an input of `forward` in any way."""
+    known = content.notes.get("from_inputs")
+    if known is not None:
+        return bool(known)
     seen: set[int] = set()
     stack = [content]
-    while stack and len(seen) < 300:
+    answer = False
+    while stack and len(seen) < 2000:
         current = stack.pop()
-        ident = getattr(current, "ident", 0)
-        if ident in seen:
+        if current.ident in seen:
             continue
-        seen.add(ident)
-        if str(getattr(current, "label", "")).startswith("input:"):
-            return True
-        event = getattr(current, "event", None)
-        if event is not None:
-            stack.extend(read for read, _ in event.reads)
-    return False
+        seen.add(current.ident)
+        earlier = current.notes.get("from_inputs")
+        if current.label.startswith("input:") or earlier:
+            answer = True
+            break
+        if earlier is None and current.event is not None:
+            stack.extend(read for read, _ in current.event.reads)
+    content.notes["from_inputs"] = answer
+    return answer
 
 
 def sort_out(found: Reach, total_flops: int | None) -> Work:

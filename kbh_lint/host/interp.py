@@ -28,7 +28,7 @@ from kbh_lint.source.embedded import Literal, Piece, Text, concat
 from kbh_lint.values import Env, Func, JitFunction, Sym
 
 MAX_FRAMES = 60
-FULL_ITERATIONS = 24  # of a loop that works on tensors; the rest is taken to be like them
+FULL_ITERATIONS = 6  # of a loop that works on tensors; the rest is taken to be like them
 MAPPED_STRING = 24  # shorter literals carry no map: none holds code
 
 

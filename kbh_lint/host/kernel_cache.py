@@ -56,8 +56,14 @@ def _normal(value: Any, numbers: dict[int, int]) -> Any:
 def _renumber(facts: KernelFacts, back: dict[int, int]) -> KernelFacts:
     """The facts with the storages of this launch."""
 
+    known: dict[frozenset[Origin], frozenset[Origin]] = {}
+
     def origins(values: frozenset[Origin]) -> frozenset[Origin]:
-        return frozenset(replace(o, storage=back.get(o.storage, o.storage)) for o in values)
+        made = known.get(values)
+        if made is None:
+            made = frozenset(Origin(o.param, back.get(o.storage, o.storage), o.dtype, o.flags) for o in values)
+            known[values] = made
+        return made
 
     def one(item: Any) -> Any:
         changes: dict[str, Any] = {}

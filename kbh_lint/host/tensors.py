@@ -48,6 +48,7 @@ class Content:
     event: Event | None = None
     previous: Content | None = None  # a partial write keeps what was there
     ident: int = field(default_factory=_ids.__next__)
+    notes: dict[str, Any] = field(default_factory=dict)  # what analyses found out about it
 
     def sources(self) -> list[Content]:
         """The contents this one was computed from."""
