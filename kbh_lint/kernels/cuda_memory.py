@@ -6,8 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from kbh_lint import dtypes, ir
+from kbh_lint.kernels.cuda_places import IN_MEMORY, LANES, TENSOR_MAP, Ref, VarCell
 from kbh_lint.kernels.cuda_types import CudaTypes, element, is_pointer, pointer_to
-from kbh_lint.kernels.machine import Frame
+from kbh_lint.kernels.expressions import Frame
 from kbh_lint.kernels.value import (
     NOTHING,
     UNKNOWN_V,
@@ -21,43 +22,6 @@ from kbh_lint.kernels.value import (
     union,
     union_casts,
 )
-
-LANES = frozenset("xyzwrgba")
-
-
-class VarCell(Cell):
-    """A local variable whose address was taken, or one field of it."""
-
-    __slots__ = ("frame", "variable", "path")
-
-    def __init__(self, frame: Frame, variable: str, path: tuple[str, ...] = ()) -> None:
-        super().__init__("var", variable)
-        self.frame = frame
-        self.variable = variable
-        self.path = path
-
-    def sub(self, name: str) -> Cell:
-        cell = self.subs.get(name)
-        if cell is None:
-            cell = self.subs[name] = VarCell(self.frame, self.variable, (*self.path, name))
-        return cell
-
-
-class Ref:
-    """Marks a variable that is a reference: reading and writing it goes through the pointer."""
-
-    __slots__ = ("pointer",)
-
-    def __init__(self, pointer: V) -> None:
-        self.pointer = pointer
-
-
-class InMemory:
-    """Marks a struct that lives in memory: its fields are read from the cells."""
-
-
-IN_MEMORY = InMemory()
-TENSOR_MAP = CType(pointers=1, name="CUtensorMap")
 
 
 class CudaMemory(CudaTypes):

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import dtypes, ir
 from kbh_lint.frontends import ptx
 from kbh_lint.kernels.arith import Arithmetic, is_nibble_mask
+from kbh_lint.kernels.ptx_products import Registers, dp4a, mma, tcgen05, wgmma
 from kbh_lint.kernels.value import (
     NOTHING,
     TWIDDLED,
     UNKNOWN_V,
-    Cell,
     Mul,
     V,
     data_origins,
     flagged,
-    join,
     mix,
     offset_of,
     union,
@@ -27,7 +26,7 @@ from kbh_lint.kernels.value import (
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.cuda import CudaMachine
-    from kbh_lint.kernels.triton_builtins import Call
+    from kbh_lint.kernels.triton_call import Call
 
 _BIT_TYPES = {"b8": "u8", "b16": "u16", "b32": "u32", "b64": "u64", "b128": "u32", "pred": "bool"}
 _SILENT = frozenset(
@@ -42,52 +41,6 @@ _COPIES = frozenset({"mov", "cvta", "shfl", "mapa", "movmatrix", "neg", "abs", "
                      "lg2", "sin", "cos", "selp", "slct", "redux", "copysign", "testp", "szext", "sad", "div", "rem",
                      "clz", "popc", "brev", "bfind", "fns", "bmsk"})  # fmt: skip
 _BITS = frozenset({"and", "or", "xor", "not", "shl", "shr", "shf", "lop3", "prmt", "bfe", "bfi", "vadd", "dp2a"})
-_SHAPE = re.compile(r"m(\d+)n\d+k\d+")
-
-
-class Registers:
-    """The operands of one asm statement and its own registers."""
-
-    def __init__(self, machine: Arithmetic, operands: list[V], loc: ir.Loc) -> None:
-        self.m = machine
-        self.operands = operands
-        self.names: dict[str, V] = {}
-        self.written: set[int] = set()
-        self.loc = loc
-        self.by_name: dict[str, int] = {}
-
-    def index(self, operand: ptx.AsmOperand) -> int | None:
-        """The number of an asm operand."""
-        return operand.index if operand.index is not None else self.by_name.get(operand.name)
-
-    def read(self, operand: Any) -> V:
-        """The value of an operand; an address keeps the memory it leads to."""
-        if isinstance(operand, ptx.AsmOperand):
-            index = self.index(operand)
-            return self.operands[index] if index is not None and index < len(self.operands) else UNKNOWN_V
-        if isinstance(operand, ptx.Reg):
-            return self.names.get(operand.name, UNKNOWN_V)
-        if isinstance(operand, ptx.Imm):
-            return V("i32" if isinstance(operand.value, int) else "f32", "", const=operand.value)
-        if isinstance(operand, ptx.Vec):
-            return mix([self.read(item) for item in operand.items])
-        if isinstance(operand, ptx.Mem):
-            return self.read(operand.items[0]) if operand.items else UNKNOWN_V
-        return UNKNOWN_V
-
-    def write(self, operand: Any, value: V) -> None:
-        """Puts a value into a register, an asm operand or each of a vector."""
-        if isinstance(operand, ptx.AsmOperand):
-            index = self.index(operand)
-            if index is not None and index < len(self.operands):
-                old = self.operands[index]
-                self.operands[index] = value.with_(ct=old.ct)
-                self.written.add(index)
-        elif isinstance(operand, ptx.Reg):
-            self.names[operand.name] = value
-        elif isinstance(operand, ptx.Vec):
-            for item in operand.items:
-                self.write(item, value)
 
 
 def run_asm(machine: CudaMachine, node: ir.Asm) -> None:
@@ -191,10 +144,6 @@ def _type(instr: ptx.Instr, *, last: bool = True) -> str:
         if found:
             return found
     return "?"
-
-
-def _types(instr: ptx.Instr) -> list[str]:
-    return [t for t in (dtypes.from_ptx(modifier) for modifier in instr.modifiers) if t]
 
 
 def _inputs(r: Registers, instr: ptx.Instr) -> list[V]:
@@ -349,132 +298,9 @@ def _ex2(r: Registers, instr: ptx.Instr) -> None:
     r.write(instr.operands[0], value.with_(origins=flagged(value.origins, "exp")))
 
 
-def _raw(value: V, dtype: str) -> V:
-    """A register as an operand of type `dtype`: what the opcode says is what the hardware multiplies."""
-    return value.with_(dtype=dtype, content=dtype, x=None, const=NOTHING)
-
-
-def memory_content(m: Arithmetic, value: V, loc: ir.Loc) -> V:
-    """The data behind a shared memory descriptor; a register operand is its own data."""
-    found: V | None = None
-    for cell in value.cells:
-        read = m.read_cell(cell, "?", loc, offset_of(value))
-        if read is not None:
-            found = read if found is None else join(found, read)
-    return found if found is not None else value
-
-
-def _narrowest_float(m: Arithmetic, value: V) -> str:
-    """The element type of what a descriptor points to: an fp8 content wins over what else shares the memory."""
-    at = offset_of(value)
-    contents = {
-        content for cell in value.cells for _, content, entry in cell.written(at) if data_origins(entry.origins)
-    }
-    contents |= {cell.content for cell in value.cells if cell.kind == "param"}
-    floats = sorted((dtypes.BITS[c], c) for c in contents if c in dtypes.FLOATS)
-    return floats[0][1] if floats else "?"
-
-
-def _rows(instr: ptx.Instr) -> int | None:
-    for modifier in instr.modifiers:
-        found = _SHAPE.match(modifier)
-        if found:
-            return int(found.group(1))
-    return 64 if instr.opcode == "wgmma" else None
-
-
-def _mma(r: Registers, instr: ptx.Instr) -> None:
-    """mma.sync and its sparse and block-scaled forms: d, a, b, c."""
-    if len(instr.operands) < 4:
-        return
-    types = _types(instr)
-    a, b, c = (r.read(operand) for operand in instr.operands[1:4])
-    d_type, a_type, b_type = (types + ["?", "?", "?"])[:3] if len(types) >= 3 else ("f32", "?", "?")
-    if len(types) == 2:  # mma.m8n8k4...f16.f16: only the ends are named
-        d_type, a_type, b_type = types[0], "f16", "f16"
-    _multiply(r, instr, a, b, c, (d_type, a_type, b_type))
-
-
-def _multiply(r: Registers, instr: ptx.Instr, a: V, b: V, c: V, types: tuple[str, str, str]) -> None:
-    d_type, a_type, b_type = types
-    a, b = _raw(a, a_type), _raw(b, b_type)
-    opcode = ".".join((instr.opcode, *instr.modifiers))
-    made = r.m.product("mma", a, b, d_type, r.loc, a_dtype=a_type, b_dtype=b_type, rows=_rows(instr), opcode=opcode)
-    if data_origins(made.origins):
-        r.m.add_sum(d_type, made.origins, r.loc)
-    made = join(made, _raw(c, d_type))
-    r.write(instr.operands[0], made)
-
-
-def _wgmma(r: Registers, instr: ptx.Instr) -> None:
-    if "mma_async" not in instr.modifiers or len(instr.operands) < 3:
-        return
-    types = (_types(instr) + ["?", "?", "?"])[:3]
-    accumulator = r.read(instr.operands[0])
-    a, b = (memory_content(r.m, r.read(operand), r.loc) for operand in instr.operands[1:3])
-    _multiply(r, instr, a, b, accumulator, (types[0], types[1], types[2]))
-
-
-def _tcgen05(r: Registers, instr: ptx.Instr) -> None:
-    """Tensor memory of Blackwell: mma, ld, st, cp; the rest moves no data."""
-    what = instr.modifiers[0] if instr.modifiers else ""
-    tensor = _tensor_memory(r.m)
-    if what == "mma" and len(instr.operands) >= 3:
-        left, right = r.read(instr.operands[1]), r.read(instr.operands[2])
-        kind = next((m[6:] for m in instr.modifiers if m.startswith("kind::")), "")
-        a_type, b_type = _kind_type(r.m, kind, left), _kind_type(r.m, kind, right)
-        if isinstance(instr.operands[1], ptx.Mem):
-            left = _entries(tensor)
-        a = _raw(memory_content(r.m, left, r.loc), a_type)
-        b = _raw(memory_content(r.m, right, r.loc), b_type)
-        opcode = ".".join((instr.opcode, *instr.modifiers))
-        d_type = "i32" if kind == "i8" else "f32"
-        made = r.m.product("mma", a, b, d_type, r.loc, a_dtype=a_type, b_dtype=b_type, opcode=opcode)
-        if data_origins(made.origins):
-            r.m.add_sum(d_type, made.origins, r.loc)
-        r.m.write_cell(tensor, made, r.loc, d_type)
-    elif what == "ld" and len(instr.operands) >= 2:
-        r.write(instr.operands[0], r.m.read_cell(tensor, "f32", r.loc) or V("f32", "f32"))
-    elif what == "st" and len(instr.operands) >= 2:
-        r.m.write_cell(tensor, r.read(instr.operands[1]), r.loc)
-    elif what == "cp" and len(instr.operands) >= 2:
-        r.m.write_cell(tensor, memory_content(r.m, r.read(instr.operands[1]), r.loc), r.loc)
-
-
-def _tensor_memory(m: Arithmetic) -> Cell:
-    cell = m.param_cells.get("$tensor memory")
-    if cell is None:
-        cell = m.param_cells["$tensor memory"] = Cell("tensor", "tensor memory")
-    return cell
-
-
-def _entries(cell: Cell) -> V:
-    return mix(list(cell.entries.values()))
-
-
-def _kind_type(m: Arithmetic, kind: str, operand: V) -> str:
-    """The operand type of a tcgen05 product: the kind, then what the memory holds."""
-    held = _narrowest_float(m, operand)
-    if kind in ("f8f6f4", "mxf8f6f4"):
-        return held if dtypes.BITS.get(held, 99) <= 8 else "e4m3"
-    if kind in ("mxf4", "mxf4nvf4"):
-        return "e2m1"
-    if kind == "f16":
-        return held if held in ("bf16", "f16") else "f16"
-    return {"tf32": "tf32", "i8": "i8"}.get(kind, held)
-
-
-def _dp4a(r: Registers, instr: ptx.Instr) -> None:
-    if len(instr.operands) < 4:
-        return
-    a, b, c = (r.read(operand) for operand in instr.operands[1:4])
-    made = r.m.product("dp", _raw(a, "i8"), _raw(b, "i8"), "i32", r.loc, a_dtype="i8", b_dtype="i8")
-    r.write(instr.operands[0], join(made, c.with_(const=NOTHING)))
-
-
 _HANDLERS: dict[str, Callable[[Registers, ptx.Instr], None]] = {
     "ld": _load, "ldu": _load, "ldmatrix": _load, "st": _store, "stmatrix": _store, "red": _store, "atom": _atomic,
     "multimem": _store, "cp": _copy_async, "cvt": _convert, "add": _arithmetic, "sub": _arithmetic,
     "mul": _arithmetic, "mad": _arithmetic, "fma": _arithmetic, "mul24": _arithmetic, "ex2": _ex2, "tanh": _ex2,
-    "mma": _mma, "wmma": _mma, "wgmma": _wgmma, "tcgen05": _tcgen05, "dp4a": _dp4a,
+    "mma": mma, "wmma": mma, "wgmma": wgmma, "tcgen05": tcgen05, "dp4a": dp4a,
 }  # fmt: skip

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from kbh_lint import dtypes, ir, values
-from kbh_lint.kernels.machine import Env, Machine
-from kbh_lint.kernels.triton_builtins import BUILTINS, METHODS, PYTHON, Call, elementwise_name
+from kbh_lint.kernels.expressions import Env
+from kbh_lint.kernels.machine import Machine
+from kbh_lint.kernels.triton_builtins import BUILTINS, METHODS, PYTHON
+from kbh_lint.kernels.triton_call import Call
+from kbh_lint.kernels.triton_numbers import elementwise_name
 from kbh_lint.kernels.value import (
     NO_NAMES,
     NOTHING,
