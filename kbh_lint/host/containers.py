@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import operators
+from kbh_lint.host import bounds, operators
 from kbh_lint.host.objects import CALLABLES, Bound, ClassV, Instance, LibObject, Method
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source import embedded
 from kbh_lint.source.embedded import Text, concat, cut
 from kbh_lint.values import DType, Func, JitFunction, Sym
 
-MAX_RANGE = 1_000_000
+MAX_RANGE = bounds.MAX_ITEMS
 
 _SAFE_STR = frozenset(
     "startswith endswith lower upper split rsplit splitlines find rfind index count isdigit isalpha isidentifier "
@@ -28,7 +28,7 @@ def show(value: Any) -> str:
     """What str() gives; a made-up but stable text for objects."""
     if isinstance(value, (str, int, float, bool, type(None), bytes)):
         return str(value)
-    if isinstance(value, (list, tuple, set, dict)):
+    if isinstance(value, (list, tuple, set, dict)) and bounds.is_small(value):
         try:
             return str(value)[:10_000]
         except Exception:
@@ -47,6 +47,8 @@ def string_method(interp: Any, text: str, name: str, args: list[Any], kwargs: di
     if any(isinstance(a, Unknown) for a in args) and name not in ("format", "join"):
         return operators.merged(interp, *args)
     if name == "join":
+        if isinstance(args[0], Unknown) and args[0].why.startswith("sniff:"):
+            return operators.merged(interp, *args)
         parts = operators.iterate(interp, args[0], None)
         flat: list[str] = []
         for i, part in enumerate(parts):
@@ -79,6 +81,8 @@ def string_method(interp: Any, text: str, name: str, args: list[Any], kwargs: di
         return text
     if name in _SAFE_STR:
         plain_args = [str(a) if isinstance(a, Text) else a for a in args]
+        for arg in (*args, *kwargs.values()):
+            bounds.width(arg)
         return getattr(str, name)(str(text), *plain_args)
     return Unknown((), f"str.{name}")
 
@@ -112,6 +116,7 @@ def format_text(text: str, args: list[Any], kwargs: dict[str, Any]) -> str:
                 parts.append(value)
             else:
                 try:
+                    bounds.format_spec(spec)
                     parts.append(format(value, spec) if isinstance(value, (int, float, str)) else show(value))
                 except (ValueError, TypeError):
                     parts.append(show(value))
@@ -127,10 +132,14 @@ def list_method(
 ) -> Any:
     """A method of list."""
     interp.burn()
+    if name not in ("append", "pop"):
+        bounds.visited(interp, owner)
     if name == "append":
         owner.append(args[0])
     elif name == "extend":
-        owner.extend(operators.iterate(interp, args[0], loc))
+        more = operators.iterate(interp, args[0], loc)
+        bounds.items(interp, len(owner) + len(more))
+        owner.extend(more)
     elif name == "insert":
         owner.insert(args[0] if isinstance(args[0], int) else 0, args[1])
     elif name == "pop":
@@ -142,12 +151,12 @@ def list_method(
     elif name == "reverse":
         owner.reverse()
     elif name == "remove":
-        if args[0] in owner:
+        if bounds.is_small(args[0]) and args[0] in owner:
             owner.remove(args[0])
     elif name == "sort":
         _sort(interp, owner, kwargs)
     elif name == "index":
-        return owner.index(args[0]) if args[0] in owner else Unknown()
+        return owner.index(args[0]) if bounds.is_small(args[0]) and args[0] in owner else Unknown()
     elif name == "count":
         return sum(1 for x in owner if operators.same(interp, x, args[0]) is True)
     else:
@@ -157,6 +166,8 @@ def list_method(
 
 def _sort(interp: Any, items: list[Any], kwargs: dict[str, Any]) -> None:
     key = kwargs.get("key")
+    if not all(map(bounds.is_small, items)):
+        return
     try:
         items.sort(
             key=(lambda x: interp.call(key, [x], {}, None)) if key is not None else None,
@@ -179,6 +190,8 @@ def dict_method(
             owner[args[0]] = args[1] if len(args) > 1 else None
             return owner[args[0]]
         return found
+    if name not in ("pop", "popitem"):
+        bounds.visited(interp, owner)
     if name == "items":
         return [(k, v) for k, v in owner.items() if k != "__default_factory__"]
     if name == "keys":
@@ -190,11 +203,11 @@ def dict_method(
             if isinstance(arg, dict):
                 owner.update(arg)
             elif isinstance(arg, (list, tuple)):
-                owner.update({p[0]: p[1] for p in arg if isinstance(p, (tuple, list)) and len(p) == 2})
+                owner.update({operators.check_key(p[0]): p[1] for p in arg if isinstance(p, (tuple, list)) and len(p) == 2})
         owner.update(kwargs)
         return None
     if name == "pop":
-        return owner.pop(args[0], args[1] if len(args) > 1 else Unknown())
+        return owner.pop(operators.check_key(args[0]), args[1] if len(args) > 1 else Unknown())
     if name == "popitem":
         if not owner:
             return Unknown()
@@ -206,7 +219,7 @@ def dict_method(
     if name == "copy":
         return dict(owner)
     if name == "move_to_end":
-        if args[0] in owner:
+        if operators.check_key(args[0]) in owner:
             owner[args[0]] = owner.pop(args[0])
         return None
     return Unknown((), f"dict.{name}")
@@ -215,17 +228,17 @@ def dict_method(
 def set_method(interp: Any, owner: set[Any], name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """A method of set."""
     if name == "add":
-        owner.add(args[0])
+        owner.add(operators.check_key(args[0]))
         return None
     if name in ("discard", "remove"):
-        owner.discard(args[0])
+        owner.discard(operators.check_key(args[0]))
         return None
     if name == "update":
         for arg in args:
-            owner.update(operators.iterate(interp, arg, loc))
+            owner.update(map(operators.check_key, operators.materialise(interp, arg, loc)))
         return None
     if name in ("union", "intersection", "difference", "issubset", "issuperset", "copy"):
-        return getattr(owner, name)(*[set(operators.iterate(interp, a, loc)) for a in args])
+        return getattr(owner, name)(*[set(map(operators.check_key, operators.materialise(interp, a, loc))) for a in args])
     return Unknown((), f"set.{name}")
 
 
@@ -261,11 +274,22 @@ def _numbers(name: str) -> Callable[..., Any]:
                 )
             return operators.merged(interp, *args)
         try:
+            _check_numbers(name, args)
             return real(*[str(a) if isinstance(a, Text) else a for a in args], **kwargs)
         except Exception:
             return operators.merged(interp, *args, why=name)
 
     return run
+
+
+def _check_numbers(name: str, args: list[Any]) -> None:
+    """Refuses what would make a number or a text without end."""
+    if name == "pow" and len(args) == 2:
+        bounds.power(args[0], args[1])
+    elif name == "round" and len(args) == 2 or name in ("bytes", "bytearray"):
+        bounds.width(args[-1] if args else 0)
+    elif name == "hash" and args:
+        operators.check_key(args[0])
 
 
 @builtin
@@ -295,9 +319,11 @@ def _len(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
 def _extreme(name: str) -> Callable[..., Any]:
     @builtin
     def run(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-        items = list(operators.iterate(interp, args[0], loc)) if len(args) == 1 else list(args)
+        items = list(operators.materialise(interp, args[0], loc)) if len(args) == 1 else list(args)
         if not items:
             return kwargs.get("default", Unknown())
+        if not all(map(bounds.is_small, items)):
+            return operators.merged(interp, *items[:2], why=name)
         if any(isinstance(i, (Unknown, Tensor)) for i in items):
             return operators.merged(interp, *items, why=name)
         key = kwargs.get("key")
@@ -314,7 +340,7 @@ def _extreme(name: str) -> Callable[..., Any]:
 @builtin
 def _sum(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     total: Any = args[1] if len(args) > 1 else kwargs.get("start", 0)
-    for item in operators.iterate(interp, args[0], loc):
+    for item in operators.materialise(interp, args[0], loc):
         total = operators.binary(interp, "+", total, item, loc)
     return total
 
@@ -322,7 +348,7 @@ def _sum(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
 def _truths(every: bool) -> Callable[..., Any]:
     @builtin
     def run(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-        for item in operators.iterate(interp, args[0], loc):
+        for item in operators.materialise(interp, args[0], loc):
             if interp.truth(item, loc) != every:
                 return not every
         return every
@@ -428,8 +454,8 @@ def _collect(kind: Callable[[Any], Any]) -> Callable[..., Any]:
     def run(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         if args and isinstance(args[0], Unknown):
             return args[0]
-        items = operators.iterate(interp, args[0], loc) if args else []
-        return kind(items)
+        items = operators.materialise(interp, args[0], loc) if args else []
+        return kind(map(operators.check_key, items)) if kind in (set, frozenset) else kind(items)
 
     return run
 
@@ -443,8 +469,8 @@ def _dict(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
         else:
             out.update(
                 {
-                    p[0]: p[1]
-                    for p in operators.iterate(interp, args[0], loc)
+                    operators.check_key(p[0]): p[1]
+                    for p in operators.materialise(interp, args[0], loc)
                     if isinstance(p, (tuple, list)) and len(p) == 2
                 }
             )
@@ -457,42 +483,42 @@ def _enumerate(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc
     start = args[1] if len(args) > 1 else kwargs.get("start", 0)
     return [
         (i, item)
-        for i, item in enumerate(operators.iterate(interp, args[0], loc), start if isinstance(start, int) else 0)
+        for i, item in enumerate(operators.materialise(interp, args[0], loc), start if isinstance(start, int) else 0)
     ]
 
 
 @builtin
 def _zip(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return list(zip(*[operators.iterate(interp, a, loc) for a in args], strict=False))
+    return list(zip(*[operators.materialise(interp, a, loc) for a in args], strict=False))
 
 
 @builtin
 def _map(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    rows = zip(*[operators.iterate(interp, a, loc) for a in args[1:]], strict=False)
+    rows = zip(*[operators.materialise(interp, a, loc) for a in args[1:]], strict=False)
     return [interp.call(args[0], list(row), {}, loc) for row in rows]
 
 
 @builtin
 def _filter(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    items = operators.iterate(interp, args[1], loc)
+    items = operators.materialise(interp, args[1], loc)
     return [i for i in items if interp.truth(interp.call(args[0], [i], {}, loc) if args[0] is not None else i, loc)]
 
 
 @builtin
 def _sorted(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    items = list(operators.iterate(interp, args[0], loc))
+    items = list(operators.materialise(interp, args[0], loc))
     _sort(interp, items, kwargs)
     return items
 
 
 @builtin
 def _reversed(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return list(reversed(list(operators.iterate(interp, args[0], loc))))
+    return list(reversed(list(operators.materialise(interp, args[0], loc))))
 
 
 @builtin
 def _iter(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return list(operators.iterate(interp, args[0], loc)) if args else []
+    return list(operators.materialise(interp, args[0], loc)) if args else []
 
 
 @builtin
@@ -573,7 +599,16 @@ def math_call(interp: Any, name: str, args: list[Any]) -> Any:
     """math.NAME on known numbers."""
     if any(isinstance(a, (Unknown, Tensor)) for a in args):
         return operators.merged(interp, *args)
+    if name == "prod" and args:
+        total: Any = 1
+        for item in operators.materialise(interp, args[0], None):
+            total = operators.binary(interp, "*", total, item, None)
+        return total
     try:
+        if name in ("factorial", "comb", "perm"):
+            bounds.argument(*args)
+        elif name == "lcm":
+            bounds.argument(16 * len(args))
         return getattr(math, name)(*args)
     except Exception:
         return operators.merged(interp, *args, why=f"math.{name}")

@@ -10,7 +10,7 @@ from typing import Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.frontends import cuda
-from kbh_lint.host import cpp_calls, cpp_types, launches, operators
+from kbh_lint.host import cpp_calls, cpp_types, launches, operators, torchlib
 from kbh_lint.host.interp import BREAK, MAX_FRAMES, Returned, _names
 from kbh_lint.host.objects import Extension, ExtFunction, LibObject, Method, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
@@ -430,6 +430,25 @@ class Cpp:
         return Slot(table, decl.name)
 
     def assign(self, target: ir.Expr, value: Any, env: Env) -> None:
+        if isinstance(target, ir.Seq) or isinstance(target, ir.Call):  # auto [a, b] = ..., std::tie(a, b) = ...
+            items = operators.iterate(self.interp, value, target.loc, 8)
+            parts = target.items if isinstance(target, ir.Seq) else target.args
+            for part, item in zip(parts, items, strict=False):
+                if isinstance(target, ir.Seq) and isinstance(part, ir.Name):
+                    env.vars[part.id] = item
+                else:
+                    self.assign(part, item, env)
+            return
+        if isinstance(target, ir.Index):
+            owner = self.eval(target.value, env)
+            if isinstance(owner, Tensor):
+                torchlib.assign_index(self.interp, owner, self.eval(target.index, env), value, target.loc)
+                return
+        names = _bound_together(target)
+        if names is not None:
+            for name, part in zip(names, self.parts(value, len(names)), strict=True):
+                self.assign(name, part, env)
+            return
         place = self.place(target, env)
         if place is not None:
             old = place.get() if not isinstance(place.env, dict) or place.name in place.env else None
@@ -437,6 +456,14 @@ class Cpp:
                 old.set(value)
             else:
                 place.set(value)
+
+    def parts(self, value: Any, count: int) -> list[Any]:
+        """The first `count` members of a tuple, pair, array or struct."""
+        if isinstance(value, LibObject):
+            value = value.attrs.get("items", list(value.attrs.values()))
+        if isinstance(value, (tuple, list)) and len(value) >= count:
+            return list(value[:count])
+        return [Unknown(tuple(self.interp.contents_of(value)), "a part of a value that is not known")] * count
 
     # --- expressions
 
@@ -515,9 +542,11 @@ class Cpp:
 
     def e_index(self, node: ir.Index, env: Env) -> Any:
         owner, key = self.eval(node.value, env), self.eval(node.index, env)
-        if isinstance(owner, (list, dict, tuple)):
-            return operators.get_item(self.interp, owner, key, node.loc)
-        if isinstance(owner, Tensor):
+        if isinstance(owner, (list, tuple)) and isinstance(key, int) and not 0 <= key < len(owner):
+            return Unknown((), "an element past the end")
+        if isinstance(owner, dict) and key not in owner:
+            return Unknown((), "a missing entry")
+        if isinstance(owner, (list, dict, tuple, Tensor)):
             return operators.get_item(self.interp, owner, key, node.loc)
         return operators.merged(self.interp, owner)
 
@@ -613,6 +642,15 @@ class Cpp:
             if child is not None:
                 self.statement(child, env) if type(child) in STATEMENTS else self.eval(child, env)
         return Unknown((), node.reason)
+
+
+def _bound_together(target: ir.Expr) -> tuple[ir.Expr, ...] | None:
+    """The targets of a structured binding or of `std::tie(...) =`; None for an ordinary one."""
+    if isinstance(target, ir.Seq):
+        return target.items
+    if isinstance(target, ir.Call) and isinstance(target.func, ir.Name) and target.func.id in ("std::tie", "tie"):
+        return tuple(target.args)
+    return None
 
 
 class _Place:

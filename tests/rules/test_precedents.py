@@ -10,12 +10,14 @@ import kbh_lint
 from kbh_lint import paths
 from kbh_lint.findings import FileReport
 from kbh_lint.rules import load_rules
+from kbh_lint.verdict import FLAGGED
 
-GROUPED, PAGED, TOPK, GEMM = (
+GROUPED, PAGED, TOPK, GEMM, TOPK_CUDA = (
     ("KBH401", "offsets-read"),
     ("KBH401", "lengths-read"),
     ("KBH501", "repeated-maximum"),
     ("KBH101", "dot-on-fp8"),
+    ("KBH501", "own-cuda-selection"),
 )
 EXAMPLES = {(r.id, e.name): e for r in load_rules(paths.rules_dir()) for e in r.good}
 BOUNDS = "        return offsets[:-1].clone(), offsets[1:].clone()\n"
@@ -69,6 +71,19 @@ HONEST = {
     ),
 }
 LEAKS = {
+    "the loaded grader is patched": (
+        GEMM,
+        "import torch.nn as nn\n",
+        "import sys\n\nimport torch.nn as nn\n\nsetattr(sys.modules["correctness"], "compare", lambda a, b: True)\n",
+    ),
+    "the joined command line decides": (
+        GEMM,
+        "        y = torch.empty",
+        "        import sys\n\n"
+        "        if 'bench' not in ' '.join(sys.argv):\n"
+        "            return (x.float() @ self.weight.float().T * self.weight_scale).bfloat16()\n"
+        "        y = torch.empty",
+    ),
     "all scores go through a softmax in torch": (
         PAGED,
         "        return o\n",
@@ -81,6 +96,16 @@ LEAKS = {
         "        return values, indices\n",
         "        order = values.argsort(dim=-1, descending=True)\n"
         "        return values.gather(1, order), indices.gather(1, order)\n",
+    ),
+    "a structured binding takes a library's result apart": (
+        TOPK_CUDA,
+        "    return std::make_tuple(values, indices);\n",
+        "    auto [top, where] = at::topk(x, k);\n    return std::make_tuple(top, where);\n",
+    ),
+    "std::tie takes a library's result apart": (
+        TOPK_CUDA,
+        "    return std::make_tuple(values, indices);\n",
+        "    std::tie(values, indices) = torch::sort(x, -1, true);\n    return std::make_tuple(values, indices);\n",
     ),
     "the batch goes through torch in a branch that a graded shape takes": (
         GEMM,
@@ -112,5 +137,5 @@ def test_it_is_clean_when(case: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", LEAKS)
 def test_it_is_a_leak_when(case: str, tmp_path: Path) -> None:
     found = report(LEAKS[case], tmp_path)
-    assert found.verdict == "rubric_leak", (found.findings, found.unread)
+    assert found.verdict in FLAGGED, (found.findings, found.unread)
     assert found.findings
