@@ -48,6 +48,8 @@ class Reach:
     contents: set[int] = field(default_factory=set)
     outside: list[Content] = field(default_factory=list)  # inputs and state it was computed from
     opaque: bool = False  # an event on the way could not be read
+    scratch: set[int] = field(default_factory=set)  # contents that authored kernels read
+    unfilled: bool = False  # memory reaches the result that nothing was seen to fill
 
 
 def result_contents(value: Any, depth: int = 0) -> list[Content]:
@@ -85,10 +87,15 @@ def reach(result: Any) -> Reach:
         if content.ident in found.contents:
             continue
         found.contents.add(content.ident)
+        if content.label == "empty" and content.ident not in found.scratch:
+            found.unfilled = True
         if content.label.startswith(("input:", "state:")):
             found.outside.append(content)
         if content.event is not None:
             events.setdefault(id(content.event), content.event)
+            if content.event.kind in AUTHORED:
+                # a kernel may read what it or nobody wrote: scratch, masked tails
+                found.scratch.update(read.ident for read, _ in content.event.reads)
             if content.event.kind == "unread":
                 found.opaque = True
         stack.extend(reads_of(content))

@@ -122,4 +122,10 @@ def _of_launch(event: Event) -> list[ProductUse]:
                 opcode=product.opcode,
             )
             out.setdefault((use.engine, use.operands, use.loc, use.inputs, use.upcast), use)
-    return list(out.values())
+    return _without_remainders(list(out.values()))
+
+
+def _without_remainders(uses: list[ProductUse]) -> list[ProductUse]:
+    """Scalar multiply-adds beside an fp8 product of the same inputs are its ragged tail, not another product."""
+    on_fp8 = {n for u in uses if u.engine != "fma" and set(u.operands) <= FP8 for n in u.narrow}
+    return [u for u in uses if not (u.engine == "fma" and u.narrow and set(u.narrow) <= on_fp8)]

@@ -52,6 +52,8 @@ def _hole(run: ShapeRun, found: Reach, work: Work) -> str:
         return run.stopped
     if not found.events:
         return "nothing that makes the result was found"
+    if found.unfilled:
+        return "the result holds memory that nothing was seen to fill"
     return ""
 
 

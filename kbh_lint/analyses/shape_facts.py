@@ -98,7 +98,7 @@ def library_seeds(work: Work, problem: Problem) -> list[Seed]:
 
 def authored_seeds(work: Work, found: Reach, reference: Any) -> list[Seed]:
     """Fact `no-authored-kernel`."""
-    if work.authored or work.blobs or work.unread or not found.events:
+    if work.authored or work.blobs or work.unread or found.unfilled or not found.events:
         return []
     operations = [e for e in found.events if e.kind in ("op", "library", "copy")]
     heavy = work.library or operations

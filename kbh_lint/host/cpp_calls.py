@@ -260,6 +260,9 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
     if name in ("std::min", "min", "std::max", "max", "fmin", "fmax"):
         known = [a for a in args if isinstance(a, (int, float))]
         return (min if "min" in name else max)(known) if len(known) == len(args) and known else Unknown((), name)
+    if name == "std::get" and args and isinstance(args[0], (tuple, list)) and given:
+        index = run.eval(given[0], Env())
+        return args[0][index] if isinstance(index, int) and index < len(args[0]) else Unknown()
     if name in ("std::move", "std::forward", "std::make_tuple", "std::make_pair", "std::tie", "std::get"):
         return args[0] if name in ("std::move", "std::forward") and args else tuple(args)
     if short in ("cudaMemcpyAsync", "cudaMemcpy", "cudaMemcpy2DAsync", "cudaMemcpy2D"):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import operators
+from kbh_lint.host import bounds, operators
 from kbh_lint.host.objects import (
     Bound,
     ClassV,
@@ -182,7 +182,7 @@ class Interp:
             return None
         try:
             return handler(self, node, frame)
-        except (Raised, OutOfFuel):
+        except (Raised, OutOfFuel, MemoryError):
             raise
         except RecursionError:
             self.miss("recursion too deep", node.loc)
@@ -435,7 +435,7 @@ class Interp:
 
     def unpack(self, targets: tuple[ir.Expr, ...], value: Any, frame: Frame, loc: ir.Loc) -> None:
         items = operators.iterate(self, value, loc, len(targets))
-        items = list(items) if not isinstance(items, list) else items
+        items = list(bounds.visited(self, items)) if not isinstance(items, list) else items
         star = next((i for i, t in enumerate(targets) if isinstance(t, ir.Star)), None)
         if star is not None:
             after = len(targets) - star - 1
@@ -477,7 +477,7 @@ class Interp:
         args: list[Any] = []
         for arg in node.args:
             if isinstance(arg, ir.Star):
-                args.extend(operators.iterate(self, self.eval(arg.value, frame), arg.loc))
+                args.extend(operators.materialise(self, self.eval(arg.value, frame), arg.loc))
             else:
                 args.append(self.eval(arg, frame))
         kwargs: dict[str, Any] = {}
@@ -539,12 +539,12 @@ class Interp:
         items: list[Any] = []
         for item in node.items:
             if isinstance(item, ir.Star):
-                items.extend(operators.iterate(self, self.eval(item.value, frame), item.loc))
+                items.extend(operators.materialise(self, self.eval(item.value, frame), item.loc))
             else:
                 items.append(self.eval(item, frame))
         if node.kind == "tuple":
             return tuple(items)
-        return set(items) if node.kind == "set" else items
+        return set(map(operators.check_key, items)) if node.kind == "set" else items
 
     def e_dict(self, node: ir.DictE, frame: Frame) -> Any:
         out: dict[Any, Any] = {}
@@ -552,9 +552,9 @@ class Interp:
             if key is None:
                 more = self.eval(value, frame)
                 if isinstance(more, dict):
-                    out.update(more)
+                    out.update(bounds.visited(self, more))
             else:
-                out[self.eval(key, frame)] = self.eval(value, frame)
+                out[operators.check_key(self.eval(key, frame))] = self.eval(value, frame)
         return out
 
     def e_comp(self, node: ir.Comp, frame: Frame) -> Any:
@@ -576,8 +576,8 @@ class Interp:
 
         clause(0)
         if node.kind == "dict":
-            return dict(out)
-        return set(out) if node.kind == "set" else out
+            return {operators.check_key(key): value for key, value in out}
+        return set(map(operators.check_key, out)) if node.kind == "set" else out
 
     def e_lambda(self, node: ir.Lambda, frame: Frame) -> Any:
         return self.make_function(node.func, frame)
@@ -591,13 +591,17 @@ class Interp:
             value_node, conversion, spec = part
             value = self.eval(value_node, frame)
             if isinstance(value, str) and not conversion and spec is None:
+                bounds.text(self, value)
                 parts.append(value)
                 continue
             if not isinstance(value, (str, int, float, bool, type(None), tuple, list)):
                 parts.append(self.world.show(value))
                 continue
+            if not bounds.is_small(value):
+                raise bounds.TooLarge("a text grew past the bound")
             text = repr(value) if conversion == "r" else value
-            parts.append(format(text, self.eval(spec, frame)) if spec is not None else str(text))
+            form = "" if spec is None else self.eval(spec, frame)
+            parts.append(format(text, bounds.format_spec(form)) if form else str(text))
         return concat(parts)
 
     def e_assign_expr(self, node: ir.AssignE, frame: Frame) -> Any:
@@ -650,8 +654,8 @@ class Interp:
     def call_memo(self, func: Memo, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         try:
             key = (tuple(args), tuple(sorted(kwargs.items())))
-            hash(key)
-        except TypeError:
+            hash(operators.check_key(key))
+        except (TypeError, ValueError):
             return self.call(func.func, args, kwargs, loc)
         if key not in func.results:
             func.results[key] = self.call(func.func, args, kwargs, loc)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import builds, containers, einops, modules, operators, torchlib, trace_nn
+from kbh_lint.host import bounds, builds, containers, einops, modules, operators, torchlib, trace_nn
 from kbh_lint.host.containers import builtin
 from kbh_lint.host.objects import (
     Blob,
@@ -285,12 +285,16 @@ def itertools_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
     name = path.rsplit(".", 1)[-1]
     if name == "count":
         return range(args[0] if args and isinstance(args[0], int) else 0, containers.MAX_RANGE)
-    rows = [list(operators.iterate(interp, a, loc)) if not isinstance(a, (int, Func)) else a for a in args]
+    rows = [list(operators.materialise(interp, a, loc)) if not isinstance(a, (int, Func)) else a for a in args]
     if name in ("product", "chain", "zip_longest", "permutations", "combinations", "islice", "pairwise"):
         repeat = {"repeat": kwargs["repeat"]} if isinstance(kwargs.get("repeat"), int) and kwargs["repeat"] < 8 else {}
-        return list(itertools.islice(getattr(itertools, name)(*rows, **repeat), 100_000))
+        # an item is as wide as there are rows, or as the one row that is permuted
+        wide = 8 * max(len(rows), *(len(r) for r in rows[:1] if isinstance(r, list) and name.endswith("tions")), 1)
+        return bounds.visited(
+            interp, list(itertools.islice(getattr(itertools, name)(*rows, **repeat), bounds.MAX_ITEMS // wide))
+        )
     if name == "from_iterable":
-        return [x for row in rows[0] for x in operators.iterate(interp, row, loc)]
+        return [x for row in rows[0] for x in operators.materialise(interp, row, loc)]
     return Unknown((), path)
 
 

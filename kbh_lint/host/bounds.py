@@ -1,0 +1,99 @@
+"""What one step of an interpreted program may cost.
+
+Most steps are small and are paid for one by one. Those whose cost lies in a number (`[0] * n`, `a + a`, `str.zfill`,
+`10 ** n`) are paid for by size, and refused past a bound: the statement then counts as not followed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sized
+from typing import Any
+
+MAX_ITEMS = 1_000_000
+MAX_BITS = 32_768  # of an integer
+MAX_WIDTH = 10_000  # of a padded or formatted text
+MAX_NODES = 20_000  # of a container that is shown, hashed or compared whole
+MAX_NESTING = 100
+MAX_ARGUMENT = 1_000  # of a factorial or a binomial
+FREE_ITEMS = 256
+FREE_CHARACTERS = 4_096
+
+_LONG_NUMBER = re.compile(r"\d{5}")
+
+
+class TooLarge(ValueError):
+    """A value past its bound was asked for; the text says which."""
+
+
+def items(interp: Any, count: int) -> None:
+    """Pays for making or visiting `count` items at once."""
+    if count > MAX_ITEMS:
+        raise TooLarge("a container grew past the bound")
+    if count > FREE_ITEMS:
+        interp.burn(count // 8)
+
+
+def visited(interp: Any, found: Any) -> Any:
+    """`found`, paid for when it is a container."""
+    if isinstance(found, Sized):
+        items(interp, len(found))
+    return found
+
+
+def text(interp: Any, *values: Any) -> None:
+    """Pays for walking or copying texts."""
+    size = sum(len(v) + 16 * len(getattr(v, "pieces", ())) for v in values if isinstance(v, (str, bytes, bytearray)))
+    if size > FREE_CHARACTERS:
+        interp.burn(size // FREE_CHARACTERS)
+
+
+def width(value: Any) -> None:
+    """Refuses a number that is the length of a text to be made."""
+    if isinstance(value, int) and abs(value) > MAX_WIDTH:
+        raise TooLarge("a text grew past the bound")
+
+
+def format_spec(spec: str) -> str:
+    """A format specification; refused when it asks for a long text."""
+    if _LONG_NUMBER.search(spec):
+        raise TooLarge("a text grew past the bound")
+    return spec
+
+
+def product(left: Any, right: Any) -> None:
+    """Refuses a product of integers that would be long."""
+    if isinstance(left, int) and isinstance(right, int) and left.bit_length() + right.bit_length() > MAX_BITS:
+        raise TooLarge("a number grew past the bound")
+
+
+def power(left: Any, right: Any) -> None:
+    """Refuses a power or a shift of integers that would be long."""
+    if isinstance(left, int) and isinstance(right, int) and left.bit_length() * max(abs(right), 1) > MAX_BITS:
+        raise TooLarge("a number grew past the bound")
+
+
+def argument(*values: Any) -> None:
+    """Refuses arguments of a function that grows faster than a power."""
+    if any(isinstance(v, int) and abs(v) > MAX_ARGUMENT for v in values):
+        raise TooLarge("a number grew past the bound")
+
+
+def is_small(value: Any) -> bool:
+    """Whether a value can be shown, hashed and compared whole: not too deep, and not too large once it is unshared."""
+    if not isinstance(value, (tuple, list, dict, set, frozenset)):
+        return True
+    left = MAX_NODES
+    level: list[Any] = [value]
+    for _ in range(MAX_NESTING):
+        below: list[Any] = []
+        for item in level:
+            left -= 1 + len(item)
+            if left < 0:
+                return False
+            inner = (*item.keys(), *item.values()) if isinstance(item, dict) else item
+            below.extend(i for i in inner if isinstance(i, (tuple, list, dict, set, frozenset)))
+        if not below:
+            return True
+        level = below
+    return False
