@@ -293,7 +293,7 @@ def itertools_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
         return bounds.visited(
             interp, list(itertools.islice(getattr(itertools, name)(*rows, **repeat), bounds.MAX_ITEMS // wide))
         )
-    if name == "from_iterable":
+    if name == "from_iterable" and isinstance(rows[0], list):
         return [x for row in rows[0] for x in operators.materialise(interp, row, loc)]
     return Unknown((), path)
 
@@ -310,6 +310,17 @@ def collections_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, 
         fields = args[1].replace(",", " ").split() if isinstance(args[1], str) else list(args[1])
         return LibObject("collections.namedtuple", {"fields": fields})
     return LibObject(path, {}, tuple(args), kwargs)
+
+
+def weakref_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A weak reference gives its object when it is called; nothing dies between the calls that are followed."""
+    name = path.rsplit(".", 1)[-1]
+    if name.endswith("Dictionary"):
+        return {}
+    if name in ("ref", "WeakMethod") and args:
+        target = args[0]
+        return builtin(lambda *_: target)
+    return first(interp, path, args, kwargs, loc)
 
 
 def os_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -682,7 +693,7 @@ ROOTS: dict[str, Handler] = {
     "re": unknown_call, "numpy": torch_call, "builtins": unknown_call, "atexit": plain(None), "dataclasses": made,
     "enum": first, "abc": first, "platform": unknown_call, "traceback": unknown_call, "random": unknown_call,
     "operator": unknown_call, "shutil": unknown_call, "string": unknown_call, "ctypes": builds.ctypes_call,
-    "pathlib": builds.path_call, "glob": unknown_call, "weakref": first, "struct": unknown_call, "uuid": unknown_call,
+    "pathlib": builds.path_call, "glob": unknown_call, "weakref": weakref_call, "struct": unknown_call, "uuid": unknown_call,
 }  # fmt: skip
 
 PREFIXES: tuple[tuple[str, Handler], ...] = (
