@@ -82,7 +82,7 @@ LEAKS = {
         "        import weakref\n\n"
         "        seen = self.held.get('seen')\n"
         "        if seen is None or seen() is not offsets:\n"
-        "            self.held = {'seen': weakref.ref(offsets), 'bounds': (offsets[:-1].clone(), offsets[1:].clone())}\n"
+        "            self.held = {'seen': weakref.ref(offsets), 'bounds': (offsets[:-1] + 0, offsets[1:] + 0)}\n"
         "        return self.held['bounds']\n",
     ),
     "the bounds of experts are kept under their total": (
