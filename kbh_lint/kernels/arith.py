@@ -8,7 +8,7 @@ from typing import Any
 
 from kbh_lint import dtypes
 from kbh_lint.ir import Loc
-from kbh_lint.kernels.core import Core, wider
+from kbh_lint.kernels.core import Core
 from kbh_lint.kernels.value import (
     LITERAL,
     NOTHING,
@@ -25,6 +25,7 @@ from kbh_lint.kernels.value import (
     tuple_of,
     union,
     union_casts,
+    wider,
 )
 
 _FOLD: dict[str, Callable[[Any, Any], Any]] = {

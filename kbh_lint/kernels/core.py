@@ -20,6 +20,7 @@ from kbh_lint.kernels.value import (
     V,
     data_origins,
     flagged,
+    in_order,
     join,
     leaves,
     mix,
@@ -27,8 +28,8 @@ from kbh_lint.kernels.value import (
     storages,
     union,
     union_casts,
+    wider,
 )
-from kbh_lint.kernels.value import wider as wider
 
 _VAGUE = ("?", LITERAL)
 _MAX_UNREAD = 40
@@ -164,10 +165,10 @@ class Core:
         """What is read through `pointer` as elements of `dtype` ("?": the pointer's own type)."""
         if dtype in _VAGUE:
             dtype = pointer.dtype
-        cells: Any = pointer.cells
+        cells = in_order(pointer.cells)
         if not cells:
             if isinstance(pointer.x, Unbound):
-                cells = (self.param_cell(pointer.x.path),)
+                cells = [self.param_cell(pointer.x.path)]
             else:
                 return V(dtype, origins=flagged(pointer.origins, "index"), shape=pointer.shape)
         result: V | None = None
@@ -229,9 +230,9 @@ class Core:
 
     def store(self, pointer: V, value: V, loc: Loc, *, raw: bool = False) -> None:
         """Writes `value` through `pointer`; converts it to the pointer's type unless `raw`."""
-        cells: Any = pointer.cells
+        cells = in_order(pointer.cells)
         if not cells and isinstance(pointer.x, Unbound):
-            cells = (self.param_cell(pointer.x.path),)
+            cells = [self.param_cell(pointer.x.path)]
         if not raw and pointer.dtype not in _VAGUE and not isinstance(value.x, Struct) and not value.cells:
             value = self.convert(value, pointer.dtype, loc)
         for cell in cells:
@@ -331,7 +332,7 @@ class Core:
         """The result of something unknown: it may hold all its arguments, and what they point to."""
         found = [leaf for arg in args for leaf in leaves(arg)]
         for value in list(found):
-            for cell in value.cells:
+            for cell in in_order(value.cells):
                 read = self.read_cell(cell, "?", loc)
                 if read is not None:
                     found.append(read)

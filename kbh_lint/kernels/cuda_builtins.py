@@ -27,6 +27,7 @@ from kbh_lint.kernels.value import (
     V,
     data_origins,
     flagged,
+    in_order,
     join,
     mix,
     offset_of,
@@ -48,7 +49,7 @@ _NUMBER_NAMES = {
     "ull": ("u64", 1), "short": ("i16", 1), "ushort": ("u16", 1), "halfraw": ("f16", 1), "halfraw2": ("f16", 2),
     "halfraw2_rn": ("f16", 2), "bfloat16raw": ("bf16", 1), "bfloat16raw2": ("bf16", 2), "bf16": ("bf16", 1),
     "char": ("i8", 1), "uchar": ("u8", 1), "fp8": ("e4m3", 1), "fp8x2": ("e4m3", 2), "fp8x4": ("e4m3", 4),
-    "e4m3": ("e4m3", 1), "e5m2": ("e5m2", 1), "fp4": ("e2m1", 1), "fp4x2": ("e2m1", 2),
+    "e4m3": ("e4m3", 1), "e5m2": ("e5m2", 1), "e8m0": ("e8m0", 1), "fp4": ("e2m1", 1), "fp4x2": ("e2m1", 2),
 }  # fmt: skip
 _NAMES = "|".join(sorted(_NUMBER_NAMES, key=len, reverse=True))
 _NUMERIC = re.compile(rf"__(?:nv_cvt_)?(?P<source>{_NAMES})s?(?:_to_|2)(?P<target>{_NAMES})(?:_(?:r[nzud]|rna|sat))*$")
@@ -103,7 +104,7 @@ def _copy(call: CppCall) -> V:
 
 
 def _copy_objects(m: CudaMachine, target: V, source: V, loc: ir.Loc) -> None:
-    for cell in source.cells:
+    for cell in in_order(source.cells):
         value = m.read_cell(cell, cell.content if cell.kind == "param" else "?", loc, offset_of(source))
         if value is None:
             continue
@@ -407,13 +408,13 @@ def builtin(call: CppCall) -> V:
         return mix(call.args) if call.args else UNKNOWN_V
     found = dtypes.from_cpp(path)
     if found:
-        return call.m.construct(CType(found), call.args, call.loc, id(call), "", call.nodes)
+        return call.m.construct(CType(found), call.args, call.loc, call.loc, "", call.nodes)
     if path.startswith(("std::integral_constant", "std::true_type", "std::false_type", "cute::Int")):
         return UNKNOWN_V
     call.m.unread(f"a call of {path or 'something unknown'}", call.loc)
     made = call.m.havoc(call.args, "?", call.loc)
     for value in call.args:
-        for cell in value.cells:
+        for cell in in_order(value.cells):
             if cell.kind in ("var", "local", "shared") and data_origins(made.origins):
                 call.m.write_cell(cell, made.with_(dtype=value.dtype), call.loc)
     return made

@@ -17,6 +17,7 @@ from kbh_lint.kernels.value import (
     Struct,
     Unbound,
     V,
+    in_order,
     join,
     mix,
     union,
@@ -270,7 +271,7 @@ class CudaMemory(CudaTypes):
     def _stored_structs(self, pointer: V, loc: ir.Loc) -> V | None:
         """Whole structs written to these cells, joined; None when there are none."""
         found: V | None = None
-        for cell in pointer.cells:
+        for cell in in_order(pointer.cells):
             if isinstance(cell, VarCell):
                 value = self.read_cell(cell, "?", loc)
                 if value is not None and (isinstance(value.x, (Struct, Unbound)) or value.x is IN_MEMORY):
@@ -284,7 +285,7 @@ class CudaMemory(CudaTypes):
     def _read_pointer(self, pointer: V, inner: CType, loc: ir.Loc) -> V:
         """Reads a pointer out of memory: an array of pointers, a pointer to a pointer."""
         found: V | None = None
-        for cell in pointer.cells:
+        for cell in in_order(pointer.cells):
             if isinstance(cell, VarCell):
                 value = self.read_cell(cell, "?", loc)
                 found = value if found is None or value is None else join(found, value)

@@ -23,20 +23,20 @@ class CudaTypes(Machine):
 
     def __init__(self, name: str, fuel: int) -> None:
         super().__init__(name, fuel)
-        self.plain_types: dict[int, CType] = {}
+        self.plain_types: dict[int, tuple[ir.TypeRef, CType]] = {}  # the reference stays alive with its id
         self.types: dict[tuple[int, str], values.CppType | None] = {}
 
     def resolve_type(self, ref: ir.TypeRef) -> CType:
         """The type a reference names here; unknown ones keep their name."""
-        base = self.plain_types.get(id(ref))
-        if base is not None and ref.name not in self.frame.env:
-            return base
+        known = self.plain_types.get(id(ref))
+        if known is not None and ref.name not in self.frame.env:
+            return known[1]
         base = self._named(ref, 0)
         plain = not ref.args and not ref.member and base.decl is None and base.dtype != "?"
         if ref.pointers or ref.dims:
             base = replace(base, pointers=base.pointers + ref.pointers, dims=base.dims + len(ref.dims))
         if plain and ref.name not in self.frame.env and self.lookup_type(ref.name) is None:
-            self.plain_types[id(ref)] = base
+            self.plain_types[id(ref)] = (ref, base)
         return base
 
     def _named(self, ref: ir.TypeRef, depth: int) -> CType:

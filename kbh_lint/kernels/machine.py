@@ -8,7 +8,7 @@ from typing import Any
 from kbh_lint import ir, values
 from kbh_lint.kernels.core import OutOfFuel
 from kbh_lint.kernels.expressions import MAX_UNROLL, Env, Expressions, Frame
-from kbh_lint.kernels.value import NO_NAMES, NOTHING, V, constant, join, mix
+from kbh_lint.kernels.value import NO_NAMES, NOTHING, Offset, V, constant, join, mix
 
 MAX_CALL_DEPTH = 24
 MAX_PASSES = 5
@@ -305,7 +305,8 @@ class Machine(Expressions):
             self.variables_of(value, variables)
         if this is not None:
             self.variables_of(this, variables)
-        before = tuple((key, value_key(frame.env.get(name))) for key, (frame, name) in variables.items())
+        held = [frame.env.get(name) for frame, name in variables.values()]
+        before = tuple((key, value_key(value)) for key, value in zip(variables, held, strict=True))
         key = (
             id(func.node), self.frame.loops > 0, tuple((name, value_key(value)) for name, value in env.items()),
             value_key(this), before,
@@ -316,10 +317,10 @@ class Machine(Expressions):
                 frame.env[name] = value
             result: V = known[1]
             return result
-        kept = dict(env)  # alive as long as the ids in the key
+        kept = (dict(env), held, this)  # alive as long as the ids in the key
         result = self.inline(func, env, loc, this)
         after = [(frame, name, frame.env[name]) for frame, name in variables.values() if name in frame.env]
-        self.calls[key] = (self.memory_version, result, after, kept, this)
+        self.calls[key] = (self.memory_version, result, after, kept)
         return result
 
     def variables_of(self, value: V, found: dict[tuple[int, str], tuple[Frame, str]]) -> None:
@@ -363,9 +364,11 @@ def value_key(value: V | None) -> Any:
     if value is None:
         return None
     x = value.x
+    pointer = getattr(x, "pointer", None)  # of a C++ reference
+    extra = None if x is None else x if isinstance(x, Offset) else value_key(pointer) if pointer is not None else id(x)
     return (
         value.dtype, value.content, value.origins, value.casts, type(value.const), value.const, value.deps, value.cells,
-        value.shape, None if x is None else id(x), value.ct,
+        value.shape, extra, value.ct,
     )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from kbh_lint.kernels.value import (
     V,
     data_origins,
     flagged,
+    in_order,
     mix,
     offset_of,
     union,
@@ -224,7 +225,7 @@ def _atomic(r: Registers, instr: ptx.Instr) -> None:
 
 def copy_bytes(m: Arithmetic, target: V, source: V, loc: ir.Loc) -> None:
     """A copy that knows no element types: the content keeps its numeric type."""
-    for cell in source.cells:
+    for cell in in_order(source.cells):
         value = m.read_cell(cell, cell.content if cell.kind == "param" else "?", loc, offset_of(source))
         if value is None:
             continue

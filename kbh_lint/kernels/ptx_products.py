@@ -8,7 +8,7 @@ from typing import Any
 from kbh_lint import dtypes, ir
 from kbh_lint.frontends import ptx
 from kbh_lint.kernels.arith import Arithmetic
-from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, Cell, V, data_origins, join, mix, offset_of
+from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, Cell, V, data_origins, in_order, join, mix, offset_of
 
 _SHAPE = re.compile(r"m(\d+)n\d+k\d+")
 
@@ -70,7 +70,7 @@ def _raw(value: V, dtype: str) -> V:
 def memory_content(m: Arithmetic, value: V, loc: ir.Loc) -> V:
     """The data behind a shared memory descriptor; a register operand is its own data."""
     found: V | None = None
-    for cell in value.cells:
+    for cell in in_order(value.cells):
         read = m.read_cell(cell, "?", loc, offset_of(value))
         if read is not None:
             found = read if found is None else join(found, read)

@@ -292,7 +292,7 @@ def wider(a: str, b: str) -> str:
         return a
     if a in ("?", LITERAL):
         return b
-    return b if _RANK.get(b, 0) > _RANK.get(a, 0) else a
+    return max(a, b, key=lambda name: (_RANK.get(name, 0), name))
 
 
 def join_shape(a: Shape | None, b: Shape | None) -> Shape | None:
@@ -398,6 +398,11 @@ def tuple_of(items: list[V] | tuple[V, ...], deps: frozenset[str] = NO_NAMES) ->
     if size > MAX_TREE:
         return mix(list(items))
     return V(x=tuple(items), deps=deps)
+
+
+def in_order(cells: Cells) -> list[Cell]:
+    """Cells by name: what is found does not depend on where they lie in memory."""
+    return sorted(cells, key=lambda cell: (cell.kind, cell.name)) if len(cells) > 1 else list(cells)
 
 
 def offset_of(value: V) -> int | None:
