@@ -58,6 +58,9 @@ def string_method(interp: Any, text: str, name: str, args: list[Any], kwargs: di
         return concat(flat)
     if name == "replace":
         new = args[1] if isinstance(args[1], str) else show(args[1])
+        bounds.items(interp, str.count(text, str(args[0])))
+        if len(new) * (str.count(text, str(args[0])) or 1) > embedded.MAX_TEXT:
+            raise bounds.TooLarge("a text grew past the bound")
         return embedded.replace(text, str(args[0]), new, args[2] if len(args) > 2 else -1)
     if name == "format":
         return format_text(text, args, kwargs)
@@ -203,7 +206,9 @@ def dict_method(
             if isinstance(arg, dict):
                 owner.update(arg)
             elif isinstance(arg, (list, tuple)):
-                owner.update({operators.check_key(p[0]): p[1] for p in arg if isinstance(p, (tuple, list)) and len(p) == 2})
+                owner.update(
+                    {operators.check_key(p[0]): p[1] for p in arg if isinstance(p, (tuple, list)) and len(p) == 2}
+                )
         owner.update(kwargs)
         return None
     if name == "pop":
@@ -238,7 +243,9 @@ def set_method(interp: Any, owner: set[Any], name: str, args: list[Any], loc: ir
             owner.update(map(operators.check_key, operators.materialise(interp, arg, loc)))
         return None
     if name in ("union", "intersection", "difference", "issubset", "issuperset", "copy"):
-        return getattr(owner, name)(*[set(map(operators.check_key, operators.materialise(interp, a, loc))) for a in args])
+        return getattr(owner, name)(
+            *[set(map(operators.check_key, operators.materialise(interp, a, loc))) for a in args]
+        )
     return Unknown((), f"set.{name}")
 
 
@@ -446,6 +453,8 @@ def _callable(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc 
 def _str(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     if not args:
         return ""
+    if isinstance(args[0], int):
+        interp.burn(args[0].bit_length() // 64)  # quadratic in the digits
     return args[0] if isinstance(args[0], (str, Unknown)) else show(args[0])
 
 
