@@ -1,4 +1,4 @@
-"""einops patterns as the steps that they stand for."""
+"""einops moves axes, and its einsum is a library's product; neither is taken for a foreign function."""
 
 from __future__ import annotations
 
@@ -7,42 +7,21 @@ from pathlib import Path
 import pytest
 
 import kbh_lint
-from kbh_lint.host.einops import plan
+from kbh_lint import paths
+from kbh_lint.findings import FileReport
+from kbh_lint.rules import load_rules
+
+EXAMPLES = {example.name: example for rule in load_rules(paths.rules_dir()) for example in rule.good}
 
 
-@pytest.mark.parametrize(
-    ("pattern", "shape", "sizes", "split", "order", "merged"),
-    [
-        ("b t h d -> b h t d", (2, 8, 4, 16), {}, (2, 8, 4, 16), (0, 2, 1, 3), (2, 4, 8, 16)),
-        ("b (n c) d -> (b n) c d", (2, 12, 5), {"c": 4}, (2, 3, 4, 5), (0, 1, 2, 3), (6, 4, 5)),
-        ("... (h d) -> ... h d", (2, 3, 8), {"h": 2}, (2, 3, 2, 4), (0, 1, 2, 3), (2, 3, 2, 4)),
-        ("b n -> b n 1", (2, 3), {}, (2, 3), (0, 1), (2, 3, 1)),
-    ],
-)
-def test_a_pattern_splits_orders_and_merges(
-    pattern: str, shape: tuple[int, ...], sizes: dict[str, int], split: object, order: object, merged: object
-) -> None:
-    steps = plan(pattern, shape, sizes)
-    assert steps is not None
-    assert (steps.split, steps.order, steps.merged) == (split, order, merged)
+def lint(code: str, problem: str, folder: Path) -> FileReport:
+    """The report on one text."""
+    path = folder / "solution.py"
+    path.write_text(code, encoding="utf-8")
+    return kbh_lint.lint([path], problem=problem, raise_errors=True).files[0]
 
 
-def test_a_repeated_axis_is_added_and_a_missing_one_reduced() -> None:
-    repeat = plan("b d -> b r d", (2, 5), {"r": 3})
-    assert repeat is not None
-    assert (repeat.blank, repeat.added) == ((2, 1, 5), (2, 3, 5))
-    reduce = plan("b n d -> b d", (2, 4, 5), {})
-    assert reduce is not None
-    assert (reduce.reduced, reduce.order) == ((1,), (0, 1))
-
-
-@pytest.mark.parametrize("pattern", ["b n", "b n -> (b", "b n c -> b", "b b -> b", "((b) n -> n"])
-def test_a_pattern_that_does_not_fit_gives_no_steps_or_harmless_ones(pattern: str) -> None:
-    steps = plan(pattern, (2, 3), {})
-    assert steps is None or len(steps.split) <= 2
-
-
-CODE = """
+PRODUCT = """
 import torch
 import torch.nn as nn
 from einops import einsum, rearrange
@@ -60,10 +39,24 @@ class Model(nn.Module):
 """
 
 
-def test_einsum_by_names_is_a_library_product_and_no_foreign_function(tmp_path: Path) -> None:
-    path = tmp_path / "solution.py"
-    path.write_text(CODE, encoding="utf-8")
-    report = kbh_lint.lint([path], problem="01_fp8_gemm", raise_errors=True).files[0]
-    classes = {finding.leak_class for finding in report.findings}
+def test_einsum_by_names_is_a_library_product(tmp_path: Path) -> None:
+    classes = {finding.leak_class for finding in lint(PRODUCT, "01_fp8_gemm", tmp_path).findings}
     assert {"fp8-upcast-bf16-gemm", "zero-kernel-torch-wrapper"} <= classes
     assert "foreign-library-compute" not in classes
+
+
+@pytest.mark.parametrize("there", ["b t h k -> b h t k", "b (n c) h k -> b n c h k", "... (j k) -> ... j k"])
+def test_axes_moved_there_and_back_leave_a_kernel_its_promises(there: str, tmp_path: Path) -> None:
+    left, _, right = there.partition(" -> ")
+    example = EXAMPLES["all-in-the-kernel"]
+    code = example.code.replace(
+        "        o = torch.empty_like(v)\n",
+        "        from einops import rearrange\n\n"
+        f"        split = rearrange(q, {there!r}, c=64, j=2)\n"
+        f"        q = rearrange(split, {right + ' -> ' + left!r}, c=64, j=2).contiguous()\n"
+        "        o = torch.empty_like(v)\n",
+    )
+    assert code != example.code
+    report = lint(code, "02_kda_cutlass", tmp_path)
+    assert report.verdict == "clean", (report.findings, report.unread)
+    assert all(promise.state == "kept" for promise in report.promises)
