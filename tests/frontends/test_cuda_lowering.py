@@ -278,7 +278,9 @@ def test_loops_and_branches() -> None:
 def test_a_declaration_in_a_condition_stands_before_the_test() -> None:
     first, test, second, other = body("if (int q = f(); q > 1) g(); if (int r = f()) g();")
     assert isinstance(first, ir.Decl) and isinstance(test, ir.If) and show(test.test) == "(q > 1)"
-    assert isinstance(second, ir.Decl) and isinstance(other, ir.If) and show(other.test) == "r"
+    assert show(second) == "int r = f()" and isinstance(other, ir.If) and show(other.test) == "r"
+    declared, loop = body("while (int q = next()) g(q);")
+    assert show(declared) == "int q" and isinstance(loop, ir.While) and show(loop.test) == "(q = next())"
 
 
 def test_a_switch_joins_labels_and_keeps_the_default() -> None:

@@ -73,6 +73,12 @@ def test_addresses_keep_their_parts() -> None:
     assert isinstance(named.operands[1], AsmOperand) and named.operands[1].name == "lo"
 
 
+def test_a_label_made_unique_with_a_percent_sign_is_a_label() -> None:
+    label, jump = parse("WAIT_%=:\n@!p bra WAIT_%=;")
+    assert label.opcode == "label" and label.operands == (Reg("WAIT_%=", 0),)
+    assert [op.name for op in jump.operands if isinstance(op, Reg)] == ["WAIT_%="]
+
+
 def test_special_registers_are_registers() -> None:
     assert one("mov.u32 %0, %%laneid;").operands[1] == Reg("%laneid", 12)
     assert one("mov.u32 %r1, %tid.x;").operands[1] == Reg("%tid.x", 13)

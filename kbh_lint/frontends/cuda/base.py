@@ -16,20 +16,47 @@ from kbh_lint.frontends.cuda.unit import CudaUnit
 
 # Nesting of expressions and statements that is lowered; each level takes a few Python frames.
 MAX_DEPTH = 120
+MAX_STEPS = 50_000
+MAX_STEPS_AT_ONCE = 25_000
+_CHUNK = 1 << 16
 
 # After blanking, tree-sitter-cpp 0.23 and tree-sitter-cuda 0.21 read the same texts without an error: all 59 CUDA
 # texts of the development submissions, 170 of 250 headers of CUTLASS and CUB, at 0.21 ms a KB both. One is enough.
 _LANGUAGE = tree_sitter.Language(tree_sitter_cpp.language())
 _TYPE_NAMES = re.compile(
     r"\b(?:struct|class|union|typename|enum(?:\s+class|\s+struct)?)\s+(?:\.\.\.\s*)?([A-Za-z_]\w*)"
-    r"|\busing\s+([A-Za-z_]\w*)\s*=|\btypedef\b[^;{}]*?([A-Za-z_]\w*)\s*;"
+    r"|\busing\s+([A-Za-z_]\w*)\s*=|\btypedef\b[^;{}]{0,300}?([A-Za-z_]\w*)\s*;"
 )
 _SPACES = re.compile(r"\s+")
 
 
-def parse(text: str) -> tree_sitter.Tree:
-    """A syntax tree whose byte offsets are the character offsets of `text`."""
-    return tree_sitter.Parser(_LANGUAGE).parse(text.encode("ascii", "replace"))
+class Parser:
+    """Parses texts until a budget is spent, in steps of the parser: 9 a KB are usual, ambiguous text takes 200.
+
+    The bound also keeps trees small enough for the parser's own recursion.
+    """
+
+    def __init__(self) -> None:
+        self.left = MAX_STEPS
+        self._parser = tree_sitter.Parser(_LANGUAGE)
+
+    def parse(self, text: str) -> Node | None:
+        """The root of a syntax tree whose byte offsets are the character offsets of `text`; None: budget spent."""
+        data = text.encode("ascii", "replace")
+        budget = min(self.left, MAX_STEPS_AT_ONCE)
+
+        def stop(offset: int, error: bool) -> bool:
+            nonlocal budget
+            budget -= 1
+            self.left -= 1
+            return budget <= 0
+
+        try:
+            self.left -= 1
+            return self._parser.parse(lambda at, _: data[at : at + _CHUNK], progress_callback=stop).root_node
+        except ValueError:
+            self._parser.reset()
+            return None
 
 
 def type_names(text: str) -> set[str]:
@@ -45,9 +72,24 @@ class Base:
         self.blanked = blanked
         self.text = blanked.text
         self.shift = 0
+        self.erroneous = False  # whether the last parse met a syntax error
         self.depth = 0
         self.unread: list[tuple[str, ir.Loc]] = []
+        self.parser = Parser()
         self.pending: list[ir.Stmt] = []  # classes defined inside a declaration: `struct {...} x;`
+
+    def parse(self, start: int, end: int, before: str = "", after: str = "") -> tuple[Node, ...]:
+        """The top nodes of a range of the text parsed on its own, between `before` and `after`; sets `shift`."""
+        self.shift = start - len(before)
+        root = self.parser.parse(before + self.text[start:end] + after)
+        if root is None:
+            reason = "the text is too ambiguous to be parsed"
+            if not any(entry[0] == reason for entry in self.unread):
+                self.unread.append((reason, (self.unit, start, end)))
+            self.erroneous = True
+            return ()
+        self.erroneous = root.has_error
+        return tuple(root.named_children)
 
     # --- places and text ---
 
@@ -59,7 +101,8 @@ class Base:
 
     def compact(self, node: Node) -> str:
         """The text of a node with single spaces."""
-        return _SPACES.sub(" ", self.source(node)).strip()
+        text = self.source(node)
+        return text if text.isidentifier() else _SPACES.sub(" ", text).strip()
 
     def is_type(self, name: str) -> bool:
         """Whether a name is known to be a type: the text makes it one, or it is a scalar or vector type."""

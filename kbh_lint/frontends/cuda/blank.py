@@ -50,10 +50,12 @@ _TYPENAME = re.compile(r"typename\b(?=\s+[\w:]+(?:<[^<>;{}()]*>(?:::\w+)+)?\s*[(
 # placeholder that the Python text fills in.
 _LONE_MACRO = re.compile(r"\n[ \t]*[A-Z][A-Z0-9_]{3,}[ \t]*(?=\n)")
 _GOES_ON = re.compile(r"\s*[-+*/%&|^<>=?:.,)\]([]")
+_STRING_NEXT = re.compile(r'\s*"')
 _BRACKET = re.compile(_QUOTED + r"|[()\[\]{}]", re.S)
 _ASM_STOP = re.compile(_QUOTED + r"|[()\[\]{}:]", re.S)
-_LAUNCH_STOP = re.compile(_QUOTED + r"|>>>|[()\[\]{};]", re.S)
+_LAUNCH_STOP = re.compile(_QUOTED + r"|>>>|<<<|[()\[\]{};]", re.S)
 _MAX_LENGTH = 100_000
+_MAX_GAP = 4000  # of blanks between a word and what it belongs to
 _MAX_FAILURES = 50
 
 
@@ -79,7 +81,7 @@ class Blanked:
         index = bisect_left(self.words, (start, 0, "")) - 1
         while index >= 0:
             begin, end, word = self.words[index]
-            if self.text[end:start].strip():
+            if start - end > _MAX_GAP or self.text[end:start].strip():
                 break
             found.append(word)
             start, index = begin, index - 1
@@ -257,7 +259,7 @@ class _Run:
         return opened
 
     def _names_operand(self, at: int, close: int) -> bool:
-        return self.text[at:close].lstrip()[:1] == '"'
+        return _STRING_NEXT.match(self.text, at, close) is not None
 
     def _drop_empty_sections(self, edits: list[tuple[int, int, str]], opened: int, close: int) -> None:
         """A comma stays only where something stands on both sides of it."""
@@ -286,7 +288,7 @@ class _Run:
                 depth -= 1
                 if depth < 0:
                     break
-            elif char == ";" and depth == 0:
+            elif char == "<<<" or (char == ";" and depth == 0):
                 break
             elif char == ">>>" and depth == 0:
                 self.put(start, start + 3, "(  ")

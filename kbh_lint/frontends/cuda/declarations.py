@@ -1,4 +1,4 @@
-"""Variables, functions, classes, templates and namespaces."""
+"""Variables, functions, templates and namespaces."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Callable
 from tree_sitter import Node
 
 from kbh_lint import ir
-from kbh_lint.frontends.cuda.base import parse
-from kbh_lint.frontends.cuda.statements import Statements
+from kbh_lint.frontends.cuda.classes import Classes
 
 _STORAGE = frozenset(
     {
@@ -22,12 +21,8 @@ _STORAGE = frozenset(
 )
 
 
-class Declarations(Statements):
+class Declarations(Classes):
     """Lowers declarations, in functions, in classes and at the top."""
-
-    in_function = 0
-    class_names: tuple[str, ...] = ()
-    template: tuple[ir.TemplateParam, ...] = ()
 
     def declaration(self, node: Node) -> list[ir.Stmt]:
         lower = _DECLARATIONS.get(node.type)
@@ -39,11 +34,6 @@ class Declarations(Statements):
             return [*self.pending, *found] if self.pending else found
         finally:
             self.pending = outer
-
-    def take_template(self) -> tuple[ir.TemplateParam, ...]:
-        """The parameters of the `template <...>` just around the declaration being lowered."""
-        params, self.template = self.template, ()
-        return params
 
     # --- variables ---
 
@@ -154,10 +144,8 @@ class Declarations(Statements):
         start = params.start_byte + self.shift
         end = params.end_byte + self.shift
         outer = self.shift
-        tree = parse("int _=f" + self.text[start:end] + ";")
-        self.shift = start - 7
         try:
-            call = _first(tree.root_node, "argument_list")
+            call = _first(self.parse(start, end, "int _=f", ";"), "argument_list")
             items = () if call is None else self.exprs(call.named_children)
         finally:
             self.shift = outer
@@ -201,10 +189,6 @@ class Declarations(Statements):
             rest = text.removeprefix("operator")
             return (f"operator {rest}" if rest[:1].isalpha() else text), ()
         return self.compact(name), ()
-
-    def _arguments(self, node: Node) -> tuple[ir.Expr, ...]:
-        args = node.child_by_field_name("arguments")
-        return () if args is None else self.template_args(args)
 
     def _prototype(
         self,
@@ -309,76 +293,11 @@ class Declarations(Statements):
 
     # --- classes ---
 
-    def class_def(self, node: Node, name: str | None = None) -> list[ir.Stmt]:
-        """A class with a body as a ClassDef; an enum as its constants and an alias of its integer type.
-
-        A union is a ClassDef with the keyword `union`.
-        """
-        if node.type == "enum_specifier":
-            return self._enum(node, name)
-        template = self.take_template()
-        name_node = node.child_by_field_name("name")
-        special: tuple[ir.Expr, ...] = ()
-        if name_node is not None and name_node.type == "template_type":
-            special = self._arguments(name_node)
-            inner = name_node.child_by_field_name("name")
-            name = self.compact(inner) if inner is not None else name
-        elif name is None and name_node is not None:
-            name = self.compact(name_node)
-        bases = self._bases(node)
-        base_names = tuple(base.name.rsplit("::", 1)[-1] for base in bases if isinstance(base, ir.TypeRef))
-        outer = self.class_names, self.in_function
-        self.class_names, self.in_function = (name or "", *base_names), 0
-        try:
-            body = node.child_by_field_name("body")
-            members = self.statements(body.named_children) if body is not None else ()
-        finally:
-            self.class_names, self.in_function = outer
-        where = self.loc(node)
-        keywords: tuple[tuple[str | None, ir.Expr], ...] = ()
-        if node.type == "union_specifier":
-            keywords = (("union", ir.Const(True, where)),)
-        return [ir.ClassDef(name or "", bases, members, where, (), keywords, template, special)]
-
-    def _bases(self, node: Node) -> tuple[ir.Expr, ...]:
-        clause = next((child for child in node.children if child.type == "base_class_clause"), None)
-        if clause is None:
-            return ()
-        found: list[ir.Expr] = []
-        for child in clause.named_children:
-            if child.type in ("type_identifier", "qualified_identifier", "template_type", "dependent_type"):
-                found.append(self.type_of(child))
-        return tuple(found)
-
     def _class(self, node: Node) -> list[ir.Stmt]:
         if node.child_by_field_name("body") is None:
             self.take_template()
             return []
         return self.class_def(node)
-
-    def _enum(self, node: Node, name: str | None) -> list[ir.Stmt]:
-        name_node = node.child_by_field_name("name")
-        label = name or ("" if name_node is None else self.compact(name_node))
-        scoped = any(child.type in ("class", "struct") for child in node.children)
-        base = node.child_by_field_name("base")
-        integer = ir.TypeRef("int", (), self.loc(node)) if base is None else self.type_of(base)
-        found: list[ir.Stmt] = []
-        if label:
-            found.append(ir.Using(label, integer, self.loc(node)))
-        before: ir.Expr | None = None
-        body = node.child_by_field_name("body")
-        for child in () if body is None else body.named_children:
-            if child.type != "enumerator":
-                continue
-            where = self.loc(child)
-            constant = self.compact(child.child_by_field_name("name") or child)
-            constant = f"{label}::{constant}" if scoped else constant
-            value = self.maybe(child.child_by_field_name("value"))
-            if value is None:
-                value = _next(before, where)
-            found.append(ir.Decl(constant, integer, value, frozenset({"const", "enum"}), where))
-            before = value if isinstance(value, ir.Const) else ir.Name(constant, where)
-        return found
 
     # --- templates, names, namespaces ---
 
@@ -421,9 +340,7 @@ class Declarations(Statements):
         if body is None:
             return []
         start, end = body.start_byte + self.shift, body.end_byte + self.shift
-        outer = self.unit.namespace_at(start)
-        own = "" if name is None else "".join(self.source(name).split())
-        self.unit.namespaces.append((start, end, "::".join(part for part in (outer, own) if part)))
+        self.unit.add_namespace(start, end, "" if name is None else "".join(self.source(name).split()))
         return list(self.statements(body.named_children))
 
     def _namespace_alias(self, node: Node) -> list[ir.Stmt]:
@@ -454,17 +371,8 @@ class Declarations(Statements):
         return []
 
 
-def _next(before: ir.Expr | None, where: ir.Loc) -> ir.Expr:
-    """The value of an enumerator without one."""
-    if before is None:
-        return ir.Const(0, where)
-    if isinstance(before, ir.Const) and isinstance(before.value, int):
-        return ir.Const(before.value + 1, where)
-    return ir.Binary("+", before, ir.Const(1, where), where)
-
-
-def _first(node: Node, kind: str) -> Node | None:
-    stack = [node]
+def _first(nodes: tuple[Node, ...], kind: str) -> Node | None:
+    stack = list(reversed(nodes))
     while stack:
         current = stack.pop()
         if current.type == kind:

@@ -69,8 +69,7 @@ def _bind_function(env: values.Env, node: ir.FuncDef, prefix: str, member: bool)
     for name in names:
         known = env.vars.get(name)
         if isinstance(known, values.Overloads):
-            if all(other.node is not node for other in known.funcs):
-                known.funcs.append(func)
+            known.funcs.append(func)
         else:
             env.vars[name] = values.Overloads([func])
 

@@ -28,7 +28,12 @@ class Exprs(Types):
 
     def expr(self, node: Node) -> ir.Expr:
         """The expression a node stands for; what is not understood becomes an Opaque."""
-        lower = _EXPRESSIONS.get(node.type)
+        kind = node.type
+        if kind == "identifier":  # two of five nodes
+            start, end = node.start_byte + self.shift, node.end_byte + self.shift
+            if start < end:
+                return ir.Name(self.text[start:end], (self.unit, start, end))
+        lower = _EXPRESSIONS.get(kind)
         if self.depth >= MAX_DEPTH:
             return self.too_deep(node)
         self.depth += 1

@@ -111,7 +111,7 @@ def string_offsets(text: str) -> Iterator[tuple[int, int]]:
 def is_separator(text: str, quote: int) -> bool:
     """Whether a single quote stands inside a number (`1'000`) and not before a character."""
     at = quote
-    while at > 0 and quote - at < 80 and (text[at - 1].isalnum() or text[at - 1] in "_'."):
+    while at > 0 and quote - at < 24 and (text[at - 1].isalnum() or text[at - 1] in "_'."):
         at -= 1
     return at < quote and text[at].isdigit()
 

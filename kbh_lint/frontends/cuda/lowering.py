@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tree_sitter import Node
 
 from kbh_lint import ir
-from kbh_lint.frontends.cuda.base import parse, type_names
+from kbh_lint.frontends.cuda.base import type_names
 from kbh_lint.frontends.cuda.blank import blank
 from kbh_lint.frontends.cuda.declarations import Declarations
 from kbh_lint.frontends.cuda.preprocess import preprocess
@@ -59,30 +59,26 @@ class _Lowering(Declarations):
     def module(self) -> list[ir.Stmt]:
         """The top-level statements. With a syntax error anywhere, each top-level piece is parsed on its own, so
         that an error spoils one piece at most."""
-        root = parse(self.text).root_node
-        if not root.has_error:
-            return list(self.statements(root.named_children))
+        children = self.parse(0, len(self.text))
+        if not self.erroneous:
+            return list(self.statements(children))
         fixed = repaired(self.text)
         if fixed != self.text:
             self.text = self.unit.text = self.blanked.text = fixed
-            root = parse(fixed).root_node
-            if not root.has_error:
-                return list(self.statements(root.named_children))
+            children = self.parse(0, len(fixed))
+            if not self.erroneous:
+                return list(self.statements(children))
         found: list[ir.Stmt] = []
         for piece in pieces(self.text):
             if piece.namespace is not None:
-                outer = self.unit.namespace_at(piece.start)
-                name = "::".join(part for part in (outer, piece.namespace) if part)
-                self.unit.namespaces.append((piece.start, piece.end, name))
+                self.unit.add_namespace(piece.start, piece.end, piece.namespace)
                 continue
             found += self._piece(piece.start, piece.end, piece.body)
         return found
 
     def _piece(self, start: int, end: int, body: int | None) -> list[ir.Stmt]:
-        self.shift = start
-        root = parse(self.text[start:end]).root_node
-        children = root.named_children
-        if not root.has_error or body is None or any(self._is_whole(child) for child in children):
+        children = self.parse(start, end)
+        if not self.erroneous or body is None or any(self._is_whole(child) for child in children):
             return list(self.statements(children))
         return self._split(start, end, body)
 
@@ -93,8 +89,8 @@ class _Lowering(Declarations):
 
     def _split(self, start: int, end: int, body: int) -> list[ir.Stmt]:
         """A function whose text does not parse: its head and its body each on their own."""
-        head = parse(self.text[start:body] + "{}").root_node
-        functions = [node for node in self.statements(head.named_children) if isinstance(node, ir.FuncDef)]
+        head = self.parse(start, body, "", "{}")
+        functions = [node for node in self.statements(head) if isinstance(node, ir.FuncDef)]
         statements = self._statements_of(body, end)
         if len(functions) != 1:
             return [ir.Opaque("syntax error", statements, (self.unit, start, end))]
@@ -105,16 +101,13 @@ class _Lowering(Declarations):
     def _statements_of(self, start: int, end: int) -> tuple[ir.Stmt, ...]:
         self.in_function += 1
         try:
-            self.shift = start
-            root = parse(self.text[start:end]).root_node
-            children = root.named_children
+            children = self.parse(start, end)
             if len(children) == 1 and children[0].type == "compound_statement":
                 return self.block(children[0])
             found: list[ir.Stmt] = []
             inside = end - 1 if self.text[end - 1 : end] == "}" else end
             for piece in pieces(self.text, start + 1, inside):
-                self.shift = piece.start
-                found += self.statements(parse(self.text[piece.start : piece.end]).root_node.named_children)
+                found += self.statements(self.parse(piece.start, piece.end))
             return tuple(found)
         finally:
             self.in_function -= 1

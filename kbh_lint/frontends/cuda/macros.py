@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 MAX_EXPANSION = 4_000_000
 MAX_TOKENS = 300_000
+MAX_ARG_TOKENS = 100_000
+MAX_UNBALANCED = 20
 MAX_MACRO_DEPTH = 60
 
 LEX = re.compile(
@@ -89,6 +91,7 @@ class Expander:
         self.frames = 0
         self.produced = 0
         self.tokens = 0
+        self.unbalanced = 0
         self.depth = 0
 
     def use(self, macro: Macro, args: list[list[Token]] | None, hidden: frozenset[str] = frozenset()) -> list[Token]:
@@ -119,12 +122,19 @@ class Expander:
             if macro.params is not None:
                 args, after = read_args(tokens, at + 1)
                 if args is None:
+                    self._count_unbalanced(tokens, after)
                     out.append(token)
                     at += 1
                     continue
             out += self.use(macro, args, hidden)
             at = after
         return out
+
+    def _count_unbalanced(self, tokens: Sequence[Token], at: int) -> None:
+        if at < len(tokens) and tokens[at].text == "(":
+            self.unbalanced += 1
+            if self.unbalanced > MAX_UNBALANCED:
+                raise ExpansionError("macro arguments do not end")
 
     def _spend(self, tokens: Sequence[Token]) -> None:
         self.produced += sum(len(token.text) for token in tokens) + 1
@@ -169,7 +179,7 @@ def read_args(tokens: Sequence[Token], at: int) -> tuple[list[list[Token]] | Non
         return None, at
     depth = 0
     args: list[list[Token]] = [[]]
-    for index in range(at, len(tokens)):
+    for index in range(at, min(len(tokens), at + MAX_ARG_TOKENS)):
         token = tokens[index]
         text = token.text
         if text in ("(", "[", "{"):
@@ -232,6 +242,8 @@ def _resolve_va_opt(macro: Macro, bound: Mapping[str, list[Token]]) -> Sequence[
                     out += trim(list(inside))[1:-1]
                 at = after
                 continue
+            out += body[at:]
+            break
         out.append(body[at])
         at += 1
     return out

@@ -38,10 +38,11 @@ _MACRO_NAMES = re.compile(r"#(?:[ \t]|\\\r?\n)*define(?:[ \t]|\\\r?\n)+([A-Za-z_
 _LINE_END = re.compile(
     r'(?:[^\n\\"/]+|\\\r?\n|"(?:[^"\\\n]+|\\.)*+"?|//(?:\\\r?\n|[^\n])*+|/\*.*?(?:\*/|\Z)|[\\/])*+', re.S
 )
+_OPENS = re.compile(r"(?:\s+|\\\r?\n|//(?:\\\r?\n|[^\n])*+|/\*.*?\*/)*+\(", re.S)
 _DIRECTIVE = re.compile(r"#(?:[ \t]|\\\r?\n)*([A-Za-z_]*)")
 _INCLUDE = re.compile(r'\s*(?:<([^>\n]+)>|"([^"\n]+)")')
 _DEFINED = re.compile(r"\bdefined\s*(?:\(\s*([A-Za-z_$][\w$]*)\s*\)|([A-Za-z_$][\w$]*))")
-_HAS = re.compile(r"\b__has_\w+\s*\((?:<[^>\n]*>|[^()\n]*)\)")
+_HAS = re.compile(r"\b__has_\w+\s*\((?:<[^>\n]{0,300}>|[^()\n]{0,300})\)")
 
 
 @dataclass(slots=True)
@@ -194,12 +195,11 @@ class _Run:
 
     def _read_args(self, at: int) -> tuple[list[list[Token]], int] | None:
         """The arguments of a use, from the parenthesis after `at`; None when there is none."""
+        if _OPENS.match(self.source, at) is None:
+            return None
         limit = at + 200
         while True:
             window = tokenize(self.source, at, min(limit, len(self.source)))
-            lead = next((token for token in window if token.text != " "), None)
-            if lead is not None and lead.text != "(":
-                return None
             args, after = read_args(window, 0)
             # The last token may be cut by the window, so a use that ends with it is read again in a larger one.
             if args is not None and (after < len(window) or limit >= len(self.source)):

@@ -10,8 +10,8 @@ _STOP = re.compile(
     r'|R"([^()\\\s]{0,16})\(.*?(?:\)\1"|\Z)|[()\[\]{};]',
     re.S,
 )
-_NAMESPACE = re.compile(r"\s*(?:inline\s+)?namespace\b\s*((?:[A-Za-z_]\w*(?:\s*::\s*)?)*)\s*\Z")
-_HEAD = re.compile(r"\)[\w\s:<>*&,.\[\]-]*\Z")
+_MAX_PIECES = 5000
+_NAMESPACE = re.compile(r"\s*(?:inline\s+)?namespace\b\s*((?:[A-Za-z_]\w*(?:\s*::\s*[A-Za-z_]\w*)*)?)\s*\Z")
 
 
 # What the grammar cannot read although it is sound: a macro of attributes from a header before a declaration, an empty
@@ -98,6 +98,8 @@ def pieces(text: str, start: int = 0, end: int | None = None) -> list[Piece]:
         elif char == ";" and depth == 0:
             found.append(Piece(begin, match.end(), body))
             begin, body = match.end(), None
+        if len(found) >= _MAX_PIECES:
+            break
     if text[begin:end].strip():
         found.append(Piece(begin, end, body))
     return found

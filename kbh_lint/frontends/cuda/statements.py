@@ -196,8 +196,17 @@ class Statements(Exprs):
         if value.type == "declaration":
             declared = self.statement(value)
             before += declared
-            name = declared[-1].name if declared and isinstance(declared[-1], ir.Decl) else ""
-            return before, ir.Name(name, self.loc(value))
+            last = declared[-1] if declared else None
+            if not isinstance(last, ir.Decl):
+                return before, self.opaque(value)
+            if last.init is None:
+                last.init = self.maybe(value.child_by_field_name("value"))
+            name = ir.Name(last.name, self.loc(value))
+            if node.type != "while_statement" or last.init is None:
+                return before, name
+            test = ir.AssignE(name, "", last.init, self.loc(value))  # evaluated before each round
+            last.init = None
+            return before, test
         return before, self.expr(value)
 
     def _if(self, node: Node) -> list[ir.Stmt]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,19 +15,29 @@ from kbh_lint.source.spans import Span
 Origin = Callable[[int], tuple[str, int, int]]
 
 
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """The body of a namespace, its qualified name, and the index of the one around it."""
+
+    start: int
+    end: int
+    name: str
+    outer: int | None
+
+
 @dataclass(slots=True, eq=False)
 class CudaUnit:
     """A C++ text that was lowered. Offsets in a `Loc` are of `text`, which is preprocessed and blanked.
 
-    `prepared` is the text after macros and before blanking, of the same length as `text`. `namespaces` are
-    (start, end, qualified name) of the namespace bodies, inner ones after outer ones.
+    `prepared` is the text after macros and before blanking, of the same length as `text`. `namespaces` are in
+    order of their start.
     """
 
     origin: Origin
     text: str = ""
     prepared: str = ""
     map: TextMap = field(default_factory=TextMap)
-    namespaces: list[tuple[int, int, str]] = field(default_factory=list)
+    namespaces: list[Namespace] = field(default_factory=list)
     known_types: set[str] = field(default_factory=set)
     language: str = "cuda"
 
@@ -39,13 +50,25 @@ class CudaUnit:
             end_line, end_column = line, column
         return Span(path, line, column, end_line, end_column + 1)
 
+    def add_namespace(self, start: int, end: int, name: str) -> None:
+        """A namespace body; to be added in order of `start`, so that the ones around it are there already."""
+        outer = self._namespace_index(start)
+        before = self.namespaces[outer].name if outer is not None else ""
+        qualified = "::".join(part for part in (before, name) if part)
+        self.namespaces.append(Namespace(start, end, qualified, outer))
+
     def namespace_at(self, offset: int) -> str:
         """The qualified name of the namespace that holds an offset; empty for the global one."""
-        name = ""
-        for start, end, qualified in self.namespaces:
-            if start <= offset < end:
-                name = qualified
-        return name
+        index = self._namespace_index(offset)
+        return "" if index is None else self.namespaces[index].name
+
+    def _namespace_index(self, offset: int) -> int | None:
+        """The innermost one: the last that starts before `offset`, or one around it."""
+        last = bisect_right(self.namespaces, offset, key=lambda namespace: namespace.start) - 1
+        index: int | None = last if last >= 0 else None
+        while index is not None and self.namespaces[index].end <= offset:
+            index = self.namespaces[index].outer
+        return index
 
     def within(self, literal: ir.Const, offset: int, length: int) -> ir.Loc:
         """The place of a part of a string literal's value, such as one instruction of an asm template.
@@ -66,8 +89,6 @@ class CudaUnit:
 
 def lines_origin(text: str, path: str) -> Origin:
     """The origin of text that is a file of its own."""
-    from bisect import bisect_right
-
     starts = [0]
     at = text.find("\n")
     while at >= 0:
