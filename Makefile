@@ -5,7 +5,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -euc
 .DELETE_ON_ERROR:
-.PHONY: demo test lint types unit docs docs-check wheel bench-lint test-compile clean
+.PHONY: demo test lint types unit docs docs-check wheel seed-audit bench-lint test-compile clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -34,6 +34,11 @@ docs: $(VENV)/.core
 docs-check: $(VENV)/.core
 	$(PY) -m kbh_lint.docs docs/rules --check
 	$(PY) tools/readme.py --check
+
+# CORPUS holds one RUN_ID.py a published run, LABELS their published verdicts; lines are named, nothing is quoted.
+seed-audit: $(VENV)/.core
+	@test -n "$(CORPUS)" && test -n "$(LABELS)" || { echo "usage: make seed-audit CORPUS=DIR LABELS=FILE" >&2; exit 2; }
+	$(PY) tools/seed_audit.py "$(CORPUS)" "$(LABELS)" -o docs/seed-audit.md
 
 # CORPUS is a folder of submissions; prints what linting costs beside what parsing alone costs.
 bench-lint: $(VENV)/.core

@@ -1,0 +1,78 @@
+"""The documentation is true to the code: links, bounds, and what may import what."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "kbh_lint"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BASE = {"ir", "values", "dtypes", "formulas", "findings", "marked", "limits", "paths"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_of_a_page_leads_to_something(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)", page.read_text())
+    missing = [link for link in links if not link.startswith("http") and not (page.parent / link).exists()]
+    assert not missing
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    seen, todo = set(), [ROOT / "README.md"]
+    while todo:
+        page = todo.pop()
+        if page in seen or not page.is_file():
+            continue
+        seen.add(page)
+        todo += [(page.parent / link).resolve() for link in re.findall(r"\]\(([^)#\s]+\.md)", page.read_text())]
+    assert not {page.resolve() for page in PAGES} - seen
+
+
+def test_the_bounds_in_the_operators_page_are_those_of_the_code() -> None:
+    rows = re.findall(r"^\| .+ \| ([\d,]+) \| `([\w.]+)\.(\w+)` \|$", (ROOT / "docs/operators.md").read_text(), re.M)
+    said = {f"{module}.{name}": int(number.replace(",", "")) for number, module, name in rows}
+    real = {
+        f"{module}.{name}": getattr(importlib.import_module(f"kbh_lint.{module}"), name) for _, module, name in rows
+    }
+    assert len(rows) > 10
+    assert said == real
+
+
+def test_the_options_the_operators_page_names_exist() -> None:
+    from kbh_lint.cli import FORMATS, parser
+
+    page = (ROOT / "docs/operators.md").read_text()
+    usage = parser("kbh-lint").format_help()
+    assert [option for option in re.findall(r"--[a-z][a-z-]+", page) if option not in usage] == []
+    assert [name for name in FORMATS if f"`{name}`" not in page] == []
+
+
+def imports() -> Iterator[tuple[str, str]]:
+    """(importing part, imported part) of the package; a part is a top-level module or folder."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        importer = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ImportFrom) or not node.module or node.module.split(".")[0] != "kbh_lint":
+                continue
+            names = node.module.split(".")[1:2] or [alias.name for alias in node.names]
+            yield from ((importer, name) for name in names)
+
+
+def test_parts_import_only_what_the_architecture_page_allows() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    allowed = {part: {part, "source", *BASE} if part == "source" else BASE | {"source"} for part in BASE}
+    for parts, wanted in re.findall(r"^\| ([a-z_, ]+) \| ([a-z_, ]*)\|$", page, re.M):
+        for part in parts.split(", "):
+            allowed[part] = {part, *BASE, *filter(None, wanted.strip().split(", "))}
+    allowed["source"].add("api")
+    free = {"__init__", "__main__", "__version__"}
+    known = {name.stem for name in PACKAGE.glob("*.py")} | {name.parent.name for name in PACKAGE.glob("*/*.py")}
+    assert known - free - set(allowed) == set()
+    wrong = {(a, b) for a, b in imports() if a not in free and b not in free and b in known and b not in allowed[a]}
+    assert wrong == set()
