@@ -204,11 +204,11 @@ class Core:
         return own if result is None else join(own, result)
 
     def _entries(self, entries: list[tuple[str, str, V]], dtype: str, loc: Loc) -> V:
-        exact = [v for d, c, v in entries if d == dtype and c == dtype]
-        if not exact:
-            exact = [v for d, c, v in entries if dtype in (d, c)]
+        exact = [v for d, c, v in entries if dtype in (d, c)]
+        if not any(v.origins or v.cells for v in exact):  # a fill with constants does not hide the data beside it
+            exact = [v for _, _, v in entries]
         result: V | None = None
-        for value in exact or [v for _, _, v in entries]:
+        for value in exact:
             result = value if result is None else join(result, value)
         assert result is not None
         if result.dtype != dtype and dtype not in _VAGUE:

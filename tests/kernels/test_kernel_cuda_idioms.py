@@ -357,3 +357,20 @@ def test_structs_of_kernel_arguments_name_their_fields() -> None:
         args=UNKNOWN,
     )  # fmt: skip
     assert [(s.param, params(s.origins)) for s in facts.stores] == [("args.out", {"args.x"})]
+
+
+@pytest.mark.parametrize("fill", ["keys[threadIdx.x] = 0ull;", "((uint4*)keys)[threadIdx.x] = make_uint4(0, 0, 0, 0);"])
+def test_memory_filled_with_constants_first_does_not_lose_the_data(fill: str) -> None:
+    facts = run(
+        f"""
+        __global__ void kernel(const float* x, unsigned long long* out) {{
+          __shared__ unsigned long long keys[64];
+          {fill}
+          __syncthreads();
+          keys[threadIdx.x] = ((unsigned long long)__float_as_uint(x[threadIdx.x]) << 32) | threadIdx.x;
+          __syncthreads();
+          out[threadIdx.x] = keys[threadIdx.x ^ 1];
+        }}""",
+        x=Buffer("f32", 1, "f32"), out=Buffer("u64", 9, "u64"),
+    )  # fmt: skip
+    assert params(facts.stores[0].origins) == {"x"}
