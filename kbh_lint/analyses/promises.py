@@ -30,8 +30,9 @@ def judge(
         judge_one = _JUDGES.get(promise.kind)
         if judge_one is None:
             continue
+        places: Places = []
         if not run.calls:
-            state, places, reason = "unproven", [], run.stopped or "forward was not followed to its end"
+            state, reason = "unproven", run.stopped or "forward was not followed to its end"
         else:
             state, places, reason = judge_one(promise, run, found, work, packed, facts)
         facts.states[promise.id] = state

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from kbh_lint.analyses.flow import AUTHORED, Reach, facts_of, is_product
 from kbh_lint.analyses.products import ProductUse, products
-from kbh_lint.host.tensors import Event, product
+from kbh_lint.host.tensors import Content, Event, product
 from kbh_lint.host.torchlib import PRODUCTS, SELECTIONS, SOFTMAXES, SOLVERS
 
 HEAVY_SHARE = 0.01

@@ -255,7 +255,8 @@ class Cpp:
             return handler(self, node, env)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, ZeroDivisionError) as error:
             self.interp.miss(f"could not follow this C++ ({type(error).__name__}: {str(error)[:60]})", node.loc)
-            for name in _names(getattr(node, "target", None)) if hasattr(node, "target") else ():
+            target: Any = getattr(node, "target", None)
+            for name in _names(target) if target is not None else ():
                 env.vars[name] = Unknown((), "not followed")
             if isinstance(node, ir.Decl):
                 env.vars[node.name] = Unknown((), "not followed")

@@ -392,10 +392,10 @@ class Interp:
             inner_func = value.func if isinstance(value, (Memo, Compiled, Bound)) else value
             if isinstance(inner_func, Func):
                 inner_func.cls = cls
-        value: Any = cls
+        made: Any = cls
         for decorator in reversed(node.decorators):
-            value = self.world.decorate(self, self.eval(decorator, frame), value, decorator.loc)
-        self.store_name(node.name, value, frame)
+            made = self.world.decorate(self, self.eval(decorator, frame), made, decorator.loc)
+        self.store_name(node.name, made, frame)
 
     def s_opaque(self, node: ir.Opaque, frame: Frame) -> None:
         for child in node.children:

@@ -19,6 +19,7 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "%": operator.mod, "**": operator.pow, "<<": operator.lshift, ">>": operator.rshift, "&": operator.and_,
     "|": operator.or_, "^": operator.xor,
 }  # fmt: skip
+_UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "~": operator.invert, "+": operator.pos}
 _SEQUENCES = (str, bytes, bytearray, list, tuple)
 _TENSOR = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floor_divide", "%": "remainder", "**": "pow",
@@ -130,7 +131,7 @@ def unary(interp: Any, op: str, value: Any, loc: ir.Loc | None) -> Any:
     if isinstance(value, Unknown):
         return merged(interp, value)
     try:
-        return {"-": operator.neg, "~": operator.invert, "+": operator.pos}[op](value)
+        return _UNARY[op](value)
     except Exception:
         return merged(interp, value)
 

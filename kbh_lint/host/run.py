@@ -138,7 +138,9 @@ def run_path(session: Session, problem: Problem | None, contract: Contract | Non
     path.unread = list(interp.unread)
     if problem is not None and problem.shapes and not path.failed:
         path.contract = contract or choose_contract(interp, problem)
-        for shape in problem.shapes if path.contract is not None else ():
+        for shape in problem.shapes:
+            if path.contract is None:
+                break
             interp.fuel = FUEL
             interp.unread = []
             path.shapes.append(run_shape(interp, path.contract, shape))
@@ -220,10 +222,10 @@ def _load(interp: Runner, run: ShapeRun, model: Instance, binding: Binding) -> N
     state = trace_nn.state_of(model)
     run.registered = {name: tensor.dtype for name, tensor in state.items()}
     for name, tensor in state.items():
-        spec = binding.state.get(name)
+        declared = binding.state.get(name)
         storage = tensor.storage
-        if spec is not None and tensor.shape != spec.shape:
-            tensor.shape, tensor.strides = spec.shape, None
+        if declared is not None and tensor.shape != declared.shape:
+            tensor.shape, tensor.strides = declared.shape, None
         storage.content = Content(storage, tensor.dtype, 0, f"state:{name}")
         storage.version += 1
         run.state[name] = tensor
