@@ -8,7 +8,8 @@ from typing import Any
 from kbh_lint import ir, values
 from kbh_lint.kernels.core import OutOfFuel
 from kbh_lint.kernels.expressions import MAX_UNROLL, Env, Expressions, Frame
-from kbh_lint.kernels.value import NO_NAMES, NOTHING, Offset, V, constant, join, mix
+from kbh_lint.kernels.facts import Origins
+from kbh_lint.kernels.value import NO_NAMES, NOTHING, Offset, V, constant, flagged, join, mix, union
 
 MAX_CALL_DEPTH = 24
 MAX_PASSES = 5
@@ -99,10 +100,24 @@ class Machine(Expressions):
         return True
 
     def s_if(self, node: ir.If) -> bool:
-        known = self.truth(self.eval(node.test))
+        test = self.eval(node.test)
+        known = self.truth(test)
         if known is not None:
             return self.block(node.body if known else node.orelse)
-        return self.branches([node.body, node.orelse])
+        start = self.frame.env
+        falls = self.branches([node.body, node.orelse])
+        if test.origins and falls:
+            self.chosen(start, flagged(test.origins, "index"))
+        return falls
+
+    def chosen(self, start: Env, origins: Origins) -> None:
+        """Data that chose a branch is where the variables the branch changed come from, as an index is."""
+        env = self.frame.env
+        for name, value in env.items():
+            if start.get(name, value) is not value:
+                both = union(value.origins, origins)
+                if both is not value.origins:
+                    env[name] = value.with_(origins=both)
 
     def branches(self, bodies: list[tuple[Any, ...]]) -> bool:
         """Executes each body from the same start and joins what comes out."""

@@ -374,3 +374,20 @@ def test_memory_filled_with_constants_first_does_not_lose_the_data(fill: str) ->
         x=Buffer("f32", 1, "f32"), out=Buffer("u64", 9, "u64"),
     )  # fmt: skip
     assert params(facts.stores[0].origins) == {"x"}
+
+
+def test_a_position_chosen_by_comparing_data_comes_from_the_data_as_an_index() -> None:
+    facts = run(
+        """
+        __global__ void kernel(const float* x, long long* out, int n) {
+          float best = -INFINITY;
+          int at = 0;
+          for (int i = threadIdx.x; i < n; i += 32) {
+            float v = x[i];
+            if (v > best) { best = v; at = i; }
+          }
+          out[0] = at;
+        }""",
+        x=Buffer("f32", 1, "f32"), out=Buffer("i64", 9, "i64"), n=N,
+    )  # fmt: skip
+    assert {(o.param, "index" in o.flags) for o in facts.stores[0].origins} == {("x", True)}
