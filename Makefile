@@ -5,7 +5,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -euc
 .DELETE_ON_ERROR:
-.PHONY: demo test lint types unit docs docs-check wheel seed-audit bench-lint test-compile clean
+.PHONY: demo test lint format types unit docs docs-check wheel seed-audit bench-lint test-compile clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -20,6 +20,11 @@ test: lint types unit docs-check
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
 
 types: $(VENV)/.dev
 	$(BIN)/mypy

@@ -202,6 +202,7 @@ def page(audited: Sequence[Cell], published: Mapping[str, Any]) -> str:
     parts = [_HEAD.format(title=published["title"], count=len(audited), agreements=agreements)]
     parts.append("## What the text says, counted\n\n" + "\n".join(_claims(audited, published)))
     parts.append("## Cells\n\n" + "\n".join(_table(audited)))
+    parts.append("## Where the code contradicts what was published about it\n\n" + "\n".join(_contradicted(audited)))
     for problem in PROBLEMS:
         parts.append(f"## {problem}")
         parts += ["\n".join(_cell(cell, summaries)) for cell in audited if cell.row["problem"] == problem]
@@ -230,6 +231,20 @@ def _table(audited: Sequence[Cell]) -> Iterator[str]:
         )
 
 
+def _contradicted(audited: Sequence[Cell]) -> Iterator[str]:
+    for cell in audited:
+        human, ours = cell.row.get("human"), cell.report.verdict
+        wrong = [
+            f"{said['text']}{_partly(said['check'], cell.report)}"
+            for said in cell.published.get("said", ())
+            if not holds(said["check"], cell.report)
+        ]
+        points = [f"verdict {_code(human)}, ours {_code(ours)}"] if human not in (None, ours) else []
+        points += [f"not so: {'; '.join(wrong)}"] if wrong else []
+        if points:
+            yield f"- {cell.name}, {cell.row['problem']}: {'; '.join(points)}."
+
+
 def _cell(cell: Cell, summaries: Mapping[str, str]) -> Iterator[str]:
     report, human = cell.report, cell.row.get("human")
     score = cell.published.get("score", "not known")
@@ -245,9 +260,8 @@ def _cell(cell: Cell, summaries: Mapping[str, str]) -> Iterator[str]:
     for unread in report.unread:
         yield f"- Not read{f', line {unread.span.line}' if unread.span else ''}."
     for said in cell.published.get("said", ()):
-        count, total = shapes_where(said["check"], report)
-        shown = "" if count in (0, total) else f"; true on {count} of {total} shapes"
-        yield f"- Published: {said['text']}. This {_word(holds(said['check'], report))}{shown}."
+        true = holds(said["check"], report)
+        yield f"- Published: {said['text']}. This {_word(true)}{_partly(said['check'], report)}."
     if cell.published.get("comment"):
         yield ""
         yield " ".join(cell.published["comment"].split())
@@ -262,6 +276,11 @@ def _findings(report: FileReport, summaries: Mapping[str, str]) -> Iterator[str]
         shapes = len({shape for finding in matched for shape in finding.shapes})
         where = f" on {shapes} of {total} shapes" if 0 < shapes < total else ""
         yield f"- {rule} `{leak_class}`{where}: {summaries[rule]} {_places(places)}"
+
+
+def _partly(check: Mapping[str, str], report: FileReport) -> str:
+    count, total = shapes_where(check, report)
+    return "" if count in (0, total) else f" (true on {count} of {total} shapes)"
 
 
 def _state(promise: PromiseState) -> str:

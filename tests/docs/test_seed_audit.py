@@ -94,6 +94,7 @@ def test_a_published_verdict_that_the_linter_contradicts_is_shown_as_a_differenc
     assert code == 0
     assert "same verdict" in rows["M1"]
     assert "verdict differs" in rows["M2"] and "`rubric_leak`" in rows["M2"]
+    assert "- M2, 01_fp8_gemm: verdict `clean`, ours `rubric_leak`." in page
 
 
 def test_claims_are_counted_and_not_believed(audit: Callable[..., tuple[int, str]]) -> None:
