@@ -15,7 +15,7 @@ from kbh_lint.analyses.shape_facts import shape_facts
 from kbh_lint.analyses.tracing import trace_lines
 from kbh_lint.findings import Analysis, Fact, PromiseState, Related, Unread
 from kbh_lint.frontends import python
-from kbh_lint.host.run import MAX_FLIPS, PathRun, Session, explore, run_path
+from kbh_lint.host.run import MADE_AT_RUN_TIME, MAX_FLIPS, PathRun, Session, explore, run_path
 from kbh_lint.problems import Contract, Problem, load_problem, load_targets
 from kbh_lint.source.embedded import FileText, Piece, Text
 from kbh_lint.source.submissions import Submission
@@ -175,8 +175,7 @@ def _unread(module: ir.Module, path: PathRun, shapes: list[ShapeFacts]) -> Itera
             holes.append((run.stopped, None))
         if run.label in open_labels:
             holes += run.unread
-    if not path.shapes:
-        holes += path.unread
+    holes += [hole for hole in path.unread if not path.shapes or hole[0] == MADE_AT_RUN_TIME]
     for reason, loc in holes:
         span = span_of(loc)
         found.setdefault((reason, span.line if span else 0), Unread(reason, span))

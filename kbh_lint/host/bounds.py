@@ -45,7 +45,7 @@ def text(interp: Any, *values: Any) -> None:
     """Pays for walking or copying texts."""
     size = sum(len(v) + 16 * len(getattr(v, "pieces", ())) for v in values if isinstance(v, (str, bytes, bytearray)))
     if size > FREE_CHARACTERS:
-        interp.burn(size // FREE_CHARACTERS)
+        interp.burn(size // 512)
 
 
 def width(value: Any) -> None:

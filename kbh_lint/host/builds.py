@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import containers, torchlib
-from kbh_lint.host.objects import Blob, Extension, LibObject
+from kbh_lint.host import bounds, containers, torchlib
+from kbh_lint.host.objects import Blob, Extension, ExtFunction, LibObject
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import FileText, Piece, Text, concat
 from kbh_lint.values import Env, Overloads
@@ -70,6 +70,10 @@ def build(interp: Any, name: str, sources: list[str], flags: list[str], loc: ir.
     extension = Extension(name, env, lowered, tuple(flags))
     extension.attrs["__exports__"] = cpp.exports(lowered)
     extension.attrs["__loc__"] = loc
+    for label, function in extension.attrs["__exports__"].items():
+        if isinstance(env.vars.get(function), Overloads):
+            made = ExtFunction(extension, function, env.vars[function])
+            interp.world.custom_ops[label.rpartition("::")[2]] = made
     for module in lowered:
         for reason, where in module.unread:
             interp.miss(reason, where)
@@ -106,6 +110,7 @@ def find_file(interp: Any, path: str) -> str | None:
 
 def write_file(interp: Any, path: str, text: Any) -> None:
     if isinstance(text, str):
+        bounds.text(interp, text)
         interp.world.files[path] = text
         interp.world.files[path.rpartition("/")[2]] = text
 

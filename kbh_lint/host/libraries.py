@@ -56,6 +56,10 @@ def torch_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], 
     if name in ("default", "out", "Tensor", "Scalar", "int", "overload") and path.startswith("torch.ops."):
         path = path.rsplit(".", 1)[0]
     if path.startswith("torch.ops.") and not path.startswith("torch.ops.aten."):
+        own = interp.world.custom_ops.get(path.removeprefix("torch.ops."))
+        own = own if own is not None else interp.world.custom_ops.get(name)
+        if own is not None:
+            return interp.call(own, args, kwargs, loc)
         if any(kind == "binary" for kind, _, _ in interp.notes):  # an operator that a prebuilt library registered
             return call_blob(interp, Blob(path, loc), args, kwargs, loc)
         return foreign(interp, path, args, kwargs, loc)
@@ -158,6 +162,21 @@ def t_finfo(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
     return LibObject(path, {"max": top, "min": -top, "eps": 1e-7, "tiny": 1e-38, "bits": 8, "smallest_normal": 1e-38})
 
 
+def t_library(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """torch.library: an operator of the submission under a name of its own, `ns::name` called as torch.ops.ns.name."""
+    name = path.rsplit(".", 1)[-1]
+    if name == "Library":
+        return LibObject(path, {"namespace": containers.show(args[0]) if args else ""})
+    label = next((str(a) for a in args if isinstance(a, str) and "::" in a), "").partition("(")[0].replace("::", ".")
+    given = next((a for a in [*args, *kwargs.values()] if isinstance(a, (Func, Bound, Partial))), None)
+    if name in ("custom_op", "triton_op", "impl") and label:
+        if given is None:
+            return LibObject("torch.library.decorator", {"name": label})
+        interp.world.custom_ops[label] = given
+        return given
+    return LibObject(path, {}, tuple(args), kwargs)
+
+
 def t_load(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     interp.note("unpickle", {"symbol": path}, loc)
     return Unknown((), path)
@@ -234,8 +253,8 @@ def decorate(interp: Any, decorator: Any, target: Any, loc: ir.Loc | None) -> An
         return target
     if isinstance(decorator, (Func, Bound, Partial, Instance, ClassV)):
         return interp.call(decorator, [target], {}, loc)
-    if path.startswith(("torch.library", "torch.ops")) and "custom_op" in path:
-        interp.note("custom-op", {}, loc)
+    if path == "torch.library.decorator":
+        interp.world.custom_ops[decorator.attrs["name"]] = target
     return target
 
 
@@ -619,6 +638,10 @@ def object_method(
         return environment(interp, name, args, kwargs, loc)
     if owner.path == "torch.UntypedStorage":
         return owner.attrs["tensor"].storage.address if name == "data_ptr" else Unknown((), name)
+    if owner.path == "torch.library.Library" and name == "impl" and len(args) > 1:
+        short = containers.show(args[0]).rpartition("::")[2]
+        interp.world.custom_ops[f"{owner.attrs['namespace']}.{short}"] = args[1]
+        return None
     if owner.path == "property" and name == "setter":
         return Method(owner, "setter")
     if owner.path == "importlib.spec":
@@ -700,7 +723,7 @@ PREFIXES: tuple[tuple[str, Handler], ...] = (
     ("torch.cuda.graph", made), ("torch.cuda.", cuda_call), ("torch.backends.", t_backend),
     ("torch.utils.cpp_extension.", builds.extension_call), ("torch._dynamo", t_context), ("torch._inductor", made),
     ("torch.utils.", made), ("torch.version", made), ("torch._C._cuda_", plain(0)), ("torch.profiler", made),
-    ("torch.library.", t_context), ("torch.distributed", made),
+    ("torch.library.", t_library), ("torch.distributed", made),
 )  # fmt: skip
 
 CALLS: dict[str, Handler] = {

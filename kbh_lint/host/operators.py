@@ -64,8 +64,12 @@ def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
         seq, times = (left, right) if isinstance(left, _SEQUENCES) else (right, left)
         if not isinstance(times, int) or len(seq) * times > bounds.MAX_ITEMS:
             return merged(interp, left, right, why="a repetition past the bound")
-        bounds.items(interp, len(seq) * times if isinstance(seq, (list, tuple)) else 0)
-        return seq * times
+        made: Any = seq * times
+        if isinstance(seq, (list, tuple)):
+            bounds.items(interp, len(made))
+        else:
+            bounds.text(interp, made)
+        return made
     if op == "+" and isinstance(left, _SEQUENCES) and isinstance(right, _SEQUENCES):
         bounds.items(interp, len(left) + len(right))
     if op == "/" and isinstance(left, LibObject) and left.path == "pathlib.Path":

@@ -20,6 +20,7 @@ from kbh_lint.values import Env, Func, Overloads
 
 FUEL = 400_000
 MAX_FLIPS = 5
+MADE_AT_RUN_TIME = "code is made at run time (exec or eval)"
 
 
 @dataclass(slots=True, eq=False)
@@ -102,7 +103,7 @@ class Runner(Interp):
         from kbh_lint.frontends import python
 
         text = args[0] if args else None
-        self.miss("code is made at run time (exec or eval)", loc)
+        self.miss(MADE_AT_RUN_TIME, loc)
         if not isinstance(text, str):
             return Unknown((), "exec of an unknown text")
         try:
@@ -130,7 +131,7 @@ def run_path(session: Session, problem: Problem | None, contract: Contract | Non
     try:
         interp.block(session.module.body, frame)
     except Raised as raised:
-        path.failed = f"the module raises {containers.show(raised.value)}"
+        path.failed = f"the module raises {exception(raised.value)}"
     except OutOfFuel:
         path.failed = "the module level did not end within its bound"
     except RecursionError:
@@ -197,7 +198,7 @@ def run_shape(interp: Runner, contract: Contract, shape: Shape) -> ShapeRun:
             result = interp.call(model, list(run.inputs.values()), {}, None)
             run.calls.append(Call(interp.events[start:], result))
     except Raised as raised:
-        run.stopped = f"it raises {containers.show(raised.value)}"
+        run.stopped = f"it raises {exception(raised.value)}"
     except OutOfFuel:
         run.stopped = "the run did not end within its bound"
     except RecursionError:
@@ -285,6 +286,19 @@ def explore(
 
 def _default(value: Unknown) -> bool:
     return value.why.startswith("likely")
+
+
+def exception(value: Any) -> str:
+    """What a reader is told of an exception of the interpreted program: its class and, where it has one, its text."""
+    if isinstance(value, Instance):
+        name, args = value.cls.name, value.attrs.get("args", ())
+    else:
+        name, args = (
+            getattr(value, "path", "an exception").rpartition(".")[2],
+            getattr(value, "attrs", {}).get("args", ()),
+        )
+    said = " ".join(a for a in args if isinstance(a, str)).split("\n")[0][:120]
+    return f"{name}: {said}" if said else name
 
 
 def functions_of(env: Env) -> list[Func]:

@@ -10,6 +10,7 @@ from kbh_lint.host.tensors import Tensor, broadcast, product, promote, row_major
 from kbh_lint.values import DType
 
 Shape = tuple[Any, ...] | None
+MAX_PIECES = 4096
 
 _TO_BOOL = frozenset(
     "eq ne lt le gt ge isnan isinf isfinite logical_and logical_or logical_not isclose any all".split()
@@ -238,14 +239,14 @@ def pieces(name: str, shape: Shape, rest: Sequence[Any]) -> list[Shape]:
         axis = _dim(rest[0], len(shape)) if rest else 0
         count = shape[axis or 0]
         left = tuple(d for i, d in enumerate(shape) if i != (axis or 0))
-        return [left] * (min(count, 4096) if isinstance(count, int) else 1)
+        return [left] * (min(count, MAX_PIECES) if isinstance(count, int) else 1)
     axis = (_dim(rest[1], len(shape)) if len(rest) > 1 else 0) or 0
     size, by = shape[axis], rest[0] if rest else 1
     if isinstance(by, (list, tuple)):
         parts: list[Any] = list(by)
     elif isinstance(size, int) and isinstance(by, int) and by > 0:
         step = -(-size // by) if name in ("chunk", "tensor_split") else by
-        parts = [min(step, size - i) for i in range(0, size, max(step, 1))][:4096]
+        parts = [min(step, size - i) for i in range(0, size, max(step, 1))[:MAX_PIECES]]
     else:
         parts = [None, None]
     return [(*shape[:axis], part, *shape[axis + 1 :]) for part in parts]

@@ -52,6 +52,7 @@ class World:
         self.flips = flips
         self.sites: dict[Any, Unknown] = {}
         self.mixed: set[Any] = set()
+        self.custom_ops: dict[str, Any] = {}  # `ns.name`, or the bare name of an operator registered from C++
         self.left_over = False  # this path needs a file that only an earlier run could have left behind
         self.module_env = Env()
         self.module_envs: dict[str, Env] = {}
