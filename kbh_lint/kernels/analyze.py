@@ -1,4 +1,10 @@
-"""Entry point: what one kernel does with its arguments."""
+"""Entry point: what one kernel does with its arguments.
+
+One abstract interpreter runs the kernel's IR, Triton or CUDA: values carry their element type, the numeric type of
+their bits, where they come from and which conversions lie on the way; branches on unknown values are both taken,
+loops run until nothing changes, calls are inlined. Where memory of floats is read through an integer type (fp8
+behind `uint8_t*`), facts name the float type: a byte view is no conversion.
+"""
 
 from __future__ import annotations
 
