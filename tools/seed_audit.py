@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ask.add_argument("--published", type=Path, default=PUBLISHED, help="what was published, as YAML")
     asked = ask.parse_args(argv)
     try:
-        published = yaml.load(asked.published.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+        published = facts(asked.published)
         text = page(cells(asked.corpus, rows(asked.labels), published), published)
     except (AuditError, OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         print(f"seed_audit: error: {error}", file=sys.stderr)
@@ -96,10 +96,20 @@ def rows(labels: Path) -> list[dict[str, Any]]:
     """The rows of the board's two audited problems."""
     try:
         data = json.loads(labels.read_text(encoding="utf-8"))
-        chosen = [row for row in data if row["board"] == BOARD and row["problem"] in PROBLEMS]
+        if not isinstance(data, list):
+            raise TypeError("it holds something else")
+        chosen = [row for row in data if row["board"] == BOARD and row["problem"] in PROBLEMS and row["sha256"]]
         return sorted(chosen, key=lambda row: (row["problem"], row["run_id"]))
     except (ValueError, TypeError, KeyError) as error:
         raise AuditError(f"{labels} is not a list of labelled rows ({type(error).__name__}: {error})") from None
+
+
+def facts(file: Path) -> dict[str, Any]:
+    """What was published: `title`, `claims` and `cells`."""
+    data = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+    if not isinstance(data, dict) or not {"title", "claims", "cells"} <= set(data):
+        raise AuditError(f"{file} must have title, claims and cells")
+    return data
 
 
 def cells(corpus: Path, labelled: Sequence[dict[str, Any]], published: Mapping[str, Any]) -> list[Cell]:

@@ -118,6 +118,17 @@ def test_a_file_that_was_not_the_one_labelled_is_refused(audit: Callable[..., tu
     assert "is not the file that was labelled" in said and "Traceback" not in said
 
 
+@pytest.mark.parametrize("labels", ["not json", "{}", '[{"board": "original"}]', '["word"]'])
+def test_labels_that_are_no_rows_are_refused_in_one_sentence(
+    tool: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], labels: str
+) -> None:
+    (tmp_path / "labels.json").write_text(labels)
+    code = tool.main([str(tmp_path), str(tmp_path / "labels.json")])
+    said = capsys.readouterr()
+    assert code == 2
+    assert said.err.startswith("seed_audit: error: ") and said.err.count("\n") == 1
+
+
 def test_rows_of_other_boards_are_left_out(audit: Callable[..., tuple[int, str]]) -> None:
     code, page = audit(board="another")
     assert code == 0
