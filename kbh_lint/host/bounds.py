@@ -34,6 +34,12 @@ def items(interp: Any, count: int) -> None:
         interp.burn(count // 8)
 
 
+def steps(interp: Any, count: int) -> None:
+    """Pays for a loop of our own over `count` items."""
+    if count > FREE_ITEMS:
+        interp.burn(count // 2)
+
+
 def visited(interp: Any, found: Any) -> Any:
     """`found`, paid for when it is a container."""
     if isinstance(found, Sized):

@@ -347,7 +347,9 @@ def _extreme(name: str) -> Callable[..., Any]:
 @builtin
 def _sum(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     total: Any = args[1] if len(args) > 1 else kwargs.get("start", 0)
-    for item in operators.materialise(interp, args[0], loc):
+    items = operators.materialise(interp, args[0], loc)
+    bounds.steps(interp, len(items))
+    for item in items:
         total = operators.binary(interp, "+", total, item, loc)
     return total
 
@@ -355,7 +357,9 @@ def _sum(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
 def _truths(every: bool) -> Callable[..., Any]:
     @builtin
     def run(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-        for item in operators.materialise(interp, args[0], loc):
+        items = operators.materialise(interp, args[0], loc)
+        bounds.steps(interp, len(items))
+        for item in items:
             if interp.truth(item, loc) != every:
                 return not every
         return every
@@ -474,7 +478,7 @@ def _dict(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
     out: dict[Any, Any] = {}
     if args:
         if isinstance(args[0], dict):
-            out.update(args[0])
+            out.update(bounds.visited(interp, args[0]))
         else:
             out.update(
                 {
@@ -611,6 +615,7 @@ def math_call(interp: Any, name: str, args: list[Any]) -> Any:
     if name == "prod" and args:
         total: Any = 1
         for item in operators.materialise(interp, args[0], None):
+            interp.burn()
             total = operators.binary(interp, "*", total, item, None)
         return total
     try:

@@ -322,7 +322,7 @@ def collections_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, 
     if name == "defaultdict":
         return {"__default_factory__": args[0]} if args else {}
     if name in ("OrderedDict", "Counter", "WeakValueDictionary", "WeakKeyDictionary"):
-        return dict(args[0]) if args and isinstance(args[0], dict) else {}
+        return dict(bounds.visited(interp, args[0])) if args and isinstance(args[0], dict) else {}
     if name == "deque":
         return list(operators.iterate(interp, args[0], loc)) if args else []
     if name == "namedtuple" and len(args) > 1:
@@ -408,7 +408,7 @@ def importlib_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
 def copy_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     value = args[0] if args else None
     if isinstance(value, (list, dict, set)):
-        return value.copy()
+        return bounds.visited(interp, value).copy()
     if isinstance(value, Tensor):
         return torchlib.contiguous(interp, "clone", [value], {}, loc)
     return value

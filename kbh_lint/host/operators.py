@@ -264,7 +264,8 @@ def contains(interp: Any, owner: Any, item: Any) -> Any:
         return find_key(interp, owner, item) is not MISSING
     if isinstance(owner, (list, tuple, set, frozenset)):
         doubt: Any = False
-        for other in bounds.visited(interp, owner):
+        bounds.steps(interp, len(owner))
+        for other in owner:
             verdict = same(interp, other, item)
             if verdict is True:
                 return True
@@ -328,7 +329,9 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
     if isinstance(owner, str):
         if isinstance(key, slice) and key.step in (None, 1) and isinstance(owner, Text):
             start, stop, _ = key.indices(len(owner))
+            bounds.text(interp, owner)
             return cut(owner, start, max(stop, start))
+        bounds.text(interp, owner if isinstance(key, slice) else "")
         return str.__getitem__(owner, key)
     if isinstance(owner, Instance):
         found = interp.world.find_method(owner, "__getitem__")
@@ -336,7 +339,7 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
             return interp.call(found, [key], {}, loc)
     if isinstance(owner, (list, tuple, range)):
         try:
-            return owner[key]
+            return owner[key] if isinstance(key, int) else bounds.visited(interp, owner[key])
         except (IndexError, TypeError):
             if isinstance(key, int):
                 interp.world.raise_(interp, "IndexError", [key], loc)

@@ -293,10 +293,8 @@ def exception(value: Any) -> str:
     if isinstance(value, Instance):
         name, args = value.cls.name, value.attrs.get("args", ())
     else:
-        name, args = (
-            getattr(value, "path", "an exception").rpartition(".")[2],
-            getattr(value, "attrs", {}).get("args", ()),
-        )
+        name = getattr(value, "path", "an exception").rpartition(".")[2]
+        args = getattr(value, "attrs", {}).get("args", ())
     said = " ".join(a for a in args if isinstance(a, str)).split("\n")[0][:120]
     return f"{name}: {said}" if said else name
 
