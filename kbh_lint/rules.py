@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -14,7 +14,7 @@ from kbh_lint.marked import DataError, Fields, Items, Map, load
 from kbh_lint.source.spans import Span
 
 MAX_RULE_BYTES = 256 * 1024
-MAX_RELATED = 12
+MAX_RELATED = 24
 MAX_FINDINGS = 200  # of one rule in one file
 TWIN_LINES = 6  # a bad example differs from its good twin by at most this many lines
 
@@ -267,7 +267,21 @@ def _findings(rule: Rule, grouped: dict[str, list[Fact]], path: str) -> list[Fin
             span = fact.span or Span(path, 1, 1, 1, 1)
             if span in merged or len(merged) < MAX_FINDINGS:
                 merged.setdefault(span, []).append(fact)
-    return [_finding(rule, span, facts) for span, facts in merged.items()]
+    return _gathered([_finding(rule, span, facts) for span, facts in merged.items()])
+
+
+def _gathered(findings: list[Finding]) -> list[Finding]:
+    """One finding where a rule says the same of several places: the first place, with the others beside it."""
+    alike: dict[tuple[str, tuple[str, ...]], list[Finding]] = {}
+    for finding in sorted(findings, key=lambda f: (f.span.path, f.span.line, f.span.column)):
+        alike.setdefault((finding.message, finding.shapes), []).append(finding)
+    out: list[Finding] = []
+    for first, *others in alike.values():
+        places = [Related(other.span, "and here") for other in others]
+        context = [item for finding in (first, *others) for item in finding.related]
+        related = [item for item in (*places, *context) if item.span != first.span]
+        out.append(replace(first, related=tuple(_spread(related))))
+    return out
 
 
 def _finding(rule: Rule, span: Span, facts: list[Fact]) -> Finding:

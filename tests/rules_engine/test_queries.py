@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -137,8 +138,16 @@ def test_related_places_and_findings_are_bounded() -> None:
     spread = Fact("product", {}, Span("x.py", 1, 1, 1, 2), many)
     (finding,) = apply([rule_of("{fact: product}")], [spread], path="x.py", contract_known=True)
     assert len(finding.related) == MAX_RELATED
-    flood = [fact(line=n) for n in range(1, MAX_FINDINGS + 50)]
-    assert len(apply([rule_of("{fact: product}")], flood, path="x.py", contract_known=True)) == MAX_FINDINGS
+    flood = [fact(line=n, kernel=f"k{n}") for n in range(1, MAX_FINDINGS + 50)]
+    named = replace(rule_of("{fact: product}"), message="{kernel}")
+    assert len(apply([named], flood, path="x.py", contract_known=True)) == MAX_FINDINGS
+
+
+def test_the_same_said_of_several_places_is_one_finding_with_the_places_in_it() -> None:
+    facts = [fact(line=9), fact(line=3), fact(line=5)]
+    (found,) = apply([rule_of("{fact: product}")], facts, path="x.py", contract_known=True)
+    assert found.span.line == 3
+    assert [(r.span.line, r.message) for r in found.related] == [(5, "and here"), (9, "and here")]
 
 
 def test_a_promise_scoped_rule_is_silent_without_a_contract_or_without_that_promise() -> None:
@@ -151,8 +160,9 @@ def test_a_promise_scoped_rule_is_silent_without_a_contract_or_without_that_prom
 
 
 def test_findings_are_in_the_order_of_lines_and_a_fact_without_a_place_is_at_the_first_line() -> None:
-    facts = [fact(line=9), fact(line=3), Fact("product", {}, None)]
-    found = apply([rule_of("{fact: product}")], facts, path="x.py", contract_known=True)
+    facts = [fact(line=9, kernel="b"), fact(line=3, kernel="a"), Fact("product", {"kernel": "c"}, None)]
+    named = replace(rule_of("{fact: product}"), message="{kernel}")
+    found = apply([named], facts, path="x.py", contract_known=True)
     assert [(f.span.path, f.span.line) for f in found] == [("x.py", 1), ("x.py", 3), ("x.py", 9)]
 
 
