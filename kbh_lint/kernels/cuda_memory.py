@@ -25,6 +25,9 @@ from kbh_lint.kernels.value import (
 )
 
 
+MAX_NESTED = 4  # structs in structs that are copied field by field
+
+
 class CudaMemory(CudaTypes):
     """Reads and writes C++ objects."""
 
@@ -309,7 +312,24 @@ class CudaMemory(CudaTypes):
             for name, item in value.x.fields.items():
                 if not is_pointer(item.ct) or not item.cells:
                     self.write_through(self.sub_pointer(pointer.with_(ct=inner), name), item, loc)
+        if inner.decl is not None and not inner.pointers and value.x is IN_MEMORY and value.ct is not None:
+            self._copy_fields(pointer.with_(ct=inner), value, inner, loc, 0)
         self.store(pointer, value, loc, raw=True)
+
+    def _copy_fields(self, to: V, value: V, ct: CType, loc: ir.Loc, depth: int) -> None:
+        """`*to = value` for a struct in memory: what its fields hold goes over, field by field."""
+        node = ct.decl.node if ct.decl is not None else None
+        if not isinstance(node, ir.ClassDef) or depth > MAX_NESTED:
+            return
+        for part in node.body:
+            if not isinstance(part, ir.Decl) or not part.name:
+                continue
+            target, source = self.sub_pointer(to, part.name), self.sub_pointer(value, part.name)
+            inner = element(source.ct)
+            if inner.decl is not None and not inner.pointers and not inner.dims:
+                self._copy_fields(target.with_(ct=inner), source.with_(ct=inner), inner, loc, depth + 1)
+            elif not inner.pointers and not inner.dims:
+                self.write_through(target, self.read_through(source, loc), loc)
 
     def to_type(self, value: V, ct: CType, loc: ir.Loc) -> V:
         """An implicit conversion: numbers convert, vectors and structs of the same bits keep theirs."""
