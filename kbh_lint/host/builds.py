@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, containers, torchlib
+from kbh_lint.host import bounds, containers, driver, torchlib
 from kbh_lint.host.objects import Blob, Extension, ExtFunction, LibObject
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import FileText, Piece, Text, concat
 from kbh_lint.values import Env, Overloads
 
 MAX_SOURCES = 64
+BUILT = (".so", ".o", ".a", ".cubin", ".ptx", ".fatbin", ".hsaco", ".pyd", ".dll")
 
 
 def texts(interp: Any, value: Any) -> list[str]:
@@ -108,6 +109,14 @@ def find_file(interp: Any, path: str) -> str | None:
     return None
 
 
+def exists(interp: Any, path: str) -> Any:
+    """Whether a path is there: headers and tools are, what only an earlier build can have left is not."""
+    if find_file(interp, path) is not None:
+        return True
+    interp.world.asked.add(path)
+    return Unknown((), "whether a build left a file" if path.endswith(BUILT) else "likely: the path exists")
+
+
 def write_file(interp: Any, path: str, text: Any) -> None:
     if isinstance(text, str):
         bounds.text(interp, text)
@@ -166,7 +175,7 @@ def path_method(
             return LibObject("pathlib.Path", {"path": text.rpartition(".")[0] + containers.show(args[0])})
         return LibObject("pathlib.Path", {"path": "/".join([base, *map(containers.show, args)])})
     if name in ("exists", "is_file", "is_dir"):
-        return True if find_file(interp, text) is not None else Unknown((), "likely: the path exists")
+        return exists(interp, text)
     if name == "as_posix":
         return text
     if name in ("mkdir", "unlink", "touch", "rename", "chmod"):
@@ -191,7 +200,13 @@ def temporary(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
 def process(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """subprocess: a compiler that is run builds the source files it is given."""
     interp.note("process", {"symbol": path}, loc)
-    words = [containers.show(a) for a in args[0]] if args and isinstance(args[0], (list, tuple)) else []
+    command = args[0] if args else kwargs.get("args")
+    words = [containers.show(a) for a in command] if isinstance(command, (list, tuple)) else []
+    if isinstance(command, str):
+        words = [str(w).strip("\"'") for w in str(command).split()]
+    if isinstance(kwargs.get("input"), str):  # the text comes through standard input
+        write_file(interp, "/dev/stdin.cu", kwargs["input"])
+        words.append("/dev/stdin.cu")
     for word in words:
         if word.endswith((".cu", ".cpp", ".cc")) and find_file(interp, word) is not None:
             interp.world.compiled_sources.append(word)
@@ -203,9 +218,8 @@ def ctypes_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any],
     name = path.rsplit(".", 1)[-1]
     if name in ("CDLL", "PyDLL", "LoadLibrary"):
         return load_library(interp, path, args, kwargs, loc)
-    if name.startswith("c_") or name in ("cast", "byref", "pointer", "POINTER"):
-        return args[0] if args else LibObject(path)
-    return LibObject(path, {}, tuple(args), kwargs)
+    made = driver.make(interp, name, args)
+    return made if made is not None else LibObject(path, {}, tuple(args), kwargs)
 
 
 def load_library(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -221,6 +235,8 @@ def load_library(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any]
         or base == "None"
     ):
         return LibObject("ctypes.system", {"name": base})
+    if name in interp.world.asked:
+        interp.world.left_over = True
     interp.note("binary", {"path": base[:80]}, loc)
     return Blob(base, loc)
 
@@ -256,8 +272,10 @@ def call_raw(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str, A
     env: Env = owner.attrs["extension"].env
     found = env.vars.get(owner.attrs["name"])
     values = next(
-        (a for a in reversed(args) if isinstance(a, (list, tuple)) and torchlib.tensors_in(a)), kwargs.get("args", ())
+        (a for a in reversed(args) if isinstance(a, (list, tuple)) and torchlib.tensors_in(a)), kwargs.get("args")
     )
+    if values is None:  # addresses: (grid, block, arguments)
+        values = args[2] if len(args) > 2 and isinstance(args[2], (list, tuple)) else ()
     if not isinstance(found, Overloads):
         interp.miss(f"kernel {owner.attrs['name']} is not in the text", loc)
         return None

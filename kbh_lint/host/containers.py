@@ -64,6 +64,8 @@ def string_method(interp: Any, text: str, name: str, args: list[Any], kwargs: di
         return embedded.replace(text, str(args[0]), new, args[2] if len(args) > 2 else -1)
     if name == "format":
         return format_text(text, args, kwargs)
+    if name == "encode":
+        return text  # bytes of a text are followed as the text
     if name == "format_map":
         return format_text(text, [], args[0] if isinstance(args[0], dict) else {})
     if name in ("strip", "lstrip", "rstrip"):

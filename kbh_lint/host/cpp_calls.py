@@ -15,6 +15,11 @@ CHECKS = frozenset(
 )
 DISPATCHERS = ("AT_DISPATCH", "AT_PRIVATE")
 _METHODS = {"sizes": "shape", "scalar_type": "dtype", "dtype": "dtype", "device": "device", "is_cuda": "is_cuda"}
+_STATUS = frozenset(
+    "cudaGetLastError cudaPeekAtLastError cudaDeviceSynchronize cudaStreamSynchronize cudaFuncSetAttribute "
+    "cudaSetDevice cuInit cuCtxSetCurrent cuCtxSynchronize cuFuncSetAttribute cudaFree cuModuleLoadData nvrtcCompileProgram "
+    "cudaFuncSetCacheConfig cudaStreamWaitEvent cudaEventRecord cuStreamSynchronize cudaMemsetAsync cudaMemset".split()
+)
 _SOLID = ("cublas", "cudnn", "cusparse", "cusolver", "thrust::", "cub::Device", "nvinfer", "cutensor", "cusparseLt")
 
 
@@ -285,6 +290,8 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
         return _device_query(args)
     if name.startswith(_SOLID) or short.startswith(("cublas", "cudnn")):
         return solid(run, name, args, loc)
+    if short in _STATUS:
+        return Sym("cudaSuccess")
     if short.startswith(("cuda", "cu", "nvrtc")) and not pointers(args):
         return LibObject(name)
     if not pointers(args):
@@ -342,8 +349,15 @@ def _launch_call(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> An
     packed = next((a for a in rest if isinstance(a, list)), None)
     if packed is not None and "Ex" not in name:
         rest = [a.get() if isinstance(a, Slot) else a for a in packed]
-    run.launch_value(plain[at], rest, None, loc)
+    run.launch_value(plain[at], rest, _launch_shape(name, plain, at), loc)
     return Sym("cudaSuccess")
+
+
+def _launch_shape(name: str, args: list[Any], at: int) -> Any:
+    """[grid, block] where the call spells them out: six numbers for the driver, two dim3 for the runtime."""
+    if name == "cuLaunchKernel" and len(args) > at + 6:
+        return [tuple(args[at + 1 : at + 4]), tuple(args[at + 4 : at + 7])]
+    return args[at + 1 : at + 3] if name == "cudaLaunchKernel" and len(args) > at + 3 else None
 
 
 def _allocate(run: Any, args: list[Any]) -> Any:

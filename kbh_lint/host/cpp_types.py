@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import cpp_calls
+from kbh_lint.host import cpp_calls, operators
 from kbh_lint.host.objects import LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import CppType, DType, Env, Overloads, TypeValue
@@ -159,7 +159,7 @@ def cast(run: Any, ref: ir.TypeRef, value: Any, env: Env) -> Any:
         return value
     if isinstance(value, float) and (element(run, ref, env) or "f32") in dtypes.INTS:
         return int(value)
-    return value
+    return 0 if operators.is_success(value) and element(run, ref, env) in dtypes.INTS else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,7 +139,7 @@ class Interp:
         if isinstance(value, Unknown):
             return self.decide(self.place(loc), value)
         if isinstance(value, (Instance, Sym)):
-            return True
+            return not operators.is_success(value)
         try:
             return bool(value)
         except Exception:

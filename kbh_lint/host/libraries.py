@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, builds, containers, einops, modules, operators, torchlib, trace_nn
+from kbh_lint.host import bounds, builds, containers, driver, einops, modules, operators, torchlib, trace_nn
 from kbh_lint.host.containers import builtin
 from kbh_lint.host.objects import (
     Blob,
@@ -298,6 +298,30 @@ def functools_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
     return Unknown((), path)
 
 
+def operator_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """operator: getters become functions, operators are what they are in code."""
+    name = path.rsplit(".", 1)[-1]
+    if name == "attrgetter" and len(args) == 1 and isinstance(args[0], str):
+        return builtin(lambda i, a, k, where: _attribute_path(i, a[0], args[0], where))
+    if name == "itemgetter" and len(args) == 1:
+        return builtin(lambda i, a, k, where: operators.get_item(i, a[0], args[0], where))
+    if name == "methodcaller" and args:
+        called, rest = containers.show(args[0]), args[1:]
+        return builtin(lambda i, a, k, where: i.call(i.world.get_attr(i, a[0], called, where), rest, kwargs, where))
+    if name in _OPERATORS and len(args) == 2:
+        return operators.binary(interp, _OPERATORS[name], args[0], args[1], loc)
+    return unknown_call(interp, path, args, kwargs, loc)
+
+
+_OPERATORS = {"matmul": "@", "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%"}
+
+
+def _attribute_path(interp: Any, owner: Any, names: str, loc: ir.Loc | None) -> Any:
+    for name in names.split("."):
+        owner = interp.world.get_attr(interp, owner, name, loc)
+    return owner
+
+
 def itertools_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     import itertools
 
@@ -360,15 +384,17 @@ def os_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
     if name in ("abspath", "realpath", "expanduser", "normpath", "fspath", "expandvars") and text:
         return text[0]
     if name in ("exists", "isfile", "isdir", "islink", "access") and text:
-        known = builds.find_file(interp, text[0]) is not None
-        return True if known else Unknown((), "likely: the path exists")
+        return builds.exists(interp, text[0])
     if name in ("getenv",):
         return environment(interp, "get", args, kwargs, loc)
     if name in ("getpid", "getuid", "cpu_count", "getcwd"):
         return {"getcwd": "/submission"}.get(name, 8)
     if name in ("makedirs", "mkdir", "remove", "unlink", "rename", "replace", "chmod", "putenv", "unsetenv", "close"):
         return None
-    if name in ("_exit", "abort", "kill", "fork", "execv", "system", "popen"):
+    if name in ("system", "popen"):
+        builds.process(interp, path, args, kwargs, loc)
+        return 0 if name == "system" else Unknown((), path)
+    if name in ("_exit", "abort", "kill", "fork", "execv"):
         interp.note("process-control", {"symbol": path}, loc)
         return Unknown((), path)
     return Unknown((), path)
@@ -541,6 +567,8 @@ def call_object(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str
         cls.attrs.update(zip(owner.attrs["fields"], args, strict=False))
         cls.attrs.update(kwargs)
         return cls
+    if owner.path == "ctypes.array":
+        return driver.array(owner, args)
     if owner.path == "raw.kernel":
         return builds.call_raw(interp, owner, args, kwargs, loc)
     if owner.path == "unread.kernel":
@@ -636,6 +664,8 @@ def object_method(
         return builds.file_method(interp, owner, name, args, loc)
     if owner.path == "os.environ":
         return environment(interp, name, args, kwargs, loc)
+    if owner.path == "ctypes.system":
+        return driver.call(interp, name, args, loc)
     if owner.path == "torch.UntypedStorage":
         return owner.attrs["tensor"].storage.address if name == "data_ptr" else Unknown((), name)
     if owner.path == "torch.library.Library" and name == "impl" and len(args) > 1:
@@ -706,7 +736,7 @@ def call_unknown(interp: Any, func: Unknown, args: list[Any], kwargs: dict[str, 
 
 
 ROOTS: dict[str, Handler] = {
-    "einops": einops.call,
+    "cuda": driver.bindings,
     "torch": torch_call, "einops": einops.call, "triton": triton_call, "functools": functools_call, "itertools": itertools_call,
     "collections": collections_call, "os": os_call, "sys": sys_call, "importlib": importlib_call, "copy": copy_call,
     "math": lambda i, p, a, k, loc: containers.math_call(i, p.rsplit(".", 1)[-1], a),
@@ -715,7 +745,7 @@ ROOTS: dict[str, Handler] = {
     "inspect": unknown_call, "threading": made, "gc": plain(None), "logging": made, "json": unknown_call,
     "re": unknown_call, "numpy": torch_call, "builtins": unknown_call, "atexit": plain(None), "dataclasses": made,
     "enum": first, "abc": first, "platform": unknown_call, "traceback": unknown_call, "random": unknown_call,
-    "operator": unknown_call, "shutil": unknown_call, "string": unknown_call, "ctypes": builds.ctypes_call,
+    "operator": operator_call, "shutil": unknown_call, "string": unknown_call, "ctypes": builds.ctypes_call,
     "pathlib": builds.path_call, "glob": unknown_call, "weakref": weakref_call, "struct": unknown_call, "uuid": unknown_call,
 }  # fmt: skip
 

@@ -60,6 +60,8 @@ def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
     if isinstance(left, str) and isinstance(right, str) and op == "+":
         bounds.text(interp, left, right)
         return concat((left, right))
+    if op == "*" and isinstance(left, Sym) and left.path.startswith("ctypes."):
+        return LibObject("ctypes.array", {"count": right if isinstance(right, int) else 0})
     if op == "*" and (isinstance(left, _SEQUENCES) or isinstance(right, _SEQUENCES)):
         seq, times = (left, right) if isinstance(left, _SEQUENCES) else (right, left)
         if not isinstance(times, int) or len(seq) * times > bounds.MAX_ITEMS:
@@ -157,12 +159,23 @@ def inplace(interp: Any, op: str, old: Any, value: Any, loc: ir.Loc | None) -> A
     return binary(interp, op, old, value, loc)
 
 
+SUCCESS = Sym("CUDA_SUCCESS")
+SUCCESSES = frozenset({"CUDA_SUCCESS", "cudaSuccess", "NVRTC_SUCCESS", "CUBLAS_STATUS_SUCCESS"})
+
+
+def is_success(value: Any) -> bool:
+    """The status of a CUDA call, all of which succeed."""
+    return isinstance(value, Sym) and value.path.replace("::", ".").rpartition(".")[2] in SUCCESSES
+
+
 def same(interp: Any, left: Any, right: Any) -> Any:
     """`left == right`: True, False or an Unknown."""
     if left is right:
         return True
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         return same_unknown(interp, left, right)
+    if is_success(left) or is_success(right):
+        return is_success(left) and is_success(right) or left == 0 or right == 0
     if not bounds.is_small(left) or not bounds.is_small(right):
         return merged(interp, left, right, why="a comparison past the bound")
     if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):

@@ -281,7 +281,8 @@ def explore(
     paths = [first]
     for key, value in list(first.sites.items())[:limit]:
         paths.append(run_path(session, problem, contract or first.contract, {key: not _default(value)}))
-    return paths
+    # the first path stands for the file: one that starts from nothing, where there is one
+    return sorted(paths, key=lambda path: path.left_over and not path.failed)
 
 
 def _default(value: Unknown) -> bool:

@@ -57,6 +57,7 @@ class World:
         self.module_env = Env()
         self.module_envs: dict[str, Env] = {}
         self.compiled_sources: list[str] = []
+        self.asked: set[str] = set()  # paths whose existence was asked about and taken for granted
 
     # --- decisions
 
@@ -177,6 +178,8 @@ class World:
             return Blob(f"{owner.path}:{name}", owner.loc)
         if isinstance(owner, Bound) and name == "__func__":
             return owner.func
+        if name == "value" and isinstance(owner, (int, float)):
+            return owner  # a ctypes number
         if isinstance(owner, dict) and owner.get("__namespace__"):
             return owner.get(name, Unknown())
         return Method(owner, name)
@@ -221,6 +224,11 @@ class World:
         except KeyError:
             if name == "__name__":
                 return owner.name
+            forward = owner.env.vars.get("forward")
+            if name == "apply" and isinstance(forward, LibObject) and forward.path == "staticmethod":
+                # torch.autograd.Function: forward gets the context first, unless setup_context takes it
+                context = LibObject("torch.autograd.function.FunctionCtx")
+                return Partial(forward.attrs["func"], () if "setup_context" in owner.env.vars else (context,), {})
             return Method(owner, name)
         if isinstance(found, LibObject) and found.path == "staticmethod":
             return found.attrs["func"]
