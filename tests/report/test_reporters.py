@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -192,6 +193,13 @@ def test_sarif_fits_the_standard(report: Report, rules: dict[str, Rule]) -> None
     assert invocation["executionSuccessful"] is False
     said = [item["message"]["text"] for item in invocation["toolExecutionNotifications"]]
     assert said == ["a binary without source", "nope.py: there is no such file"]
+
+
+@pytest.mark.skipif("KBH_SARIF_SCHEMA" not in os.environ, reason="KBH_SARIF_SCHEMA does not name the official schema")
+def test_sarif_fits_the_official_schema(report: Report, rules: dict[str, Rule]) -> None:
+    official = json.loads(Path(os.environ["KBH_SARIF_SCHEMA"]).read_text(encoding="utf-8"))
+    kind = jsonschema.validators.validator_for(official)
+    kind(official).validate(json.loads(sarif.render(report, rules, "0.1.0")))
 
 
 def test_a_path_with_spaces_and_marks_is_an_escaped_uri_in_sarif(report: Report, rules: dict[str, Rule]) -> None:
