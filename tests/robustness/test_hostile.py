@@ -16,7 +16,7 @@ MAX_SECONDS = 20.0
 MAX_MEGABYTES = 1_500
 CASES = submissions()
 
-# One process for all: it says after each file what it cost, so that one that dies is named by the first that is missing.
+# One process for all. It says after each file what it cost, so that one that kills it is the first that is missing.
 DRIVER = """
 import json, pathlib, resource, sys, time
 sys.path[:0] = [{root!r}]
