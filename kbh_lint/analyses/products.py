@@ -35,10 +35,6 @@ class ProductUse:
     compiled: bool = False
     opcode: str = ""
 
-    @property
-    def sure(self) -> bool:
-        return "?" not in self.operands
-
 
 def products(found: Reach) -> list[ProductUse]:
     """The products among the events of a reach."""

@@ -10,7 +10,6 @@ from kbh_lint.analyses.flow import Reach, facts_of, last_call, reach
 from kbh_lint.analyses.products import ProductUse
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, does_arithmetic, sort_out
-from kbh_lint.dtypes import FP8
 from kbh_lint.formulas import FormulaError, evaluate_int
 from kbh_lint.host.run import PathRun, ShapeRun
 from kbh_lint.host.tensors import Event
@@ -191,7 +190,3 @@ def same_symbol(symbol: str, path: str) -> bool:
 
     left, right = bare(symbol), bare(path)
     return left is not None and right is not None and left.rstrip("_") == right.rstrip("_")
-
-
-def is_narrow(dtype: str) -> bool:
-    return dtype in FP8

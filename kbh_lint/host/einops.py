@@ -68,4 +68,3 @@ def _groups(side: str) -> list[list[str]]:
         else:
             out.append([word])
     return out
-

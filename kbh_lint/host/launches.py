@@ -6,7 +6,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import torchlib
-from kbh_lint.host.objects import Compiled, Configured, HostDescriptor, LibObject, Pointer
+from kbh_lint.host.objects import Configured, HostDescriptor, LibObject, Pointer
 from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.kernels.facts import KernelFacts
 from kbh_lint.values import UNKNOWN, Buffer, Descriptor, DType, Func, JitFunction, Overloads, Scalar, Sym
@@ -226,8 +226,3 @@ def record(
             flow = [c for c, _ in reads]
         event.flows[tensor.storage.content.ident] = flow
     return event
-
-
-def unwrap(value: Any) -> Any:
-    """The function under torch.compile."""
-    return value.func if isinstance(value, Compiled) else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable
 from typing import Any
 
@@ -625,7 +626,7 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
 def graph_method(interp: Any, owner: Graph, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """capture_begin, capture_end and replay of a CUDA graph."""
     if name == "capture_begin":
-        owner.events, owner.captured = [], True
+        owner.events = []
         interp.capturing.append(owner)
     elif name == "capture_end":
         if owner in interp.capturing:
@@ -772,19 +773,6 @@ CALLS: dict[str, Handler] = {
     "builtins.compile": unknown_call, "builtins.delattr": plain(None), "builtins.input": unknown_call,
     "torch.promote_types": first, "cupy.RawKernel": builds.raw_kernel_cupy, "cupy.RawModule": builds.raw_module,
 }  # fmt: skip
-for _name in (
-    "RuntimeError",
-    "ValueError",
-    "TypeError",
-    "ImportError",
-    "Exception",
-    "AssertionError",
-    "NotImplementedError",
-    "KeyError",
-    "OSError",
-    "FileNotFoundError",
-    "StopIteration",
-    "ModuleNotFoundError",
-    "AttributeError",
-):
-    CALLS[f"builtins.{_name}"] = lambda i, p, a, k, loc: LibObject(p, {"args": tuple(a)})
+for _name, _value in vars(builtins).items():
+    if isinstance(_value, type) and issubclass(_value, BaseException):
+        CALLS[f"builtins.{_name}"] = lambda i, p, a, k, loc: LibObject(p, {"args": tuple(a)})

@@ -64,7 +64,6 @@ class Graph:
     """A CUDA graph: the events recorded while it was captured, to happen again at each replay."""
 
     events: list[Event] = field(default_factory=list)
-    captured: bool = False
     attrs: dict[str, Any] = field(default_factory=dict)
 
 

@@ -16,7 +16,7 @@ from kbh_lint.host.tensors import ADDRESS_BITS, Content, Event, Storage, Tensor,
 from kbh_lint.host.world import World
 from kbh_lint.kernels.facts import KernelFacts
 from kbh_lint.problems import Binding, Contract, Problem, Shape
-from kbh_lint.values import Env, Func, Overloads
+from kbh_lint.values import Env, Func
 
 FUEL = 400_000
 MAX_FLIPS = 5
@@ -298,14 +298,3 @@ def exception(value: Any) -> str:
         args = getattr(value, "attrs", {}).get("args", ())
     said = " ".join(a for a in args if isinstance(a, str)).split("\n")[0][:120]
     return f"{name}: {said}" if said else name
-
-
-def functions_of(env: Env) -> list[Func]:
-    """Every function the module level binds, kernels included."""
-    out: list[Func] = []
-    for value in env.vars.values():
-        if isinstance(value, Func):
-            out.append(value)
-        elif isinstance(value, Overloads):
-            out.extend(value.funcs)
-    return out

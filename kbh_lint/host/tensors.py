@@ -114,9 +114,6 @@ class Tensor:
     attrs: dict[str, Any] = field(default_factory=dict)
     is_slice: bool = False  # shows only part of its storage
 
-    def contiguous_strides(self) -> tuple[Any, ...] | None:
-        return row_major(self.shape)
-
     def is_contiguous(self) -> bool:
         """True unless the strides are known to differ from row-major order."""
         if self.shape is None or self.strides is None:

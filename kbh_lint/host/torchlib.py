@@ -28,10 +28,6 @@ SOLVERS = frozenset(
 SELECTIONS = frozenset("topk sort argsort kthvalue msort median quantile unique searchsorted bucketize".split())
 SOFTMAXES = frozenset("softmax log_softmax logsumexp _softmax _safe_softmax".split())
 NORMALS = frozenset("layer_norm rms_norm group_norm batch_norm".split())
-REDUCTIONS = frozenset(
-    "sum mean amax amin max min prod any all norm var std argmax argmin nansum count_nonzero aminmax logsumexp".split()
-)
-SCANS = frozenset("cumsum cumprod cummax cummin logcumsumexp flip roll tril triu".split())
 COMPARISONS = frozenset("eq ne lt le gt ge isnan isinf isfinite logical_and logical_or logical_not isclose".split())
 VIEWS = frozenset(
     "view reshape permute transpose t squeeze unsqueeze expand flatten narrow select detach unflatten swapaxes movedim "

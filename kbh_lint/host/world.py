@@ -446,7 +446,6 @@ class World:
 
 def start_capture(interp: Interp, graph: Graph) -> None:
     graph.events = []
-    graph.captured = True
     interp.capturing.append(graph)
 
 

@@ -24,7 +24,6 @@ from kbh_lint.kernels.value import (
     union_casts,
 )
 
-
 MAX_NESTED = 4  # structs in structs that are copied field by field
 
 

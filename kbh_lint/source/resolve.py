@@ -38,6 +38,8 @@ class Resolver:
         from kbh_lint import paths
 
         folder = paths.problems_dir() if problems_dir is None else problems_dir
+        if problem is not None and not folder.is_dir():
+            raise UsageError(f"there is no folder of problems at {folder}")
         self.ids = load_deck(folder).ids
         self._hardware = folder / "hardware.yaml"
         self._names = _pattern(self.ids)
