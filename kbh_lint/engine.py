@@ -1,4 +1,4 @@
-"""From a submission to facts and promise states: front ends, host trace, analyses, put together over shapes and paths."""
+"""From a submission to facts and promise states: front ends, host trace, analyses, agreed over shapes and paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of each promise on one graded shape: kept with positive evidence, broken with contrary evidence, else unproven."""
+"""The state of each promise on one shape: kept by positive evidence, broken by contrary evidence, else unproven."""
 
 from __future__ import annotations
 

@@ -78,7 +78,8 @@ def library_seeds(work: Work, problem: Problem) -> list[Seed]:
         use = uses.get(id(event))
         symbol = str(event.attrs.get("symbol", event.name))
         attrs = {
-            "category": category(event), "symbol": symbol, "layer": "c++" if "::" in symbol or "cublas" in symbol else "python",
+            "category": category(event), "symbol": symbol,
+            "layer": "c++" if "::" in symbol or "cublas" in symbol else "python",
             "operands": tuple(event.attrs.get("operands", ())), "compiled": bool(event.attrs.get("compiled")),
             "authored": authored, "upcast": bool(use and use.upcast), "foreign": bool(event.attrs.get("foreign")),
             "weight_expanded": bool(use and use.unpacked_before),

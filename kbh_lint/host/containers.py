@@ -559,6 +559,11 @@ def _exec(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
     return interp.run_text(args, loc)
 
 
+@builtin
+def _vars(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    return args[0].attrs if args and isinstance(args[0], Instance) else {}
+
+
 def table() -> dict[str, Any]:
     """The built-in names."""
     names: dict[str, Any] = {
@@ -588,7 +593,7 @@ def table() -> dict[str, Any]:
         tuple=_collect(tuple), set=_collect(set), frozenset=_collect(frozenset), dict=_dict, enumerate=_enumerate,
         zip=_zip, map=_map, filter=_filter, sorted=_sorted, reversed=_reversed, iter=_iter, next=_next, id=_id,
         print=_print, exec=_exec, eval=_exec, super=builtin(lambda *a: Unknown()), locals=builtin(lambda *a: {}),
-        globals=builtin(lambda *a: {}), vars=builtin(lambda i, a, k, loc: a[0].attrs if a and isinstance(a[0], Instance) else {}),
+        globals=builtin(lambda *a: {}), vars=_vars,
         object=Sym("builtins.object"), Ellipsis=Ellipsis, NotImplemented=Unknown((), "NotImplemented"),
     )  # fmt: skip
     for name in (

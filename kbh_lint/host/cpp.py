@@ -112,8 +112,9 @@ class Cpp:
         """The overload with a body whose parameters fit the number of arguments."""
         bodies = [f for f in overloads.funcs if f.node.body is not None] or overloads.funcs
         for func in bodies:
-            need = sum(1 for p in func.node.params if p.default is None)
-            if need <= len(args) <= len(func.node.params):
+            need = sum(1 for p in func.node.params if p.default is None and p.kind != "star")
+            many = any(p.kind == "star" for p in func.node.params)
+            if need <= len(args) and (many or len(args) <= len(func.node.params)):
                 return func
         return bodies[-1]
 
@@ -131,7 +132,9 @@ class Cpp:
         if this is not None:
             env.vars["this"] = this
         for i, param in enumerate(func.node.params):
-            if i < len(args):
+            if param.kind == "star":
+                env.vars[param.name] = tuple(args[i:])
+            elif i < len(args):
                 env.vars[param.name] = args[i]
             elif param.default is not None:
                 env.vars[param.name] = self.eval(param.default, env)
@@ -173,7 +176,7 @@ class Cpp:
 
     def launch(self, node: ir.Launch, env: Env) -> Any:
         target = self.eval(node.func, env)
-        args = [self.eval(a, env) for a in node.args]
+        args = [a.get() if isinstance(a, Slot) else a for a in self.arguments(node.args, env)]
         shape = [self.eval(n, env) if n is not None else None for n in (node.grid, node.block)]
         return self.launch_value(target, args, shape, node.loc)
 
@@ -431,7 +434,7 @@ class Cpp:
         return Slot(table, decl.name)
 
     def assign(self, target: ir.Expr, value: Any, env: Env) -> None:
-        if isinstance(target, ir.Seq) or isinstance(target, ir.Call):  # auto [a, b] = ..., std::tie(a, b) = ...
+        if isinstance(target, (ir.Seq, ir.Call)):  # auto [a, b] = ..., std::tie(a, b) = ...
             items = operators.iterate(self.interp, value, target.loc, 8)
             parts = target.items if isinstance(target, ir.Seq) else target.args
             for part, item in zip(parts, items, strict=False):
@@ -479,6 +482,18 @@ class Cpp:
         if isinstance(node, ir.Unary) and node.op == "&":
             return self.e_unary(node, env)
         return self.eval(node, env)
+
+    def arguments(self, nodes: Any, env: Env) -> list[Any]:
+        """The arguments of a call, with parameter packs laid out."""
+        out: list[Any] = []
+        for node in nodes:
+            if not isinstance(node, ir.Star):
+                out.append(self.eval_place(node, env))
+                continue
+            value = self.eval_place(node.value, env)
+            value = value.get() if isinstance(value, Slot) else value
+            out.extend(value if isinstance(value, (tuple, list)) else [value])
+        return out
 
     def e_const(self, node: ir.Const, env: Env) -> Any:
         return node.value
@@ -617,6 +632,8 @@ class Cpp:
         return self.eval(node.yes if test else node.no, env)
 
     def e_seq(self, node: ir.Seq, env: Env) -> Any:
+        if any(isinstance(i, ir.Star) for i in node.items):
+            return self.arguments(node.items, env)
         return [self.eval(i, env) for i in node.items]
 
     def e_lambda(self, node: ir.Lambda, env: Env) -> Any:

@@ -11,13 +11,15 @@ from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Env, Func, Overloads, Sym, TypeValue
 
 CHECKS = frozenset(
-    "TORCH_CHECK AT_ASSERT AT_ASSERTM C10_CUDA_CHECK AT_CUDA_CHECK TORCH_INTERNAL_ASSERT CUDA_CHECK assert C10_CUDA_KERNEL_LAUNCH_CHECK TORCH_CUBLAS_CHECK TORCH_WARN printf fprintf static_assert".split()
+    "TORCH_CHECK AT_ASSERT AT_ASSERTM C10_CUDA_CHECK AT_CUDA_CHECK TORCH_INTERNAL_ASSERT CUDA_CHECK "
+    "assert C10_CUDA_KERNEL_LAUNCH_CHECK TORCH_CUBLAS_CHECK TORCH_WARN printf fprintf static_assert".split()
 )
 DISPATCHERS = ("AT_DISPATCH", "AT_PRIVATE")
 _METHODS = {"sizes": "shape", "scalar_type": "dtype", "dtype": "dtype", "device": "device", "is_cuda": "is_cuda"}
 _STATUS = frozenset(
     "cudaGetLastError cudaPeekAtLastError cudaDeviceSynchronize cudaStreamSynchronize cudaFuncSetAttribute "
-    "cudaSetDevice cuInit cuCtxSetCurrent cuCtxSynchronize cuFuncSetAttribute cudaFree cuModuleLoadData nvrtcCompileProgram "
+    "cudaSetDevice cuInit cuCtxSetCurrent cuCtxSynchronize cuFuncSetAttribute cudaFree cuModuleLoadData "
+    "nvrtcCompileProgram "
     "cudaFuncSetCacheConfig cudaStreamWaitEvent cudaEventRecord cuStreamSynchronize cudaMemsetAsync cudaMemset".split()
 )
 _SOLID = ("cublas", "cudnn", "cusparse", "cusolver", "thrust::", "cub::Device", "nvinfer", "cutensor", "cusparseLt")
@@ -33,7 +35,7 @@ def call(run: Any, node: ir.Call, env: Env) -> Any:
     if isinstance(func, ir.Name) and func.id == "sizeof":
         return _sizeof(run, node, env)
     target = run.eval(func, env)
-    args = [run.eval_place(a, env) for a in node.args]
+    args = run.arguments(node.args, env)
     if isinstance(target, LibObject):
         return _object(run, target, args, node, env)
     if isinstance(target, Overloads):

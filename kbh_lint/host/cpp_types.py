@@ -305,11 +305,10 @@ def construct(run: Any, ref: ir.TypeRef, items: list[Any], env: Env, loc: ir.Loc
     if scalar is not None:
         return items[0] if items else 0
     target, scope = resolve(run, ref, env)
-    found = None
     try:
         found = scope.lookup(target.name)
     except KeyError:
-        pass
+        found = None
     if isinstance(found, CppType) and isinstance(found.node, ir.ClassDef) and not target.member:
         return struct(run, found, target, items, scope)
     kind = cutlass(run, target, scope) if not target.member or target.member[-1] != "Arguments" else None

@@ -1,4 +1,4 @@
-"""Kernel launches: arguments bound as the language binds them, each configuration analysed, reads and writes recorded."""
+"""Kernel launches: arguments bound as the language does, every configuration analysed, reads and writes recorded."""
 
 from __future__ import annotations
 
@@ -205,7 +205,8 @@ def record(
     event = Event("launch", kernel.node.name, loc, reads, attrs={
         "kernel": kernel, "bindings": bindings, "facts": facts, "grid": grid,
         "contents": {i: t.storage.content for i, t in tensors.items()},
-        "steer": (*steer, *torchlib.steered_by(list(tensors.values()))), "block": block, "cache": interp.session.evaluated,
+        "steer": (*steer, *torchlib.steered_by(list(tensors.values()))), "block": block,
+        "cache": interp.session.evaluated,
     })  # fmt: skip
     interp.emit(event)
     before: dict[int, Content] = {i: t.storage.content for i, t in tensors.items()}

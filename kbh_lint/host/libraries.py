@@ -86,7 +86,8 @@ def cuda_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
         interp.note("capability-read", {}, loc)
     values: dict[str, Any] = {
         "is_available": True, "current_device": 0, "device_count": 1, "get_device_capability": (major, minor),
-        "is_bf16_supported": True, "get_device_name": "NVIDIA GPU", "is_current_stream_capturing": bool(interp.capturing),
+        "is_bf16_supported": True, "get_device_name": "NVIDIA GPU",
+        "is_current_stream_capturing": bool(interp.capturing),
         "is_initialized": True, "memory_allocated": 0, "mem_get_info": (80 << 30, 96 << 30), "synchronize": None,
         "empty_cache": None, "set_device": None, "init": None, "get_arch_list": [f"sm_{major}{minor}"],
     }  # fmt: skip
@@ -738,7 +739,8 @@ def call_unknown(interp: Any, func: Unknown, args: list[Any], kwargs: dict[str, 
 
 ROOTS: dict[str, Handler] = {
     "cuda": driver.bindings,
-    "torch": torch_call, "einops": einops.call, "triton": triton_call, "functools": functools_call, "itertools": itertools_call,
+    "torch": torch_call, "einops": einops.call, "triton": triton_call, "functools": functools_call,
+    "itertools": itertools_call,
     "collections": collections_call, "os": os_call, "sys": sys_call, "importlib": importlib_call, "copy": copy_call,
     "math": lambda i, p, a, k, loc: containers.math_call(i, p.rsplit(".", 1)[-1], a),
     "time": unknown_call, "warnings": plain(None), "typing": first, "types": made, "contextlib": t_context,
@@ -747,7 +749,8 @@ ROOTS: dict[str, Handler] = {
     "re": unknown_call, "numpy": torch_call, "builtins": unknown_call, "atexit": plain(None), "dataclasses": made,
     "enum": first, "abc": first, "platform": unknown_call, "traceback": unknown_call, "random": unknown_call,
     "operator": operator_call, "shutil": unknown_call, "string": unknown_call, "ctypes": builds.ctypes_call,
-    "pathlib": builds.path_call, "glob": unknown_call, "weakref": weakref_call, "struct": unknown_call, "uuid": unknown_call,
+    "pathlib": builds.path_call, "glob": unknown_call, "weakref": weakref_call, "struct": unknown_call,
+    "uuid": unknown_call,
 }  # fmt: skip
 
 PREFIXES: tuple[tuple[str, Handler], ...] = (
@@ -765,11 +768,15 @@ CALLS: dict[str, Handler] = {
     "torch.no_grad": t_context, "torch.inference_mode": t_context, "torch.enable_grad": t_context,
     "torch.set_grad_enabled": t_context, "torch.autocast": t_context, "torch.manual_seed": t_seed,
     "torch.cuda.manual_seed": t_seed, "torch.cuda.manual_seed_all": t_seed, "torch.finfo": t_finfo,
-    "torch.iinfo": t_finfo, "torch.load": t_load, "torch.is_tensor": lambda i, p, a, k, loc: isinstance(a[0], Tensor),
+    "torch.iinfo": t_finfo, "torch.load": t_load,
+    "torch.is_tensor": lambda i, p, a, k, loc: isinstance(a[0], Tensor),
     "torch.is_grad_enabled": plain(False), "torch.ops.load_library": builds.load_library, "torch.Size": first,
-    "torch.classes.load_library": builds.load_library, "torch.get_num_threads": plain(8), "builtins.open": builds.open_file,
-    "builtins.__import__": importlib_call, "builtins.property": descriptor_call, "builtins.staticmethod": descriptor_call,
-    "builtins.classmethod": descriptor_call, "builtins.slice": lambda i, p, a, k, loc: slice(*a), "builtins.memoryview": first,
+    "torch.classes.load_library": builds.load_library, "torch.get_num_threads": plain(8),
+    "builtins.open": builds.open_file,
+    "builtins.__import__": importlib_call, "builtins.property": descriptor_call,
+    "builtins.staticmethod": descriptor_call,
+    "builtins.classmethod": descriptor_call, "builtins.memoryview": first,
+    "builtins.slice": lambda i, p, a, k, loc: slice(*a),
     "builtins.compile": unknown_call, "builtins.delattr": plain(None), "builtins.input": unknown_call,
     "torch.promote_types": first, "cupy.RawKernel": builds.raw_kernel_cupy, "cupy.RawModule": builds.raw_module,
 }  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a path outside the submission names: `torch.bfloat16` is an element type, `math.pi` a number, the rest a symbol."""
+"""What a path outside the submission names: `torch.bfloat16` an element type, `math.pi` a number, else a symbol."""
 
 from __future__ import annotations
 
@@ -92,7 +92,8 @@ def resolve(interp: Any, path: str, loc: ir.Loc | None = None) -> Any:
 
 
 _CONSTANTS: dict[str, Any] = {
-    "torch.__version__": "2.11.0", "triton.__version__": "3.6.0", "sys.platform": "linux", "os.sep": "/", "os.name": "posix",
+    "torch.__version__": "2.11.0", "triton.__version__": "3.6.0", "sys.platform": "linux", "os.sep": "/",
+    "os.name": "posix",
     "sys.maxsize": 2**63 - 1, "sys.version_info": (3, 11, 7), "os.pathsep": ":", "typing.TYPE_CHECKING": False,
 }  # fmt: skip
 

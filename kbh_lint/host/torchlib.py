@@ -409,7 +409,8 @@ def alias(tensor: Tensor, shape: Any, strides: Any = None, dtype: str | None = N
     """Another view of the same storage."""
     return Tensor(
         tensor.storage, dtype or tensor.dtype, shape, strides if strides is not None else row_major(shape),
-        tensor.offset, tensor.device, attrs={name: tensor.attrs[name] for name in ("range", "steer") if name in tensor.attrs},
+        tensor.offset, tensor.device,
+        attrs={name: tensor.attrs[name] for name in ("range", "steer") if name in tensor.attrs},
         is_slice=tensor.is_slice or is_slice,
     )  # fmt: skip
 
@@ -581,7 +582,7 @@ def _meta(name: str) -> Callable[..., Any]:
 
 
 SPECIAL: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys(("to", "type", "cuda", "cpu", "float", "half", "bfloat16", "double", "int", "long", "short", "byte", "char", "bool", "type_as"), to),
+    **dict.fromkeys("to type cuda cpu float half bfloat16 double int long short byte char bool type_as".split(), to),
     "copy": copy_, "zero": fill, "fill": fill, "normal": fill, "uniform": fill, "contiguous": contiguous,
     "clone": contiguous, "item": scalar, "tolist": scalar, "equal": scalar, "allclose": scalar, "numpy": scalar,
     **{n: _meta(n) for n in ("stride", "size", "dim", "ndimension", "numel", "nelement", "__len__", "data_ptr",
