@@ -148,9 +148,9 @@ def cuda_texts(submission: Submission) -> list[bytes]:
 def cuda_parser() -> Callable[[bytes], object]:
     """A warm tree-sitter parser for CUDA."""
     import tree_sitter
-    import tree_sitter_cuda
+    import tree_sitter_cpp
 
-    parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
+    parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_cpp.language()))
     parser.parse(b"int x;")
     return parser.parse
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 64 * 1024**2
 MAX_ENTRY_BYTES = 4 * 1024**2
 DEFAULT_DIR = ".kbh-cache"
-_PARSERS = ("tree_sitter", "tree_sitter_cpp", "tree_sitter_cuda")
+_PARSERS = ("tree_sitter", "tree_sitter_cpp")
 _SECRET_BYTES = 32
 
 
