@@ -49,12 +49,15 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False) 
     default = paths[0]
     contract = default.contract
     per_path: list[list[ShapeFacts]] = []
+    shapes: list[ShapeFacts] = []
     if graded is not None and contract is not None:
         like = _likeness(problems_dir, graded, contract)
-        per_path = [[shape_facts(graded, contract, p, run, like) for run in p.shapes] for p in paths]
-        shapes = agree(paths, per_path)
-    else:
-        shapes = []
+        per_target = []
+        for group in runs:
+            found = [[shape_facts(graded, contract, p, run, like) for run in p.shapes] for p in group]
+            per_path += found
+            per_target.append(agree(group, found))
+        shapes = across_targets(per_target)
     whole = ShapeFacts("", file_facts(module, paths, per_path))
     facts = merge([*shapes, whole])
     return Analysis(
@@ -128,6 +131,28 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeF
     return out
 
 
+def across_targets(per_target: list[list[ShapeFacts]]) -> list[ShapeFacts]:
+    """What a file without a named target shows: facts must hold on every GPU of the deck, promises are those of the
+    GPU it was written for, which is one where they are kept."""
+    first, *others = per_target
+    out: list[ShapeFacts] = []
+    for i, shape in enumerate(first):
+        same = [other[i] for other in others if i < len(other)]
+        keys = [{seed.key() for seed in other.seeds} for other in same]
+        merged = ShapeFacts(shape.label, [s for s in shape.seeds if all(s.key() in k for k in keys)])
+        for name in shape.states:
+            best = min((shape, *same), key=lambda s: _PREFERENCE.index(s.states.get(name, "unproven")))
+            merged.states[name] = best.states.get(name, "unproven")
+            merged.evidence[name] = best.evidence.get(name, [])
+            if name in best.reasons:
+                merged.reasons[name] = best.reasons[name]
+        out.append(merged)
+    return out
+
+
+_PREFERENCE = ("kept", "kept-by-precision", "emulated", "unproven", "broken")
+
+
 def _weakest(states: list[str]) -> str:
     good = [s for s in states if s in ("kept", "kept-by-precision", "emulated")]
     return good[0] if len(good) == len(states) else "unproven"
@@ -164,7 +189,7 @@ def _promises(problem: Problem, contract: Contract, shapes: list[ShapeFacts]) ->
 
 
 def _unread(module: ir.Module, path: PathRun, shapes: list[ShapeFacts]) -> Iterable[Unread]:
-    """Holes: at module level, and on the shapes whose promises they leave open."""
+    """Holes on the shapes whose promises they leave open, with those at module level that may be their cause."""
     found: dict[tuple[str, Any], Unread] = {}
     holes: list[tuple[str, ir.Loc | None]] = list(module.unread)
     if path.failed:
@@ -175,7 +200,8 @@ def _unread(module: ir.Module, path: PathRun, shapes: list[ShapeFacts]) -> Itera
             holes.append((run.stopped, None))
         if run.label in open_labels:
             holes += run.unread
-    holes += [hole for hole in path.unread if not path.shapes or hole[0] == MADE_AT_RUN_TIME]
+    left_open = not path.shapes or len(holes) > len(module.unread)
+    holes += [hole for hole in path.unread if left_open or hole[0] == MADE_AT_RUN_TIME]
     for reason, loc in holes:
         span = span_of(loc)
         found.setdefault((reason, span.line if span else 0), Unread(reason, span))

@@ -143,7 +143,10 @@ def file_method(interp: Any, owner: LibObject, name: str, args: list[Any], loc: 
         return len(args[0])
     if name in ("read", "readlines"):
         found = find_file(interp, path)
-        return found if found is not None else Unknown((), "a file outside the submission")
+        if found is None:
+            interp.miss(f"file {path.rpartition('/')[2]} is not part of the submission", loc)
+            return Unknown((), "a file outside the submission")
+        return found
     return None
 
 

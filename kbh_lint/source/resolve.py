@@ -39,6 +39,8 @@ class Resolver:
 
         folder = paths.problems_dir() if problems_dir is None else problems_dir
         if problem is not None and not folder.is_dir():
+            from kbh_lint.api import UsageError
+
             raise UsageError(f"there is no folder of problems at {folder}")
         self.ids = load_deck(folder).ids
         self._hardware = folder / "hardware.yaml"
