@@ -74,7 +74,7 @@ def capabilities(problems_dir: Path, target: str | None) -> list[tuple[int, int]
     """The compute capability of the target; of the deck's first target when none is named."""
     if target is None:
         return [DECK_CAPABILITIES[0]]
-    found = load_targets(problems_dir).get(target)
+    found = load_targets(problems_dir / "hardware.yaml").get(target)
     number = found.capability if found is not None else None
     return [(number // 10, number % 10)] if number is not None else [DECK_CAPABILITIES[0]]
 
