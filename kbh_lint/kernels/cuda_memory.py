@@ -75,9 +75,25 @@ class CudaMemory(CudaTypes):
             value = self.field_of(value, name, loc)
         if value is None:
             return None
+        if isinstance(value.x, Struct) and dtype in dtypes.BITS:
+            return self.bytes_of(value, dtype, loc)
         if value.dtype != dtype and dtype not in ("?", "") and not value.cells and value.x is not IN_MEMORY:
             return self.bitcast(value, dtype, loc)
         return value
+
+    def bytes_of(self, value: V, dtype: str, loc: ir.Loc, depth: int = 0) -> V | None:
+        """A struct read through a pointer to a number: any of its fields may be what is read."""
+        parts: list[V] = []
+        for item in value.x.fields.values() if isinstance(value.x, Struct) else ():
+            if isinstance(item.x, Struct):
+                found = self.bytes_of(item, dtype, loc, depth + 1) if depth < MAX_NESTED else None
+                parts += [found] if found is not None else []
+            elif item.cells and is_pointer(item.ct):
+                read = [self.read_cell(cell, dtype, loc) for cell in in_order(item.cells)]
+                parts += [r for r in read if r is not None]
+            else:
+                parts.append(item if item.dtype == dtype else self.bitcast(item, dtype, loc))
+        return mix(parts) if parts else None
 
     def write_cell(self, cell: Cell, value: V, loc: ir.Loc, dtype: str = "?", at: int | None = None) -> None:
         if not isinstance(cell, VarCell):
