@@ -38,7 +38,8 @@ def extension_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
         sources: list[str] = []
         for i, key in ((1, "cpp_sources"), (2, "cuda_sources")):
             value = kwargs.get(key, args[i] if len(args) > i else None)
-            if isinstance(value, Unknown):
+            every = value if isinstance(value, (list, tuple)) else [value]
+            if not all(isinstance(text, str) or text is None for text in every):
                 interp.miss(f"the {key} of an extension are not known", loc)
             sources += texts(interp, value)
     else:

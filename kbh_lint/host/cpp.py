@@ -18,6 +18,7 @@ from kbh_lint.source.embedded import Text
 from kbh_lint.values import UNKNOWN, CppType, DType, Env, Func, Overloads, Sym, TypeValue
 
 MAX_LOOP = 256
+COUNTS = frozenset({"int", "int32_t", "int64_t", "long", "size_t", "long long", "unsigned", "uint32_t"})
 
 
 def build_env(interp: Any, sources: list[str], flags: list[str], arch: int | None) -> tuple[Env, list[ir.Module]]:
@@ -106,7 +107,10 @@ class Cpp:
         if isinstance(target, CppType) or not isinstance(target, Overloads):
             self.interp.miss(f"{func.name} of an extension is not a function that could be read", loc)
             return Unknown((), "extension")
-        return self.call(self.choose(target, args), args, loc)
+        chosen = self.choose(target, args)
+        if chosen.node.body is None:
+            self.interp.miss(f"the source of {func.name} is not part of what the extension is built from", loc)
+        return self.call(chosen, args, loc)
 
     def choose(self, overloads: Overloads, args: list[Any]) -> Func:
         """The overload with a body whose parameters fit the number of arguments."""
@@ -277,7 +281,10 @@ class Cpp:
             if place is not None:
                 env.vars[node.name] = place
                 return
-        env.vars[node.name] = cpp_types.initial(self, node, env)
+        value = cpp_types.initial(self, node, env)
+        if isinstance(value, Tensor) and isinstance(node.type, ir.TypeRef) and node.type.name in COUNTS:
+            value = torchlib.scalar(self.interp, "item", [value], {}, node.loc)  # an element through an accessor
+        env.vars[node.name] = value
 
     def s_assign(self, node: ir.Assign, env: Env) -> None:
         value = self.eval(node.value, env)
@@ -445,6 +452,8 @@ class Cpp:
             return
         if isinstance(target, ir.Index):
             owner = self.eval(target.value, env)
+            if isinstance(owner, Pointer):
+                owner = owner.tensor
             if isinstance(owner, Tensor):
                 torchlib.assign_index(self.interp, owner, self.eval(target.index, env), value, target.loc)
                 return
@@ -564,6 +573,8 @@ class Cpp:
             return Unknown((), "a missing entry")
         if isinstance(owner, (list, dict, tuple, Tensor)):
             return operators.get_item(self.interp, owner, key, node.loc)
+        if isinstance(owner, Pointer):  # an element of a tensor on the host
+            return torchlib.scalar(self.interp, "item", [owner.tensor], {}, node.loc)
         return operators.merged(self.interp, owner)
 
     def e_call(self, node: ir.Call, env: Env) -> Any:
@@ -594,6 +605,8 @@ class Cpp:
             return place if place is not None else self.eval(node.value, env)
         value = self.eval(node.value, env)
         if node.op == "*":
+            if isinstance(value, Pointer):
+                return torchlib.scalar(self.interp, "item", [value.tensor], {}, node.loc)
             return value.get() if isinstance(value, Slot) else value
         if isinstance(value, Slot):
             value = value.get()

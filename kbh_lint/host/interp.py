@@ -584,9 +584,14 @@ class Interp:
 
     def e_fstring(self, node: ir.FString, frame: Frame) -> Any:
         parts: list[str] = []
+        literal, at = Literal(node.loc[0], node.loc), 0
         for part in node.parts:
             if isinstance(part, ir.Const):
-                parts.append(self.e_const(part, frame))
+                value = part.value
+                if type(value) is str and len(value) >= MAPPED_STRING:
+                    part.value = value = Text(value, (Piece(0, len(value), literal, at),))
+                parts.append(value)
+                at += len(value)
                 continue
             value_node, conversion, spec = part
             value = self.eval(value_node, frame)

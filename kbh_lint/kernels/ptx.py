@@ -62,7 +62,7 @@ def run_asm(machine: CudaMachine, node: ir.Asm) -> None:
         for _, expr in node.outputs:
             machine.assign(expr, made)
         return
-    execute(registers, text)
+    execute(registers, text, node.template if isinstance(node.template, ir.Const) else None)
     for position, (_, expr) in enumerate(node.outputs):
         if position in registers.written:
             _assign(machine, expr, outputs[position][1], registers.operands[position])
@@ -121,10 +121,14 @@ def _parsed(text: str) -> tuple[ptx.Instr, ...]:
     return tuple(ptx.parse(text))
 
 
-def execute(registers: Registers, text: str) -> None:
-    """Runs the instructions of an asm text in order."""
+def execute(registers: Registers, text: str, template: ir.Const | None = None) -> None:
+    """Runs the instructions of an asm text in order. `template` is where a C++ text stands: products point into it."""
+    whole = registers.loc
     for instr in _parsed(text):
         registers.m.step()
+        if template is not None:
+            product = instr.opcode in _PRODUCTS
+            registers.loc = template.loc[0].within(template, instr.offset, len(instr.opcode)) if product else whole
         handler = _HANDLERS.get(instr.opcode)
         if handler is not None:
             handler(registers, instr)
@@ -135,6 +139,7 @@ def execute(registers: Registers, text: str) -> None:
         elif instr.opcode not in _SILENT:
             registers.m.unread(f"the PTX instruction {instr.opcode}", registers.loc)
             _copy(registers, instr)
+    registers.loc = whole
 
 
 def _type(instr: ptx.Instr, *, last: bool = True) -> str:
@@ -299,6 +304,7 @@ def _ex2(r: Registers, instr: ptx.Instr) -> None:
     r.write(instr.operands[0], value.with_(origins=flagged(value.origins, "exp")))
 
 
+_PRODUCTS = frozenset({"mma", "wmma", "wgmma", "tcgen05"})
 _HANDLERS: dict[str, Callable[[Registers, ptx.Instr], None]] = {
     "ld": _load, "ldu": _load, "ldmatrix": _load, "st": _store, "stmatrix": _store, "red": _store, "atom": _atomic,
     "multimem": _store, "cp": _copy_async, "cvt": _convert, "add": _arithmetic, "sub": _arithmetic,

@@ -68,11 +68,14 @@ class FileText:
 
 _PREFIX = re.compile(r"[rRbBuUfF]*")
 _ESCAPE = re.compile(r"\\(?:\n|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{[^}]*\}|.)", re.S)
+_SHOWN = re.compile(r"([^{}:!]*[^{}:!=<>]\s*=\s*)(?:![rsa])?(?::[^}]*)?\}$")
 
 
 @dataclass(slots=True, eq=False)
 class Literal:
     """A Python string literal (or several written side by side) and where it stands.
+
+    Offsets into an f-string count the characters of its constant parts alone.
 
     `unit` is a PythonUnit; the place is the range of the whole expression in it. The table from value offsets to file
     places is made when it is first asked for.
@@ -113,9 +116,9 @@ class Literal:
                 if quote[:1] not in ('"', "'"):
                     i += 1
                     continue
-                raw = "r" in source[i:j].lower()
+                prefixes = source[i:j].lower()
                 i, value, row, start_of_row = self._body(
-                    source, j + len(quote), quote, raw, value, row, start_of_row, table
+                    source, j + len(quote), quote, prefixes, value, row, start_of_row, table
                 )
             else:
                 i += 1
@@ -123,12 +126,24 @@ class Literal:
 
     @staticmethod
     def _body(
-        source: str, i: int, quote: str, raw: bool, value: int, row: int, start_of_row: int,
+        source: str, i: int, quote: str, prefixes: str, value: int, row: int, start_of_row: int,
         table: list[tuple[int, int, int]],
     ) -> tuple[int, int, int, int]:  # fmt: skip
+        raw, fields = "r" in prefixes, "f" in prefixes
         table.append((value, row, i - start_of_row + 1))
         while i < len(source) and not source.startswith(quote, i):
-            if source[i] == "\\":
+            if fields and source[i] in "{}":
+                if source[i : i + 2] in ("{{", "}}"):
+                    i, value = i + 2, value + 1
+                else:
+                    end = _field_end(source, i)
+                    shown = _SHOWN.match(source, i + 1, end)
+                    value += len(shown[1]) if shown else 0  # `{name=}` puts "name=" into the text
+                    if "\n" in source[i:end]:
+                        row, start_of_row = row + source.count("\n", i, end), source.rindex("\n", i, end) + 1
+                    i = end
+                table.append((value, row, i - start_of_row + 1))
+            elif source[i] == "\\":
                 match = _ESCAPE.match(source, i)
                 text = match.group() if match else source[i]
                 if raw:
@@ -152,6 +167,19 @@ class Literal:
                 i += 1
                 value += 1
         return i + len(quote), value, row, start_of_row
+
+
+def _field_end(source: str, start: int) -> int:
+    """The index after the brace that closes the replacement field which opens at `start`."""
+    depth = 0
+    for i in range(start, len(source)):
+        if source[i] == "{":
+            depth += 1
+        elif source[i] == "}":
+            depth -= 1
+            if depth <= 0:
+                return i + 1
+    return len(source)
 
 
 def pieces_of(text: str) -> tuple[Piece, ...]:
