@@ -186,6 +186,12 @@ def dict_method(
     interp: Any, owner: dict[Any, Any], name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """A method of dict."""
+    if name == "__getitem__":
+        return operators.get_item(interp, owner, args[0], loc)
+    if name == "__setitem__":
+        return operators.set_item(interp, owner, args[0], args[1], loc)
+    if name == "__contains__":
+        return operators.contains(interp, owner, args[0])
     if name == "get":
         found = operators.find_key(interp, owner, args[0])
         return (args[1] if len(args) > 1 else kwargs.get("default")) if found is operators.MISSING else found
@@ -319,6 +325,8 @@ def _len(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
         return value.shape[0] if value.shape else Unknown()
     if isinstance(value, Instance):
         found = interp.world.find_method(value, "__len__")
+        if found is None and value.items is not None:
+            return len(value.items)
         return interp.call(found, [], {}, loc) if found is not None else Unknown()
     if isinstance(value, LibObject) and isinstance(value.attrs.get("items"), (list, dict)):
         return len(value.attrs["items"])

@@ -47,6 +47,7 @@ class Instance:
     cls: ClassV
     attrs: dict[str, Any] = field(default_factory=dict)
     buffers: dict[str, bool] = field(default_factory=dict)  # registered name -> persistent
+    items: dict[Any, Any] | None = None  # what an object of a subclass of dict holds
 
 
 @dataclass(slots=True, eq=False)

@@ -287,6 +287,8 @@ def contains(interp: Any, owner: Any, item: Any) -> Any:
         return doubt
     if isinstance(owner, Instance):
         found = interp.world.find_method(owner, "__contains__")
+        if found is None and owner.items is not None:
+            return contains(interp, owner.items, item)
         return interp.call(found, [item], {}, None) if found is not None else merged(interp, owner, item)
     try:
         return item in owner
@@ -350,6 +352,8 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
         found = interp.world.find_method(owner, "__getitem__")
         if found is not None:
             return interp.call(found, [key], {}, loc)
+        if owner.items is not None:
+            return item_of(interp, owner, key, loc)
     if isinstance(owner, (list, tuple, range)):
         try:
             return owner[key] if isinstance(key, int) else bounds.visited(interp, owner[key])
@@ -358,6 +362,15 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
                 interp.world.raise_(interp, "IndexError", [key], loc)
             return merged(interp, key)
     return interp.world.get_item(interp, owner, key, loc)
+
+
+def item_of(interp: Any, owner: Instance, key: Any, loc: ir.Loc | None) -> Any:
+    """`owner[key]` of an object of a subclass of dict, whose `__missing__` makes what is not there."""
+    assert owner.items is not None
+    missing = interp.world.find_method(owner, "__missing__")
+    if missing is not None and find_key(interp, owner.items, key) is MISSING:
+        return interp.call(missing, [key], {}, loc)
+    return get_item(interp, owner.items, key, loc)
 
 
 def _any_of(items: Any, key: Unknown) -> Any:
@@ -381,6 +394,8 @@ def set_item(interp: Any, owner: Any, key: Any, value: Any, loc: ir.Loc | None) 
         found = interp.world.find_method(owner, "__setitem__")
         if found is not None:
             interp.call(found, [key, value], {}, loc)
+        elif owner.items is not None:
+            owner.items[check_key(key)] = value
     else:
         interp.world.set_item(interp, owner, key, value, loc)
 

@@ -102,6 +102,8 @@ def super_attr(interp: Any, owner: LibObject, name: str) -> Any:
         for base in after:
             if name in base.env.vars:
                 return Bound(instance, base.env.vars[name])
+    if isinstance(instance, Instance) and instance.items is not None and name != "__init__":
+        return Method(instance.items, name)
     return Method(instance, f"super:{name}") if isinstance(instance, Instance) else Unknown((), f"super().{name}")
 
 

@@ -33,6 +33,7 @@ from kbh_lint.host.objects import (
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Env, Func, JitFunction, Sym
 
+DICTS = ("OrderedDict", "UserDict", "defaultdict")
 MODULE_BASES = ("torch.nn.Module", "torch.nn.modules.module.Module", "torch.nn.modules.Module")
 STDLIB_OR_PRESENT = frozenset(
     "torch triton numpy math os sys functools itertools typing collections dataclasses contextlib textwrap hashlib "
@@ -201,6 +202,8 @@ class World:
             return Method(owner, name)
         if owner.cls.external_bases() and name in ("apply", "save_for_backward"):
             return Method(owner, name)
+        if owner.items is not None and not name.startswith("__"):
+            return owner.items if name == "data" else Method(owner.items, name)
         try:
             fallback = owner.cls.find("__getattr__")
         except KeyError:
@@ -296,6 +299,9 @@ class World:
         if any(b.startswith("enum.") for b in bases):
             return args[0] if args else Unknown()
         instance = Instance(cls)
+        direct = [base for c in cls.mro() for base in c.bases]
+        if interp.builtins.get("dict") in direct or any(base.rpartition(".")[2] in DICTS for base in bases):
+            instance.items = dict(args[0]) if args and isinstance(args[0], dict) else {}
         if cls.dataclass or "typing.NamedTuple" in bases:
             for i, field in enumerate(cls.fields):
                 default = cls.env.vars.get(field, Unknown())
@@ -426,6 +432,8 @@ class World:
                 found = self.find_method(value, name)
                 if found is not None:
                     return interp.call(found, [], {}, loc)
+            if value.items is not None:
+                return list(value.items)
             if "typing.NamedTuple" in value.cls.external_bases():
                 return [value.attrs[f] for f in value.cls.fields]
         if isinstance(value, LibObject):
