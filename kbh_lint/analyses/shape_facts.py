@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import tokenize
+from functools import lru_cache
 from typing import Any
 
 from kbh_lint import ir
@@ -161,10 +164,28 @@ def banned_seeds(found: Reach, problem: Problem) -> list[Seed]:
         for symbol, loc in symbols:
             for ban in problem.bans:
                 if any(same_symbol(symbol, path) for path in ban.paths):
-                    attrs = {"symbol": ban.symbol, "path": symbol, "alias": symbol != ban.symbol}
+                    hidden = symbol != ban.symbol or not _spelled_out(ban.symbol, loc)
+                    attrs = {"symbol": ban.symbol, "path": symbol, "alias": hidden}
                     out.append(Seed("banned", attrs, loc, tuple(launched_from(event)[1:])))
                     break
     return out
+
+
+def _spelled_out(symbol: str, loc: ir.Loc | None) -> bool:
+    """Whether the file's code says the symbol's own name; an operator or a name put together at run time does not."""
+    if loc is None or loc[0].language != "python":
+        return True
+    return symbol.rsplit(".", 1)[-1] in _names(loc[0].text)
+
+
+@lru_cache(maxsize=4)
+def _names(text: str) -> frozenset[str]:
+    """The names in a Python text, without strings and comments."""
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    try:
+        return frozenset(t.string for t in tokens if t.type == tokenize.NAME)
+    except (tokenize.TokenError, SyntaxError):
+        return frozenset()
 
 
 _SPACES = (
