@@ -569,6 +569,8 @@ def _exec(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
 
 @builtin
 def _vars(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    if args and isinstance(args[0], Sym):
+        return Sym(f"{args[0].path}.__dict__")
     return args[0].attrs if args and isinstance(args[0], Instance) else {}
 
 

@@ -709,6 +709,8 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
             return owner
     if isinstance(owner, Extension):
         return interp.world.get_attr(interp, owner, str(key), loc)
+    if isinstance(owner, Sym) and owner.path.endswith(".__dict__") and isinstance(key, str):
+        return modules.resolve(interp, f"{owner.path.removesuffix('.__dict__')}.{key}", loc)
     if isinstance(owner, (Sym, ClassV, LibObject)):
         return owner  # a subscripted type
     return operators.merged(interp, owner, key)
