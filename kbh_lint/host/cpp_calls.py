@@ -36,6 +36,10 @@ def call(run: Any, node: ir.Call, env: Env) -> Any:
         return _sizeof(run, node, env)
     target = run.eval(func, env)
     args = run.arguments(node.args, env)
+    if isinstance(target, Slot):
+        target = target.get()
+    if isinstance(target, Unknown) and any(isinstance(a, Sym) and a.path.startswith("CU_TENSOR_MAP") for a in args):
+        return _tensor_map(args)  # the driver's function, found in a way that could not be followed
     if isinstance(target, LibObject):
         return _object(run, target, args, node, env)
     if isinstance(target, Overloads):
@@ -276,6 +280,11 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
         return _memcpy(run, short, args, loc)
     if short.startswith("cuTensorMapEncode"):
         return _tensor_map(args)
+    if short.startswith(("cudaGetDriverEntryPoint", "cuGetProcAddress", "dlsym")):
+        return _entry_point(short, args)
+    if short == "dim3":
+        sizes = [torchlib.scalar(interp, "item", [a], {}, loc) if isinstance(a, Tensor) else a for a in args]
+        return LibObject("dim3", dict(zip("xyz", [*sizes, 1, 1, 1], strict=False)))
     if short.startswith(("cudaLaunch", "cuLaunchKernel", "cudaLaunchKernelEx")):
         return _launch_call(run, short, args, loc)
     if short in ("cudaMalloc", "cudaMallocAsync", "cudaMallocManaged", "cuMemAlloc", "cuMemAlloc_v2"):
@@ -332,6 +341,17 @@ def _tensor_map(args: list[Any]) -> Any:
     if args and isinstance(args[0], Slot) and base is not None:
         args[0].set(HostDescriptor(base.tensor))
     return Sym("CUDA_SUCCESS")
+
+
+def _entry_point(name: str, args: list[Any]) -> Any:
+    """A function of the driver found by its name: through an address, or as the result of dlsym."""
+    symbol = next((Sym(str(a)) for a in args if isinstance(a, str)), None)
+    if name.startswith("dlsym"):
+        return symbol if symbol is not None else Unknown((), name)
+    place = next((a for a in args if isinstance(a, Slot)), None)
+    if place is not None and symbol is not None:
+        place.set(symbol)
+    return Sym("cudaSuccess")
 
 
 def _launch_call(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:

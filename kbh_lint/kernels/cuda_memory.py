@@ -178,7 +178,8 @@ class CudaMemory(CudaTypes):
         if isinstance(value.x, Unbound):
             return self.unbound_field(value.x.path + "." + name, self.field_type(ct, name))
         if ct is not None and (ct.decl is not None or value.x is IN_MEMORY) and value.cells:
-            return self.read_through(self.sub_pointer(value, name), loc)
+            place = self.sub_pointer(value, name)
+            return place if place.ct is not None and place.ct.dims else self.read_through(place, loc)
         if name in ("__x", "storage") and value.dtype in dtypes.FLOATS:
             return self.bitcast(value, "u8" if dtypes.BITS[value.dtype] == 8 else "u16", loc)
         if ct is not None and ct.lanes > 1 or name in LANES or name.startswith("__"):
