@@ -23,7 +23,11 @@ def launch(interp: Any, target: Any, args: list[Any], kwargs: dict[str, Any], lo
     configured = target if isinstance(target, Configured) else Configured(target, None)
     jit = configured.jit
     bound = dict(configured.bound)
-    bound.update(bind(jit, args, kwargs))
+    runtime = [p.name for p in jit.func.node.params if not is_constexpr(p)]
+    if bound and len(args) == len(runtime):  # a compiled kernel may be given its run-time arguments alone
+        bound.update(zip(runtime, args, strict=True))
+    else:
+        bound.update(bind(jit, args, kwargs))
     emit(interp, jit, bound, configured.grid, loc)
     return Configured(jit, configured.grid, constants(jit, bound))
 

@@ -321,6 +321,8 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
     """`owner[key]`."""
     if isinstance(owner, JitFunction):
         return Configured(owner, key)
+    if isinstance(owner, Configured):
+        return Configured(owner.jit, key, owner.bound)
     if isinstance(owner, Tensor):
         return torchlib.index(interp, owner, key, loc)
     if isinstance(owner, Unknown):
