@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbh_lint import ir
+from kbh_lint import dtypes, ir
 from kbh_lint.host import bounds, containers, driver, torchlib
 from kbh_lint.host.objects import Blob, Extension, ExtFunction, LibObject
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import FileText, Piece, Text, concat
-from kbh_lint.values import Env, Overloads
+from kbh_lint.values import DType, Env, Overloads
 
 MAX_SOURCES = 64
 BUILT = (".so", ".o", ".a", ".cubin", ".ptx", ".fatbin", ".hsaco", ".pyd", ".dll")
@@ -274,7 +274,8 @@ def raw_module(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], 
 def call_raw(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Launch a kernel compiled from text: (grid, block, arguments)."""
     env: Env = owner.attrs["extension"].env
-    found = env.vars.get(owner.attrs["name"])
+    name, _, given = owner.attrs["name"].partition("<")  # a name expression: kernel<4, float>
+    found = env.vars.get(name.rpartition("::")[2].strip())
     values = next(
         (a for a in reversed(args) if isinstance(a, (list, tuple)) and torchlib.tensors_in(a)), kwargs.get("args")
     )
@@ -283,7 +284,19 @@ def call_raw(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str, A
     if not isinstance(found, Overloads):
         interp.miss(f"kernel {owner.attrs['name']} is not in the text", loc)
         return None
-    return interp.cpp.launch_kernel(found.funcs[-1], list(values), {}, args[0] if args else None, loc)
+    kernel = found.funcs[-1]
+    words = [w.strip() for w in given.rstrip("> ").split(",")] if given else []
+    template = {p.name: _template_word(w) for p, w in zip(kernel.node.template, words, strict=False)}
+    shape = [args[0], args[1]] if len(args) > 1 else args[0] if args else None
+    return interp.cpp.launch_kernel(kernel, list(values), template, shape, loc)
+
+
+def _template_word(word: str) -> Any:
+    """A template argument of a name expression: a number, a truth value, or an element type."""
+    if word.isdigit():
+        return int(word)
+    known = dtypes.from_cpp(word)
+    return DType(known) if known is not None else {"true": True, "false": False}.get(word, Unknown((), word))
 
 
 def address_of(value: Any) -> int | None:

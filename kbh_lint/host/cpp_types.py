@@ -136,10 +136,12 @@ def element(run: Any, ref: ir.TypeRef, env: Env) -> str | None:
         value = None
     if isinstance(value, DType):
         return value.name
-    target, _ = resolve(run, ref, env)
+    target, scope = resolve(run, ref, env)
     if target is ref:
         return None
     found = dtypes.from_cpp(target.name)
+    if found is None and target.name in scope.vars and isinstance(scope.vars[target.name], DType):
+        return str(scope.vars[target.name].name)  # a template parameter behind an alias
     return found or (dtypes.vector_from_cpp(target.name) or (None, 0))[0]
 
 
@@ -229,7 +231,7 @@ def _leaf(run: Any, node: ir.Expr, env: Env) -> str:
         target, scope = resolve(run, value.ref, value.env)
         if target.name.rpartition("::")[2] in ("tuple", "mx_float8_t", "nv_float4_t") and target.args:
             return _leaf(run, target.args[0], scope)
-        return dtypes.from_cpp(target.name) or "?"
+        return element(run, target, scope) or "?"
     return "?"
 
 

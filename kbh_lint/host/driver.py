@@ -59,6 +59,8 @@ def bindings(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], lo
         return args[0] if len(args) == 1 and isinstance(args[0], (int, Tensor)) else LibObject(path)
     held = cell(LibObject(path, {"pointers": cpp_calls.pointers([_argument(interp, a) for a in args])}))
     given = [_argument(interp, a) for a in [*args, *kwargs.values()]]
+    # a launch may get its arguments as (values, ctypes of the values)
+    given = [a[0] if isinstance(a, list) and len(a) == 2 and isinstance(a[0], list) else a for a in given]
     if name in _MAKERS:
         cpp_calls.library(interp.cpp, name, (), [Slot(held.attrs, "value"), *given], loc)
         return (SUCCESS, held.attrs["value"])

@@ -591,6 +591,8 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
         if name in ("__dlpack__", "__cuda_array_interface__"):
             return owner
         return torchlib.call(interp, f"torch.Tensor.{name}", [owner, *args], kwargs, loc)
+    if owner is interp.builtins.get("str") and args and isinstance(args[0], str):
+        owner, args = args[0], args[1:]  # str.encode(text)
     if isinstance(owner, str):
         return containers.string_method(interp, owner, name, args, kwargs)
     if isinstance(owner, list):
