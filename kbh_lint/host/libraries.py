@@ -583,6 +583,10 @@ def call_object(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str
 
 def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Call a method of a value that is not of the submission."""
+    if name in operators.DUNDERS and args and not isinstance(owner, (Instance, LibObject)):
+        return operators.dunder(interp, owner, name, args[0], loc)
+    if name in ("__getattr__", "__getattribute__") and args and not isinstance(owner, (Instance, LibObject)):
+        return interp.world.get_attr(interp, owner, str(args[0]), loc)
     if isinstance(owner, Tensor):
         if name == "__getitem__":
             return torchlib.index(interp, owner, args[0], loc)

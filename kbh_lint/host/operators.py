@@ -29,6 +29,14 @@ _TENSOR = {
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+DUNDERS = {
+    f"__{kind}{name}__": (op, kind)
+    for kind in ("", "r", "i")
+    for name, op in (
+        ("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"), ("floordiv", "//"), ("mod", "%"), ("pow", "**"),
+        ("matmul", "@"), ("lshift", "<<"), ("rshift", ">>"), ("and", "&"), ("or", "|"), ("xor", "^"),
+    )
+}  # fmt: skip
 _SPECIAL = {"+": "__add__", "-": "__sub__", "*": "__mul__", "/": "__truediv__", "@": "__matmul__", "%": "__mod__"}
 
 
@@ -166,6 +174,14 @@ SUCCESSES = frozenset({"CUDA_SUCCESS", "cudaSuccess", "NVRTC_SUCCESS", "CUBLAS_S
 def is_success(value: Any) -> bool:
     """The status of a CUDA call, all of which succeed."""
     return isinstance(value, Sym) and value.path.replace("::", ".").rpartition(".")[2] in SUCCESSES
+
+
+def dunder(interp: Any, owner: Any, name: str, other: Any, loc: ir.Loc | None) -> Any:
+    """`owner.__add__(other)` and its reflected and in-place forms."""
+    op, kind = DUNDERS[name]
+    if kind == "i":
+        return inplace(interp, op, owner, other, loc)
+    return binary(interp, op, other, owner, loc) if kind == "r" else binary(interp, op, owner, other, loc)
 
 
 def same(interp: Any, left: Any, right: Any) -> Any:

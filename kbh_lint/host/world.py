@@ -70,7 +70,7 @@ class World:
     # --- names, imports
 
     def missing_name(self, interp: Interp, name: str, loc: ir.Loc | None) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") and name != "__import__":
             return {"__file__": "/submission/solution.py", "__name__": "solution", "__doc__": None}.get(name, Unknown())
         if hasattr(builtins, name):
             value = getattr(builtins, name)
@@ -246,6 +246,8 @@ class World:
         exported = owner.attrs.get("__exports__", {}).get(name)
         if exported is not None:
             found = owner.env.vars.get(exported, found)
+        if found is None and name in ("__getattr__", "__getattribute__", "__dict__"):
+            return Method(owner, name)
         if found is None:
             interp.miss(f"extension {owner.name} has no readable function {name}", loc)
             return Unknown((), "extension function")
