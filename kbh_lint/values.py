@@ -88,6 +88,13 @@ class Buffer:
 
 
 @dataclass(frozen=True, slots=True)
+class StructArg:
+    """A C++ struct passed by value: its fields by name, each as an argument; a field that is an array is a tuple."""
+
+    fields: tuple[tuple[str, Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Descriptor:
     """A TMA descriptor made on the host over a storage; `block` is the box shape where known."""
 

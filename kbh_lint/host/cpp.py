@@ -12,10 +12,10 @@ from kbh_lint import dtypes, ir
 from kbh_lint.frontends import cuda
 from kbh_lint.host import cpp_calls, cpp_types, launches, operators, torchlib
 from kbh_lint.host.interp import BREAK, MAX_FRAMES, Returned, _names
-from kbh_lint.host.objects import Extension, ExtFunction, LibObject, Method, Pointer, Slot
+from kbh_lint.host.objects import Extension, ExtFunction, HostDescriptor, LibObject, Method, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Text
-from kbh_lint.values import UNKNOWN, CppType, DType, Env, Func, Overloads, Sym, TypeValue
+from kbh_lint.values import UNKNOWN, CppType, DType, Env, Func, Overloads, StructArg, Sym, TypeValue
 
 MAX_LOOP = 256
 COUNTS = frozenset({"int", "int32_t", "int64_t", "long", "size_t", "long long", "unsigned", "uint32_t"})
@@ -239,10 +239,24 @@ class Cpp:
                 )
                 return launches.kernel_arg(self.interp, Pointer(tensor, dtype), False)
         if isinstance(value, LibObject) and value.path.startswith("struct:"):
-            found = [v for v in value.attrs.values() if isinstance(v, (Pointer, Tensor))]
-            if found:
-                return tuple(launches.kernel_arg(self.interp, v, False) for v in found)
+            return self.struct_arg(value, 0)
         return launches.kernel_arg(self.interp, value, False)
+
+    def struct_arg(self, value: LibObject, depth: int) -> StructArg:
+        """A struct passed by value: the pointers and descriptors in it, also in structs and arrays in it."""
+        fields: list[tuple[str, Any]] = []
+        for name, item in value.attrs.items():
+            if isinstance(item, Slot):
+                item = item.get()
+            if isinstance(item, LibObject) and item.path.startswith("struct:") and depth < 4:
+                fields.append((name, self.struct_arg(item, depth + 1)))
+            elif isinstance(item, (Pointer, Tensor, HostDescriptor)):
+                fields.append((name, launches.kernel_arg(self.interp, item, False)))
+            elif isinstance(item, (list, tuple)):
+                held = [v for v in item[:64] if isinstance(v, (Pointer, Tensor, HostDescriptor))]
+                if held:
+                    fields.append((name, tuple(launches.kernel_arg(self.interp, v, False) for v in held)))
+        return StructArg(tuple(fields))
 
     # --- statements
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.facts import KernelFacts, Origin
-from kbh_lint.values import Buffer, Descriptor, Func, Scalar
+from kbh_lint.values import Buffer, Descriptor, Func, Scalar, StructArg
 
 
 def analyse(session: Any, kernel: Func, binding: dict[str, Any]) -> KernelFacts:
@@ -50,6 +50,8 @@ def _normal(value: Any, numbers: dict[int, int]) -> Any:
         return replace(value, storage=local)
     if isinstance(value, tuple):
         return tuple(_normal(v, numbers) for v in value)
+    if isinstance(value, StructArg):
+        return StructArg(tuple((name, _normal(v, numbers)) for name, v in value.fields))
     return value
 
 

@@ -53,8 +53,13 @@ class CudaMachine(CudaObjects):
             if declared.dtype == "?" and declared.decl is None:
                 declared = replace(declared, dtype=seen)
             return V(seen, value.content, cells=frozenset((cell,)), ct=declared)
-        if isinstance(value, (tuple, list)):
+        if isinstance(value, values.StructArg):
+            self.given.update((f"{name}.{field}", item) for field, item in value.fields)
             return V(x=Unbound(name), ct=ct)
+        if isinstance(value, (tuple, list)):
+            parts = [self.bind_argument(f"{name}[{i}]", item, ct) for i, item in enumerate(value)]
+            cells = frozenset(cell for part in parts for cell in part.cells)
+            return V(ct.dtype, ct.dtype, cells=cells, ct=ct) if cells else V(x=Unbound(name), ct=ct)
         if isinstance(value, values.Scalar):
             known = NOTHING if value.value is values.UNKNOWN else value.value
             dtype = ct.dtype if ct.dtype != "?" else value.dtype

@@ -35,8 +35,13 @@ class CudaMemory(CudaTypes):
     def __init__(self, name: str, fuel: int) -> None:
         super().__init__(name, fuel)
         self.cells: dict[Any, Cell] = {}
+        self.given: dict[str, Any] = {}  # fields of struct arguments, by path
         self.var_cells: dict[tuple[int, str], VarCell] = {}
         self.frames: list[Frame] = []  # keeps frames alive whose ids are keys above
+
+    def bind_argument(self, name: str, value: Any, ct: CType) -> V:
+        """A kernel argument as an abstract value of the declared type."""
+        raise NotImplementedError
 
     # --- cells ---
 
@@ -219,7 +224,9 @@ class CudaMemory(CudaTypes):
         return V(dtype, dtype, value.origins, value.casts, cells=cells, ct=pointed)
 
     def unbound_field(self, path: str, field: CType) -> V:
-        """A field of a kernel argument about which nothing is known."""
+        """A field of a kernel argument: what the launch put into it, where that is known."""
+        if path in self.given:
+            return self.bind_argument(path, self.given[path], field)
         if field.pointers or field.dims:
             cell = self.param_cell(path, -1, field.dtype, field.dtype)
             return V(field.dtype, field.dtype, cells=frozenset((cell,)), ct=field)
