@@ -94,8 +94,9 @@ def reach(result: Any) -> Reach:
         if content.event is not None:
             events.setdefault(id(content.event), content.event)
             if content.event.kind in AUTHORED:
-                # a kernel may read what it or nobody wrote: scratch, masked tails
-                found.scratch.update(read.ident for read, _ in content.event.reads)
+                # a kernel may read what it goes on to write itself: scratch, tiles that it accumulates into
+                replaced = {w.previous.ident for w in content.event.writes if w.previous is not None}
+                found.scratch.update(read.ident for read, _ in content.event.reads if read.ident in replaced)
             if content.event.kind == "unread":
                 found.opaque = True
         stack.extend(reads_of(content))
