@@ -20,7 +20,8 @@ def survivors(path: PathRun, run: ShapeRun, found: Reach) -> list[Seed]:
         a["storage"] for kind, a, _ in path.notes if kind == "pointer-read" and a.get("call") == len(run.calls)
     }
     out: list[Seed] = []
-    fresh = any(e.call == len(run.calls) for e in found.events)
+    # handing out a copy of the old result is handing out the old result
+    fresh = any(e.call == len(run.calls) and e.kind != "copy" for e in found.events)
     for what in ("input", "state"):
         held = [(c, maker) for c, maker in stale if c.label.startswith(f"{what}:")]
         if not held:

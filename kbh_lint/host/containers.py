@@ -428,7 +428,9 @@ def has_attr(interp: Any, owner: Any, name: str) -> bool:
     if isinstance(owner, ClassV):
         return any(name in c.env.vars for c in owner.mro())
     if isinstance(owner, Tensor):
-        return not name.startswith("_") or name in owner.attrs or name == "_version"
+        from kbh_lint.host import torchlib
+
+        return name in owner.attrs or torchlib.has_attribute(name)
     if isinstance(owner, LibObject) and owner.path == "module":
         return name in owner.attrs
     if isinstance(owner, (int, float, str, list, dict, tuple)):

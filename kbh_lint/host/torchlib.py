@@ -497,6 +497,26 @@ def rows(interp: Any, tensor: Tensor, loc: ir.Loc | None, want: int | None) -> S
 # --- attributes --------------------------------------------------------------------------------------------
 
 
+_ATTRIBUTES = frozenset(
+    "shape dtype device is_cuda T mT H mH data real imag grad ndim itemsize nbytes requires_grad is_sparse "
+    "is_quantized is_meta is_mps is_nested layout is_leaf grad_fn names numpy numel sum mean max min abs add sub "
+    "mul div pow exp log sqrt rsqrt neg amax amin argmax argmin cumsum prod std var norm softmax log_softmax "
+    "sigmoid tanh relu gather scatter index_select index_add masked_fill where clamp round floor ceil repeat "
+    "repeat_interleave roll flip tile eq ne lt le gt ge any all logical_and logical_or bitwise_and bitwise_or "
+    "pin_memory is_pinned share_memory_ record_stream register_hook retain_grad backward apply_ map_ triu tril "
+    "diag outer cross cdist histc bincount nonzero tolist".split()
+)
+
+
+def has_attribute(name: str) -> bool:
+    """Whether a tensor has an attribute of this name by itself; what a submission hangs on one is kept elsewhere."""
+    if name.startswith("_"):
+        return name.startswith("__") or name in ("_version", "_base", "_typed_storage") or name in PRODUCTS
+    base = name.removesuffix("_")
+    tables = (_ATTRIBUTES, VIEWS, MAKERS, PRODUCTS, SOLVERS, SELECTIONS, SOFTMAXES, SPECIAL)
+    return any(name in table or base in table for table in tables)
+
+
 def attribute(interp: Any, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any:
     """An attribute that is a value; NotImplemented when `name` is a method."""
     if name == "shape":
