@@ -225,7 +225,8 @@ class Core:
             source = wider("?", min(o.dtype for o in narrow))
             self.add_cast(source, result.dtype, narrow, loc)
             origins = union(union(result.origins, flagged(narrow, "cast")), flagged(pointer.origins - narrow, "index"))
-            return result.with_(origins=origins, casts=union_casts(result.casts, frozenset((loc,))), const=NOTHING)
+            casts = union_casts(result.casts, frozenset((loc,)))
+            return result.with_(origins=origins, casts=casts, const=NOTHING, x=None)  # no product of its entries' parts
         return result.with_(origins=union(result.origins, flagged(pointer.origins, "index")), const=NOTHING)
 
     def store(self, pointer: V, value: V, loc: Loc, *, raw: bool = False) -> None:
