@@ -6,7 +6,8 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import torchlib
-from kbh_lint.host.objects import Bound, Instance, LibObject, Method
+from kbh_lint.host.containers import builtin
+from kbh_lint.host.objects import Bound, ClassV, Instance, LibObject, Method
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType
 
@@ -96,6 +97,8 @@ def object_method(
 def super_attr(interp: Any, owner: LibObject, name: str) -> Any:
     """`super().name`."""
     instance, cls = owner.attrs["self"], owner.attrs["cls"]
+    if name == "__new__":
+        return builtin(lambda i, a, k, where: Instance(a[0]) if a and isinstance(a[0], ClassV) else Unknown())
     if isinstance(instance, Instance):
         order = instance.cls.mro()
         after = order[order.index(cls) + 1 :] if cls in order else order[1:]
@@ -131,6 +134,14 @@ def state_of(instance: Any, prefix: str = "") -> dict[str, Tensor]:
     return out
 
 
+def layer_base(owner: Instance) -> str:
+    """The layer of torch.nn that an object's class derives from, or nothing."""
+    for path in owner.cls.external_bases():
+        if path.startswith("torch.nn.") and path.rpartition(".")[2] in _LAYERS:
+            return path
+    return ""
+
+
 def instance_method(
     interp: Any, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
@@ -138,6 +149,12 @@ def instance_method(
     name = name.removeprefix("super:")
     if not isinstance(owner, Instance):
         return Unknown((), name)
+    base = layer_base(owner)
+    if base and name == "__init__":  # a subclass of a layer has the layer's own weights
+        owner.attrs.update(module(interp, base, args, kwargs, loc).attrs)
+        return None
+    if base and name in ("forward", "_conv_forward"):
+        return apply(interp, LibObject(base, owner.attrs), args[:1], kwargs, loc)
     if name == "register_buffer" and args:
         key = str(args[0])
         value = args[1] if len(args) > 1 else kwargs.get("tensor")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import containers, libraries, modules, torchlib
+from kbh_lint.host import containers, libraries, modules, torchlib, trace_nn
 from kbh_lint.host.interp import Frame, Interp, Raised
 from kbh_lint.host.objects import (
     Blob,
@@ -301,6 +301,14 @@ class World:
         if any(b.startswith("enum.") for b in bases):
             return args[0] if args else Unknown()
         instance = Instance(cls)
+        for base in cls.mro():
+            maker = base.env.vars.get("__new__")
+            if isinstance(maker, Func):  # a singleton, say
+                made = interp.call(maker, [cls, *args], kwargs, loc)
+                if not isinstance(made, Instance):
+                    return made
+                instance = made
+                break
         direct = [base for c in cls.mro() for base in c.bases]
         if interp.builtins.get("dict") in direct or any(base.rpartition(".")[2] in DICTS for base in bases):
             instance.items = dict(args[0]) if args and isinstance(args[0], dict) else {}
@@ -318,6 +326,8 @@ class World:
         except KeyError:
             if any(b.endswith("Exception") or b.endswith("Error") for b in bases):
                 instance.attrs["args"] = tuple(args)
+            elif self.is_module(cls):
+                trace_nn.instance_method(interp, instance, "__init__", args, kwargs, loc)
             return instance
         interp.call(Bound(instance, init), args, kwargs, loc)
         return instance
