@@ -68,6 +68,10 @@ def fp8_products(
     if broken:
         places: Places = [(s.loc, f"{s.source} becomes {s.target}") for u in broken for s in u.steps]
         return "broken", [*places, *((u.loc, f"the product runs on {u.operands[0]}") for u in broken)], ""
+    foreign = {e.attrs.get("symbol") for e in work.library if e.attrs.get("foreign")}
+    opaque = [u for u in wanted if u.engine in foreign]
+    if opaque:
+        return "unproven", [], f"what {opaque[0].engine} computes is not known"
     good = [u for u in wanted if u.operands[0] in FP8 and u.operands[1] in FP8]
     if good and len(good) == len(wanted):
         return "kept", [(u.loc, f"{u.engine} on {u.operands[0]} x {u.operands[1]}") for u in good], ""

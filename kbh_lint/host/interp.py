@@ -152,6 +152,8 @@ class Interp:
         """
         if key not in self.decided:
             self.decided[key] = self.world.choice(key, value)
+        if value.why.startswith("likely: the path"):  # files are all there, or none is yet
+            return self.decided[key]
         here = (key, id(self.frames[-1]) if self.frames else 0)
         self.asked[here] = self.asked.get(here, 0) + 1
         if self.asked[here] == 2:
@@ -237,6 +239,8 @@ class Interp:
                 return signal
             rounds += 1
             if rounds > FULL_ITERATIONS and len(self.events) > before:
+                if isinstance(node.test, ir.Const) and not _leaves(node.body):
+                    raise OutOfFuel  # nothing in it ends it
                 break
             self.burn(2)
         return self.block(node.orelse, frame)
@@ -731,6 +735,18 @@ class Interp:
 
     def method(self, owner: Any, name: str) -> Method:
         return Method(owner, name)
+
+
+def _leaves(body: tuple[ir.Stmt, ...]) -> bool:
+    """Whether statements can end the loop around them: a break, a return or an exception, however deep."""
+    for node in body:
+        if isinstance(node, (ir.Return, ir.Raise)) or isinstance(node, ir.Jump) and node.kind == "break":
+            return True
+        parts = [getattr(node, name, None) for name in ("body", "orelse", "final")]
+        parts += [handler[2] for handler in getattr(node, "handlers", ())]
+        if any(_leaves(part) for part in parts if isinstance(part, tuple)):
+            return True
+    return False
 
 
 def _names(target: ir.Expr) -> list[str]:

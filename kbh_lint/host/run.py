@@ -138,7 +138,10 @@ def run_path(session: Session, problem: Problem | None, contract: Contract | Non
         path.failed = "the module nests too deeply"
     path.unread = list(interp.unread)
     if problem is not None and problem.shapes and not path.failed:
-        path.contract = contract or choose_contract(interp, problem)
+        if not isinstance(interp.world.module_env.vars.get("Model"), ClassV):
+            path.failed = "there is no class Model that could be read"
+        else:
+            path.contract = contract or choose_contract(interp, problem)
         for shape in problem.shapes:
             if path.contract is None:
                 break
