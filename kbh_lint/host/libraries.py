@@ -56,6 +56,7 @@ def torch_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], 
     name = path.rsplit(".", 1)[-1]
     if name in ("default", "out", "Tensor", "Scalar", "int", "overload") and path.startswith("torch.ops."):
         path = path.rsplit(".", 1)[0]
+        name = path.rsplit(".", 1)[-1]
     if path.startswith("torch.ops.") and not path.startswith("torch.ops.aten."):
         own = interp.world.custom_ops.get(path.removeprefix("torch.ops."))
         own = own if own is not None else interp.world.custom_ops.get(name)
@@ -127,7 +128,7 @@ def t_compile(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
 
 
 def t_device(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return LibObject("torch.device", {"type": torchlib.device_of(args[0]) if args else "cuda", "index": 0})
+    return torchlib.device(torchlib.device_of(args[0]) if args else "cuda")
 
 
 def t_backend(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
