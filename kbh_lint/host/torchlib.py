@@ -7,6 +7,7 @@ a table still makes an event that reads its tensor arguments and returns a tenso
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from kbh_lint import dtypes, ir
@@ -358,6 +359,12 @@ def contiguous(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], 
     return made
 
 
+@lru_cache(maxsize=64)
+def device(kind: str) -> LibObject:
+    """The torch.device of a kind: the same object each time, so that it finds what it was a key of."""
+    return LibObject("torch.device", {"type": kind, "index": 0})
+
+
 def scalar(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """item, tolist, equal, allclose: the host learns something of the content."""
     inputs = tensors_in(args)
@@ -526,7 +533,7 @@ def attribute(interp: Any, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any
     if name == "dtype":
         return DType(tensor.dtype)
     if name == "device":
-        return LibObject("torch.device", {"type": tensor.device, "index": 0})
+        return device(tensor.device)
     if name in ("is_cuda",):
         return tensor.device != "cpu"
     if name in ("T", "mT", "H", "mH"):
