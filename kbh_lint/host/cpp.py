@@ -504,6 +504,13 @@ class Cpp:
         """An argument: a variable of class type or an address goes as a place, so that the callee can change it."""
         if isinstance(node, ir.Unary) and node.op == "&":
             return self.e_unary(node, env)
+        if isinstance(node, ir.Name):  # a parameter that holds the address of a handle: `encode(CUtensorMap* map)`
+            try:
+                held = env.lookup(node.id)
+            except KeyError:
+                held = None
+            if isinstance(held, Slot) and isinstance(held.get(), (Unknown, LibObject, type(None))):
+                return held
         return self.eval(node, env)
 
     def arguments(self, nodes: Any, env: Env) -> list[Any]:
