@@ -428,6 +428,11 @@ class Cpp:
             return Slot(owner.attrs, node.name) if isinstance(owner, LibObject) else None
         if isinstance(node, ir.Index):
             owner, key = self.eval(node.value, env), self.eval(node.index, env)
+            if isinstance(node.value, ir.Attr) and isinstance(owner, Unknown) and isinstance(key, int):
+                field = self.place(node.value, env)  # an array in a struct comes to be when an element is assigned
+                if field is not None:
+                    owner = []
+                    field.set(owner)
             if isinstance(owner, list) and isinstance(key, int):
                 while len(owner) <= key < 256:
                     owner.append(Unknown())

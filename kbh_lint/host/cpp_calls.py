@@ -264,6 +264,8 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
         if short.endswith("_out") and len(args) > 1:
             plain, kwargs = _torch_args(args[1:])
             return torchlib.call(interp, f"at::{short.removesuffix('_out')}", plain, {**kwargs, "out": args[0]}, loc)
+        if short == "from_blob" and args and isinstance(args[0], (list, Pointer)):
+            return _from_blob(run, args, loc)
         plain, kwargs = _torch_args(args)
         if short in ("empty_cuda", "zeros_cuda", "empty_strided_cuda", "empty_generic"):
             name = f"at::{short.rpartition('_')[0]}"
@@ -341,6 +343,17 @@ def _tensor_map(args: list[Any]) -> Any:
     if args and isinstance(args[0], Slot) and base is not None:
         args[0].set(HostDescriptor(base.tensor))
     return Sym("CUDA_SUCCESS")
+
+
+def _from_blob(run: Any, args: list[Any], loc: ir.Loc | None) -> Any:
+    """torch::from_blob over host memory: what the numbers in it were computed from."""
+    if isinstance(args[0], Pointer):
+        return args[0].tensor
+    items = [list(a.attrs.values()) if isinstance(a, LibObject) else a for a in args[0]]
+    made = torchlib.from_values(run.interp, [items], {}, "cpu", loc)
+    size = args[1] if len(args) > 1 and isinstance(args[1], (list, tuple)) else ()
+    made.shape = tuple(d if isinstance(d, int) else None for d in size) or made.shape
+    return made
 
 
 def _entry_point(name: str, args: list[Any]) -> Any:

@@ -57,9 +57,14 @@ class CudaMachine(CudaObjects):
             self.given.update((f"{name}.{field}", item) for field, item in value.fields)
             return V(x=Unbound(name), ct=ct)
         if isinstance(value, (tuple, list)):
-            parts = [self.bind_argument(f"{name}[{i}]", item, ct) for i, item in enumerate(value)]
-            cells = frozenset(cell for part in parts for cell in part.cells)
-            return V(ct.dtype, ct.dtype, cells=cells, ct=ct) if cells else V(x=Unbound(name), ct=ct)
+            one = replace(ct, dims=0)
+            held = {i: self.bind_argument(f"{name}[{i}]", item, one) for i, item in enumerate(value)}
+            if not any(part.cells for part in held.values()):
+                return V(x=Unbound(name), ct=ct)
+            cell = self.cell(("given", name), "local", name, ct.dtype)
+            for i, part in held.items():
+                cell.entries.setdefault((part.dtype, part.content, i), part)
+            return V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=ct)
         if isinstance(value, values.Scalar):
             known = NOTHING if value.value is values.UNKNOWN else value.value
             dtype = ct.dtype if ct.dtype != "?" else value.dtype

@@ -116,7 +116,9 @@ class CudaObjects(CudaNames):
             return self.construct(ct, list(value.x), node.loc, id(node), name, [None] * len(value.x))
         if is_pointer(ct):
             return self.pointer_cast(value, ct)
-        return self.cast_to(value, ct, node.loc) if not isinstance(value.x, Struct) else value
+        if isinstance(value.x, Struct) or value.x is IN_MEMORY and ct.decl is not None:
+            return value
+        return self.cast_to(value, ct, node.loc)
 
     def construct(self, ct: CType, items: list[V], loc: ir.Loc, key: Any, name: str, nodes: list[Any]) -> V:
         """`T x(a, b)`, `T x{a, b}`, `T(a)`."""
