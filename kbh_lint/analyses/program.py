@@ -24,7 +24,8 @@ def file_facts(module: ir.Module, paths: list[PathRun], per_path: list[list[Shap
 
 def _noted(paths: list[PathRun]) -> Iterator[Seed]:
     kinds = {"backend-state": ("symbol",), "monkeypatch": ("symbol", "target"), "binary": ("path",)}
-    common = [{(k, str(sorted(a.items()))) for k, a, _ in p.notes if k in kinds} for p in paths if not p.failed]
+    ended = [p for p in paths if not p.failed and (not p.shapes or any(run.calls for run in p.shapes))]
+    common = [{(k, str(sorted(a.items()))) for k, a, _ in p.notes if k in kinds} for p in ended]
     seen: set[Any] = set()
     blobs = any(e.kind == "blob" for run in paths[0].shapes for e in reach(last_call(run)).events)
     for kind, attrs, loc in paths[0].notes:

@@ -315,8 +315,9 @@ def explore(
     paths = [first]
     for key, value in list(first.sites.items())[:limit]:
         paths.append(run_path(session, problem, contract or first.contract, {key: not _default(value)}))
-    # the first path stands for the file: one that starts from nothing, where there is one
-    return sorted(paths, key=lambda path: path.left_over and not path.failed)
+    # the first path stands for the file: one that comes to an end, and starts from nothing where one does
+    paths.sort(key=lambda path: (not any(run.calls for run in path.shapes), path.left_over))
+    return paths
 
 
 def _default(value: Unknown) -> bool:
