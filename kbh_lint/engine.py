@@ -211,7 +211,9 @@ def _unread(module: ir.Module, path: PathRun, shapes: list[ShapeFacts]) -> Itera
 def _notes(problem: Problem | None, path: PathRun) -> Iterable[str]:
     if problem is not None and not problem.shapes:
         yield f"{problem.id} has no graded shapes yet, so only problem-independent rules spoke"
-    elif problem is not None and path.contract is None:
+    if len(path.sites) > MAX_FLIPS:
+        yield f"{len(path.sites)} branches could not be decided; the first {MAX_FLIPS} were followed both ways"
+    if problem is not None and problem.shapes and path.contract is None:
         yield "no contract of the problem could be matched"
 
 

@@ -35,6 +35,9 @@ def judge(
             state, reason = "unproven", run.stopped or "forward was not followed to its end"
         else:
             state, places, reason = judge_one(promise, run, found, work, packed, facts)
+        cut = next((str(e.attrs["cut"]) for e in work.authored if e.attrs.get("cut")), "")
+        if cut and state not in ("broken", "unproven"):
+            state, reason = "unproven", cut
         facts.states[promise.id] = state
         facts.evidence[promise.id] = places
         if reason:

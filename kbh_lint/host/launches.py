@@ -121,7 +121,10 @@ def emit(interp: Any, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: i
         facts.append(interp.analyse_kernel(jit.func, binding))
     size = evaluate_grid(interp, grid, {**bound, **settings[0]}, loc)
     steer = interp.contents_of([size, *(v for v in bound.values() if isinstance(v, Unknown))])
-    return record(interp, jit.func, tensors, bindings, facts, size, loc, steer)
+    event = record(interp, jit.func, tensors, bindings, facts, size, loc, steer)
+    if len(jit.configs) > MAX_CONFIGS:
+        event.attrs["cut"] = f"only {MAX_CONFIGS} of {len(jit.configs)} autotune configurations were read"
+    return event
 
 
 def evaluate_grid(interp: Any, grid: Any, meta: dict[str, Any], loc: ir.Loc | None) -> Any:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kbh_lint import lint
 
-SOURCE = '''
+SOURCE = """
 import torch
 import torch.nn as nn
 import triton
@@ -44,7 +44,7 @@ class Model(nn.Module):
             x, self.weight, self.weight_scale, y, M, N, K, BM=64, BN=64, BK=128
         )
         return y
-'''
+"""
 
 
 def verdict(tmp_path: Path, target: str | None) -> tuple[str, set[str]]:
