@@ -11,7 +11,7 @@ from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.kernels.facts import KernelFacts
 from kbh_lint.values import UNKNOWN, Buffer, Descriptor, DType, Func, JitFunction, Overloads, Scalar, Sym
 
-MAX_CONFIGS = 64
+MAX_CONFIGS = 256
 LAUNCH_OPTIONS = frozenset(
     "num_warps num_stages num_ctas maxnreg enable_fp_fusion launch_cooperative_grid launch_pdl grid warmup stream "
     "enable_warp_specialization waves_per_eu matrix_instr_nonkdim debug sanitize_overflow extern_libs".split()
