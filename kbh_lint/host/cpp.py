@@ -10,15 +10,22 @@ from typing import Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.frontends import cuda
-from kbh_lint.host import cpp_calls, cpp_types, launches, operators, torchlib
-from kbh_lint.host.interp import BREAK, MAX_FRAMES, Returned, _names
-from kbh_lint.host.objects import Extension, ExtFunction, HostDescriptor, LibObject, Method, Pointer, Slot
+from kbh_lint.host import (
+    cpp_expressions,
+    cpp_libraries,
+    cpp_statements,
+    cpp_types,
+    launches,
+    operators,
+    torchlib,
+)
+from kbh_lint.host.cpp_types import MAX_LOOP
+from kbh_lint.host.frames import BREAK, Returned
+from kbh_lint.host.interp import MAX_FRAMES, _names
+from kbh_lint.host.objects import Extension, ExtFunction, HostDescriptor, LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Text
-from kbh_lint.values import UNKNOWN, CppType, DType, Env, Func, Overloads, StructArg, Sym, TypeValue
-
-MAX_LOOP = 256
-COUNTS = frozenset({"int", "int32_t", "int64_t", "long", "size_t", "long long", "unsigned", "uint32_t"})
+from kbh_lint.values import UNKNOWN, CppType, DType, Env, Func, Overloads, StructArg, Sym
 
 
 def build_env(interp: Any, sources: list[str], flags: list[str], arch: int | None) -> tuple[Env, list[ir.Module]]:
@@ -127,7 +134,7 @@ class Cpp:
     ) -> Any:
         interp = self.interp
         if func.node.body is None:
-            return cpp_calls.library(self, func.node.name, [], args, loc)
+            return cpp_libraries.library(self, func.node.name, [], args, loc)
         if self.depth > MAX_FRAMES:
             interp.miss("C++ calls nest too deep", loc)
             return Unknown()
@@ -196,7 +203,7 @@ class Cpp:
         if isinstance(target, Func):
             return self.launch_kernel(target, args, {}, grid, loc)
         self.interp.miss("a kernel that is not in the text was launched", loc)
-        return cpp_calls.opaque(self, "unread kernel", args, loc)
+        return cpp_libraries.opaque(self, "unread kernel", args, loc)
 
     def launch_kernel(
         self, func: Func, args: list[Any], template: dict[str, Any], grid: Any, loc: ir.Loc | None
@@ -213,9 +220,9 @@ class Cpp:
             binding[param.name] = self.kernel_arg(value, param, env)
         facts = interp.analyse_kernel(func, binding)
         dims = (
-            [cpp_calls.dim(g) for g in grid]
+            [cpp_libraries.dim(g) for g in grid]
             if isinstance(grid, list) and len(grid) == 2
-            else [cpp_calls.dim(grid), None]
+            else [cpp_libraries.dim(grid), None]
         )
         steer = interp.contents_of([*(v for v in bound.values() if isinstance(v, Unknown)), *dims])
         launches.record(interp, func, tensors, [binding], [facts], dims[0], loc, steer, dims[1])
@@ -269,7 +276,7 @@ class Cpp:
 
     def statement(self, node: Any, env: Env) -> Any:
         self.interp.burn()
-        handler = STATEMENTS.get(type(node))
+        handler = cpp_statements.STATEMENTS.get(type(node))
         if handler is None:
             return None
         try:
@@ -282,47 +289,6 @@ class Cpp:
             if isinstance(node, ir.Decl):
                 env.vars[node.name] = Unknown((), "not followed")
             return None
-
-    def s_decl(self, node: ir.Decl, env: Env) -> None:
-        if "static" in node.storage:
-            table = self.statics.setdefault(id(node), {})
-            if node.name not in table:
-                table[node.name] = cpp_types.initial(self, node, env)
-            env.vars[node.name] = Slot(table, node.name)
-            return
-        if node.type is not None and node.type.reference and isinstance(node.init, (ir.Name, ir.Attr, ir.Index)):
-            place = self.place(node.init, env)
-            if place is not None:
-                env.vars[node.name] = place
-                return
-        value = cpp_types.initial(self, node, env)
-        if isinstance(value, Tensor) and isinstance(node.type, ir.TypeRef) and node.type.name in COUNTS:
-            value = torchlib.scalar(self.interp, "item", [value], {}, node.loc)  # an element through an accessor
-        env.vars[node.name] = value
-
-    def s_assign(self, node: ir.Assign, env: Env) -> None:
-        value = self.eval(node.value, env)
-        for target in node.targets:
-            self.assign(target, value, env)
-
-    def s_aug(self, node: ir.AugAssign, env: Env) -> None:
-        old = self.eval(node.target, env)
-        self.assign(node.target, self.binary(node.op, old, self.eval(node.value, env), node.loc), env)
-
-    def s_expr(self, node: ir.ExprS, env: Env) -> None:
-        self.eval(node.value, env)
-
-    def s_if(self, node: ir.If, env: Env) -> Any:
-        test = self.interp.truth(self.eval(node.test, env), node.test.loc)
-        return self.block(node.body if test else node.orelse, Env({}, env))
-
-    def s_while(self, node: ir.While, env: Env) -> Any:
-        return self.rounds(node, None, node.test, Env({}, env), node.once)
-
-    def s_cfor(self, node: ir.CFor, env: Env) -> Any:
-        inner = Env({}, env)
-        self.block(node.init, inner)
-        return self.rounds(node, node.step, node.test, inner, False)
 
     def rounds(self, node: Any, step: ir.Expr | None, test: ir.Expr | None, env: Env, once: bool) -> Any:
         for i in range(MAX_LOOP):
@@ -341,69 +307,6 @@ class Cpp:
             if step is not None:
                 self.eval(step, env)
             self.interp.burn(2)
-        return None
-
-    def s_for(self, node: ir.For, env: Env) -> Any:
-        items = operators.iterate(self.interp, self.eval(node.iterable, env), node.loc)
-        for item in list(items)[:MAX_LOOP]:
-            inner = Env({}, env)
-            for name in _names(node.target):
-                inner.vars[name] = item
-            signal = self.block(node.body, inner)
-            if signal is BREAK:
-                break
-            if isinstance(signal, Returned):
-                return signal
-        return None
-
-    def s_switch(self, node: ir.Switch, env: Env) -> Any:
-        value = self.eval(node.value, env)
-        taken = False
-        for matches in (False, True):  # the default only when nothing else matched
-            for labels, body in node.cases:
-                if not taken:
-                    hit = (
-                        not labels
-                        if matches
-                        else any(operators.same(self.interp, self.eval(x, env), value) is True for x in labels)
-                    )
-                    taken = hit or isinstance(value, Unknown)
-                if taken:
-                    signal = self.block(body, Env({}, env))
-                    if signal is BREAK:
-                        return None
-                    if signal is not None:
-                        return signal
-            if taken:
-                break
-        return None
-
-    def s_return(self, node: ir.Return, env: Env) -> Any:
-        return Returned(self.eval(node.value, env) if node.value is not None else None)
-
-    def s_jump(self, node: ir.Jump, env: Env) -> Any:
-        return BREAK if node.kind == "break" else None
-
-    def s_block(self, node: ir.Block, env: Env) -> Any:
-        return self.block(node.body, Env({}, env))
-
-    def s_using(self, node: ir.Using, env: Env) -> None:
-        if node.name:
-            env.vars[node.name] = CppType(node, env)
-
-    def s_class(self, node: ir.ClassDef, env: Env) -> None:
-        env.vars[node.name] = CppType(node, env)
-
-    def s_try(self, node: ir.Try, env: Env) -> Any:
-        return self.block(node.body, Env({}, env))
-
-    def s_opaque(self, node: ir.Opaque, env: Env) -> Any:
-        for child in node.children:
-            if child is None:
-                continue
-            signal = self.statement(child, env) if type(child) in STATEMENTS else self.eval(child, env)
-            if isinstance(signal, Returned):
-                return signal
         return None
 
     # --- places
@@ -501,14 +404,14 @@ class Cpp:
 
     def eval(self, node: Any, env: Env) -> Any:
         self.interp.fuel -= 1
-        handler = EXPRESSIONS.get(type(node))
+        handler = cpp_expressions.EXPRESSIONS.get(type(node))
         value = handler(self, node, env) if handler is not None else Unknown((), type(node).__name__)
         return value.get() if isinstance(value, Slot) and not isinstance(node, ir.Unary) else value
 
     def eval_place(self, node: Any, env: Env) -> Any:
         """An argument: a variable of class type or an address goes as a place, so that the callee can change it."""
         if isinstance(node, ir.Unary) and node.op == "&":
-            return self.e_unary(node, env)
+            return cpp_expressions.e_unary(self, node, env)
         if isinstance(node, ir.Name):  # a parameter that holds the address of a handle: `encode(CUtensorMap* map)`
             try:
                 held = env.lookup(node.id)
@@ -529,12 +432,6 @@ class Cpp:
             value = value.get() if isinstance(value, Slot) else value
             out.extend(value if isinstance(value, (tuple, list)) else [value])
         return out
-
-    def e_const(self, node: ir.Const, env: Env) -> Any:
-        return node.value
-
-    def e_name(self, node: ir.Name, env: Env) -> Any:
-        return self.lookup(node.id, env)
 
     def lookup(self, name: str, env: Env) -> Any:
         """A name: local, of this object, of the file, or a symbol outside."""
@@ -559,58 +456,6 @@ class Cpp:
             return self.lookup(short, _file_scope(env))
         return {"true": True, "false": False, "NULL": None, "nullptr": None}.get(name, Sym(name))
 
-    def e_type(self, node: ir.TypeRef, env: Env) -> Any:
-        try:
-            found = env.lookup(node.name)
-        except KeyError:
-            found = None
-        if isinstance(found, Overloads):
-            return LibObject("cpp.template", {"overloads": found, "args": node.args, "env": env})
-        if node.member and isinstance(found, CppType):
-            value = cpp_types.static_member(self, node, env)
-            if value is not None:
-                return value
-        if found is not None and not node.args and not isinstance(found, CppType):
-            return found
-        return TypeValue(node, env)
-
-    def e_attr(self, node: ir.Attr, env: Env) -> Any:
-        owner = self.eval(node.value, env)
-        if isinstance(owner, Slot):
-            owner = owner.get()
-        if isinstance(owner, LibObject) and node.name in owner.attrs and "TensorOptions" not in owner.path:
-            return owner.attrs[node.name]
-        if isinstance(owner, LibObject) and owner.path.startswith("struct:"):
-            found = cpp_types.method(owner, node.name)
-            if found is not None:
-                return LibObject("cpp.method", {"this": owner, "overloads": found, "args": node.args or (), "env": env})
-        if isinstance(owner, Unknown):
-            return owner
-        if isinstance(owner, Sym):
-            return Sym(f"{owner.path}.{node.name}")
-        method = Method(owner, node.name)
-        return LibObject("cpp.bound", {"method": method, "args": node.args or (), "env": env})
-
-    def e_index(self, node: ir.Index, env: Env) -> Any:
-        owner, key = self.eval(node.value, env), self.eval(node.index, env)
-        if isinstance(owner, (list, tuple)) and isinstance(key, int) and not 0 <= key < len(owner):
-            return Unknown((), "an element past the end")
-        if isinstance(owner, dict) and key not in owner:
-            return Unknown((), "a missing entry")
-        if isinstance(owner, (list, dict, tuple, Tensor)):
-            return operators.get_item(self.interp, owner, key, node.loc)
-        if isinstance(owner, Pointer):  # an element of a tensor on the host
-            return torchlib.scalar(self.interp, "item", [owner.tensor], {}, node.loc)
-        return operators.merged(self.interp, owner)
-
-    def e_call(self, node: ir.Call, env: Env) -> Any:
-        return cpp_calls.call(self, node, env)
-
-    def e_binary(self, node: ir.Binary, env: Env) -> Any:
-        left = self.eval(node.left, env)
-        right = self.eval(node.right, env)
-        return right if node.op == "," else self.binary(node.op, left, right, node.loc)
-
     def binary(self, op: str, left: Any, right: Any, loc: ir.Loc | None) -> Any:
         """C++ arithmetic: integer division truncates, pointers carry their tensor."""
         if isinstance(left, Pointer) and op in "+-":
@@ -624,81 +469,6 @@ class Cpp:
         if op == "<<" and isinstance(left, LibObject):
             return left
         return operators.binary(self.interp, op, left, right, loc)
-
-    def e_unary(self, node: ir.Unary, env: Env) -> Any:
-        if node.op == "&":
-            place = self.place(node.value, env)
-            return place if place is not None else self.eval(node.value, env)
-        value = self.eval(node.value, env)
-        if node.op == "*":
-            if isinstance(value, Pointer):
-                return torchlib.scalar(self.interp, "item", [value.tensor], {}, node.loc)
-            return value.get() if isinstance(value, Slot) else value
-        if isinstance(value, Slot):
-            value = value.get()
-        if node.op == "not":
-            if isinstance(value, (Pointer, LibObject, Sym)):
-                return False
-            return not self.interp.truth(value, node.loc)
-        return operators.unary(self.interp, node.op, value, node.loc)
-
-    def e_bool(self, node: ir.Bool, env: Env) -> Any:
-        value: Any = node.op == "and"
-        for item in node.values:
-            value = self.interp.truth(self.eval(item, env), item.loc)
-            if value != (node.op == "and"):
-                return value
-        return value
-
-    def e_compare(self, node: ir.Compare, env: Env) -> Any:
-        left, right = self.eval(node.left, env), self.eval(node.rights[0], env)
-        if isinstance(right, Sym) and isinstance(left, (Sym, LibObject, Unknown)):
-            # a status compared with success: builds and calls succeed
-            good = right.path.rsplit("::", 1)[-1] in (
-                "kSuccess",
-                "cudaSuccess",
-                "CUDA_SUCCESS",
-                "CUBLAS_STATUS_SUCCESS",
-            )
-            if good:
-                return node.ops[0] == "=="
-        if isinstance(left, Pointer) and right in (None, 0):
-            return node.ops[0] == "!="
-        return operators.compare(self.interp, node.ops[0], left, right, node.loc)
-
-    def e_cond(self, node: ir.Cond, env: Env) -> Any:
-        test = self.interp.truth(self.eval(node.test, env), node.test.loc)
-        return self.eval(node.yes if test else node.no, env)
-
-    def e_seq(self, node: ir.Seq, env: Env) -> Any:
-        if any(isinstance(i, ir.Star) for i in node.items):
-            return self.arguments(node.items, env)
-        return [self.eval(i, env) for i in node.items]
-
-    def e_lambda(self, node: ir.Lambda, env: Env) -> Any:
-        return Func(node.func, env)
-
-    def e_cast(self, node: ir.Cast, env: Env) -> Any:
-        return cpp_types.cast(self, node.type, self.eval(node.value, env), env)
-
-    def e_assign(self, node: ir.AssignE, env: Env) -> Any:
-        value = self.eval(node.value, env)
-        if node.op:
-            old = self.eval(node.target, env)
-            value = self.binary(node.op, old, value, node.loc)
-            self.assign(node.target, value, env)
-            return old if node.post else value
-        self.assign(node.target, value, env)
-        return value
-
-    def e_launch(self, node: ir.Launch, env: Env) -> Any:
-        return self.launch(node, env)
-
-    def e_opaque(self, node: ir.Opaque, env: Env) -> Any:
-        for child in node.children:
-            if child is not None:
-                self.statement(child, env) if type(child) in STATEMENTS else self.eval(child, env)
-        return Unknown((), node.reason)
 
 
 def _bound_together(target: ir.Expr) -> tuple[ir.Expr, ...] | None:
@@ -747,19 +517,5 @@ def _pointers(values: list[Any]) -> list[Any]:
             out.append(value)
     return out
 
-
-STATEMENTS: dict[type, Callable[[Cpp, Any, Env], Any]] = {
-    ir.Decl: Cpp.s_decl, ir.Assign: Cpp.s_assign, ir.AugAssign: Cpp.s_aug, ir.ExprS: Cpp.s_expr, ir.If: Cpp.s_if,
-    ir.While: Cpp.s_while, ir.CFor: Cpp.s_cfor, ir.For: Cpp.s_for, ir.Switch: Cpp.s_switch, ir.Return: Cpp.s_return,
-    ir.Jump: Cpp.s_jump, ir.Block: Cpp.s_block, ir.Using: Cpp.s_using, ir.ClassDef: Cpp.s_class, ir.Try: Cpp.s_try,
-    ir.Opaque: Cpp.s_opaque,
-}  # fmt: skip
-
-EXPRESSIONS: dict[type, Callable[[Cpp, Any, Env], Any]] = {
-    ir.Const: Cpp.e_const, ir.Name: Cpp.e_name, ir.TypeRef: Cpp.e_type, ir.Attr: Cpp.e_attr, ir.Index: Cpp.e_index,
-    ir.Call: Cpp.e_call, ir.Binary: Cpp.e_binary, ir.Unary: Cpp.e_unary, ir.Bool: Cpp.e_bool, ir.Compare: Cpp.e_compare,
-    ir.Cond: Cpp.e_cond, ir.Seq: Cpp.e_seq, ir.Lambda: Cpp.e_lambda, ir.Cast: Cpp.e_cast, ir.AssignE: Cpp.e_assign,
-    ir.Launch: Cpp.e_launch, ir.Opaque: Cpp.e_opaque,
-}  # fmt: skip
 
 __all__ = ["Cpp", "Extension", "build_env", "exports"]

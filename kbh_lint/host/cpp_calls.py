@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import cpp_types, torchlib
-from kbh_lint.host.objects import Graph, HostDescriptor, LibObject, Method, Pointer, Slot
+from kbh_lint.host import cpp_libraries, cpp_types, torchlib
+from kbh_lint.host.objects import LibObject, Method, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Env, Func, Overloads, Sym, TypeValue
 
@@ -14,14 +14,22 @@ CHECKS = frozenset(
     "TORCH_CHECK AT_ASSERT AT_ASSERTM C10_CUDA_CHECK AT_CUDA_CHECK TORCH_INTERNAL_ASSERT CUDA_CHECK "
     "assert C10_CUDA_KERNEL_LAUNCH_CHECK TORCH_CUBLAS_CHECK TORCH_WARN printf fprintf static_assert".split()
 )
+
+
 DISPATCHERS = ("AT_DISPATCH", "AT_PRIVATE")
+
+
 _METHODS = {"sizes": "shape", "scalar_type": "dtype", "dtype": "dtype", "device": "device", "is_cuda": "is_cuda"}
+
+
 _STATUS = frozenset(
     "cudaGetLastError cudaPeekAtLastError cudaDeviceSynchronize cudaStreamSynchronize cudaFuncSetAttribute "
     "cudaSetDevice cuInit cuCtxSetCurrent cuCtxSynchronize cuFuncSetAttribute cudaFree cuModuleLoadData "
     "nvrtcCompileProgram "
     "cudaFuncSetCacheConfig cudaStreamWaitEvent cudaEventRecord cuStreamSynchronize cudaMemsetAsync cudaMemset".split()
 )
+
+
 _SOLID = ("cublas", "cudnn", "cusparse", "cusolver", "thrust::", "cub::Device", "nvinfer", "cutensor", "cusparseLt")
 
 
@@ -39,7 +47,7 @@ def call(run: Any, node: ir.Call, env: Env) -> Any:
     if isinstance(target, Slot):
         target = target.get()
     if isinstance(target, Unknown) and any(isinstance(a, Sym) and a.path.startswith("CU_TENSOR_MAP") for a in args):
-        return _tensor_map(args)  # the driver's function, found in a way that could not be followed
+        return cpp_libraries.tensor_map(args)  # the driver's function, found in a way that could not be followed
     if isinstance(target, LibObject):
         return _object(run, target, args, node, env)
     if isinstance(target, Overloads):
@@ -59,8 +67,8 @@ def call(run: Any, node: ir.Call, env: Env) -> Any:
         )
         return cpp_types.construct(run, ref, args, env, node.loc)
     if isinstance(target, Sym):
-        return library(run, target.path, (), args, node.loc)
-    return opaque(run, "unknown function", args, node.loc)
+        return cpp_libraries.library(run, target.path, (), args, node.loc)
+    return cpp_libraries.opaque(run, "unknown function", args, node.loc)
 
 
 def _wants_place(target: Any) -> bool:
@@ -109,13 +117,13 @@ def _type_call(run: Any, target: TypeValue, args: list[Any], node: ir.Call, env:
         if ref.member[-1] in ("get_workspace_size", "can_implement", "get_smem_size"):
             return 0
         if ref.member[-1][:1].islower():
-            return library(run, "::".join((ref.name, *ref.member)), ref.args, args, node.loc)
+            return cpp_libraries.library(run, "::".join((ref.name, *ref.member)), ref.args, args, node.loc)
         return cpp_types.construct(run, resolved, args, scope, node.loc)
     if dtypes.from_cpp(ref.name) or cpp_types.element(run, ref, env):
         value = args[0] if args else 0
         return cpp_types.cast(run, ref, value, env)
     if short[:1].islower() and short not in ("dim3",) and not short.endswith("_t"):
-        return library(run, ref.name, ref.args, args, node.loc)
+        return cpp_libraries.library(run, ref.name, ref.args, args, node.loc)
     return cpp_types.construct(run, ref, args, env, node.loc)
 
 
@@ -135,12 +143,12 @@ def _object(run: Any, target: LibObject, args: list[Any], node: ir.Call, env: En
         plain = [a.get() if isinstance(a, Slot) else a for a in args]
         return bound(run, method.self, method.name, target.attrs["args"], plain, node, env)
     if target.path == "cutlass":
-        return cutlass_run(run, target, [a.get() if isinstance(a, Slot) else a for a in args], node.loc)
+        return cpp_libraries.cutlass_run(run, target, [a.get() if isinstance(a, Slot) else a for a in args], node.loc)
     if target.path.startswith("struct:"):
         found = cpp_types.method(target, "operator()")
         if found is not None:
             return run.call(run.choose(found, args), args, node.loc, this=target)
-    return opaque(run, target.path, args, node.loc)
+    return cpp_libraries.opaque(run, target.path, args, node.loc)
 
 
 def bound(run: Any, owner: Any, name: str, given: tuple[ir.Expr, ...], args: list[Any], node: ir.Call, env: Env) -> Any:
@@ -176,16 +184,16 @@ def bound(run: Any, owner: Any, name: str, given: tuple[ir.Expr, ...], args: lis
         return owner.get(args[0], Unknown()) if name == "at" and args else Unknown((), name)
     if isinstance(owner, LibObject):
         if "TensorOptions" in owner.path or name in ("dtype", "device", "requires_grad", "layout"):
-            return _options(owner, args)
+            return tensor_options(owner, args)
         if owner.path == "cutlass":
-            return cutlass_method(run, owner, name, args, node.loc)
+            return cpp_libraries.cutlass_method(run, owner, name, args, node.loc)
         if name in ("multiProcessorCount",):
             return 132
         return LibObject(f"{owner.path}.{name}", {"pointers": pointers(args)})
     if isinstance(owner, tuple) and name in ("size",):
         return len(owner)
     if isinstance(owner, (TypeValue, Sym)):
-        return library(run, f"{getattr(owner, 'path', '')}.{name}", given, args, node.loc)
+        return cpp_libraries.library(run, f"{getattr(owner, 'path', '')}.{name}", given, args, node.loc)
     return operators_merged(interp, owner, args)
 
 
@@ -220,11 +228,11 @@ def _tensor_method(
     value = torchlib.attribute(interp, owner, name, node.loc)
     if value is not NotImplemented:
         return value
-    plain, kwargs = _torch_args(args)
+    plain, kwargs = torch_args(args)
     return torchlib.call(interp, f"at::Tensor::{name}", [owner, *plain], kwargs, node.loc)
 
 
-def _options(owner: LibObject, args: list[Any]) -> LibObject:
+def tensor_options(owner: LibObject, args: list[Any]) -> LibObject:
     """TensorOptions().dtype(...).device(...)."""
     attrs = dict(owner.attrs)
     for value in args:
@@ -233,7 +241,7 @@ def _options(owner: LibObject, args: list[Any]) -> LibObject:
     return LibObject("TensorOptions", attrs)
 
 
-def _torch_args(args: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+def torch_args(args: list[Any]) -> tuple[list[Any], dict[str, Any]]:
     """C++ arguments as Python ones: options become keywords."""
     plain: list[Any] = []
     kwargs: dict[str, Any] = {}
@@ -248,248 +256,6 @@ def _torch_args(args: list[Any]) -> tuple[list[Any], dict[str, Any]]:
         else:
             plain.append(value)
     return plain, kwargs
-
-
-def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[Any], loc: ir.Loc | None) -> Any:
-    """A function outside the text, by its C++ name."""
-    interp = run.interp
-    short = name.rpartition("::")[2]
-    if name.startswith(("at::cuda::", "c10::cuda::", "at::get", "torch::cuda")):
-        return LibObject(name)
-    if name.startswith(("at::", "torch::", "c10::", "aten::")):
-        if short in ("dtype", "TensorOptions", "device"):
-            return _options(LibObject("TensorOptions"), args)
-        if short in ("kCUDA", "kCPU", "None", "nullopt", "optional", "Device", "getCurrentCUDAStream"):
-            return LibObject(name)
-        if short.endswith("_out") and len(args) > 1:
-            plain, kwargs = _torch_args(args[1:])
-            return torchlib.call(interp, f"at::{short.removesuffix('_out')}", plain, {**kwargs, "out": args[0]}, loc)
-        if short == "from_blob" and args and isinstance(args[0], (list, Pointer)):
-            return _from_blob(run, args, loc)
-        plain, kwargs = _torch_args(args)
-        if short in ("empty_cuda", "zeros_cuda", "empty_strided_cuda", "empty_generic"):
-            name = f"at::{short.rpartition('_')[0]}"
-        return torchlib.call(interp, name, plain, kwargs, loc)
-    if name in ("std::min", "min", "std::max", "max", "fmin", "fmax"):
-        known = [a for a in args if isinstance(a, (int, float))]
-        return (min if "min" in name else max)(known) if len(known) == len(args) and known else Unknown((), name)
-    if name == "std::get" and args and isinstance(args[0], (tuple, list)) and given:
-        index = run.eval(given[0], Env())
-        return args[0][index] if isinstance(index, int) and index < len(args[0]) else Unknown()
-    if name in ("std::move", "std::forward", "std::make_tuple", "std::make_pair", "std::tie", "std::get"):
-        return args[0] if name in ("std::move", "std::forward") and args else tuple(args)
-    if short in ("cudaMemcpyAsync", "cudaMemcpy", "cudaMemcpy2DAsync", "cudaMemcpy2D"):
-        return _memcpy(run, short, args, loc)
-    if short.startswith("cuTensorMapEncode"):
-        return _tensor_map(args)
-    if short.startswith(("cudaGetDriverEntryPoint", "cuGetProcAddress", "dlsym")):
-        return _entry_point(short, args)
-    if short == "dim3":
-        sizes = [torchlib.scalar(interp, "item", [a], {}, loc) if isinstance(a, Tensor) else a for a in args]
-        return LibObject("dim3", dict(zip("xyz", [*sizes, 1, 1, 1], strict=False)))
-    if short.startswith(("cudaLaunch", "cuLaunchKernel", "cudaLaunchKernelEx")):
-        return _launch_call(run, short, args, loc)
-    if short in ("cudaMalloc", "cudaMallocAsync", "cudaMallocManaged", "cuMemAlloc", "cuMemAlloc_v2"):
-        return _allocate(run, args)
-    if short in ("cudaGetFuncBySymbol", "cuModuleGetFunction", "cudaGetKernel"):
-        return _function(run, args)
-    if "Graph" in short or "Capture" in short:
-        return _graph(run, short, args, loc)
-    if short.startswith(("THPVariable_", "Py")):
-        return _python_interface(short, args)
-    if short.startswith("nvrtcCreateProgram"):
-        return _program(run, args, loc)
-    if short in ("cudaGetDeviceProperties", "cudaDeviceGetAttribute", "cudaOccupancyMaxActiveBlocksPerMultiprocessor"):
-        return _device_query(args)
-    if name.startswith(_SOLID) or short.startswith(("cublas", "cudnn")):
-        return solid(run, name, args, loc)
-    if short in _STATUS:
-        return Sym("cudaSuccess")
-    if short.startswith(("cuda", "cu", "nvrtc")) and not pointers(args):
-        return LibObject(name)
-    if not pointers(args):
-        return _pure(name, args)
-    if short.startswith(
-        ("cudaFree", "cudaMalloc", "cudaStream", "cudaEvent", "cudaFunc", "cudaGet", "cudaMemset", "cuMem", "make_")
-    ):
-        return LibObject(name, {"pointers": pointers(args)})
-    return LibObject(name, {"pointers": pointers(args), "items": args})
-
-
-def _pure(name: str, args: list[Any]) -> Any:
-    return args[0] if name in ("static_cast", "int", "round", "std::round") and args else Unknown((), name)
-
-
-def _memcpy(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    ends = [a.get() if isinstance(a, Slot) else a for a in args]
-    found = [a for a in ends if isinstance(a, (Pointer, Tensor))]
-    if len(found) >= 2:
-        target, source = (p.tensor if isinstance(p, Pointer) else p for p in found[:2])
-        event = torchlib.record(run.interp, "copy", name, loc, [source], {"cast": False})
-        torchlib.write(run.interp, target, event, dtype=source.storage.content.dtype)
-    return Sym("cudaSuccess")
-
-
-def _tensor_map(args: list[Any]) -> Any:
-    """cuTensorMapEncodeTiled(&map, type, rank, base, ...): the map is a descriptor of base."""
-    base = next(
-        (
-            a.get() if isinstance(a, Slot) else a
-            for a in args[1:]
-            if isinstance(a, Pointer) or (isinstance(a, Slot) and isinstance(a.get(), Pointer))
-        ),
-        None,
-    )
-    if args and isinstance(args[0], Slot) and base is not None:
-        args[0].set(HostDescriptor(base.tensor))
-    return Sym("CUDA_SUCCESS")
-
-
-def _from_blob(run: Any, args: list[Any], loc: ir.Loc | None) -> Any:
-    """torch::from_blob over host memory: what the numbers in it were computed from."""
-    if isinstance(args[0], Pointer):
-        return args[0].tensor
-    items = [list(a.attrs.values()) if isinstance(a, LibObject) else a for a in args[0]]
-    made = torchlib.from_values(run.interp, [items], {}, "cpu", loc)
-    size = args[1] if len(args) > 1 and isinstance(args[1], (list, tuple)) else ()
-    made.shape = tuple(d if isinstance(d, int) else None for d in size) or made.shape
-    return made
-
-
-def _entry_point(name: str, args: list[Any]) -> Any:
-    """A function of the driver found by its name: through an address, or as the result of dlsym."""
-    symbol = next((Sym(str(a)) for a in args if isinstance(a, str)), None)
-    if name.startswith("dlsym"):
-        return symbol if symbol is not None else Unknown((), name)
-    place = next((a for a in args if isinstance(a, Slot)), None)
-    if place is not None and symbol is not None:
-        place.set(symbol)
-    return Sym("cudaSuccess")
-
-
-def _launch_call(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """cudaLaunchKernelEx(&config, kernel, args...) and cudaLaunchKernel(kernel, grid, block, array, ...)."""
-    plain = [a.get() if isinstance(a, Slot) else a for a in args]
-    at = next(
-        (
-            i
-            for i, a in enumerate(plain)
-            if isinstance(a, (Overloads, Func)) or isinstance(a, LibObject) and a.path == "cpp.template"
-        ),
-        None,
-    )
-    if at is None:
-        return opaque(run, name, plain, loc)
-    rest = plain[at + 1 :]
-    packed = next((a for a in rest if isinstance(a, list)), None)
-    if packed is not None and "Ex" not in name:
-        rest = [a.get() if isinstance(a, Slot) else a for a in packed]
-    run.launch_value(plain[at], rest, _launch_shape(name, plain, at), loc)
-    return Sym("cudaSuccess")
-
-
-def _launch_shape(name: str, args: list[Any], at: int) -> Any:
-    """[grid, block] where the call spells them out: six numbers for the driver, two dim3 for the runtime."""
-    if name == "cuLaunchKernel" and len(args) > at + 6:
-        return [tuple(args[at + 1 : at + 4]), tuple(args[at + 4 : at + 7])]
-    return args[at + 1 : at + 3] if name == "cudaLaunchKernel" and len(args) > at + 3 else None
-
-
-def _allocate(run: Any, args: list[Any]) -> Any:
-    """cudaMalloc(&pointer, bytes)."""
-    size = args[1].get() if len(args) > 1 and isinstance(args[1], Slot) else args[1] if len(args) > 1 else None
-    if args and isinstance(args[0], Slot):
-        made = torchlib.make(run.interp, (size if isinstance(size, int) else None,), "u8", "empty")
-        args[0].set(Pointer(made, "?"))
-    return Sym("cudaSuccess")
-
-
-def _python_interface(name: str, args: list[Any]) -> Any:
-    """Python's own C interface: objects pass through, tuples are lists."""
-    if name.endswith(("_Check", "_CheckExact")):
-        return True
-    if name == "PyTuple_New":
-        return [None] * (args[0] if args and isinstance(args[0], int) and args[0] < 64 else 0)
-    if (
-        name in ("PyTuple_SET_ITEM", "PyTuple_SetItem", "PyList_SetItem")
-        and len(args) > 2
-        and isinstance(args[0], list)
-    ):
-        if isinstance(args[1], int) and args[1] < len(args[0]):
-            args[0][args[1]] = args[2]
-        return 0
-    if name == "PyTuple_Pack":
-        return args[1:]
-    if name in ("PyTuple_GET_ITEM", "PyTuple_GetItem") and len(args) > 1 and isinstance(args[0], (list, tuple)):
-        return args[0][args[1]] if isinstance(args[1], int) and args[1] < len(args[0]) else Unknown()
-    return args[0] if args else None
-
-
-def _function(run: Any, args: list[Any]) -> Any:
-    """A kernel by its symbol, or by name out of the texts that were compiled at run time."""
-    plain = [a.get() if isinstance(a, Slot) else a for a in args[1:]]
-    name = next((a for a in plain if isinstance(a, str)), None)
-    found = next(
-        (a for a in plain if isinstance(a, (Overloads, Func)) or isinstance(a, LibObject) and a.path == "cpp.template"),
-        None,
-    )
-    if found is None and name is not None:
-        for env in reversed(run.programs):
-            found = env.vars.get(name)
-            if isinstance(found, Overloads):
-                break
-    if found is not None and args and isinstance(args[0], Slot):
-        args[0].set(found)
-    return Sym("cudaSuccess")
-
-
-def _program(run: Any, args: list[Any], loc: ir.Loc | None) -> Any:
-    """nvrtcCreateProgram(&program, text, ...): the text is lowered like any other."""
-    text = next((a for a in (x.get() if isinstance(x, Slot) else x for x in args[1:]) if isinstance(a, str)), None)
-    if text is None:
-        run.interp.miss("the text of a kernel compiled at run time is not known", loc)
-        return Sym("NVRTC_SUCCESS")
-    from kbh_lint.host.cpp import build_env
-
-    run.programs.append(build_env(run.interp, [text], [], None)[0])
-    return Sym("NVRTC_SUCCESS")
-
-
-def _graph(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """Stream capture and graph launch through the runtime's own functions."""
-    from kbh_lint.host.libraries import replay
-
-    interp = run.interp
-    slots = [a for a in args if isinstance(a, Slot)]
-    held = next((v for v in (a.get() if isinstance(a, Slot) else a for a in args) if isinstance(v, Graph)), None)
-    if "BeginCapture" in name:
-        run.capture = Graph()
-        interp.capturing.append(run.capture)
-    elif "EndCapture" in name:
-        if run.capture in interp.capturing:
-            interp.capturing.remove(run.capture)
-        if slots and run.capture is not None:
-            slots[-1].set(run.capture)
-    elif "Instantiate" in name:
-        if slots and (held or run.capture) is not None:
-            slots[0].set(held or run.capture)
-    elif "Launch" in name and held is not None:
-        replay(interp, held, loc)
-    return Sym("cudaSuccess")
-
-
-def _device_query(args: list[Any]) -> Any:
-    if args and isinstance(args[0], Slot):
-        old = args[0].get()
-        if isinstance(old, LibObject):
-            old.attrs.update({"multiProcessorCount": 132, "major": 12, "minor": 0})
-        else:
-            args[0].set(
-                LibObject("cudaDeviceProp", {"multiProcessorCount": 132, "major": 12, "minor": 0})
-                if not isinstance(old, int)
-                else 132
-            )
-    return Sym("cudaSuccess")
 
 
 def pointers(args: Any, depth: int = 0) -> list[Pointer]:
@@ -509,109 +275,3 @@ def pointers(args: Any, depth: int = 0) -> list[Pointer]:
             if value.path.startswith(("struct:", "cpp:")):
                 out.extend(pointers(list(value.attrs.values()), depth + 1))
     return out
-
-
-def solid(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """cuBLAS, cuDNN, thrust, cub device-wide: library work on the pointers it is given; the last one is written."""
-    found = pointers(args)
-    interp = run.interp
-    types = [
-        a.path.rsplit("::", 1)[-1]
-        for a in args
-        if isinstance(a, Sym) and a.path.rsplit("::", 1)[-1].startswith("CUDA_R_")
-    ]
-    if not found or not any(
-        word in name
-        for word in (
-            "gemm",
-            "Gemm",
-            "Matmul",
-            "Sort",
-            "sort",
-            "Reduce",
-            "reduce",
-            "Scan",
-            "scan",
-            "Select",
-            "TopK",
-            "conv",
-            "Conv",
-            "forward",
-            "Forward",
-            "gemv",
-            "Gemv",
-            "dot",
-        )
-    ):
-        return LibObject(name, {"pointers": found})
-    interp.note("symbol", {"symbol": name, "spelled": "call", "layer": "c++"}, loc)
-    operands = tuple(_cuda_type(t) for t in (types or run.cuda_types)[:2]) or tuple(p.dtype for p in found[:2])
-    writes = [p for p in found if p.tensor.storage.content.label == "empty"] or found[-1:]
-    reads = [p.tensor for p in found if p not in writes]
-    event = torchlib.record(interp, "library", name, loc, reads, {"symbol": name, "operands": operands, "flops": None})
-    for pointer in writes:
-        torchlib.write(interp, pointer.tensor, event)
-    return Sym("CUBLAS_STATUS_SUCCESS")
-
-
-def _cuda_type(name: str) -> str:
-    return {
-        "CUDA_R_16BF": "bf16",
-        "CUDA_R_16F": "f16",
-        "CUDA_R_32F": "f32",
-        "CUDA_R_8F_E4M3": "e4m3",
-        "CUDA_R_8F_E5M2": "e5m2",
-        "CUDA_R_8I": "i8",
-        "CUDA_R_64F": "f64",
-    }.get(name, "?")
-
-
-def cutlass_method(run: Any, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """Methods of a CUTLASS device object."""
-    owner.attrs["pointers"] = [*owner.attrs.get("pointers", ()), *pointers(args)]
-    if name in ("run", "operator()", "__call__"):
-        return cutlass_run(run, owner, args, loc)
-    return Sym("kSuccess") if name != "get_workspace_size" else 0
-
-
-def cutlass_run(run: Any, owner: LibObject, args: list[Any], loc: ir.Loc | None) -> Any:
-    """The launch of a CUTLASS kernel: a device-side product written by template."""
-    found: list[Pointer] = []
-    for pointer in [*owner.attrs.get("pointers", ()), *pointers(args)]:
-        if all(pointer.tensor.storage is not other.tensor.storage for other in found):
-            found.append(pointer)
-    kind = owner.attrs.get("kind")
-    writes = [p for p in found if p.tensor.storage.content.label == "empty"] or found[-1:]
-    reads = [p.tensor for p in found if p not in writes]
-    event = torchlib.record(
-        run.interp,
-        "cutlass",
-        owner.attrs.get("__name__", "cutlass"),
-        loc,
-        reads,
-        {"cutlass": kind, "operands": (kind.a, kind.b) if kind else ()},
-    )
-    for pointer in writes:
-        torchlib.write(run.interp, pointer.tensor, event)
-    return Sym("kSuccess")
-
-
-def opaque(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """Something that could not be read was given pointers."""
-    found = pointers(args)
-    if found:
-        run.interp.miss(f"C++ could not be followed into {name}", loc)
-        event = torchlib.record(run.interp, "unread", name, loc, [p.tensor for p in found])
-        for pointer in found:
-            if pointer.tensor.storage.content.label == "empty":
-                torchlib.write(run.interp, pointer.tensor, event)
-    return Unknown((), name)
-
-
-def dim(value: Any) -> Any:
-    """A grid as a tuple."""
-    if isinstance(value, Slot):
-        value = value.get()
-    if isinstance(value, LibObject) and value.path == "dim3":
-        return (value.attrs["x"], value.attrs["y"], value.attrs["z"])
-    return value

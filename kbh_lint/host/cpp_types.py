@@ -11,6 +11,8 @@ from kbh_lint.host.objects import LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import CppType, DType, Env, Overloads, TypeValue
 
+MAX_LOOP = 256
+COUNTS = frozenset({"int", "int32_t", "int64_t", "long", "size_t", "long long", "unsigned", "uint32_t"})
 MAX_DEPTH = 24
 MAX_LEAVES = 4000
 

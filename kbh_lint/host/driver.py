@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import cpp_calls, torchlib
+from kbh_lint.host import cpp_calls, cpp_libraries, torchlib
 from kbh_lint.host.objects import LibObject, Pointer, Slot
 from kbh_lint.host.operators import SUCCESS
 from kbh_lint.host.tensors import Tensor, Unknown
@@ -48,7 +48,7 @@ def array(kind: LibObject, args: list[Any]) -> list[Any]:
 
 def call(interp: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """A function of libcuda, libcudart, libnvrtc or libcublas through ctypes; every status is success."""
-    cpp_calls.library(interp.cpp, name, (), [_argument(interp, a) for a in args], loc)
+    cpp_libraries.library(interp.cpp, name, (), [_argument(interp, a) for a in args], loc)
     return 0
 
 
@@ -62,9 +62,9 @@ def bindings(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], lo
     # a launch may get its arguments as (values, ctypes of the values)
     given = [a[0] if isinstance(a, list) and len(a) == 2 and isinstance(a[0], list) else a for a in given]
     if name in _MAKERS:
-        cpp_calls.library(interp.cpp, name, (), [Slot(held.attrs, "value"), *given], loc)
+        cpp_libraries.library(interp.cpp, name, (), [Slot(held.attrs, "value"), *given], loc)
         return (SUCCESS, held.attrs["value"])
-    cpp_calls.library(interp.cpp, name, (), given, loc)
+    cpp_libraries.library(interp.cpp, name, (), given, loc)
     return (SUCCESS,) if name.startswith(_STATUS_ONLY) else (SUCCESS, held.attrs["value"])
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.formulas import evaluate_int
-from kbh_lint.host import containers, launches, torchlib, trace_nn
+from kbh_lint.host import launches, pybuiltins, torchlib, trace_nn
 from kbh_lint.host.cpp import Cpp
-from kbh_lint.host.interp import Frame, Interp, OutOfFuel, Raised
+from kbh_lint.host.frames import Frame, OutOfFuel, Raised
+from kbh_lint.host.interp import Interp
 from kbh_lint.host.objects import ClassV, Instance, LibObject
 from kbh_lint.host.tensors import ADDRESS_BITS, Content, Event, Storage, Tensor, Unknown
 from kbh_lint.host.world import World
@@ -84,7 +85,7 @@ class Runner(Interp):
         self.lowered = session.lowered
         self.world_patches: dict[str, Any] = {}
         self.world_launches = launches
-        self.builtins = containers.table()
+        self.builtins = pybuiltins.table()
         self.storages: dict[int, Storage] = {}
         self.views: dict[int, Tensor] = {}
         self.cpp = Cpp(self)

@@ -6,8 +6,8 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import torchlib
-from kbh_lint.host.containers import builtin
 from kbh_lint.host.objects import Bound, ClassV, Instance, LibObject, Method
+from kbh_lint.host.pybuiltins import builtin
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType
 

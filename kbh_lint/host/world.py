@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import containers, libraries, modules, torchlib, trace_nn
-from kbh_lint.host.interp import Frame, Interp, Raised
+from kbh_lint.host import containers, foreign, lib_objects, lib_triton, libraries, modules, torchlib, trace_nn
+from kbh_lint.host.frames import Frame, Raised
+from kbh_lint.host.interp import Interp
 from kbh_lint.host.objects import (
     Blob,
     Bound,
@@ -147,7 +148,7 @@ class World:
         if isinstance(owner, Unknown):
             return Unknown(owner.contents, owner.why)
         if isinstance(owner, LibObject):
-            return libraries.object_attr(interp, owner, name, loc)
+            return lib_objects.object_attr(interp, owner, name, loc)
         if isinstance(owner, Extension):
             return self.extension_attr(interp, owner, name, loc)
         if isinstance(owner, (JitFunction, Configured, Graph, Compiled)):
@@ -400,20 +401,20 @@ class World:
         self, interp: Interp, func: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
     ) -> Any:
         if isinstance(func, Method):
-            return libraries.call_method(interp, func.self, func.name, args, kwargs, loc)
+            return lib_objects.call_method(interp, func.self, func.name, args, kwargs, loc)
         if isinstance(func, Sym):
             return libraries.call(interp, func.path, args, kwargs, loc)
         if isinstance(func, LibObject):
-            return libraries.call_object(interp, func, args, kwargs, loc)
+            return lib_objects.call_object(interp, func, args, kwargs, loc)
         if isinstance(func, Blob):
-            return libraries.call_blob(interp, func, args, kwargs, loc)
+            return foreign.call_blob(interp, func, args, kwargs, loc)
         if isinstance(func, DType):
             return args[0] if args else Unknown()
         if isinstance(func, Unknown):
-            return libraries.call_unknown(interp, func, args, kwargs, loc)
+            return foreign.call_unknown(interp, func, args, kwargs, loc)
         inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs) + torchlib.tensors_in(func)
         if inputs:
-            return libraries.unread_call(interp, "a value that is not a function", inputs, loc)
+            return foreign.unread_call(interp, "a value that is not a function", inputs, loc)
         interp.miss(f"a {type(func).__name__} was called", loc)
         return Unknown()
 
@@ -428,15 +429,15 @@ class World:
         return launches.launch(interp, func, args, kwargs, loc)
 
     def decorate(self, interp: Interp, decorator: Any, target: Any, loc: ir.Loc | None) -> Any:
-        return libraries.decorate(interp, decorator, target, loc)
+        return lib_triton.decorate(interp, decorator, target, loc)
 
     # --- containers of libraries
 
     def get_item(self, interp: Interp, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
-        return libraries.get_item(interp, owner, key, loc)
+        return lib_objects.get_item(interp, owner, key, loc)
 
     def set_item(self, interp: Interp, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
-        libraries.set_item(interp, owner, key, value, loc)
+        lib_objects.set_item(interp, owner, key, value, loc)
 
     def iterate(self, interp: Interp, value: Any, loc: ir.Loc | None) -> Any:
         if isinstance(value, Instance):
@@ -449,7 +450,7 @@ class World:
             if "typing.NamedTuple" in value.cls.external_bases():
                 return [value.attrs[f] for f in value.cls.fields]
         if isinstance(value, LibObject):
-            return libraries.items_of(value)
+            return lib_objects.items_of(value)
         return None
 
     def path(self, text: str) -> LibObject:

@@ -1,0 +1,143 @@
+"""Statements of C++ host code, one function a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import cpp_types, operators, torchlib
+from kbh_lint.host.cpp_types import COUNTS, MAX_LOOP
+from kbh_lint.host.frames import BREAK, Returned
+from kbh_lint.host.interp import _names
+from kbh_lint.host.objects import Slot
+from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.values import CppType, Env
+
+
+def s_decl(run: Any, node: ir.Decl, env: Env) -> None:
+    if "static" in node.storage:
+        table = run.statics.setdefault(id(node), {})
+        if node.name not in table:
+            table[node.name] = cpp_types.initial(run, node, env)
+        env.vars[node.name] = Slot(table, node.name)
+        return
+    if node.type is not None and node.type.reference and isinstance(node.init, (ir.Name, ir.Attr, ir.Index)):
+        place = run.place(node.init, env)
+        if place is not None:
+            env.vars[node.name] = place
+            return
+    value = cpp_types.initial(run, node, env)
+    if isinstance(value, Tensor) and isinstance(node.type, ir.TypeRef) and node.type.name in COUNTS:
+        value = torchlib.scalar(run.interp, "item", [value], {}, node.loc)  # an element through an accessor
+    env.vars[node.name] = value
+
+
+def s_assign(run: Any, node: ir.Assign, env: Env) -> None:
+    value = run.eval(node.value, env)
+    for target in node.targets:
+        run.assign(target, value, env)
+
+
+def s_aug(run: Any, node: ir.AugAssign, env: Env) -> None:
+    old = run.eval(node.target, env)
+    run.assign(node.target, run.binary(node.op, old, run.eval(node.value, env), node.loc), env)
+
+
+def s_expr(run: Any, node: ir.ExprS, env: Env) -> None:
+    run.eval(node.value, env)
+
+
+def s_if(run: Any, node: ir.If, env: Env) -> Any:
+    test = run.interp.truth(run.eval(node.test, env), node.test.loc)
+    return run.block(node.body if test else node.orelse, Env({}, env))
+
+
+def s_while(run: Any, node: ir.While, env: Env) -> Any:
+    return run.rounds(node, None, node.test, Env({}, env), node.once)
+
+
+def s_cfor(run: Any, node: ir.CFor, env: Env) -> Any:
+    inner = Env({}, env)
+    run.block(node.init, inner)
+    return run.rounds(node, node.step, node.test, inner, False)
+
+
+def s_for(run: Any, node: ir.For, env: Env) -> Any:
+    items = operators.iterate(run.interp, run.eval(node.iterable, env), node.loc)
+    for item in list(items)[:MAX_LOOP]:
+        inner = Env({}, env)
+        for name in _names(node.target):
+            inner.vars[name] = item
+        signal = run.block(node.body, inner)
+        if signal is BREAK:
+            break
+        if isinstance(signal, Returned):
+            return signal
+    return None
+
+
+def s_switch(run: Any, node: ir.Switch, env: Env) -> Any:
+    value = run.eval(node.value, env)
+    taken = False
+    for matches in (False, True):  # the default only when nothing else matched
+        for labels, body in node.cases:
+            if not taken:
+                hit = (
+                    not labels
+                    if matches
+                    else any(operators.same(run.interp, run.eval(x, env), value) is True for x in labels)
+                )
+                taken = hit or isinstance(value, Unknown)
+            if taken:
+                signal = run.block(body, Env({}, env))
+                if signal is BREAK:
+                    return None
+                if signal is not None:
+                    return signal
+        if taken:
+            break
+    return None
+
+
+def s_return(run: Any, node: ir.Return, env: Env) -> Any:
+    return Returned(run.eval(node.value, env) if node.value is not None else None)
+
+
+def s_jump(run: Any, node: ir.Jump, env: Env) -> Any:
+    return BREAK if node.kind == "break" else None
+
+
+def s_block(run: Any, node: ir.Block, env: Env) -> Any:
+    return run.block(node.body, Env({}, env))
+
+
+def s_using(run: Any, node: ir.Using, env: Env) -> None:
+    if node.name:
+        env.vars[node.name] = CppType(node, env)
+
+
+def s_class(run: Any, node: ir.ClassDef, env: Env) -> None:
+    env.vars[node.name] = CppType(node, env)
+
+
+def s_try(run: Any, node: ir.Try, env: Env) -> Any:
+    return run.block(node.body, Env({}, env))
+
+
+def s_opaque(run: Any, node: ir.Opaque, env: Env) -> Any:
+    for child in node.children:
+        if child is None:
+            continue
+        signal = run.statement(child, env) if type(child) in STATEMENTS else run.eval(child, env)
+        if isinstance(signal, Returned):
+            return signal
+    return None
+
+
+STATEMENTS: dict[type, Callable[[Any, Any, Any], Any]] = {
+    ir.Decl: s_decl, ir.Assign: s_assign, ir.AugAssign: s_aug, ir.ExprS: s_expr, ir.If: s_if,
+    ir.While: s_while, ir.CFor: s_cfor, ir.For: s_for, ir.Switch: s_switch, ir.Return: s_return,
+    ir.Jump: s_jump, ir.Block: s_block, ir.Using: s_using, ir.ClassDef: s_class, ir.Try: s_try,
+    ir.Opaque: s_opaque,
+}  # fmt: skip  # fmt: skip

@@ -1,0 +1,202 @@
+"""Expressions of the interpreted Python, one function a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import bounds, operators
+from kbh_lint.host.frames import MAPPED_STRING, Frame
+from kbh_lint.host.tensors import Unknown
+from kbh_lint.source.embedded import Literal, Piece, Text, concat
+from kbh_lint.values import Env
+
+
+def e_const(interp: Any, node: ir.Const, frame: Frame) -> Any:
+    value = node.value
+    if type(value) is str and len(value) >= MAPPED_STRING and node.loc[0].language == "python":
+        text = Text(value, (Piece(0, len(value), Literal(node.loc[0], node.loc), 0),))
+        node.value = text  # the next visit finds it made
+        return text
+    return value
+
+
+def e_name(interp: Any, node: ir.Name, frame: Frame) -> Any:
+    return interp.load_name(node.id, frame, node.loc)
+
+
+def e_attr(interp: Any, node: ir.Attr, frame: Frame) -> Any:
+    return interp.world.get_attr(interp, interp.eval(node.value, frame), node.name, node.loc)
+
+
+def e_index(interp: Any, node: ir.Index, frame: Frame) -> Any:
+    return operators.get_item(interp, interp.eval(node.value, frame), interp.eval(node.index, frame), node.loc)
+
+
+def e_slice(interp: Any, node: ir.SliceE, frame: Frame) -> Any:
+    parts = [interp.eval(p, frame) if p is not None else None for p in (node.lower, node.upper, node.step)]
+    return slice(*parts)
+
+
+def e_star(interp: Any, node: ir.Star, frame: Frame) -> Any:
+    return interp.eval(node.value, frame)
+
+
+def e_call(interp: Any, node: ir.Call, frame: Frame) -> Any:
+    func = interp.eval(node.func, frame)
+    args, kwargs = interp.arguments(node, frame)
+    if func is interp.builtins.get("super"):
+        return interp.world.super_(interp, args, frame)
+    if func is interp.builtins.get("locals"):
+        return frame.env.vars
+    if func is interp.builtins.get("globals"):
+        return interp.world.module_dict(interp, frame)
+    return interp.call(func, args, kwargs, node.loc)
+
+
+def e_binary(interp: Any, node: ir.Binary, frame: Frame) -> Any:
+    left = interp.eval(node.left, frame)
+    return operators.binary(interp, node.op, left, interp.eval(node.right, frame), node.loc)
+
+
+def e_unary(interp: Any, node: ir.Unary, frame: Frame) -> Any:
+    value = interp.eval(node.value, frame)
+    if node.op == "not":
+        if isinstance(value, Unknown):
+            return not interp.truth(value, node.value.loc)
+        return not interp.truth(value, node.loc)
+    return operators.unary(interp, node.op, value, node.loc)
+
+
+def e_bool(interp: Any, node: ir.Bool, frame: Frame) -> Any:
+    value: Any = None
+    for item in node.values:
+        value = interp.eval(item, frame)
+        if interp.truth(value, item.loc) != (node.op == "and"):
+            return value
+    return value
+
+
+def e_compare(interp: Any, node: ir.Compare, frame: Frame) -> Any:
+    left = interp.eval(node.left, frame)
+    result: Any = True
+    for op, right_node in zip(node.ops, node.rights, strict=True):
+        right = interp.eval(right_node, frame)
+        result = operators.compare(interp, op, left, right, node.loc)
+        if result is False:
+            return False
+        left = right
+    return result
+
+
+def e_cond(interp: Any, node: ir.Cond, frame: Frame) -> Any:
+    test = interp.truth(interp.eval(node.test, frame), node.test.loc)
+    return interp.eval(node.yes if test else node.no, frame)
+
+
+def e_seq(interp: Any, node: ir.Seq, frame: Frame) -> Any:
+    items: list[Any] = []
+    for item in node.items:
+        if isinstance(item, ir.Star):
+            items.extend(operators.materialise(interp, interp.eval(item.value, frame), item.loc))
+        else:
+            items.append(interp.eval(item, frame))
+    if node.kind == "tuple":
+        return tuple(items)
+    return set(map(operators.check_key, items)) if node.kind == "set" else items
+
+
+def e_dict(interp: Any, node: ir.DictE, frame: Frame) -> Any:
+    out: dict[Any, Any] = {}
+    for key, value in zip(node.keys, node.values, strict=True):
+        if key is None:
+            more = interp.eval(value, frame)
+            if isinstance(more, dict):
+                out.update(bounds.visited(interp, more))
+        else:
+            out[operators.check_key(interp.eval(key, frame))] = interp.eval(value, frame)
+    return out
+
+
+def e_comp(interp: Any, node: ir.Comp, frame: Frame) -> Any:
+    inner = Frame(Env({}, frame.env), frame.globals, None, frame.func)
+    inner.outer = dict(frame.outer)
+    out: list[Any] = []
+
+    def clause(i: int) -> None:
+        interp.burn()
+        if i == len(node.clauses):
+            key = interp.eval(node.key, inner) if node.key is not None else None
+            out.append((key, interp.eval(node.item, inner)) if node.kind == "dict" else interp.eval(node.item, inner))
+            return
+        target, iterable, tests = node.clauses[i]
+        for item in operators.iterate(interp, interp.eval(iterable, inner), node.loc):
+            interp.assign(target, item, inner)
+            if all(interp.truth(interp.eval(t, inner), t.loc) for t in tests):
+                clause(i + 1)
+
+    clause(0)
+    if node.kind == "dict":
+        return {operators.check_key(key): value for key, value in out}
+    return set(map(operators.check_key, out)) if node.kind == "set" else out
+
+
+def e_lambda(interp: Any, node: ir.Lambda, frame: Frame) -> Any:
+    return interp.make_function(node.func, frame)
+
+
+def e_fstring(interp: Any, node: ir.FString, frame: Frame) -> Any:
+    parts: list[str] = []
+    literal, at = Literal(node.loc[0], node.loc), 0
+    for part in node.parts:
+        if isinstance(part, ir.Const):
+            value = part.value
+            if type(value) is str and len(value) >= MAPPED_STRING:
+                part.value = value = Text(value, (Piece(0, len(value), literal, at),))
+            parts.append(value)
+            at += len(value)
+            continue
+        value_node, conversion, spec = part
+        value = interp.eval(value_node, frame)
+        if isinstance(value, str) and not conversion and spec is None:
+            bounds.text(interp, value)
+            parts.append(value)
+            continue
+        if not isinstance(value, (str, int, float, bool, type(None), tuple, list)):
+            parts.append(interp.world.show(value))
+            continue
+        if not bounds.is_small(value):
+            raise bounds.TooLarge("a text grew past the bound")
+        text = repr(value) if conversion == "r" else value
+        form = "" if spec is None else interp.eval(spec, frame)
+        parts.append(format(text, bounds.format_spec(form)) if form else str(text))
+    return concat(parts)
+
+
+def e_assign_expr(interp: Any, node: ir.AssignE, frame: Frame) -> Any:
+    value = interp.eval(node.value, frame)
+    interp.assign(node.target, value, frame)
+    return value
+
+
+def e_opaque(interp: Any, node: ir.Opaque, frame: Frame) -> Any:
+    values = [interp.eval(c, frame) for c in node.children if c is not None]
+    if node.reason == "yield":
+        if frame.env.vars.get("__yielded__") is not None:
+            frame.env.vars["__yielded__"].append(values[0] if values else None)
+        return None
+    if node.reason == "yield from":
+        frame.env.vars.setdefault("__yielded__", []).extend(operators.iterate(interp, values[0], node.loc))
+        return None
+    interp.miss(node.reason, node.loc)
+    return Unknown((), node.reason)
+
+
+EXPRESSIONS: dict[type, Callable[[Any, Any, Any], Any]] = {
+    ir.Const: e_const, ir.Name: e_name, ir.Attr: e_attr, ir.Index: e_index,
+    ir.SliceE: e_slice, ir.Star: e_star, ir.Call: e_call, ir.Binary: e_binary,
+    ir.Unary: e_unary, ir.Bool: e_bool, ir.Compare: e_compare, ir.Cond: e_cond,
+    ir.Seq: e_seq, ir.DictE: e_dict, ir.Comp: e_comp, ir.Lambda: e_lambda,
+    ir.FString: e_fstring, ir.AssignE: e_assign_expr, ir.Opaque: e_opaque,
+}  # fmt: skip  # fmt: skip

@@ -1,0 +1,79 @@
+"""What cannot be looked into: other libraries, languages without a front end, machine code, unknown functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import operators, torchlib
+from kbh_lint.host.objects import (
+    Blob,
+    Bound,
+    LibObject,
+)
+from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.values import Func
+
+
+def foreign(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A library this analysis knows nothing of: it may compute whatever it is given."""
+    inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
+    if path.startswith(UNREAD_LANGUAGES):
+        return unread_language(interp, path, args, kwargs, inputs, loc)
+    if not inputs:
+        return LibObject(path, {}, tuple(args), kwargs)
+    interp.note("symbol", {"symbol": path, "spelled": "call", "layer": "python"}, loc)
+    event = torchlib.record(
+        interp,
+        "library",
+        path,
+        loc,
+        inputs,
+        {"symbol": path, "foreign": True, "operands": tuple(t.dtype for t in inputs)},
+    )
+    for tensor in inputs:
+        if tensor.storage.content.label == "empty":
+            torchlib.write(interp, tensor, event)
+    return torchlib.make(interp, None, inputs[0].dtype, event=event)
+
+
+UNREAD_LANGUAGES = ("cutlass", "tilelang", "numba", "taichi", "warp", "pallas", "helion", "tvm", "triton.experimental")
+
+
+def unread_language(
+    interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], inputs: list[Tensor], loc: ir.Loc | None
+) -> Any:
+    """A kernel language without a front end: what builds a kernel gives one, what runs it is a hole in the trace."""
+    builds_kernel = any(isinstance(a, (Func, Bound)) or getattr(a, "path", "") == "unread.kernel" for a in args)
+    if builds_kernel or not inputs:
+        return LibObject("unread.kernel" if builds_kernel else path, {"name": path})
+    if path.rsplit(".", 1)[-1] in ("from_dlpack", "make_ptr", "mark_layout_dynamic"):
+        return inputs[0]
+    return unread_call(interp, path, inputs, loc)
+
+
+def unread_call(interp: Any, name: str, inputs: list[Tensor], loc: ir.Loc | None) -> Any:
+    """Something unreadable runs on tensors: it may fill every buffer that holds nothing yet."""
+    interp.miss(f"{name} could not be read", loc)
+    event = torchlib.record(interp, "unread", name, loc, inputs)
+    for tensor in inputs:
+        if tensor.storage.content.label in ("empty", "constant"):
+            torchlib.write(interp, tensor, event)
+    return torchlib.make(interp, None, "?", event=event)
+
+
+def call_blob(interp: Any, func: Blob, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A function of machine code without source: it may read and write every tensor and address it is given."""
+    inputs = torchlib.tensors_in(args) + [t for t in map(interp.tensor_at, args) if t is not None]
+    event = torchlib.record(interp, "blob", func.path, loc, inputs, {"symbol": func.path})
+    for tensor in inputs:
+        torchlib.write(interp, tensor, event)
+    return torchlib.make(interp, None, inputs[0].dtype, event=event) if inputs else Unknown((), "machine code")
+
+
+def call_unknown(interp: Any, func: Unknown, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """Something unknown is called; with tensors, that is a hole in the trace."""
+    inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
+    if not inputs:
+        return operators.merged(interp, func, *args, why=func.why)
+    return unread_call(interp, func.why or "an unknown function", inputs, loc)

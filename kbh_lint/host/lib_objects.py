@@ -1,0 +1,229 @@
+"""Attributes, calls and items of objects that a library made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import (
+    builds,
+    containers,
+    driver,
+    foreign,
+    lib_python,
+    lib_triton,
+    modules,
+    operators,
+    torchlib,
+    trace_nn,
+)
+from kbh_lint.host.objects import (
+    Bound,
+    ClassV,
+    Configured,
+    Extension,
+    Graph,
+    HostDescriptor,
+    Instance,
+    LibObject,
+    Method,
+)
+from kbh_lint.host.tensors import Event, Tensor, Unknown
+from kbh_lint.values import DType, Func, JitFunction, Sym
+
+
+def object_attr(interp: Any, owner: LibObject, name: str, loc: ir.Loc | None) -> Any:
+    """An attribute of an object a library made."""
+    if owner.path == "pathlib.Path":
+        text = str(owner.attrs["path"])
+        known = {
+            "name": text.rpartition("/")[2],
+            "parent": interp.world.path(text.rpartition("/")[0] or "."),
+            "stem": text.rpartition("/")[2].rpartition(".")[0],
+        }
+        if name in known:
+            return known[name]
+        return Method(owner, name)
+    if name in owner.attrs:
+        return owner.attrs[name]
+    if owner.path in ("super", "os.environ", "property", "module", "functools.lru_cache.decorator"):
+        if owner.path == "super":
+            return trace_nn.super_attr(interp, owner, name)
+        return Method(owner, name)
+    if owner.path.startswith("torch.nn."):
+        return trace_nn.module_attr(interp, owner, name)
+    if owner.path == "torch.device" and name in ("type", "index"):
+        return {"type": "cuda", "index": 0}[name]
+    if name == "cuda_stream":
+        return 0
+    return Method(owner, name)
+
+
+def call_object(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """Call an object a library made."""
+    if owner.path.startswith("torch.nn."):
+        return trace_nn.apply(interp, owner, args, kwargs, loc)
+    if owner.path in ("triton.decorator", "torch.compile.decorator", "functools.lru_cache.decorator") and args:
+        return lib_triton.decorate(interp, owner, args[0], loc)
+    if owner.path == "collections.namedtuple":
+        cls = LibObject("namedtuple", {"items": list(args)})
+        cls.attrs.update(zip(owner.attrs["fields"], args, strict=False))
+        cls.attrs.update(kwargs)
+        return cls
+    if owner.path == "ctypes.array":
+        return driver.array(owner, args)
+    if owner.path == "raw.kernel":
+        return builds.call_raw(interp, owner, args, kwargs, loc)
+    if owner.path == "unread.kernel":
+        inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
+        return foreign.unread_call(interp, f"a kernel in {owner.attrs['name']}", inputs, loc) if inputs else owner
+    if args and isinstance(args[0], (Func, Bound, ClassV)) and not torchlib.tensors_in(args):
+        return args[0]
+    return foreign.foreign(interp, owner.path, args, kwargs, loc)
+
+
+def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """Call a method of a value that is not of the submission."""
+    if name in operators.DUNDERS and args and not isinstance(owner, (Instance, LibObject)):
+        return operators.dunder(interp, owner, name, args[0], loc)
+    if name in ("__getattr__", "__getattribute__") and args and not isinstance(owner, (Instance, LibObject)):
+        return interp.world.get_attr(interp, owner, str(args[0]), loc)
+    if isinstance(owner, Tensor):
+        if name == "__getitem__":
+            return torchlib.index(interp, owner, args[0], loc)
+        if name in ("backward", "retain_grad", "register_hook", "share_memory_", "pin_memory", "record_stream"):
+            return owner if name == "pin_memory" else None
+        if name in ("__dlpack__", "__cuda_array_interface__"):
+            return owner
+        return torchlib.call(interp, f"torch.Tensor.{name}", [owner, *args], kwargs, loc)
+    if owner is interp.builtins.get("str") and args and isinstance(args[0], str):
+        owner, args = args[0], args[1:]  # str.encode(text)
+    if isinstance(owner, str):
+        return containers.string_method(interp, owner, name, args, kwargs)
+    if isinstance(owner, list):
+        return containers.list_method(interp, owner, name, args, kwargs, loc)
+    if isinstance(owner, dict):
+        return containers.dict_method(interp, owner, name, args, kwargs, loc)
+    if isinstance(owner, (set, frozenset)):
+        return containers.set_method(interp, set(owner) if isinstance(owner, frozenset) else owner, name, args, loc)
+    if isinstance(owner, (int, float)) and name in ("bit_length", "is_integer", "bit_count", "conjugate"):
+        return getattr(owner, name)()
+    if isinstance(owner, (tuple, range)) and name in ("index", "count"):
+        return getattr(owner, name)(*args) if args and args[0] in owner else 0
+    if isinstance(owner, tuple) and name == "numel":
+        from kbh_lint.host.tensors import product
+
+        return product(owner)
+    if isinstance(owner, bytes) and name == "decode":
+        return owner.decode("utf-8", "replace")
+    if isinstance(owner, (JitFunction, Configured)):
+        return interp.world_launches.method(interp, owner, name, args, kwargs, loc)
+    if isinstance(owner, Graph):
+        return graph_method(interp, owner, name, args, loc)
+    if isinstance(owner, Instance):
+        return trace_nn.instance_method(interp, owner, name, args, kwargs, loc)
+    if isinstance(owner, LibObject):
+        return object_method(interp, owner, name, args, kwargs, loc)
+    if isinstance(owner, DType) and name == "to":
+        return owner
+    if isinstance(owner, HostDescriptor):
+        return owner
+    return operators.merged(interp, owner, *args, why=f"{type(owner).__name__}.{name}")
+
+
+def graph_method(interp: Any, owner: Graph, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """capture_begin, capture_end and replay of a CUDA graph."""
+    if name == "capture_begin":
+        owner.events = []
+        interp.capturing.append(owner)
+    elif name == "capture_end":
+        if owner in interp.capturing:
+            interp.capturing.remove(owner)
+    elif name == "replay":
+        replay(interp, owner, loc)
+    return None
+
+
+def replay(interp: Any, graph: Graph, loc: ir.Loc | None) -> None:
+    """What was captured happens again, on what the same memory holds now."""
+    for old in list(graph.events):
+        event = Event(
+            old.kind, old.name, old.loc, [(t.storage.content, t) for _, t in old.reads], attrs=dict(old.attrs)
+        )
+        event.attrs["replayed"] = True
+        interp.emit(event)
+        if loc is not None:
+            event.stack = (*event.stack, loc)
+        now = {before.ident: tensor.storage.content for before, tensor in old.reads}
+        for content in old.writes:
+            target = Tensor(content.storage, content.dtype, None)
+            flow = old.flows.get(content.ident) if old.flows is not None else None
+            torchlib.write(interp, target, event, dtype=content.dtype)
+            if flow is not None:
+                event.flows = event.flows or {}
+                event.flows[content.storage.content.ident] = [now.get(c.ident, c) for c in flow]
+
+
+def object_method(
+    interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
+    if owner.path == "pathlib.Path":
+        return builds.path_method(interp, owner, name, args, kwargs, loc)
+    if owner.path == "file":
+        return builds.file_method(interp, owner, name, args, loc)
+    if owner.path == "os.environ":
+        return lib_python.environment(interp, name, args, kwargs, loc)
+    if owner.path == "ctypes.system":
+        return driver.call(interp, name, args, loc)
+    if owner.path == "torch.UntypedStorage":
+        return owner.attrs["tensor"].storage.address if name == "data_ptr" else Unknown((), name)
+    if owner.path == "torch.library.Library" and name == "impl" and len(args) > 1:
+        short = containers.show(args[0]).rpartition("::")[2]
+        interp.world.custom_ops[f"{owner.attrs['namespace']}.{short}"] = args[1]
+        return None
+    if owner.path == "property" and name == "setter":
+        return Method(owner, "setter")
+    if owner.path == "importlib.spec":
+        return None
+    if owner.path.startswith("torch.nn."):
+        return trace_nn.object_method(interp, owner, name, args, kwargs, loc)
+    if owner.path == "super":
+        return trace_nn.instance_method(interp, owner.attrs["self"], name, args, kwargs, loc)
+    if owner.path == "raw.module" and name in ("get_function", "get_kernel"):
+        return LibObject("raw.kernel", {"extension": owner.attrs["extension"], "name": str(args[0])})
+    inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
+    if inputs and not owner.path.startswith(("torch.cuda", "torch.Stream")):
+        return foreign.foreign(interp, f"{owner.path}.{name}", args, kwargs, loc)
+    return LibObject(f"{owner.path}.{name}", {}, tuple(args), kwargs)
+
+
+def items_of(value: LibObject) -> list[Any] | None:
+    """The items of a container object."""
+    items = value.attrs.get("items")
+    return list(items) if isinstance(items, (list, dict, tuple)) else None
+
+
+def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
+    """owner[key] for library containers."""
+    if isinstance(owner, LibObject):
+        if owner.path == "os.environ":
+            interp.note("env-read", {"name": containers.show(key)[:60]}, loc)
+            interp.world.raise_(interp, "KeyError", [key], loc)
+        items = owner.attrs.get("items")
+        if isinstance(items, (list, dict)):
+            return operators.get_item(interp, items, key, loc)
+        if owner.path == "unread.kernel":
+            return owner
+    if isinstance(owner, Extension):
+        return interp.world.get_attr(interp, owner, str(key), loc)
+    if isinstance(owner, Sym) and owner.path.endswith(".__dict__") and isinstance(key, str):
+        return modules.resolve(interp, f"{owner.path.removesuffix('.__dict__')}.{key}", loc)
+    if isinstance(owner, (Sym, ClassV, LibObject)):
+        return owner  # a subscripted type
+    return operators.merged(interp, owner, key)
+
+
+def set_item(interp: Any, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
+    """owner[key] = value for library containers."""
+    if isinstance(owner, LibObject) and isinstance(owner.attrs.get("items"), (list, dict)):
+        owner.attrs["items"][key] = value

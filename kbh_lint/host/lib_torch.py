@@ -1,0 +1,159 @@
+"""torch outside tensors: modules of it that make objects, read the device or change settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import (
+    builds,
+    containers,
+    foreign,
+    lib_objects,
+    operators,
+    torchlib,
+    trace_nn,
+)
+from kbh_lint.host.objects import (
+    Blob,
+    Bound,
+    Compiled,
+    Graph,
+    LibObject,
+    Partial,
+)
+from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.values import DType, Func
+
+
+def torch_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    name = path.rsplit(".", 1)[-1]
+    if name in ("default", "out", "Tensor", "Scalar", "int", "overload") and path.startswith("torch.ops."):
+        path = path.rsplit(".", 1)[0]
+        name = path.rsplit(".", 1)[-1]
+    if path.startswith("torch.ops.") and not path.startswith("torch.ops.aten."):
+        own = interp.world.custom_ops.get(path.removeprefix("torch.ops."))
+        own = own if own is not None else interp.world.custom_ops.get(name)
+        if own is not None:
+            return interp.call(own, args, kwargs, loc)
+        if any(kind == "binary" for kind, _, _ in interp.notes):  # an operator that a prebuilt library registered
+            return foreign.call_blob(interp, Blob(path, loc), args, kwargs, loc)
+        return foreign.foreign(interp, path, args, kwargs, loc)
+    tensors = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
+    if path.startswith("torch.nn.init."):
+        return torchlib.fill(interp, "normal", args or [kwargs.get("tensor")], {}, loc)
+    if path.startswith("torch.nn.") and not path.startswith("torch.nn.functional") and name[:1].isupper():
+        return trace_nn.module(interp, path, args, kwargs, loc)
+    if path.startswith("torch.Tensor.") and tensors:
+        return lib_objects.call_method(interp, tensors[0], name, args[1:], kwargs, loc)
+    base = name.rstrip("_")
+    if base in torchlib.MAKERS or tensors:
+        return torchlib.call(interp, path, args, kwargs, loc)
+    if name[:1].isupper():
+        return LibObject(path, {}, tuple(args), kwargs)
+    return operators.merged(interp, *args, why=path)
+
+
+def cuda_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    name = path.rsplit(".", 1)[-1]
+    major, minor = interp.world.capability or (12, 0)
+    if name in ("get_device_capability", "get_device_properties", "get_device_name"):
+        interp.note("capability-read", {}, loc)
+    values: dict[str, Any] = {
+        "is_available": True, "current_device": 0, "device_count": 1, "get_device_capability": (major, minor),
+        "is_bf16_supported": True, "get_device_name": "NVIDIA GPU",
+        "is_current_stream_capturing": bool(interp.capturing),
+        "is_initialized": True, "memory_allocated": 0, "mem_get_info": (80 << 30, 96 << 30), "synchronize": None,
+        "empty_cache": None, "set_device": None, "init": None, "get_arch_list": [f"sm_{major}{minor}"],
+    }  # fmt: skip
+    if name in values:
+        return values[name]
+    if name == "get_device_properties":
+        return LibObject("torch.cuda.DeviceProperties", {
+            "multi_processor_count": {9: 132, 10: 148, 12: 188}.get(major, 132), "major": major, "minor": minor,
+            "name": "NVIDIA GPU", "total_memory": 96 << 30, "L2_cache_size": 96 << 20, "warp_size": 32,
+            "max_threads_per_multi_processor": 2048, "shared_memory_per_block_optin": 227 * 1024,
+            "shared_memory_per_multiprocessor": 228 * 1024, "regs_per_multiprocessor": 65536,
+        })  # fmt: skip
+    if name == "CUDAGraph":
+        return Graph()
+    if name == "_compile_kernel":
+        return builds.raw_kernel(interp, args, kwargs, loc)
+    if name == "make_graphed_callables":
+        return args[0] if args else Unknown()
+    return LibObject(path, {}, tuple(args), kwargs)
+
+
+def t_parameter(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    tensor = args[0] if args else kwargs.get("data")
+    if not isinstance(tensor, Tensor):
+        return tensor
+    made = torchlib.alias(tensor, tensor.shape, tensor.strides)
+    made.parameter = True
+    return made
+
+
+def t_compile(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    target = args[0] if args else kwargs.get("model")
+    if target is None or isinstance(target, str):
+        return LibObject("torch.compile.decorator")
+    interp.note("torch-compile", {}, loc)
+    return Compiled(target, loc)
+
+
+def t_device(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    return torchlib.device(torchlib.device_of(args[0]) if args else "cuda")
+
+
+def t_backend(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    if args:
+        interp.note("backend-state", {"symbol": path, "value": containers.show(args[0])[:40]}, loc)
+    return LibObject(path)
+
+
+def t_context(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    if args and isinstance(args[0], (Func, Bound)):
+        return args[0]
+    return LibObject(path, {}, tuple(args), kwargs)
+
+
+def t_seed(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    return LibObject("torch.Generator")
+
+
+def t_finfo(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    limits = {
+        "e4m3": 448.0,
+        "e5m2": 57344.0,
+        "bf16": 3.3895e38,
+        "f16": 65504.0,
+        "f32": 3.4028e38,
+        "f64": 1.797e308,
+        "i8": 127,
+        "i32": 2**31 - 1,
+        "i64": 2**63 - 1,
+        "u8": 255,
+    }
+    name = args[0].name if args and isinstance(args[0], DType) else "f32"
+    top = limits.get(name, 1.0)
+    return LibObject(path, {"max": top, "min": -top, "eps": 1e-7, "tiny": 1e-38, "bits": 8, "smallest_normal": 1e-38})
+
+
+def t_library(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """torch.library: an operator of the submission under a name of its own, `ns::name` called as torch.ops.ns.name."""
+    name = path.rsplit(".", 1)[-1]
+    if name == "Library":
+        return LibObject(path, {"namespace": containers.show(args[0]) if args else ""})
+    label = next((str(a) for a in args if isinstance(a, str) and "::" in a), "").partition("(")[0].replace("::", ".")
+    given = next((a for a in [*args, *kwargs.values()] if isinstance(a, (Func, Bound, Partial))), None)
+    if name in ("custom_op", "triton_op", "impl") and label:
+        if given is None:
+            return LibObject("torch.library.decorator", {"name": label})
+        interp.world.custom_ops[label] = given
+        return given
+    return LibObject(path, {}, tuple(args), kwargs)
+
+
+def t_load(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    interp.note("unpickle", {"symbol": path}, loc)
+    return Unknown((), path)

@@ -1,0 +1,111 @@
+"""triton on the host: decorators, configurations, descriptors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import operators, torchlib
+from kbh_lint.host.objects import (
+    Bound,
+    ClassV,
+    Compiled,
+    Config,
+    HostDescriptor,
+    Instance,
+    LibObject,
+    Memo,
+    Method,
+    Partial,
+)
+from kbh_lint.host.tensors import Unknown
+from kbh_lint.values import Func, JitFunction, Sym
+
+
+def triton_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    name = path.rsplit(".", 1)[-1]
+    numbers = [a for a in args if isinstance(a, int)]
+    if name == "cdiv" and len(numbers) == 2 and numbers[1]:
+        return -(-numbers[0] // numbers[1])
+    if name == "next_power_of_2" and numbers:
+        return 1 << max(numbers[0] - 1, 0).bit_length()
+    if name in ("Config",):
+        return Config(dict(args[0]) if args and isinstance(args[0], dict) else dict(kwargs.get("kwargs", {})))
+    if name == "jit":
+        if args:
+            return decorate(interp, Sym("triton.jit"), args[0], loc)
+        return LibObject("triton.decorator", {"kind": "jit"})
+    if name == "autotune":
+        configs = kwargs.get("configs", args[0] if args else [])
+        return LibObject("triton.decorator", {"kind": "autotune", "configs": configs})
+    if name == "heuristics":
+        return LibObject(
+            "triton.decorator", {"kind": "heuristics", "values": args[0] if args else kwargs.get("values", {})}
+        )
+    if name == "from_tensor":
+        return HostDescriptor(args[0], args[1] if len(args) > 1 else kwargs.get("block_shape"))
+    if name == "TensorDescriptor" or path.startswith("triton.tools."):
+        tensors = torchlib.tensors_in(args) or torchlib.tensors_in(kwargs)
+        if tensors:
+            return HostDescriptor(tensors[0], kwargs.get("block_shape", args[-1] if args else None))
+        pointer = interp.tensor_at(args[0]) if args else None
+        return HostDescriptor(pointer) if pointer is not None else Unknown((), "a descriptor")
+    if name in ("do_bench", "do_bench_cudagraph"):
+        if args:
+            interp.call(args[0], [], {}, loc)
+        return 1.0
+    if name == "constexpr" and args:
+        return args[0]
+    if name in ("cdiv", "next_power_of_2"):
+        return operators.merged(interp, *args)
+    if path.startswith("triton.experimental.gluon") and name == "jit":
+        return decorate(interp, Sym(path), args[0], loc) if args else LibObject("triton.decorator", {"kind": "gluon"})
+    return LibObject(path, {}, tuple(args), kwargs)
+
+
+def decorate(interp: Any, decorator: Any, target: Any, loc: ir.Loc | None) -> Any:
+    """`@decorator` over a function or class."""
+    path = getattr(decorator, "path", "")
+    if path == "triton.jit" or path == "triton.decorator" and decorator.attrs["kind"] == "jit":
+        return JitFunction(target) if isinstance(target, Func) else target
+    if path == "triton.decorator":
+        return _triton_decorator(interp, decorator, target)
+    if path.startswith("triton.experimental.gluon") or path.startswith(("tilelang", "cutlass.cute", "pallas", "jax")):
+        interp.miss(f"a kernel in a language that is not read yet ({path})", loc)
+        return LibObject("unread.kernel", {"name": path, "func": target})
+    if path in ("torch.compile", "torch.compile.decorator", "torch.jit.script", "torch.jit.trace"):
+        interp.note("torch-compile", {}, loc)
+        return Compiled(target, loc)
+    if path in ("property", "builtins.property", "functools.cached_property"):
+        return LibObject("property", {"fget": target, "fset": None})
+    if path in ("builtins.staticmethod", "builtins.classmethod"):
+        return LibObject(path.rsplit(".", 1)[-1], {"func": target})
+    if isinstance(decorator, Method) and isinstance(decorator.self, LibObject) and decorator.self.path == "property":
+        decorator.self.attrs["fset" if decorator.name == "setter" else decorator.name] = target
+        return decorator.self
+    if path in ("functools.lru_cache", "functools.cache", "functools.lru_cache.decorator"):
+        return Memo(target)
+    if path.startswith("dataclasses.dataclass") and isinstance(target, ClassV):
+        target.dataclass = True
+        return target
+    if isinstance(decorator, (Func, Bound, Partial, Instance, ClassV)):
+        return interp.call(decorator, [target], {}, loc)
+    if path == "torch.library.decorator":
+        interp.world.custom_ops[decorator.attrs["name"]] = target
+    return target
+
+
+def _triton_decorator(interp: Any, decorator: LibObject, target: Any) -> Any:
+    if decorator.attrs["kind"] == "gluon":
+        interp.miss("a Gluon kernel is not read yet", None)
+        return LibObject("unread.kernel", {"name": "gluon", "func": target})
+    if not isinstance(target, JitFunction):
+        return target
+    made = JitFunction(target.func, list(target.configs), dict(target.heuristics))
+    if decorator.attrs["kind"] == "autotune":
+        configs = decorator.attrs["configs"]
+        made.configs = [c.kwargs for c in configs if isinstance(c, Config)] if isinstance(configs, list) else []
+    else:
+        values = decorator.attrs["values"]
+        made.heuristics.update(values if isinstance(values, dict) else {})
+    return made

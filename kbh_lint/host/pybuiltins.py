@@ -1,0 +1,402 @@
+"""The Python built-in functions on real and abstract values."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import bounds, containers, operators
+from kbh_lint.host.objects import CALLABLES, Bound, ClassV, Instance, LibObject, Method
+from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.source.embedded import Text
+from kbh_lint.values import DType, Func, JitFunction, Sym
+
+
+def builtin(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a Python function as a built-in of the interpreted program: it gets (interp, args, kwargs, loc)."""
+    function.__kbh_builtin__ = True  # type: ignore[attr-defined]
+    return function
+
+
+def _numbers(name: str) -> Callable[..., Any]:
+    """int, float, abs, round, pow, divmod ... on known numbers; an unknown stays one."""
+    real = getattr(builtins, name)
+
+    @builtin
+    def run(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+        if args and isinstance(args[0], Tensor):
+            if name in ("int", "float", "bool"):
+                from kbh_lint.host import torchlib
+
+                got = torchlib.scalar(interp, "item", [args[0]], {}, loc)
+                return got
+            from kbh_lint.host import torchlib
+
+            return torchlib.call(interp, f"torch.{name}", args, kwargs, loc)
+        if any(isinstance(a, Unknown) for a in args):
+            if name in ("float", "abs") and args[0].range is not None:
+                low, high = args[0].range
+                return Unknown(
+                    args[0].contents, name, (low, high) if name == "float" else (0.0, max(abs(low), abs(high)))
+                )
+            return operators.merged(interp, *args)
+        try:
+            _check_numbers(name, args)
+            return real(*[str(a) if isinstance(a, Text) else a for a in args], **kwargs)
+        except Exception:
+            return operators.merged(interp, *args, why=name)
+
+    return run
+
+
+def _check_numbers(name: str, args: list[Any]) -> None:
+    """Refuses what would make a number or a text without end."""
+    if name == "pow" and len(args) == 2:
+        bounds.power(args[0], args[1])
+    elif name == "round" and len(args) == 2 or name in ("bytes", "bytearray"):
+        bounds.width(args[-1] if args else 0)
+    elif name == "hash" and args:
+        operators.check_key(args[0])
+
+
+@builtin
+def _range(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    if not all(isinstance(a, int) for a in args):
+        return operators.merged(interp, *args, why="a range")
+    try:
+        made = range(*args)
+    except (TypeError, ValueError):
+        return Unknown((), "a range")
+    return made if len(made) <= containers.MAX_RANGE else operators.merged(interp, *args, why="a range past the bound")
+
+
+@builtin
+def _len(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    value = args[0]
+    if isinstance(value, Tensor):
+        return value.shape[0] if value.shape else Unknown()
+    if isinstance(value, Instance):
+        found = interp.world.find_method(value, "__len__")
+        if found is None and value.items is not None:
+            return len(value.items)
+        return interp.call(found, [], {}, loc) if found is not None else Unknown()
+    if isinstance(value, LibObject) and isinstance(value.attrs.get("items"), (list, dict)):
+        return len(value.attrs["items"])
+    return len(value) if hasattr(value, "__len__") else operators.merged(interp, value)
+
+
+def _extreme(name: str) -> Callable[..., Any]:
+    @builtin
+    def run(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+        items = list(operators.materialise(interp, args[0], loc)) if len(args) == 1 else list(args)
+        if not items:
+            return kwargs.get("default", Unknown())
+        if not all(map(bounds.is_small, items)):
+            return operators.merged(interp, *items[:2], why=name)
+        if any(isinstance(i, (Unknown, Tensor)) for i in items):
+            return operators.merged(interp, *items, why=name)
+        key = kwargs.get("key")
+        try:
+            return getattr(builtins, name)(
+                items, key=(lambda x: interp.call(key, [x], {}, loc)) if key is not None else None
+            )
+        except Exception:
+            return items[0]
+
+    return run
+
+
+@builtin
+def _sum(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    total: Any = args[1] if len(args) > 1 else kwargs.get("start", 0)
+    items = operators.materialise(interp, args[0], loc)
+    bounds.steps(interp, len(items))
+    for item in items:
+        total = operators.binary(interp, "+", total, item, loc)
+    return total
+
+
+def _truths(every: bool) -> Callable[..., Any]:
+    @builtin
+    def run(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+        items = operators.materialise(interp, args[0], loc)
+        bounds.steps(interp, len(items))
+        for item in items:
+            if interp.truth(item, loc) != every:
+                return not every
+        return every
+
+    return run
+
+
+@builtin
+def _isinstance(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    value, kinds = args[0], args[1] if len(args) > 1 else ()
+    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+    if isinstance(value, Unknown):
+        return operators.merged(interp, value, why="a type test")
+    return any(_is_a(value, k) for k in kinds)
+
+
+def _is_a(value: Any, kind: Any) -> bool:
+    if isinstance(kind, ClassV):
+        return isinstance(value, Instance) and kind in value.cls.mro()
+    path = getattr(kind, "path", "") or getattr(kind, "__kbh_name__", "")
+    name = path.rsplit(".", 1)[-1]
+    if name in ("Tensor", "Parameter"):
+        return isinstance(value, Tensor) and (name == "Tensor" or value.parameter)
+    if name == "dtype":
+        return isinstance(value, DType)
+    if name == "Module":
+        return isinstance(value, Instance)
+    if isinstance(value, LibObject):
+        return value.path.rsplit(".", 1)[-1] == name
+    real = getattr(builtins, name, None)
+    return isinstance(real, type) and isinstance(value, real)
+
+
+@builtin
+def _getattr(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    owner, name = args[0], args[1]
+    if isinstance(name, Unknown):
+        return operators.merged(interp, owner, name, why="an attribute by unknown name")
+    if len(args) > 2 and not has_attr(interp, owner, str(name)):
+        return args[2]
+    return interp.world.get_attr(interp, owner, str(name), loc)
+
+
+def has_attr(interp: Any, owner: Any, name: str) -> bool:
+    """hasattr in the assumed world: libraries have what is asked of them."""
+    if isinstance(owner, Instance):
+        if name in owner.attrs:
+            return True
+        try:
+            owner.cls.find(name)
+            return True
+        except KeyError:
+            return False
+    if isinstance(owner, Func):
+        return name in owner.attrs
+    if isinstance(owner, ClassV):
+        return any(name in c.env.vars for c in owner.mro())
+    if isinstance(owner, Tensor):
+        from kbh_lint.host import torchlib
+
+        return name in owner.attrs or torchlib.has_attribute(name)
+    if isinstance(owner, LibObject) and owner.path == "module":
+        return name in owner.attrs
+    if isinstance(owner, (int, float, str, list, dict, tuple)):
+        return hasattr(owner, name)
+    return owner is not None
+
+
+@builtin
+def _hasattr(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    return has_attr(interp, args[0], str(args[1]))
+
+
+@builtin
+def _setattr(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    interp.world.set_attr(interp, args[0], str(args[1]), args[2], loc)
+
+
+@builtin
+def _type(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    value = args[0]
+    if isinstance(value, Instance):
+        return value.cls
+    if isinstance(value, Tensor):
+        return Sym("torch.Tensor")
+    if isinstance(value, LibObject):
+        return Sym(value.path)
+    return Sym(f"builtins.{type(value).__name__}")
+
+
+@builtin
+def _callable(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    return isinstance(args[0], (*CALLABLES, Sym, Bound, Method, JitFunction))
+
+
+@builtin
+def _str(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    if not args:
+        return ""
+    if isinstance(args[0], int):
+        interp.burn(args[0].bit_length() // 64)  # quadratic in the digits
+    return args[0] if isinstance(args[0], (str, Unknown)) else containers.show(args[0])
+
+
+def _collect(kind: Callable[[Any], Any]) -> Callable[..., Any]:
+    @builtin
+    def run(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+        if args and isinstance(args[0], Unknown):
+            return args[0]
+        items = operators.materialise(interp, args[0], loc) if args else []
+        return kind(map(operators.check_key, items)) if kind in (set, frozenset) else kind(items)
+
+    return run
+
+
+@builtin
+def _dict(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    out: dict[Any, Any] = {}
+    if args:
+        if isinstance(args[0], dict):
+            out.update(bounds.visited(interp, args[0]))
+        else:
+            out.update(
+                {
+                    operators.check_key(p[0]): p[1]
+                    for p in operators.materialise(interp, args[0], loc)
+                    if isinstance(p, (tuple, list)) and len(p) == 2
+                }
+            )
+    out.update(kwargs)
+    return out
+
+
+@builtin
+def _enumerate(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    start = args[1] if len(args) > 1 else kwargs.get("start", 0)
+    return [
+        (i, item)
+        for i, item in enumerate(operators.materialise(interp, args[0], loc), start if isinstance(start, int) else 0)
+    ]
+
+
+@builtin
+def _zip(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    return list(zip(*[operators.materialise(interp, a, loc) for a in args], strict=False))
+
+
+@builtin
+def _map(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    rows = zip(*[operators.materialise(interp, a, loc) for a in args[1:]], strict=False)
+    return [interp.call(args[0], list(row), {}, loc) for row in rows]
+
+
+@builtin
+def _filter(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    items = operators.materialise(interp, args[1], loc)
+    return [i for i in items if interp.truth(interp.call(args[0], [i], {}, loc) if args[0] is not None else i, loc)]
+
+
+@builtin
+def _sorted(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    items = list(operators.materialise(interp, args[0], loc))
+    containers.sort_items(interp, items, kwargs)
+    return items
+
+
+@builtin
+def _reversed(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    return list(reversed(list(operators.materialise(interp, args[0], loc))))
+
+
+@builtin
+def _iter(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    return list(operators.materialise(interp, args[0], loc)) if args else []
+
+
+@builtin
+def _next(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    items = operators.iterate(interp, args[0], loc)
+    if isinstance(items, list) and items:
+        return items.pop(0)
+    return items[0] if items else (args[1] if len(args) > 1 else Unknown())
+
+
+@builtin
+def _id(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    return interp.identity(args[0])
+
+
+@builtin
+def _print(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    return None
+
+
+@builtin
+def _exec(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    return interp.run_text(args, loc)
+
+
+@builtin
+def _vars(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    if args and isinstance(args[0], Sym):
+        return Sym(f"{args[0].path}.__dict__")
+    return args[0].attrs if args and isinstance(args[0], Instance) else {}
+
+
+def table() -> dict[str, Any]:
+    """The built-in names."""
+    names: dict[str, Any] = {
+        n: _numbers(n)
+        for n in (
+            "int",
+            "float",
+            "bool",
+            "abs",
+            "round",
+            "pow",
+            "divmod",
+            "ord",
+            "chr",
+            "bin",
+            "hex",
+            "hash",
+            "complex",
+            "bytes",
+            "bytearray",
+        )
+    }
+    names.update(
+        range=_range, len=_len, max=_extreme("max"), min=_extreme("min"), sum=_sum, all=_truths(True),
+        any=_truths(False), isinstance=_isinstance, issubclass=_isinstance, getattr=_getattr, hasattr=_hasattr,
+        setattr=_setattr, type=_type, callable=_callable, str=_str, repr=_str, list=_collect(list),
+        tuple=_collect(tuple), set=_collect(set), frozenset=_collect(frozenset), dict=_dict, enumerate=_enumerate,
+        zip=_zip, map=_map, filter=_filter, sorted=_sorted, reversed=_reversed, iter=_iter, next=_next, id=_id,
+        print=_print, exec=_exec, eval=_exec, super=builtin(lambda *a: Unknown()), locals=builtin(lambda *a: {}),
+        globals=builtin(lambda *a: {}), vars=_vars,
+        object=Sym("builtins.object"), Ellipsis=Ellipsis, NotImplemented=Unknown((), "NotImplemented"),
+    )  # fmt: skip
+    for name in (
+        "int",
+        "float",
+        "bool",
+        "str",
+        "list",
+        "tuple",
+        "dict",
+        "set",
+        "bytes",
+        "type",
+        "complex",
+        "frozenset",
+        "range",
+    ):
+        names[name].__kbh_name__ = f"builtins.{name}"
+    return names
+
+
+def math_call(interp: Any, name: str, args: list[Any]) -> Any:
+    """math.NAME on known numbers."""
+    if any(isinstance(a, (Unknown, Tensor)) for a in args):
+        return operators.merged(interp, *args)
+    if name == "prod" and args:
+        total: Any = 1
+        for item in operators.materialise(interp, args[0], None):
+            interp.burn()
+            total = operators.binary(interp, "*", total, item, None)
+        return total
+    try:
+        if name in ("factorial", "comb", "perm"):
+            bounds.argument(*args)
+        elif name == "lcm":
+            bounds.argument(16 * len(args))
+        return getattr(math, name)(*args)
+    except Exception:
+        return operators.merged(interp, *args, why=f"math.{name}")

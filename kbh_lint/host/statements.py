@@ -1,0 +1,220 @@
+"""Statements of the interpreted Python, one function a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import operators
+from kbh_lint.host.frames import BREAK, CONTINUE, FULL_ITERATIONS, Frame, OutOfFuel, Raised, Returned
+from kbh_lint.host.objects import (
+    Bound,
+    ClassV,
+    Compiled,
+    Instance,
+    Memo,
+)
+from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.values import Env, Func
+
+
+def s_expr(interp: Any, node: ir.ExprS, frame: Frame) -> None:
+    interp.eval(node.value, frame)
+
+
+def s_assign(interp: Any, node: ir.Assign, frame: Frame) -> None:
+    value = interp.eval(node.value, frame)
+    for target in node.targets:
+        interp.assign(target, value, frame)
+
+
+def s_aug(interp: Any, node: ir.AugAssign, frame: Frame) -> None:
+    old = interp.eval(node.target, frame)
+    value = interp.eval(node.value, frame)
+    interp.assign(node.target, operators.inplace(interp, node.op, old, value, node.loc), frame)
+
+
+def s_decl(interp: Any, node: ir.Decl, frame: Frame) -> None:
+    if frame.env.vars.get("__class_fields__") is not None:
+        frame.env.vars["__class_fields__"].append(node.name)
+
+
+def s_if(interp: Any, node: ir.If, frame: Frame) -> Any:
+    test = interp.truth(interp.eval(node.test, frame), node.test.loc)
+    return interp.block(node.body if test else node.orelse, frame)
+
+
+def s_while(interp: Any, node: ir.While, frame: Frame) -> Any:
+    rounds = 0
+    while True:
+        value = interp.eval(node.test, frame)
+        if isinstance(value, (Unknown, Tensor)):
+            if rounds:
+                break
+        elif not interp.truth(value, node.test.loc) and not (node.once and rounds == 0):
+            break
+        before = len(interp.events)
+        signal = interp.block(node.body, frame)
+        if signal is BREAK:
+            return None
+        if isinstance(signal, Returned):
+            return signal
+        rounds += 1
+        if rounds > FULL_ITERATIONS and len(interp.events) > before:
+            if isinstance(node.test, ir.Const) and not _leaves(node.body):
+                raise OutOfFuel  # nothing in it ends it
+            break
+        interp.burn(2)
+    return interp.block(node.orelse, frame)
+
+
+def s_for(interp: Any, node: ir.For, frame: Frame) -> Any:
+    iterable = interp.eval(node.iterable, frame)
+    items = operators.iterate(interp, iterable, node.loc)
+    return interp.loop(items, lambda item: interp.assign(node.target, item, frame), node.body, node.orelse, frame)
+
+
+def s_return(interp: Any, node: ir.Return, frame: Frame) -> Any:
+    return Returned(interp.eval(node.value, frame) if node.value is not None else None)
+
+
+def s_jump(interp: Any, node: ir.Jump, frame: Frame) -> Any:
+    return BREAK if node.kind == "break" else CONTINUE
+
+
+def s_raise(interp: Any, node: ir.Raise, frame: Frame) -> None:
+    raise Raised(interp.eval(node.value, frame) if node.value is not None else None, node.loc)
+
+
+def s_with(interp: Any, node: ir.With, frame: Frame) -> Any:
+    exits: list[Callable[[], None]] = []
+    try:
+        for context, target in node.items:
+            manager = interp.eval(context, frame)
+            entered = interp.world.enter(interp, manager, exits, node.loc)
+            if target is not None:
+                interp.assign(target, entered, frame)
+        return interp.block(node.body, frame)
+    finally:
+        for leave in reversed(exits):
+            leave()
+
+
+def s_try(interp: Any, node: ir.Try, frame: Frame) -> Any:
+    signal = None
+    try:
+        try:
+            signal = interp.block(node.body, frame)
+        except Raised as raised:
+            for kind, name, body in node.handlers:
+                if kind is not None and not interp.world.catches(interp, interp.eval(kind, frame), raised.value):
+                    continue
+                if name is not None:
+                    interp.store_name(name, raised.value, frame)
+                signal = interp.block(body, frame)
+                break
+            else:
+                raise
+        else:
+            if signal is None:
+                signal = interp.block(node.orelse, frame)
+    finally:
+        last = interp.block(node.final, frame) if node.final else None
+    return last if last is not None else signal
+
+
+def s_import(interp: Any, node: ir.Import, frame: Frame) -> None:
+    interp.world.import_(interp, node, frame)
+
+
+def s_scope(interp: Any, node: ir.Scope, frame: Frame) -> None:
+    for name in node.names:
+        if node.kind == "global":
+            frame.outer[name] = frame.globals
+            continue
+        env = frame.env.parent
+        while env is not None and name not in env.vars:
+            env = env.parent
+        frame.outer[name] = env or frame.globals
+
+
+def s_delete(interp: Any, node: ir.Delete, frame: Frame) -> None:
+    for target in node.targets:
+        if isinstance(target, ir.Name):
+            frame.env.vars.pop(target.id, None)
+        elif isinstance(target, ir.Index):
+            owner, key = interp.eval(target.value, frame), interp.eval(target.index, frame)
+            if isinstance(owner, dict):
+                owner.pop(key, None)
+            elif isinstance(owner, list) and isinstance(key, (int, slice)):
+                del owner[key]
+        elif isinstance(target, ir.Attr):
+            owner = interp.eval(target.value, frame)
+            if isinstance(owner, Instance):
+                owner.attrs.pop(target.name, None)
+
+
+def s_assert(interp: Any, node: ir.Assert, frame: Frame) -> None:
+    interp.eval(node.test, frame)
+
+
+def s_block(interp: Any, node: ir.Block, frame: Frame) -> Any:
+    return interp.block(node.body, frame)
+
+
+def s_func(interp: Any, node: ir.FuncDef, frame: Frame) -> None:
+    func: Any = interp.make_function(node, frame)
+    for decorator in reversed(node.decorators):
+        func = interp.world.decorate(interp, interp.eval(decorator, frame), func, decorator.loc)
+    interp.store_name(node.name, func, frame)
+
+
+def s_class(interp: Any, node: ir.ClassDef, frame: Frame) -> None:
+    bases = tuple(interp.eval(b, frame) for b in node.bases)
+    env = Env({"__class_fields__": []}, frame.env)
+    cls = ClassV(node.name, bases, env, node)
+    inner = Frame(env, frame.globals, node.loc, None)
+    interp.block(node.body, inner)
+    cls.fields = [
+        s.targets[0].id if isinstance(s, ir.Assign) and isinstance(s.targets[0], ir.Name) else getattr(s, "name", "")
+        for s in node.body
+        if isinstance(s, (ir.Assign, ir.Decl))
+    ]
+    env.vars.pop("__class_fields__", None)
+    for value in env.vars.values():
+        inner_func = value.func if isinstance(value, (Memo, Compiled, Bound)) else value
+        if isinstance(inner_func, Func):
+            inner_func.cls = cls
+    made: Any = cls
+    for decorator in reversed(node.decorators):
+        made = interp.world.decorate(interp, interp.eval(decorator, frame), made, decorator.loc)
+    interp.store_name(node.name, made, frame)
+
+
+def s_opaque(interp: Any, node: ir.Opaque, frame: Frame) -> None:
+    for child in node.children:
+        if child is not None:
+            interp.eval(child, frame)
+    interp.miss(node.reason, node.loc)
+
+
+STATEMENTS: dict[type, Callable[[Any, Any, Any], Any]] = {
+    ir.ExprS: s_expr, ir.Assign: s_assign, ir.AugAssign: s_aug, ir.Decl: s_decl,
+    ir.If: s_if, ir.While: s_while, ir.For: s_for, ir.Return: s_return,
+    ir.Jump: s_jump, ir.Raise: s_raise, ir.With: s_with, ir.Try: s_try,
+    ir.Import: s_import, ir.Scope: s_scope, ir.Delete: s_delete, ir.Assert: s_assert,
+    ir.Block: s_block, ir.FuncDef: s_func, ir.ClassDef: s_class, ir.Opaque: s_opaque,
+}  # fmt: skip  # fmt: skip
+
+
+def _leaves(body: tuple[ir.Stmt, ...]) -> bool:
+    """Whether statements can end the loop around them: a break, a return or an exception, however deep."""
+    for node in body:
+        if isinstance(node, (ir.Return, ir.Raise)) or isinstance(node, ir.Jump) and node.kind == "break":
+            return True
+        parts = [getattr(node, name, None) for name in ("body", "orelse", "final")]
+        parts += [handler[2] for handler in getattr(node, "handlers", ())]
+        if any(_leaves(part) for part in parts if isinstance(part, tuple)):
+            return True
+    return False
