@@ -10,10 +10,10 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, last_call, reach
 from kbh_lint.analyses.program import file_facts
-from kbh_lint.analyses.seeds import Seed, ShapeFacts, merge, span_of
+from kbh_lint.analyses.seeds import ShapeFacts, merge, span_of
 from kbh_lint.analyses.shape_facts import shape_facts
 from kbh_lint.analyses.tracing import trace_lines
-from kbh_lint.findings import Analysis, Fact, PromiseState, Related, Unread
+from kbh_lint.findings import Analysis, PromiseState, Related, Unread
 from kbh_lint.frontends import python
 from kbh_lint.host.run import MADE_AT_RUN_TIME, MAX_FLIPS, PathRun, Session, explore, run_path
 from kbh_lint.problems import Contract, Problem, load_problem, load_targets
@@ -243,6 +243,3 @@ def reference_operations(path: Path, problems_dir: Path, problem_id: str, contra
     module = python.lower(path.read_text(encoding="utf-8"), str(path))
     run = run_path(Session(module, {}, DECK_CAPABILITIES[0]), problem, problem.contracts[contract_id], {})
     return operations(reach(last_call(run.shapes[0]))) if run.shapes and run.shapes[0].calls else ()
-
-
-__all__ = ["Fact", "Seed", "analyse"]
