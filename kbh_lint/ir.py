@@ -96,11 +96,10 @@ class SliceE:
 
 @dataclass(slots=True)
 class Star:
-    """`*value` among arguments, items or targets; `**value` when `double`."""
+    """`*value` among arguments, items or targets; `**value` is a keyword without a name."""
 
     value: Expr
     loc: Loc
-    double: bool = False
 
 
 @dataclass(slots=True)

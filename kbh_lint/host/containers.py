@@ -6,6 +6,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import bounds, operators
+from kbh_lint.host.frames import OutOfFuel, Raised
 from kbh_lint.host.objects import LibObject
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.source import embedded
@@ -176,7 +177,9 @@ def sort_items(interp: Any, items: list[Any], kwargs: dict[str, Any]) -> None:
             key=(lambda x: interp.call(key, [x], {}, None)) if key is not None else None,
             reverse=bool(kwargs.get("reverse", False)),
         )
-    except Exception:
+    except (Raised, OutOfFuel, MemoryError):
+        raise
+    except Exception:  # keys without an order: unknowns, mixed types; the run goes on with the order it has
         return
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import bounds, containers, operators
+from kbh_lint.host.frames import OutOfFuel, Raised
 from kbh_lint.host.objects import CALLABLES, Bound, ClassV, Instance, LibObject, Method
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Text
@@ -103,7 +104,9 @@ def _extreme(name: str) -> Callable[..., Any]:
             return getattr(builtins, name)(
                 items, key=(lambda x: interp.call(key, [x], {}, loc)) if key is not None else None
             )
-        except Exception:
+        except (Raised, OutOfFuel, MemoryError):
+            raise
+        except Exception:  # keys without an order: one of them stands for the answer
             return items[0]
 
     return run
