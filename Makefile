@@ -50,9 +50,8 @@ bench-lint: $(VENV)/.core
 	@test -n "$(CORPUS)" || { echo "say which submissions: make bench-lint CORPUS=DIR" >&2; exit 2; }
 	$(PY) bench/lint.py "$(CORPUS)"
 
-# Builds the kernels of tests/idioms to machine code; brings torch and triton (1.7 GB), no GPU needed.
+# Builds the kernels of tests/idioms to machine code; no GPU needed.
 test-compile: $(VENV)/.dev
-	$(PIP) --editable '.[compile]'
 	$(BIN)/pytest tests/idioms/test_compile.py
 
 wheel: $(VENV)/.dev
@@ -79,7 +78,7 @@ $(VENV)/.core: $(VENV)/.python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.core
-	$(PIP) --editable '.[dev]'
+	$(PIP) --editable '.[dev,grade]'
 	touch $@
 
 clean:

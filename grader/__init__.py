@@ -1,0 +1,1 @@
+"""Runs and judges submissions: cases, correctness, tolerances, mutants, evidence. Needs the `grade` extra."""
