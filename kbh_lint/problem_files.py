@@ -7,8 +7,21 @@ from pathlib import Path
 from typing import Any, cast
 
 from kbh_lint import dtypes, marked
-from kbh_lint.formulas import Formula, FormulaError, Value, evaluate, evaluate_int, names
+from kbh_lint.formulas import Formula, FormulaError, Value, evaluate_int
 from kbh_lint.marked import DataError, Fields, Items, Map
+from kbh_lint.problem_checks import (
+    check_formula,
+    contract_tolerance,
+    entries,
+    number,
+    optional_items,
+    plain_number,
+    read_cases,
+    read_compare,
+    read_legal,
+    read_stress,
+    tensor_names,
+)
 from kbh_lint.problems import (
     ArgSpec,
     Ban,
@@ -19,13 +32,14 @@ from kbh_lint.problems import (
     Quantifier,
     Shape,
     StateSpec,
-    Stress,
     Target,
 )
 
 MAX_BYTES = 256 * 1024
 STATUSES = ("graded", "deferred", "retired")
 REGIMES = ("compute", "memory")
+SHAPE_REGIMES = (*REGIMES, "mixed")
+WORK_KINDS = ("tensor", "elementwise")
 STATES = ("kept", "kept-by-precision", "emulated")
 LAYERS = ("source", "ptx", "sass", "run")
 PROMISE_KINDS = (
@@ -45,22 +59,25 @@ def read_problem(path: Path) -> Problem:
     reason = fields.text("reason", "" if status == "graded" else None)
     head = {key: fields.text(key) for key in ("title", "precision", "operation")}
     regime = fields.choice("regime", REGIMES)
-    targets, properties = fields.texts("targets"), fields.texts("property")
+    targets = fields.texts("targets")
     optional = status != "graded"
-    shapes = _shapes(_list(fields, "shapes", optional), str(path))
-    contracts = _contracts(fields, shapes, optional)
+    shapes = _shapes(_list(fields, "shapes", optional), str(path), regime)
+    reduced = _reduced(fields, shapes, regime)
+    contracts = _contracts(fields, shapes + reduced, optional)
     promises = _promises(_list(fields, "promises", optional), str(path), contracts)
     work = {key: fields.text(key, "" if optional else None) for key in ("flops", "bytes")}
     for key, formula in work.items():
         if formula:
-            _check_formula(fields, key, formula, shapes)
-    bans = tuple(_ban(item) for item in _entries(_list(fields, "bans", True), str(path), "a ban"))
-    stress = tuple(_stress(item, contracts) for item in _entries(_list(fields, "stress", True), str(path), "a stress"))
+            check_formula(fields, key, formula, shapes + reduced)
+    bans = tuple(_ban(item) for item in entries(optional_items(fields, "bans"), str(path), "a ban"))
+    stress, cases = read_stress(fields, contracts), read_cases(fields, contracts)
+    legal = read_legal(fields)
+    kind, form = fields.choice("work", WORK_KINDS, "tensor"), fields.text("form", "")
     fields.done()
     return Problem(
-        id=problem_id, status=status, reason=reason, regime=regime, shapes=shapes, contracts=contracts,
-        promises=promises, bans=bans, targets=targets, stress=stress, properties=properties, path=str(path),
-        **head, **work,
+        id=problem_id, status=status, reason=reason, regime=regime, shapes=shapes, reduced=reduced,
+        contracts=contracts, promises=promises, bans=bans, targets=targets, stress=stress, cases=cases, legal=legal,
+        work_kind=kind, form=form, path=str(path), **head, **work,
     )  # fmt: skip
 
 
@@ -78,9 +95,9 @@ def read_targets(path: Path) -> dict[str, Target]:
             id=target_id,
             sm=fields.text("sm"),
             product=fields.text("product"),
-            dram_gbps=_number(fields, "dram_gbps"),
-            peaks={name: _plain_number(peaks, name, str(path)) for name in peaks},
-            l2_mib=None if l2 is None else _number(fields, "l2_mib"),
+            dram_gbps=number(fields, "dram_gbps"),
+            peaks={name: plain_number(peaks, name, str(path)) for name in peaks},
+            l2_mib=None if l2 is None else number(fields, "l2_mib"),
             names=tuple(name.lower() for name in fields.texts("names")),
         )
         fields.done()
@@ -100,40 +117,14 @@ def _read(path: Path) -> Map:
     return marked.load(text, str(path))
 
 
-def _list(fields: Fields, key: str, optional: bool) -> Items:
-    if optional and key not in fields.data:
-        return Items(fields.data.line)
-    return fields.items(key)
-
-
-def _entries(items: Items, path: str, what: str) -> list[Fields]:
-    found = []
-    for item, line in zip(items, items.lines, strict=True):
-        if not isinstance(item, Map):
-            raise DataError(path, line, f"{what} must be a mapping")
-        found.append(Fields(item, path, what))
-    return found
-
-
-def _number(fields: Fields, key: str) -> float:
-    fields.take(key)
-    if key not in fields.data:
-        raise DataError(fields.path, fields.data.line, f"{fields.what} needs `{key}`")
-    return _plain_number(fields.data, key, fields.path)
-
-
-def _plain_number(data: Map, key: str, path: str) -> float:
-    value = data[key]
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        hint = " (YAML reads 1e-3 as text; write 1.0e-3)" if isinstance(value, str) else ""
-        raise DataError(path, data.lines[key], f"`{key}` must be a number, not {value!r}{hint}")
-    return float(value)
-
-
 # --- shapes ------------------------------------------------------------------------------------------------
 
 
-def _shapes(items: Items, path: str) -> tuple[Shape, ...]:
+def _list(fields: Fields, key: str, optional: bool) -> Items:
+    return optional_items(fields, key) if optional else fields.items(key)
+
+
+def _shapes(items: Items, path: str, regime: str) -> tuple[Shape, ...]:
     shapes: dict[str, Shape] = {}
     wanted: set[str] | None = None
     for item, line in zip(items, items.lines, strict=True):
@@ -141,7 +132,7 @@ def _shapes(items: Items, path: str) -> tuple[Shape, ...]:
             raise DataError(path, line, "a shape must be a mapping of symbols to values")
         symbols: dict[str, Value] = {}
         for key, value in item.items():
-            if key != "label":
+            if key not in ("label", "regime"):
                 symbols[key] = _symbol(value, path, item.lines[key], key)
         wanted = wanted if wanted is not None else set(symbols)
         if set(symbols) != wanted:
@@ -150,8 +141,37 @@ def _shapes(items: Items, path: str) -> tuple[Shape, ...]:
         label = item.get("label") or _label(symbols)
         if not isinstance(label, str) or label in shapes:
             raise DataError(path, line, f"the shape's label {label!r} must be text that no other shape has")
-        shapes[label] = Shape(label, symbols)
+        bound = item.get("regime", regime)
+        if bound not in SHAPE_REGIMES:
+            raise DataError(path, line, f"the shape's regime must be one of {', '.join(SHAPE_REGIMES)}, not {bound!r}")
+        shapes[label] = Shape(label, symbols, bound)
     return tuple(shapes.values())
+
+
+def _reduced(fields: Fields, shapes: tuple[Shape, ...], regime: str) -> tuple[Shape, ...]:
+    """The reduced shapes under the labels of the graded ones, whose order they must follow."""
+    items = optional_items(fields, "reduced")
+    if not items:
+        return ()
+    if len(items) != len(shapes):
+        raise fields.fail("reduced", f"`reduced` has {len(items)} shapes; it needs one for each of the {len(shapes)}")
+    found = []
+    for position, (item, line, shape) in enumerate(zip(items, items.lines, shapes, strict=True)):
+        if isinstance(item, Map) and {"label", "regime"} & item.keys():
+            raise DataError(
+                fields.path, line, "a reduced shape has neither label nor regime: it takes the graded one's"
+            )
+        part = Items(items.line)
+        part.append(item)
+        part.lines.append(line)
+        symbols = _shapes(part, fields.path, regime)[0].symbols
+        if set(symbols) != set(shape.symbols):
+            other = ", ".join(sorted(set(symbols) ^ set(shape.symbols)))
+            raise DataError(
+                fields.path, line, f"reduced shape {position + 1} has not the graded shape's symbols ({other})"
+            )
+        found.append(Shape(shape.label, symbols, shape.regime))
+    return tuple(found)
 
 
 def _symbol(value: Any, path: str, line: int, key: str) -> Value:
@@ -188,26 +208,20 @@ def _contracts(fields: Fields, shapes: tuple[Shape, ...], optional: bool) -> dic
 def _contract(contract_id: str, fields: Fields, shapes: tuple[Shape, ...]) -> Contract:
     init = fields.mapping("init")
     for key, formula in init.items():
-        _check_formula(Fields(init, fields.path, "`init`"), key, formula, shapes)
-    tolerance = fields.mapping("tolerance")
-    state = _entries(_list(fields, "state", True), fields.path, "a state entry")
+        check_formula(Fields(init, fields.path, "`init`"), key, formula, shapes)
+    state = entries(optional_items(fields, "state"), fields.path, "a state entry")
+    output = tuple(_output(f, shapes) for f in entries(fields.items("output"), fields.path, "an output"))
+    compare = read_compare(fields, output)
     contract = Contract(
         id=contract_id,
         note=fields.text("note", ""),
         init=dict(init),
-        forward=tuple(ArgSpec(*_tensor(f, shapes)) for f in _entries(fields.items("forward"), fields.path, "an input")),
+        forward=tuple(ArgSpec(*_tensor(f, shapes)) for f in entries(fields.items("forward"), fields.path, "an input")),
         state=tuple(StateSpec(*_tensor(entry, shapes)) for entry in state),
-        output=tuple(_output(f, shapes) for f in _entries(fields.items("output"), fields.path, "an output")),
-        tolerance={dtype: _plain_number(tolerance, dtype, fields.path) for dtype in tolerance},
+        output=output,
+        tolerance=contract_tolerance(fields, output, compare),
+        compare=compare,
     )
-    for spec in contract.output:
-        if spec.dtype in dtypes.FLOATS and spec.dtype not in tolerance:
-            raise fields.fail("tolerance", f"an output is {spec.dtype}, for which there is no tolerance")
-    given = {spec.dtype for spec in contract.output}
-    for dtype in tolerance:
-        if dtype not in given:
-            line = tolerance.lines[dtype]
-            raise DataError(fields.path, line, f"no output is {dtype}, so this tolerance is never used")
     fields.done()
     return contract
 
@@ -219,7 +233,7 @@ def _tensor(fields: Fields, shapes: tuple[Shape, ...]) -> tuple[str, str, tuple[
     if not isinstance(domain, dict) or (domain and not isinstance(domain.get("kind"), str)):
         raise fields.fail("domain", f"the domain of `{name}` must be a mapping with a `kind`")
     if domain.get("kind") == "constant":
-        _check_formula(Fields(cast(Map, domain), fields.path, "the domain"), "value", domain.get("value"), shapes)
+        check_formula(Fields(cast(Map, domain), fields.path, "the domain"), "value", domain.get("value"), shapes)
     fields.done()
     return name, dtype, sizes, dict(domain)
 
@@ -250,24 +264,13 @@ def _sizes(fields: Fields, shapes: tuple[Shape, ...]) -> tuple[Formula, ...]:
     return tuple(sizes)
 
 
-def _check_formula(fields: Fields, key: str, formula: Any, shapes: tuple[Shape, ...]) -> None:
-    if isinstance(formula, bool) or not isinstance(formula, (int, float, str)):
-        raise fields.fail(key, f"`{key}` must be a number or a formula")
-    try:
-        names(formula)
-        for shape in shapes:
-            evaluate(formula, shape.symbols)
-    except FormulaError as error:
-        raise fields.fail(key, str(error)) from None
-
-
-# --- promises, bans, stress ----------------------------------------------------------------------------------
+# --- promises, bans ----------------------------------------------------------------------------------
 
 
 def _promises(items: Items, path: str, contracts: Mapping[str, Contract]) -> tuple[Promise, ...]:
     promises: list[Promise] = []
     taken: set[tuple[str, str]] = set()
-    for fields in _entries(items, path, "a promise"):
+    for fields in entries(items, path, "a promise"):
         promise = _promise(fields, contracts)
         for contract in promise.contracts or tuple(contracts):
             if (promise.id, contract) in taken:
@@ -288,18 +291,13 @@ def _promise(fields: Fields, contracts: Mapping[str, Contract]) -> Promise:
         contracts=_words(fields, "contracts", tuple(contracts)) if "contracts" in fields.data else (),
         params=dict(fields.mapping("params")) if "params" in fields.data else {},
     )
-    known = _tensor_names(contracts)
+    known = tensor_names(contracts)
     for key in ("narrow", "inputs", "packed", "must_read", "scales", "over", "select_from"):
         for name in promise.params.get(key, ()):
             if name not in known:
                 raise fields.fail("params", f"`{key}` names `{name}`, which is neither an input nor state")
     fields.done()
     return promise
-
-
-def _tensor_names(contracts: Mapping[str, Contract]) -> set[str]:
-    inputs = {spec.name for contract in contracts.values() for spec in contract.forward}
-    return inputs | {spec.name for contract in contracts.values() for spec in contract.state}
 
 
 def _words(fields: Fields, key: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
@@ -316,15 +314,3 @@ def _ban(fields: Fields) -> Ban:
     ban = Ban(fields.text("symbol"), fields.texts("aliases"), fields.text("reason", ""))
     fields.done()
     return ban
-
-
-def _stress(fields: Fields, contracts: Mapping[str, Contract]) -> Stress:
-    scale = fields.mapping("scale")
-    known = _tensor_names(contracts)
-    for name in scale:
-        if name not in known:
-            raise DataError(fields.path, scale.lines[name], f"`{name}` is neither an input nor state")
-    factors = {name: _plain_number(scale, name, fields.path) for name in scale}
-    stress = Stress(fields.text("id"), factors, _number(fields, "atol"), _number(fields, "rtol"))
-    fields.done()
-    return stress

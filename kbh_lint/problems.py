@@ -14,8 +14,9 @@ from kbh_lint.formulas import Formula, FormulaError, Value, evaluate, evaluate_i
 from kbh_lint.marked import DataError as ProblemError
 
 __all__ = [
-    "ArgSpec", "Ban", "Binding", "Contract", "Deck", "OutputSpec", "Problem", "ProblemError", "Promise", "Shape",
-    "StateSpec", "Stress", "Target", "TensorSpec", "load_deck", "load_problem", "load_targets",
+    "ArgSpec", "Ban", "Binding", "Compare", "Contract", "Deck", "Legal", "OutputSpec", "Problem", "ProblemError",
+    "Promise", "Shape", "StateSpec", "Stress", "StructureCase", "Target", "TensorSpec", "load_deck", "load_problem",
+    "load_targets",
 ]  # fmt: skip
 
 Quantifier = Literal["every", "some"]
@@ -23,10 +24,14 @@ Quantifier = Literal["every", "some"]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One graded shape: a label that is unique in its problem, and the values of the symbols (sizes, flags, lists)."""
+    """One graded shape: a label that is unique in its problem, and the values of the symbols (sizes, flags, lists).
+
+    `regime` says which peak binds there: compute, memory, or mixed when that differs by target.
+    """
 
     label: str
     symbols: Mapping[str, Value]
+    regime: str = "compute"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +85,22 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
+class Compare:
+    """How outputs are compared with the reference's: `y` against `r`, with the tolerance `tol`.
+
+    allclose: |y-r| <= tol + tol*|r|. element: |y-r| <= tol*|r|. scaled: |y-r| <= tol*(|r|+s), where s is the root mean
+    square of r over the dimensions `over`. selection: values equal to the reference's, in descending order, with
+    indices that are unique, in range and gather to the values.
+    """
+
+    metric: str = "allclose"
+    over: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Contract:
-    """One version of what a submission is called with. `tolerance` is atol = rtol by output element type."""
+    """One version of what a submission is called with. `tolerance` is by output element type; `compare` gives it its
+    meaning."""
 
     id: str
     init: Mapping[str, Formula]
@@ -89,6 +108,7 @@ class Contract:
     state: tuple[StateSpec, ...]
     output: tuple[OutputSpec, ...]
     tolerance: Mapping[str, float]
+    compare: Compare = field(default_factory=Compare)
     note: str = ""
 
     def bind(self, shape: Shape) -> Binding:
@@ -134,12 +154,29 @@ class Ban:
 
 @dataclass(frozen=True, slots=True)
 class Stress:
-    """A second check with some inputs or state scaled, and its own tolerances."""
+    """A second check with some inputs or state scaled. Without a `tolerance` of its own the contract's holds."""
 
     id: str
     scale: Mapping[str, float]
-    atol: float
-    rtol: float
+    tolerance: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StructureCase:
+    """A check whose inputs have a drawn structure (ragged lengths, clustered maxima), implemented in cases.py."""
+
+    id: str
+    text: str
+    tolerance: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Legal:
+    """An intermediate that may be less precise than the exact result: its format by architecture, with `default`."""
+
+    intermediate: str
+    allows: Mapping[str, str]
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +203,12 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One problem of the deck. The first contract is the one a file is held to when nothing tells them apart."""
+    """One problem of the deck. The first contract is the one a file is held to when nothing tells them apart.
+
+    `reduced` holds a smaller stand-in for each graded shape, in the same order and under the same label, for machines
+    without a GPU. `work_kind` is `tensor` when `flops` counts tensor operations, else `elementwise`; `form` names the
+    form of the operation that it counts, where there are several.
+    """
 
     id: str
     title: str
@@ -175,6 +217,7 @@ class Problem:
     precision: str
     operation: str
     shapes: tuple[Shape, ...] = ()
+    reduced: tuple[Shape, ...] = ()
     contracts: Mapping[str, Contract] = field(default_factory=dict)
     promises: tuple[Promise, ...] = ()
     bans: tuple[Ban, ...] = ()
@@ -182,7 +225,10 @@ class Problem:
     flops: str = ""
     bytes: str = ""
     stress: tuple[Stress, ...] = ()
-    properties: tuple[str, ...] = ()
+    cases: tuple[StructureCase, ...] = ()
+    legal: tuple[Legal, ...] = ()
+    work_kind: str = "tensor"
+    form: str = ""
     reason: str = ""
     path: str = ""
 

@@ -294,7 +294,11 @@ def value_range(domain: Mapping[str, Any]) -> tuple[float, float] | None:
         return float(domain.get("low", 0)), float(domain.get("high", 1))
     if domain.get("kind") == "normal":
         spread, mean = 8 * float(domain.get("std", 1)), float(domain.get("mean", 0))
-        return mean - spread, mean + spread
+        spike = float(domain.get("spikes", {}).get("value", mean))
+        return min(mean - spread, spike), max(mean + spread, spike)
+    if domain.get("kind") == "when":
+        one, other = value_range(domain["then"]), value_range(domain["else"])
+        return (min(one[0], other[0]), max(one[1], other[1])) if one and other else None
     return None
 
 

@@ -1,5 +1,6 @@
 """A malformed problem.yaml gives one sentence with the file and the line."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ def load(tmp_path: Path, text: str) -> None:
     load_problem(folder / "problem.yaml")
 
 
+TOLERANCE = re.search(r"tolerance: {bf16: [^}]*}", GOOD).group()  # type: ignore[union-attr]
+
+
 def line_of(text: str, part: str) -> int:
     return text[: text.index(part)].count("\n") + 1
 
@@ -36,14 +40,16 @@ def line_of(text: str, part: str) -> int:
         ("{M: 32, N: 8192, K: 8192}", "{M: many, N: 8192, K: 8192}", "the symbol `M`"),
         ("{name: weight, dtype: e4m3, shape", "{name: weight, dtype: fp8, shape", "not an element type"),
         ("{name: weight_scale, dtype: f32, shape: [N]", "{name: weight_scale, dtype: f32, shape: [N/3]", "not a size"),
-        ("tolerance: {bf16: 0.2}", "tolerance: {e4m3: 0.2}", "no tolerance"),
-        ("tolerance: {bf16: 0.2}", "tolerance: {bf16: 0.2, e4m3: 0.2}", "never used"),
-        ("tolerance: {bf16: 0.2}", "tolerance: {bf16: 2e-1}", "write 1.0e-3"),
+        (TOLERANCE, "tolerance: {}", "no tolerance"),
+        (TOLERANCE, "tolerance: {bf16: 0.2, e4m3: 0.2}", "never used"),
+        (TOLERANCE, "tolerance: {bf16: 2e-1}", "write 1.0e-3"),
         ("kind: authored-compute", "kind: authored", "must be one of"),
         ("narrow: [x, weight]", "narrow: [y]", "neither an input nor state"),
         ("contracts: [original]", "contracts: [deck]", "twice"),
         ("quantifier: every", "quantifier: most", "must be one of every, some"),
         ("scale: {weight: 0.01}", "scale: {w: 0.01}", "neither an input nor state"),
+        ("{id: small_weight, scale: {weight: 0.01}", "{id: Small weight, scale: {weight: 0.01}", "lower-case letters"),
+        ("{id: large_input", "{id: small_input", "stands twice"),
     ],
 )
 def test_each_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, told: str) -> None:
@@ -58,6 +64,77 @@ def test_each_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, 
     assert file.endswith("01_fp8_gemm/problem.yaml")
     # A value inside a block may be told at the line where its entry starts.
     assert abs(int(line) - line_of(GOOD, old)) <= 8
+
+
+# The parts that this problem's own file may not have: written here, at its end.
+MORE = """
+reduced:
+  - {M: 48, N: 64, K: 96}
+  - {M: 48, N: 64, K: 97}
+  - {M: 8, N: 64, K: 96}
+  - {M: 48, N: 80, K: 96}
+work: tensor
+form: dense
+legal:
+  - {intermediate: sums, allows: {default: f32, sm_90a: e4m3-wgmma}, text: Partial sums of the tensor cores.}
+cases:
+  - {id: hot-tail, text: The last columns dominate., tolerance: {bf16: 0.005}}
+"""
+HEAD = GOOD
+for key in ("reduced", "work", "form", "legal", "cases"):
+    HEAD = re.sub(rf"(?ms)^{key}:.*?(?=^\S|\Z)", "", HEAD)
+
+
+def test_the_optional_parts_are_read(tmp_path: Path) -> None:
+    load(tmp_path, HEAD + MORE)
+    problem = load_problem(tmp_path / "01_fp8_gemm" / "problem.yaml")
+    assert [shape.label for shape in problem.reduced] == [shape.label for shape in problem.shapes]
+    assert problem.reduced[1].symbols == {"M": 48, "N": 64, "K": 97}
+    assert (problem.work_kind, problem.form) == ("tensor", "dense")
+    assert problem.legal[0].allows == {"default": "f32", "sm_90a": "e4m3-wgmma"}
+    assert (problem.cases[0].id, problem.cases[0].tolerance) == ("hot-tail", {"bf16": 0.005})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("  - {M: 48, N: 64, K: 97}\n", "", "one for each of the 4"),
+        ("{M: 48, N: 64, K: 97}", "{M: 48, N: 64}", "has not the graded shape's symbols (K)"),
+        ("{M: 48, N: 64, K: 97}", "{M: 48, N: 64, K: 97, regime: memory}", "neither label nor regime"),
+        ("work: tensor", "work: matrix", "one of tensor, elementwise"),
+        ("sm_90a: e4m3-wgmma", "hopper: e4m3-wgmma", "neither `default` nor an architecture"),
+        ("sm_90a: e4m3-wgmma", "sm_90a: 3", "must be text"),
+        ("default: f32, ", "", "needs a `default`"),
+        ("  - {id: hot-tail, text", "  - {id: a, text: One.}\n  - {id: a, text", "stands twice"),
+        ("tolerance: {bf16: 0.005}", "tolerance: {f16: 0.005}", "never used"),
+        ("tolerance: {bf16: 0.005}", "tolerance: {bf16: 0}", "positive number"),
+    ],
+)
+def test_mistakes_in_the_optional_parts_are_told_with_their_line(tmp_path: Path, old: str, new: str, told: str) -> None:
+    text = HEAD + MORE.replace(old, new, 1)
+    assert text != HEAD + MORE
+    with pytest.raises(ProblemError) as caught:
+        load(tmp_path, text)
+    assert told in str(caught.value)
+    assert abs(int(str(caught.value).split(":")[1]) - line_of(HEAD + MORE, old)) <= 5
+
+
+@pytest.mark.parametrize(
+    ("compare", "told"),
+    [
+        ("{metric: scaled}", "which needs it"),
+        ("{metric: element, over: [-1]}", "belongs to the metric scaled"),
+        ("{metric: scaled, over: [2]}", "an output of 2 has not"),
+        ("{metric: close}", "must be one of"),
+        ("{metric: scaled, over: [a]}", "a list of dimensions"),
+        ("{metric: selection}", "it has no tolerance"),
+        ("{metric: element, tol: 1}", "no key `tol`"),
+    ],
+)
+def test_a_comparison_that_means_nothing_is_refused(tmp_path: Path, compare: str, told: str) -> None:
+    text = re.sub(r"(?m)^    compare:.*\n", "", GOOD)
+    with pytest.raises(ProblemError, match=re.escape(told)):
+        load(tmp_path, text.replace("    tolerance:", f"    compare: {compare}\n    tolerance:", 1))
 
 
 def test_a_key_given_twice_is_refused(tmp_path: Path) -> None:
