@@ -1,5 +1,8 @@
 """Multi-axis rotary embedding: each section of channels turns by the angle of its own position axis."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 import torch.nn as nn
 
@@ -31,3 +34,25 @@ def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tenso
     x = x.transpose(1, 2).float()
     left, right = x.chunk(2, dim=-1)
     return (x * cos + torch.cat((-right, left), dim=-1) * sin).to(torch.bfloat16)
+
+
+def oracle(
+    init: Mapping[str, Any], inputs: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]
+) -> tuple[torch.Tensor, ...]:
+    """The rotation in fp64, pair of channels by pair: channel c of each half turns by the angle of its own axis.
+
+    q [B, Hq, T, D] and k [B, Hkv, T, D]. The tables are those of the state, so their rounding is no error.
+    """
+    q, k = (inputs[name].double().transpose(1, 2) for name in ("q", "k"))
+    half = q.shape[-1] // 2
+    turned_q, turned_k = torch.empty_like(q), torch.empty_like(k)
+    channel = 0
+    for width, axis in zip(init["mrope_section"], ("pos_t", "pos_h", "pos_w")):
+        low, high = slice(channel, channel + width), slice(half + channel, half + channel + width)
+        channel += width
+        at = inputs[axis]
+        for x, out in ((q, turned_q), (k, turned_k)):
+            for mine, other, sign in ((low, high, -1.0), (high, low, 1.0)):
+                cos, sin = (state[name][:, mine][at].double()[:, None] for name in ("cos_cache", "sin_cache"))
+                out[..., mine] = x[..., mine] * cos + sign * x[..., other] * sin
+    return turned_q, turned_k

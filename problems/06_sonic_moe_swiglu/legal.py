@@ -1,0 +1,35 @@
+"""What may be less exact than the oracle: gate, up and the activation as bf16 tensors; products accumulate in fp32."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from grader.precision import matmul, round_to
+
+ROWS = 16384
+
+
+def legal(
+    init: Mapping[str, Any],
+    inputs: Mapping[str, torch.Tensor],
+    state: Mapping[str, torch.Tensor],
+    precision: Mapping[str, str],
+) -> tuple[torch.Tensor, ...]:
+    """[rows, I] bf16. `precision`: `accumulator`, `gate-and-up`, `activation`.
+
+    A fused kernel keeps gate and up in its fp32 accumulators. Eager PyTorch, which is the baseline, rounds both to
+    bf16, and silu(gate) again; that is legal too, so that the baseline is right by its own bound.
+    """
+    hidden, gate, up = inputs["hidden_states"], state["W_gate"], state["W_up"]
+    out = torch.zeros(hidden.shape[0], gate.shape[2], dtype=torch.bfloat16, device=hidden.device)
+    bounds = inputs["expert_offsets"].tolist()
+    for expert, (first, last) in enumerate(zip(bounds, bounds[1:])):
+        for start in range(first, last, ROWS):
+            rows = slice(start, min(start + ROWS, last))
+            x = hidden[rows].float()
+            halves = (matmul(x, weight[expert].float(), precision["accumulator"]) for weight in (gate, up))
+            left, right = (round_to(half, precision["gate-and-up"]) for half in halves)
+            out[rows] = (round_to(F.silu(left), precision["activation"]) * right).to(torch.bfloat16)
+    return (out,)

@@ -1,0 +1,40 @@
+"""What may be less exact than the oracle: fp32 arithmetic on the bf16 caches, and one rounding of the result."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from grader.precision import round_to
+
+
+def legal(
+    init: Mapping[str, Any],
+    inputs: Mapping[str, torch.Tensor],
+    state: Mapping[str, torch.Tensor],
+    precision: Mapping[str, str],
+) -> tuple[torch.Tensor, ...]:
+    """q [B, Hq, T, D] and k [B, Hkv, T, D] bf16. `precision`: `arithmetic`, of both products and of their sum."""
+
+    def narrow(t: torch.Tensor) -> torch.Tensor:
+        return round_to(t, precision["arithmetic"])
+
+    sections = [int(width) for width in init["mrope_section"]]
+    axes = torch.tensor([axis for axis, width in enumerate(sections) for _ in range(width)])
+    cos, sin = (pick(state[name], inputs, axes) for name in ("cos_cache", "sin_cache"))
+    half = cos.shape[-1] // 2
+    out = []
+    for name in ("q", "k"):
+        x = inputs[name].float().transpose(1, 2)
+        left, right = x[..., :half], x[..., half:]
+        first = narrow(left * cos[..., :half]) - narrow(right * sin[..., :half])
+        second = narrow(right * cos[..., half:]) + narrow(left * sin[..., half:])
+        out.append(torch.cat((first, second), dim=-1).to(torch.bfloat16))
+    return tuple(out)
+
+
+def pick(cache: torch.Tensor, inputs: Mapping[str, torch.Tensor], axes: torch.Tensor) -> torch.Tensor:
+    """[B, 1, T, D] f32: each channel of the cache at the position of its axis; `axes` [D/2], the same in both halves."""
+    rows = torch.stack([cache[inputs[name]] for name in ("pos_t", "pos_h", "pos_w")], dim=-1)
+    both = torch.cat((axes, axes)).to(cache.device)
+    return rows.gather(-1, both.expand(rows.shape[:-1])[..., None])[..., 0].float()[:, None]
