@@ -1,0 +1,112 @@
+"""The Python beside a problem.yaml: reference, oracle, legal model, structures and mutants, imported from our files."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from kbh_lint import paths
+from kbh_lint.problems import Problem
+
+if TYPE_CHECKING:
+    from grader.mutation import Mutant
+    from grader.structure import Structure
+
+__all__ = ["TORCH_DTYPES", "Code", "DeckError", "Legal", "Oracle", "load_code", "problems_dir"]
+
+Oracle = Callable[[Mapping[str, Any], Mapping[str, Tensor], Mapping[str, Tensor]], tuple[Tensor, ...]]
+Legal = Callable[[Mapping[str, Any], Mapping[str, Tensor], Mapping[str, Tensor], Mapping[str, str]], tuple[Tensor, ...]]
+
+TORCH_DTYPES: Mapping[str, torch.dtype] = {
+    "e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "bf16": torch.bfloat16, "f16": torch.float16,
+    "f32": torch.float32, "f64": torch.float64, "bool": torch.bool, "i8": torch.int8, "u8": torch.uint8,
+    "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
+}  # fmt: skip
+
+
+class DeckError(Exception):
+    """Something is wrong with a problem of ours, not with a submission; the message is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What a problem's Python files define. `structures` are by case id; `legal` is None while there is no legal.py."""
+
+    Model: type[nn.Module]
+    oracle: Oracle
+    legal: Legal | None = None
+    structures: Mapping[str, Structure] = field(default_factory=dict)
+    mutants: tuple[Mutant, ...] = ()
+
+
+def problems_dir() -> Path:
+    """The folder of the deck: the one of this checkout, or the one bundled with the package."""
+    return paths.problems_dir()
+
+
+def load_code(problem: Problem) -> Code:
+    """Import a problem's own files; they may import one another (`from .reference import rotate`).
+
+    Raises DeckError when reference.py lacks `Model` or `oracle`, or a file cannot be imported.
+    """
+    if not problem.path:
+        raise DeckError(f"{problem.id} was not read from a folder, so there is no Python beside it")
+    folder = Path(problem.path).resolve().parent
+    reference = _import(folder, "reference")
+    if reference is None:
+        raise DeckError(f"{problem.id} has no reference.py")
+    model, oracle = getattr(reference, "Model", None), getattr(reference, "oracle", None)
+    if not (isinstance(model, type) and issubclass(model, nn.Module)) or not callable(oracle):
+        raise DeckError(f"reference.py of {problem.id} must define the module `Model` and the function `oracle`")
+    return Code(
+        Model=model,
+        oracle=oracle,
+        legal=_attribute(folder, "legal", "legal", None),
+        structures=dict(_attribute(folder, "cases", "STRUCTURES", {})),
+        mutants=tuple(_attribute(folder, "mutants", "MUTANTS", ())),
+    )
+
+
+def _attribute(folder: Path, stem: str, name: str, default: Any) -> Any:
+    """What a file that may be missing defines; a file that is there must define it."""
+    module = _import(folder, stem)
+    if module is None:
+        return default
+    if not hasattr(module, name):
+        raise DeckError(f"{stem}.py of {folder.name} does not define `{name}`")
+    return getattr(module, name)
+
+
+def _import(folder: Path, stem: str) -> ModuleType | None:
+    file = folder / f"{stem}.py"
+    if not file.is_file():
+        return None
+    package = "kbh_deck_" + hashlib.sha256(str(folder).encode()).hexdigest()[:12]
+    if package not in sys.modules:
+        parent = ModuleType(package)
+        parent.__path__ = [str(folder)]
+        sys.modules[package] = parent
+    name = f"{package}.{stem}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise DeckError(f"{stem}.py of {folder.name} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        reason = str(error).splitlines()[0] if str(error) else "no message"
+        raise DeckError(f"{stem}.py of {folder.name} cannot be imported: {type(error).__name__}: {reason}") from error
+    return module
