@@ -1,0 +1,118 @@
+"""Number formats and products in legal precision: what a submission may compute less exactly than the oracle.
+
+A problem's `legal` entries name a format for each intermediate and architecture; `resolve` picks those of one
+architecture and the problem's `legal.py` computes with them, in plain torch. Formats:
+
+- `f32`, `f16`, `bf16`, `e4m3`, `e5m2`: rounding to nearest even, subnormals kept;
+- `tf32`: 10 fraction bits, to nearest even, as the conversion instruction rounds;
+- `f32-approx`: 21 fraction bits, which is the 2 ulp (2^-22 relative) that the PTX manual allows `ex2.approx` and
+  `div.full`, the instructions behind a plain exponential and a plain division in Triton;
+- `e4m3-wgmma`: an accumulator, not a format of a value: see `matmul`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+
+from kbh_lint.problems import Problem, Target
+
+__all__ = ["FORMATS", "architectures", "matmul", "resolve", "round_to"]
+
+WGMMA_STEP = 32
+"""Products that one fp8 tensor-core step adds to the accumulator at once."""
+
+WGMMA_FRACTION = 13
+"""Fraction bits that an addend and the sum keep below the largest exponent of a step, on sm_89 and sm_90."""
+
+_CAST = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+_CAST |= {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
+_FRACTION = {"tf32": 10, "f32-approx": 21}
+FORMATS = (*_CAST, *_FRACTION)
+
+_TILE = 1 << 17  # products held at once on a CPU: they stay in the cache
+_GPU_TILE = 1 << 26
+
+
+def resolve(problem: Problem, sm: str) -> dict[str, str]:
+    """The format of each intermediate of `legal` on one architecture (`sm_90a`), or the entry's default."""
+    return {entry.intermediate: entry.allows.get(sm, entry.allows["default"]) for entry in problem.legal}
+
+
+def architectures(problem: Problem, targets: Mapping[str, Target]) -> list[str]:
+    """The architectures of the problem's targets, each once, in the order of its targets."""
+    return list(dict.fromkeys(targets[name].sm for name in problem.targets))
+
+
+def round_to(t: torch.Tensor, fmt: str) -> torch.Tensor:
+    """The values of `t` rounded to a format of this module, as f32. Raises ValueError for an unknown format."""
+    if fmt in _CAST:
+        return t.to(torch.float32).to(_CAST[fmt]).to(torch.float32)
+    if fmt in _FRACTION:
+        return _nearest(t.to(torch.float32), _FRACTION[fmt])
+    raise ValueError(f"unknown format {fmt}: use one of {', '.join(FORMATS)}")
+
+
+def matmul(a: torch.Tensor, b: torch.Tensor, accumulate: str = "f32") -> torch.Tensor:
+    """a [M, K] @ b [K, N] -> f32 [M, N], with exact products and an accumulator of the given kind.
+
+    `f32` adds in fp32. `e4m3-wgmma` is the fp8 tensor core of sm_89 and sm_90: a step takes the accumulator and 32
+    products, aligns all to the largest exponent among them, cuts each below 13 fraction bits, adds exactly and cuts
+    the sum to 13 fraction bits; the whole K loop may stay in that accumulator. Its operands must be e4m3 values.
+    `tools/measure_fp8_accumulation.py` compares it with a GPU. Raises ValueError for another kind.
+    """
+    left, right = a.to(torch.float32), b.to(torch.float32)
+    if accumulate == "f32":
+        return left @ right
+    if accumulate == "e4m3-wgmma":
+        return _matmul_wgmma(left, right)
+    raise ValueError(f"unknown accumulator {accumulate}: use f32 or e4m3-wgmma")
+
+
+def _matmul_wgmma(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Tiles of rows and columns: each step forms all products of a tile."""
+    out = torch.empty(a.shape[0], b.shape[1], dtype=torch.float32, device=a.device)
+    side = math.isqrt((_TILE if a.device.type == "cpu" else _GPU_TILE) // WGMMA_STEP)
+    columns = b.T.contiguous()
+    for row in range(0, a.shape[0], side):
+        for column in range(0, b.shape[1], side):
+            out[row : row + side, column : column + side] = _tile(a[row : row + side], columns[column : column + side])
+    return out
+
+
+def _tile(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """a [m, K], b [n, K] -> [m, n]; see `matmul`."""
+    high_a, high_b = _exponent(a), _exponent(b)
+    total = torch.zeros(a.shape[0], b.shape[0], dtype=torch.float32, device=a.device)
+    for k in range(0, a.shape[1], WGMMA_STEP):
+        step = slice(k, k + WGMMA_STEP)
+        products = a[:, None, step] * b[None, :, step]
+        highest = (high_a[:, None, step] + high_b[None, :, step]).amax(-1)
+        highest = torch.maximum(highest, torch.frexp(total).exponent.float() - 1)
+        # A step of zeros only: any exponent does, but the scale must stay finite.
+        scale = torch.exp2(WGMMA_FRACTION - highest.clamp(min=-60))
+        whole = products.mul_(scale[:, :, None]).trunc_().sum(-1) + (total * scale).trunc()
+        total = _cut(whole / scale, WGMMA_FRACTION)
+    return total
+
+
+def _exponent(values: torch.Tensor) -> torch.Tensor:
+    """The exponent that an e4m3 value is stored with (subnormals: -6), and one far below all for zero."""
+    exponent = (torch.frexp(values).exponent - 1).clamp(min=-6).float()
+    return torch.where(values == 0, -1000.0, exponent)
+
+
+def _cut(values: torch.Tensor, fraction: int) -> torch.Tensor:
+    """f32 values cut towards zero to `fraction` fraction bits."""
+    return (values.view(torch.int32) & -(1 << (23 - fraction))).view(torch.float32)
+
+
+def _nearest(values: torch.Tensor, fraction: int) -> torch.Tensor:
+    """f32 values rounded to nearest even at `fraction` fraction bits; NaN and infinities stay."""
+    bits = values.view(torch.int32)
+    drop = 23 - fraction
+    odd = (bits >> drop) & 1
+    rounded = ((bits + ((1 << (drop - 1)) - 1) + odd) & -(1 << drop)).view(torch.float32)
+    return torch.where(torch.isfinite(values), rounded, values)

@@ -1,0 +1,27 @@
+"""Softmax in legal precision: fp32 throughout, hardware exponential and division, a compensated sum."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from grader.precision import round_to
+
+
+def legal(
+    init: Mapping[str, Any],
+    inputs: Mapping[str, torch.Tensor],
+    state: Mapping[str, torch.Tensor],
+    precision: Mapping[str, str],
+) -> tuple[torch.Tensor, ...]:
+    """softmax(x) [batch, vocab] f32 with `exponential` and `division` in the formats that `precision` gives.
+
+    The exponential is 2^((x - max) * log2 e) with the product rounded to fp32, as GPUs compute it. The sum is made in
+    fp64 and rounded once to fp32, which is where a compensated fp32 sum ends up.
+    """
+    x = inputs["x"]
+    power = (x - x.amax(-1, keepdim=True)) * math.log2(math.e)
+    terms = round_to(torch.exp2(power.double()).float(), precision["exponential"])
+    total = terms.double().sum(-1, keepdim=True).float()
+    return (round_to((terms.double() / total.double()).float(), precision["division"]),)

@@ -1,0 +1,27 @@
+"""Patch embedding in legal precision: exact bf16 products summed in fp32, one rounding to bf16."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from grader.precision import matmul
+
+
+def legal(
+    init: Mapping[str, Any],
+    inputs: Mapping[str, torch.Tensor],
+    state: Mapping[str, torch.Tensor],
+    precision: Mapping[str, str],
+) -> tuple[torch.Tensor, ...]:
+    """y [B, embed_dim, T/kT, H/kH, W/kW] bf16; `precision["accumulator"]` is the format of the running sum."""
+    x, weight = inputs["x"], state["conv.weight"]
+    batch, channels = x.shape[:2]
+    kernel = weight.shape[2:]
+    grid = [size // k for size, k in zip(x.shape[2:], kernel, strict=True)]
+    split = [part for pair in zip(grid, kernel, strict=True) for part in pair]
+    rows = x.reshape(batch, channels, *split).permute(0, 2, 4, 6, 1, 3, 5, 7)
+    patches = rows.reshape(batch * grid[0] * grid[1] * grid[2], -1)
+    product = matmul(patches, weight.flatten(1).T, precision["accumulator"])
+    out = product.to(torch.bfloat16).reshape(batch, *grid, -1).permute(0, 4, 1, 2, 3)
+    return (out.contiguous(),)
