@@ -23,8 +23,9 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from grader.cases import Bound, Case
+    from kbh_lint.problems import Binding
 
-__all__ = ["Comparison", "Expected", "Worst", "compare", "contract_faults", "error", "output_faults"]
+__all__ = ["Comparison", "Expected", "Worst", "compare", "contract_faults", "error", "output_faults", "output_name"]
 
 CHUNK_ELEMENTS = 1 << 25  # about 1.5 GB of fp64 temporaries
 WORDS = {
@@ -77,12 +78,14 @@ def expected_of(case: Case) -> tuple[Expected, ...]:
     from grader.deck import TORCH_DTYPES
 
     specs = case.binding.outputs
-    return tuple(Expected(output_name(case, i), TORCH_DTYPES[s.dtype], tuple(s.shape)) for i, s in enumerate(specs))
+    return tuple(
+        Expected(output_name(case.binding, i), TORCH_DTYPES[s.dtype], tuple(s.shape)) for i, s in enumerate(specs)
+    )
 
 
-def output_name(case: Case, position: int) -> str:
+def output_name(binding: Binding, position: int) -> str:
     """The output's name in the contract, or `y`, or `y0`, `y1`, ... where it has none."""
-    outputs = case.binding.outputs
+    outputs = binding.outputs
     return outputs[position].name or ("y" if len(outputs) == 1 else f"y{position}")
 
 
@@ -293,7 +296,7 @@ def _compare_selection(outputs: Sequence[Tensor], oracle: Sequence[Tensor], case
         got = float(outputs[position][index])
         expected = float(oracle[position][index])
         worst = Worst(position, index, got, expected, math.inf)
-        at = f"{output_name(case, position)}{list(index)} = {got:.9g}, the oracle has {expected:.9g}"
+        at = f"{output_name(case.binding, position)}{list(index)} = {got:.9g}, the oracle has {expected:.9g}"
         message = f"{_where(case)}: {count:,} of {total:,} {text}; first {at}"
         return Comparison(False, math.inf, 0.0, wrong, total, worst, message)
     return Comparison(True, 0.0, 0.0, 0, total, None, "")
@@ -304,7 +307,7 @@ def _bits(tensor: Tensor) -> Tensor:
 
 
 def _message(case: Case, worst: Worst, wrong: int, total: int, tolerance: float, words: str, region: bool) -> str:
-    name = output_name(case, worst.output)
+    name = output_name(case.binding, worst.output)
     place = f"{name}{list(worst.index)} = {worst.got:.6g}, expected {worst.expected:.6g}"
     if not math.isfinite(worst.got) and math.isfinite(worst.expected):
         return f"{_where(case)}: {name} holds NaN or Inf ({wrong:,} of {total:,} elements are wrong); worst {place}"

@@ -1,0 +1,201 @@
+"""What judge and candidate say to each other: frames over a socket pair, tensors in sealed shared memory.
+
+A frame is a fixed header, up to MAX_NUMBERS doubles and up to MAX_TEXT bytes of UTF-8. Nothing that the candidate sends
+is unpickled or evaluated; text from it is only ever shown, without control characters. Tensors lie in three memory
+files that the child inherits: state, inputs and outputs. They are sealed against shrinking, so that a child cannot make
+the judge's mapping fault. The judge takes every byte in them as written by an enemy.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import socket
+import struct
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+__all__ = [
+    "ChannelError", "Frame", "Kind", "Memory", "Slot", "Specified", "Views", "clean_text", "layout", "receive", "send",
+    "size_of", "slots_from_json", "slots_to_json",
+]  # fmt: skip
+
+MAX_NUMBERS = 512
+MAX_TEXT = 1 << 16
+ALIGNMENT = 256
+POISON = 0xFF  # NaN in every float format of the deck, -1 in the integers
+_HEADER = struct.Struct("<4sBxHII")
+_MAGIC = b"kbh1"
+
+
+class ChannelError(Exception):
+    """The other side sent something that is not a frame, or nothing in time; the text is one sentence."""
+
+
+class Kind(IntEnum):
+    """What a frame says. The judge asks with LOAD, CALL, TIME and STOP; the rest are answers."""
+
+    READY = 1
+    DONE = 2
+    FAULT = 3  # the outputs break the contract
+    ERROR = 4  # the submission raised
+    REFUSED = 5  # this machine cannot run it
+    TIMES = 6
+    LOAD = 16
+    CALL = 17
+    TIME = 18
+    STOP = 19
+
+
+_KINDS = frozenset(int(kind) for kind in Kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One message. An answer repeats the `seq` of its question."""
+
+    kind: Kind
+    seq: int
+    numbers: tuple[float, ...] = ()
+    text: str = ""
+
+
+def send(link: socket.socket, frame: Frame) -> None:
+    """Writes one frame; text that is too long is cut."""
+    text = frame.text.encode("utf-8", "replace")[:MAX_TEXT]
+    numbers = frame.numbers[:MAX_NUMBERS]
+    header = _HEADER.pack(_MAGIC, frame.kind, len(numbers), frame.seq, len(text))
+    link.sendall(header + struct.pack(f"<{len(numbers)}d", *numbers) + text)
+
+
+def receive(link: socket.socket, deadline: float | None = None) -> Frame:
+    """Reads one frame; `deadline` is on the monotonic clock.
+
+    Raises EOFError when the other side is gone, TimeoutError after the deadline, ChannelError for bytes that are no
+    frame.
+    """
+    magic, kind, count, seq, length = _HEADER.unpack(_read(link, _HEADER.size, deadline))
+    if magic != _MAGIC or count > MAX_NUMBERS or length > MAX_TEXT or kind not in _KINDS:
+        raise ChannelError("what came over the channel is not a message")
+    numbers = struct.unpack(f"<{count}d", _read(link, 8 * count, deadline))
+    text = _read(link, length, deadline).decode("utf-8", "replace")
+    return Frame(Kind(kind), seq, numbers, text)
+
+
+def _read(link: socket.socket, size: int, deadline: float | None) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        if deadline is not None:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            link.settimeout(left)
+        try:
+            part = link.recv(size - len(data))
+        except ConnectionError:
+            part = b""
+        if not part:
+            raise EOFError
+        data += part
+    return bytes(data)
+
+
+def clean_text(text: str, limit: int) -> str:
+    """Text from the candidate for people: printable, at most `limit` characters, the end of it where it is longer."""
+    shown = "".join(c if c.isprintable() or c == "\n" else "?" for c in text.replace("\t", "    ")).strip()
+    return shown if len(shown) <= limit else "..." + shown[-limit:].lstrip()
+
+
+class Specified(Protocol):
+    """A tensor that a contract describes: `kbh_lint.problems.TensorSpec` fits."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where a tensor lies in a memory file, in bytes."""
+
+    name: str
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    offset: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tensor."""
+        return torch.Size(self.shape).numel() * self.dtype.itemsize
+
+
+def layout(specs: Iterable[Specified], dtypes: Mapping[str, torch.dtype]) -> tuple[Slot, ...]:
+    """Slots one after the other, each at a multiple of ALIGNMENT."""
+    slots, offset = [], 0
+    for spec in specs:
+        slot = Slot(spec.name, dtypes[spec.dtype], tuple(spec.shape), offset)
+        slots.append(slot)
+        offset += -(-slot.nbytes // ALIGNMENT) * ALIGNMENT
+    return tuple(slots)
+
+
+def size_of(slots: Sequence[Slot]) -> int:
+    """Bytes that the slots take."""
+    return slots[-1].offset + slots[-1].nbytes if slots else 0
+
+
+def slots_to_json(slots: Iterable[Slot]) -> list[list[Any]]:
+    """The slots as the judge sends them to the candidate."""
+    return [[s.name, str(s.dtype).removeprefix("torch."), list(s.shape), s.offset] for s in slots]
+
+
+def slots_from_json(rows: Iterable[Sequence[Any]]) -> tuple[Slot, ...]:
+    """The reverse of `slots_to_json`."""
+    return tuple(Slot(name, getattr(torch, dtype), tuple(shape), offset) for name, dtype, shape, offset in rows)
+
+
+class Views:
+    """Tensors over a mapped memory file. Each is a storage of its own."""
+
+    def __init__(self, fd: int, size: int) -> None:
+        self._map = mmap.mmap(fd, size)
+
+    def tensor(self, slot: Slot) -> Tensor:
+        """The tensor of a slot; writes go to the shared memory."""
+        if slot.nbytes == 0:
+            return torch.empty(slot.shape, dtype=slot.dtype)
+        raw = torch.frombuffer(self._map, dtype=torch.uint8, count=slot.nbytes, offset=slot.offset)
+        return raw.view(slot.dtype).view(slot.shape)
+
+    def raw(self, size: int) -> Tensor:
+        """The first `size` bytes."""
+        return torch.frombuffer(self._map, dtype=torch.uint8, count=max(size, 1))[:size]
+
+
+class Memory(Views):
+    """A new memory file of the judge: `fd` is what a child inherits. Needs Linux."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self.size = max(size, mmap.PAGESIZE)
+        self.fd = os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(self.fd, self.size)
+        fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+        super().__init__(self.fd, self.size)
+
+    def poison(self, size: int) -> None:
+        """Overwrites the first `size` bytes with what no right output is."""
+        self.raw(size).fill_(POISON)
+
+    def close(self) -> None:
+        """Gives up the descriptor; the memory goes when the last mapping does."""
+        os.close(self.fd)
