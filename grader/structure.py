@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import hypothesis
+from hypothesis.internal.conjecture import providers as hypothesis_providers
 from hypothesis.strategies import SearchStrategy
 from torch import Generator, Tensor
 
@@ -77,10 +79,26 @@ def plans(structure: Structure, symbols: Mapping[str, Value], seed: int, count: 
     def collect(plan: Plan) -> None:
         found.setdefault(_text(plan))
 
-    collect()
+    with _seed_alone():
+        collect()
     texts = list(found)
     chosen = random.Random(seed).sample(texts, min(count, len(texts)))
     return [json.loads(chosen[i % len(chosen)]) for i in range(count)]
+
+
+@contextmanager
+def _seed_alone() -> Iterator[None]:
+    """Hypothesis mixes in constants from the source of whatever local modules are imported; a plan must not vary so."""
+    provider: Any = getattr(hypothesis_providers, "HypothesisProvider", None)
+    original = getattr(provider, "_maybe_draw_constant", None)
+    if original is None:
+        yield
+        return
+    provider._maybe_draw_constant = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        provider._maybe_draw_constant = original
 
 
 def _text(plan: Plan) -> str:
