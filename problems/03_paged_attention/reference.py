@@ -14,12 +14,12 @@ class Model(nn.Module):
         self, batch: int, num_heads: int, num_kv_heads: int, head_dim: int, seq_len: int, page_size: int
     ) -> None:
         super().__init__()
-        self.share = num_heads // num_kv_heads
+        self.share, self.longest = num_heads // num_kv_heads, seq_len
 
     def forward(
         self, query: torch.Tensor, kv_cache: torch.Tensor, block_table: torch.Tensor, seq_lens: torch.Tensor
     ) -> torch.Tensor:
-        rows = kv_cache[block_table.long()].flatten(1, 2).float()
+        rows = kv_cache[block_table.long()].flatten(1, 2)[:, : self.longest].float()
         keys, values = rows.repeat_interleave(self.share, dim=2).chunk(2, dim=-1)
         scores = torch.einsum("bhd,bnhd->bhn", query.float(), keys) * query.shape[-1] ** -0.5
         past = torch.arange(keys.shape[1], device=query.device) >= seq_lens[:, None]

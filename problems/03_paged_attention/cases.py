@@ -1,0 +1,124 @@
+"""Structured inputs of paged attention: lengths, pages, and where in the sequence the weight lies."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+from torch import Generator, Tensor
+
+from grader.structure import Structure
+
+Symbols = Mapping[str, Any]
+Plan = dict[str, Any]
+
+POISON = 1e30  # finite, so a masked weight of zero still takes it out; any other weight lets it show
+
+
+def lengths(symbols: Symbols) -> st.SearchStrategy[list[int]]:
+    """One length a sequence: the edges of a page and of the whole, and any other; not all of them full."""
+    batch, full, page = (int(symbols[name]) for name in ("batch", "seq_len", "page_size"))
+    edges = [n for n in (1, page - 1, page, page + 1, full - 1, full) if 0 < n <= full]
+    one = st.sampled_from(edges) | st.integers(1, full)
+    return st.lists(one, min_size=batch, max_size=batch).filter(lambda drawn: min(drawn) < full)
+
+
+def draw_ragged(symbols: Symbols) -> st.SearchStrategy[Plan]:
+    return st.fixed_dictionaries({"lengths": lengths(symbols)})
+
+
+def apply_ragged(
+    plan: Plan, symbols: Symbols, inputs: dict[str, Tensor], state: dict[str, Tensor], generator: Generator
+) -> None:
+    """Sets the lengths, and poisons every row of the cache that no sequence may read."""
+    set_lengths(inputs, plan["lengths"])
+    cache = inputs["kv_cache"]
+    legal = torch.zeros(cache.shape[:2], dtype=torch.bool, device=cache.device)
+    for pages, length in zip(inputs["block_table"].long(), plan["lengths"]):
+        at = torch.arange(length, device=cache.device)
+        legal[pages[at // cache.shape[1]], at % cache.shape[1]] = True
+    cache[~legal] = POISON
+
+
+def draw_pages(symbols: Symbols) -> st.SearchStrategy[Plan]:
+    order = st.sampled_from(["rising", "falling", "interleaved", "scattered"])
+    return st.fixed_dictionaries({"order": order})
+
+
+def apply_pages(
+    plan: Plan, symbols: Symbols, inputs: dict[str, Tensor], state: dict[str, Tensor], generator: Generator
+) -> None:
+    """Lays the pages out in an order, and shifts the values of each page by amounts of its own, one a channel."""
+    cache, table = inputs["kv_cache"], inputs["block_table"]
+    batch, each = table.shape
+    pages = torch.arange(batch * each, device=cache.device)
+    layouts = {
+        "rising": pages.view(batch, each),
+        "falling": pages.flip(0).view(batch, each),
+        "interleaved": pages.view(each, batch).T,
+        "scattered": table,
+    }
+    inputs["block_table"] = layouts[plan["order"]].to(table.dtype).contiguous()
+    dim = cache.shape[-1] // 2
+    shift = torch.randn(cache.shape[0], 1, 1, dim, generator=generator, device=cache.device)
+    cache[..., dim:] = (cache[..., dim:].float() + shift).to(cache.dtype)
+
+
+def draw_late(symbols: Symbols) -> st.SearchStrategy[Plan]:
+    """How many of the last positions carry the weight: from one to an eighth of the sequence."""
+    return st.fixed_dictionaries({"count": st.integers(1, max(1, int(symbols["seq_len"]) // 8))})
+
+
+def apply_late(
+    plan: Plan, symbols: Symbols, inputs: dict[str, Tensor], state: dict[str, Tensor], generator: Generator
+) -> None:
+    full = int(symbols["seq_len"])
+    agree(inputs, torch.arange(full - plan["count"], full, device=inputs["query"].device))
+
+
+def draw_early(symbols: Symbols) -> st.SearchStrategy[Plan]:
+    count = st.integers(1, int(symbols["page_size"]))
+    return st.fixed_dictionaries({"count": count, "lengths": lengths(symbols)})
+
+
+def apply_early(
+    plan: Plan, symbols: Symbols, inputs: dict[str, Tensor], state: dict[str, Tensor], generator: Generator
+) -> None:
+    set_lengths(inputs, plan["lengths"])
+    agree(inputs, torch.arange(plan["count"], device=inputs["query"].device))
+
+
+def set_lengths(inputs: dict[str, Tensor], drawn: list[int]) -> None:
+    """Replaces seq_lens."""
+    old = inputs["seq_lens"]
+    inputs["seq_lens"] = torch.tensor(drawn, dtype=old.dtype, device=old.device)
+
+
+def agree(inputs: dict[str, Tensor], positions: Tensor) -> None:
+    """Adds to the keys at `positions`, in every sequence, the mean direction of the queries that share them.
+
+    Its size lifts the scores there by about log(n) + 2 over the others, so these positions get most of the weight and
+    the others still have some.
+    """
+    query, cache, table = inputs["query"], inputs["kv_cache"], inputs["block_table"].long()
+    batch, heads, dim = query.shape
+    page, shared = cache.shape[1], cache.shape[2]
+    groups = query.float().view(batch, shared, heads // shared, dim)
+    direction = groups / groups.norm(dim=-1, keepdim=True)
+    direction = direction.mean(2)
+    direction = direction / direction.norm(dim=-1, keepdim=True)
+    usual = (groups * direction[:, :, None]).sum(-1).mean(-1, keepdim=True) * dim**-0.5
+    lift = math.log(table.shape[1] * page / positions.numel()) + 2.0
+    added = (direction * (lift / usual)).to(cache.dtype)
+    pages, rows = table[:, positions // page], positions % page
+    keys = cache[pages, rows, :, :dim]
+    cache[pages, rows, :, :dim] = keys + added[:, None]
+
+
+STRUCTURES = {
+    "ragged-lengths": Structure(draw_ragged, apply_ragged),
+    "scattered-pages": Structure(draw_pages, apply_pages),
+    "late-positions": Structure(draw_late, apply_late),
+    "early-positions": Structure(draw_early, apply_early),
+}
