@@ -1,5 +1,8 @@
 """The reference of the `deck` contract: the product of the fp8 operands in fp32, scaled by column."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 import torch.nn as nn
 
@@ -15,3 +18,11 @@ class Model(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         product = x.to(torch.float32) @ self.weight.to(torch.float32).T
         return (product * self.weight_scale).to(torch.bfloat16)
+
+
+def oracle(
+    init: Mapping[str, Any], inputs: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]
+) -> tuple[torch.Tensor, ...]:
+    """y [M, N] in fp64 from the same fp8 operands."""
+    product = inputs["x"].double() @ state["weight"].double().T
+    return (product * state["weight_scale"].double(),)

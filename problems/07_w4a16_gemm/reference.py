@@ -1,5 +1,8 @@
 """GEMM with 4-bit weights: unpacked, dequantised by group, then multiplied in bf16."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 import torch.nn as nn
 
@@ -19,3 +22,14 @@ class Model(nn.Module):
         scales = self.scales.repeat_interleave(self.group, dim=0)
         zeros = self.zeros.repeat_interleave(self.group, dim=0)
         return x @ ((nibbles - zeros) * scales)
+
+
+def oracle(
+    init: Mapping[str, Any], inputs: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]
+) -> tuple[torch.Tensor, ...]:
+    """y [M, N] in fp64 from the exact weight (q - zero) * scale."""
+    group, packed = init["group_size"], state["w_q"]
+    weight = torch.stack((packed & 0xF, packed >> 4), dim=1).flatten(0, 1).double()
+    groups = weight.view(-1, group, weight.shape[1])
+    groups.sub_(state["zeros"].double()[:, None]).mul_(state["scales"].double()[:, None])
+    return (inputs["x"].double() @ weight,)

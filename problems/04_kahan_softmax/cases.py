@@ -1,0 +1,105 @@
+"""Structured logits of the softmax. The heads-and-swamp case half-tests the compensation itself.
+
+Each of its rows has a few heads at exactly 0 and the rest, the swamp, at -17.4 or a little below: one exponential of
+the swamp is less than half a unit in the last place of 1, so a running fp32 sum that holds a head loses all that come
+after it, while together they are 1e-6 of the sum and more. Outputs are compared at the heads, where nothing else is
+rounded. A sum that is made as a deep tree passes too: no numbers can tell that from a compensated one.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+from torch import Generator, Tensor
+
+from grader.structure import Region, Structure
+
+Plan = dict[str, Any]
+Symbols = Mapping[str, Any]
+Tensors = dict[str, Tensor]
+
+SWAMP = -17.4
+HEADS = (1, 32, 1024, 4096)
+
+
+def _swamp_plan(symbols: Symbols) -> st.SearchStrategy[Plan]:
+    """Which size of head comes first, how far below -17.4 the swamp is, and whether heads stand together."""
+    return st.fixed_dictionaries({
+        "first": st.integers(0, len(HEADS) - 1),
+        "below": st.integers(0, 63).map(lambda n: n / 512),
+        "scattered": st.booleans(),
+    })
+
+
+def _swamp(plan: Plan, symbols: Symbols, inputs: Tensors, state: Tensors, g: Generator) -> Region:
+    """Row r has HEADS[first + r] heads (at most an eighth of it): at its start, or at even distances from its start.
+
+    The swamp is a little lower in each row, so that rows differ in their sums.
+    """
+    batch, vocab = inputs["x"].shape
+    x = torch.full_like(inputs["x"], SWAMP - plan["below"])
+    x -= torch.arange(batch, device=x.device)[:, None] / 4096
+    heads = torch.zeros(batch, vocab, dtype=torch.bool, device=x.device)
+    for row in range(batch):
+        count = min(HEADS[(plan["first"] + row) % len(HEADS)], vocab // 8)
+        step = vocab // count if plan["scattered"] else 1
+        heads[row, : count * step : step] = True
+    inputs["x"] = x.masked_fill_(heads, 0.0)
+    return Region(heads, "element")
+
+
+def _tail_plan(symbols: Symbols) -> st.SearchStrategy[Plan]:
+    return st.fixed_dictionaries({"drop": st.integers(30, 60), "side": st.sampled_from(["front", "back", "odd"])})
+
+
+def _tail(plan: Plan, symbols: Symbols, inputs: Tensors, state: Tensors, g: Generator) -> None:
+    """One half of each row is `drop` lower than drawn."""
+    x = inputs["x"].clamp(-5, 5)
+    half = x.shape[1] // 2
+    part = {"front": slice(0, half), "back": slice(half, None), "odd": slice(1, None, 2)}[plan["side"]]
+    x[:, part] -= plan["drop"]
+    inputs["x"] = x
+
+
+def _offset_plan(symbols: Symbols) -> st.SearchStrategy[Plan]:
+    return st.fixed_dictionaries({"offset": st.sampled_from([100.0, 1000.0, 10000.0, -1000.0, -10000.0])})
+
+
+def _offset(plan: Plan, symbols: Symbols, inputs: Tensors, state: Tensors, g: Generator) -> None:
+    """Even rows are moved by the offset, odd ones the other way, so that no maximum serves two rows."""
+    x = inputs["x"]
+    sign = 1 - 2 * (torch.arange(x.shape[0], device=x.device) % 2)
+    inputs["x"] = x + plan["offset"] * sign[:, None]
+
+
+def _dominating_plan(symbols: Symbols) -> st.SearchStrategy[Plan]:
+    return st.fixed_dictionaries({"place": st.sampled_from(["first", "last"]) | st.floats(0, 1, width=16)})
+
+
+def _dominating(plan: Plan, symbols: Symbols, inputs: Tensors, state: Tensors, g: Generator) -> None:
+    """One place of each row is 40 above the largest of the others."""
+    x = inputs["x"]
+    last = x.shape[1] - 1
+    place = {"first": 0, "last": last}.get(plan["place"])
+    column = round(plan["place"] * last) if place is None else place
+    x[:, column] = x.amax(-1) + 40
+
+
+def _equal_plan(symbols: Symbols) -> st.SearchStrategy[Plan]:
+    return st.fixed_dictionaries({"value": st.floats(-80, 80, width=32)})
+
+
+def _equal(plan: Plan, symbols: Symbols, inputs: Tensors, state: Tensors, g: Generator) -> None:
+    """Row r holds value + r everywhere."""
+    x = inputs["x"]
+    inputs["x"] = (plan["value"] + torch.arange(x.shape[0], device=x.device, dtype=x.dtype))[:, None].repeat(1, x.shape[1])
+
+
+STRUCTURES = {
+    "heads-and-swamp": Structure(_swamp_plan, _swamp),
+    "zero-tail": Structure(_tail_plan, _tail),
+    "common-offset": Structure(_offset_plan, _offset),
+    "dominating": Structure(_dominating_plan, _dominating),
+    "all-equal": Structure(_equal_plan, _equal),
+}

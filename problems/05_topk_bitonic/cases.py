@@ -1,0 +1,113 @@
+"""Structured rows of the top-k: where the largest values stand, and what is equal or almost equal to them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+from torch import Generator, Tensor
+
+from grader.structure import Structure
+
+Plan = dict[str, Any]
+Symbols = Mapping[str, Any]
+Tensors = dict[str, Tensor]
+
+STRETCH = 1024
+
+
+def _clustered_plan(symbols: Symbols) -> st.SearchStrategy[Plan]:
+    n, k = symbols["n"], symbols["k"]
+    stretch = min(STRETCH, n // 4)
+    return st.fixed_dictionaries({
+        "start": st.integers(0, n // stretch - 1).map(lambda part: part * stretch),
+        "length": st.sampled_from([stretch, max(2 * k, stretch // 4), max(2 * k, 8)]),
+        "more": st.integers(1, k),
+    })
+
+
+def _clustered(plan: Plan, symbols: Symbols, inputs: Tensors, state: Tensors, g: Generator) -> None:
+    """k + more values of one stretch are lifted above all others, in an order of their own in each row."""
+    x = inputs["x"]
+    batch, n = x.shape
+    length = min(plan["length"], n - plan["start"])
+    count = min(symbols["k"] + plan["more"], length)
+    place = torch.rand(batch, length, device=x.device, generator=g).argsort(-1)[:, :count] + plan["start"]
+    x.scatter_(1, place, x.gather(1, place).abs() + 16)
+
+
+def _ties_plan(symbols: Symbols) -> st.SearchStrategy[Plan]:
+    return st.fixed_dictionaries({"different": st.sampled_from([1, 2, 3, 17]), "top": st.integers(0, symbols["k"])})
+
+
+def _ties(plan: Plan, symbols: Symbols, inputs: Tensors, state: Tensors, g: Generator) -> None:
+    """A row holds `different` values; `top` places of it hold a larger one."""
+    x = inputs["x"]
+    levels = torch.randint(plan["different"], x.shape, generator=g, device=x.device)
+    x.copy_(levels.float() - plan["different"] / 2)
+    if plan["top"]:
+        place = torch.rand(x.shape, device=x.device, generator=g).argsort(-1)[:, : plan["top"]]
+        x.scatter_(1, place, 32.0)
+
+
+def _sorted_plan(symbols: Symbols) -> st.SearchStrategy[Plan]:
+    return st.fixed_dictionaries({"descending": st.booleans(), "rotate": st.sampled_from([0, 0, 1, 511])})
+
+
+def _sorted(plan: Plan, symbols: Symbols, inputs: Tensors, state: Tensors, g: Generator) -> None:
+    """Rows in order, then rotated by a few places."""
+    ordered = inputs["x"].sort(dim=-1, descending=plan["descending"]).values
+    inputs["x"] = ordered.roll(plan["rotate"], dims=-1).contiguous()
+
+
+def _edges_plan(symbols: Symbols) -> st.SearchStrategy[Plan]:
+    return st.fixed_dictionaries({
+        "stretch": st.sampled_from([256, 1000, STRETCH, 2048]),
+        "first": st.booleans(),
+        "rising": st.booleans(),
+    })
+
+
+def _edges(plan: Plan, symbols: Symbols, inputs: Tensors, state: Tensors, g: Generator) -> None:
+    """The row's last place, and the first or last ones of its stretches, hold the largest values."""
+    x = inputs["x"]
+    n, k = symbols["n"], symbols["k"]
+    ends = [n - 1] + [s if plan["first"] else s - 1 for s in range(n - n % plan["stretch"], 0, -plan["stretch"])]
+    places = torch.tensor(list(dict.fromkeys(p for p in ends if p < n))[: max(k, 1)], device=x.device)
+    height = torch.arange(len(places), device=x.device, dtype=x.dtype)
+    # The row's last place is the largest of them, or the smallest that is still among the first k.
+    x[:, places] = 16 + (height if plan["rising"] else height.flip(0))
+
+
+def _negative_plan(symbols: Symbols) -> st.SearchStrategy[Plan]:
+    return st.fixed_dictionaries({"power": st.integers(-20, 30), "near": st.booleans()})
+
+
+def _negative(plan: Plan, symbols: Symbols, inputs: Tensors, state: Tensors, g: Generator) -> None:
+    """All values are below zero, of one size or close to one number."""
+    scale = 2.0 ** plan["power"]
+    values = -(inputs["x"].abs() + 2**-20) * scale
+    inputs["x"] = values / 1024 - 4 * scale if plan["near"] else values
+
+
+def _close_plan(symbols: Symbols) -> st.SearchStrategy[Plan]:
+    return st.fixed_dictionaries({"base": st.floats(0.5, 1000, width=32), "negative": st.booleans()})
+
+
+def _close(plan: Plan, symbols: Symbols, inputs: Tensors, state: Tensors, g: Generator) -> None:
+    """A row is a permutation of n neighbouring fp32 numbers."""
+    x = inputs["x"]
+    order = torch.rand(x.shape, device=x.device, generator=g).argsort(-1).to(torch.int32)
+    start = torch.tensor(plan["base"], dtype=torch.float32).view(torch.int32).item()
+    values = (order + start).view(torch.float32)
+    inputs["x"] = -values if plan["negative"] else values
+
+
+STRUCTURES = {
+    "clustered": Structure(_clustered_plan, _clustered),
+    "ties": Structure(_ties_plan, _ties),
+    "sorted": Structure(_sorted_plan, _sorted),
+    "edges": Structure(_edges_plan, _edges),
+    "negative": Structure(_negative_plan, _negative),
+    "close": Structure(_close_plan, _close),
+}
