@@ -18,7 +18,8 @@ import resource
 import socket
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ NO_GPU = (
     "Torch not compiled with CUDA enabled", "No CUDA GPUs are available", "Found no NVIDIA driver", "0 active drivers",
     "CUDA_HOME environment variable is not set", "Cannot access accelerator device when none is available",
 )  # fmt: skip
+
+Answer = tuple[Kind, tuple[float, ...]]
 
 
 class _Refused(Exception):
@@ -72,7 +75,7 @@ def main() -> None:
             return
         if question.kind == Kind.STOP:
             return
-        _answer(link, question.seq, lambda asked=question: runner.serve(asked))  # type: ignore[misc]
+        _answer(link, question.seq, partial(runner.serve, question))
 
 
 def _limit(device: str) -> None:
@@ -82,7 +85,7 @@ def _limit(device: str) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (CPU_DATA_BYTES, CPU_DATA_BYTES))
 
 
-def _answer(link: socket.socket, seq: int, work: Any) -> None:
+def _answer(link: socket.socket, seq: int, work: Callable[[], Answer]) -> None:
     """Does the work and sends its answer; whatever the submission raises becomes one."""
     try:
         kind, numbers = work()
@@ -131,7 +134,7 @@ class _Runner:
         self.state: dict[str, Tensor] = {}
         self.pristine_state: dict[str, Tensor] = {}
 
-    def start(self, file: Path, root: str, interpret: bool) -> tuple[Kind, tuple[float, ...]]:
+    def start(self, file: Path, root: str, interpret: bool) -> Answer:
         """Imports the submission."""
         if interpret:
             from grader.interpreter import install
@@ -148,7 +151,7 @@ class _Runner:
             raise _Faults("the submission has no class Model that is an nn.Module")
         return Kind.READY, ()
 
-    def serve(self, question: Frame) -> tuple[Kind, tuple[float, ...]]:
+    def serve(self, question: Frame) -> Answer:
         """Does what one frame asks."""
         if question.kind == Kind.LOAD:
             self._load(json.loads(question.text))

@@ -185,7 +185,7 @@ class Session:
             "outputs": layout(_outputs_of(case.binding), TORCH_DTYPES),
         }
         self._write("state", case.state)
-        plan = {name: slots_to_json(slots) for name, slots in self._slots.items()}
+        plan: dict[str, Any] = {name: slots_to_json(slots) for name, slots in self._slots.items()}
         plan["init"] = list(case.binding.init.values())
         return self._ask(Kind.LOAD, f"make its model at {case.shape.label}", text=json.dumps(plan))
 

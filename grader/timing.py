@@ -31,15 +31,19 @@ def device_times(
         size = max(2 * torch.cuda.get_device_properties(device).L2_cache_size, 1 << 26)
         flush = torch.empty(size, dtype=torch.int8, device=device)
         cycles = int(_gate_seconds(fn, warmups) * CLOCK_HZ)
-        events = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(trials)]
+        events = [(_event(), _event()) for _ in range(trials)]
         for start, end in events:
             flush.zero_()
-            torch.cuda._sleep(cycles)
+            torch.cuda._sleep(cycles)  # type: ignore[no-untyped-call]
             start.record()
             fn()
             end.record()
             torch.cuda.synchronize()
         return [start.elapsed_time(end) / 1e3 for start, end in events]
+
+
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
 
 
 def _gate_seconds(fn: Callable[[], object], warmups: int) -> float:

@@ -1,0 +1,84 @@
+"""The stored evidence, held against the files as they are now and against the linter; needs no GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from grader import evidence
+from grader.evidence import Row, folder_of
+from kbh_lint.authors.solutions import Solutions, read_solutions
+from kbh_lint.problems import Problem
+
+__all__ = ["read_back"]
+
+Say = Callable[[str], None]
+
+
+def read_back(problems: Sequence[Problem], folder: Path, say: Say) -> int:
+    """Says the table of all solutions and what is wrong with each; 0 when nothing is."""
+    good = True
+    lines: list[tuple[str, ...]] = [
+        ("problem", "solution", "cases", "error/bound", "roofline", "speed-up", "verdict", "")
+    ]
+    for target, goals in sorted(evidence.goals(folder).items()):
+        for problem in problems:
+            data, why = evidence.read(evidence.path_of(folder_of(problem), target))
+            solutions = read_solutions(folder_of(problem))
+            rows = [
+                evidence.row_of(problem, file, kind, data.get("solutions", {}).get(file))
+                for file, kind, _ in evidence.listed(solutions)
+            ]
+            verdicts = _lint(problem, solutions, target)
+            faults = [why] if why else evidence.deck_faults(problem, data, rows, goals.get(problem.id))
+            for row in rows:
+                verdict, complaints = verdicts[row.file]
+                row = replace(row, faults=(*row.faults, *complaints))
+                good &= not row.faults
+                lines.append(_line(row, verdict))
+            good &= not faults
+            lines += [(problem.id, f"on {target}", "", "", "", "", "", "FAULT " + fault) for fault in faults]
+    for line in _aligned(lines):
+        say(line)
+    say("the deck holds" if good else "the deck does not hold: see the lines with FAULT")
+    return 0 if good else 1
+
+
+def _lint(problem: Problem, solutions: Solutions, target: str) -> dict[str, tuple[str, list[str]]]:
+    """Verdict and complaints of each solution: honest ones must be clean, decoys flagged by the rule they name."""
+    from kbh_lint.api import lint
+    from kbh_lint.verdict import accepted
+
+    listed = evidence.listed(solutions)
+    paths = [folder_of(problem) / file for file, _, _ in listed]
+    report = lint(paths, problem=problem.id, target=target, jobs="auto")
+    by_path = {Path(found.path): found for found in report.files}
+    answers = {}
+    for (file, kind, rule), path in zip(listed, paths, strict=True):
+        found = by_path.get(path)
+        if found is None:
+            answers[file] = ("-", ["could not be linted"])
+            continue
+        rules = {finding.rule for finding in found.findings}
+        complaints = []
+        if kind == "honest":
+            taken, reason = accepted(found)
+            if not taken or found.verdict != "clean":
+                complaints.append(f"is not clean: {reason or found.verdict}")
+        elif rule not in rules:
+            complaints.append(f"is not flagged by {rule}, only by {', '.join(sorted(rules)) or 'nothing'}")
+        answers[file] = (found.verdict, complaints)
+    return answers
+
+
+def _line(row: Row, verdict: str) -> tuple[str, ...]:
+    numbers = ("" if n is None else f"{n:.3g}" for n in (row.worst, row.roofline_fraction, row.speedup))
+    faults = "FAULT " + "; ".join(row.faults) if row.faults else ""
+    return (row.problem, row.file, str(row.cases), *numbers, verdict, faults)
+
+
+def _aligned(lines: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    for line in lines:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

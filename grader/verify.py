@@ -1,0 +1,385 @@
+"""Shows that the deck holds: on a GPU it runs every solution and stores evidence; without one it reads that back.
+
+`python -m grader.verify --device cuda --write` checks every honest solution and decoy at full shapes on all cases with
+a fresh key, several at a time, and then times the honest ones against the eager reference, one at a time.
+`python -m grader.verify` needs no GPU: hashes must match the files, honest solutions must pass, reach the goal and lint
+clean with every promise kept, and decoys must pass and be flagged by the rule that solutions.yaml names.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from grader import evidence
+from grader.cases import materialise, plan_cases
+from grader.channel import Kind
+from grader.check import CheckError, CheckReport, Session, check_submission
+from grader.deck import TORCH_DTYPES, DeckError, load_code, problems_dir
+from grader.evidence import folder_of, geometric_mean
+from grader.keys import new_master
+from grader.readback import read_back
+from grader.supervise import ChildGone
+from grader.timing import device_times
+from kbh_lint.authors.floors import floor
+from kbh_lint.authors.solutions import read_solutions
+from kbh_lint.marked import DataError
+from kbh_lint.problems import Binding, Problem, Target, find_target, load_deck, load_targets
+
+__all__ = ["run_verify"]
+
+TIMEOUT_S = 420.0
+TRIALS = 30
+CONTEXT_BYTES = 1 << 30  # what a process takes on the GPU before it has a tensor
+Say = Callable[[str], None]
+
+
+def run_verify(
+    ids: Sequence[str] = (), *, device: str | None = None, write: bool = False, out: Path | None = None,
+    mutants: bool = False, jobs: int = 0, timeout: float = TIMEOUT_S, say: Say = print, folder: Path | None = None,
+) -> int:  # fmt: skip
+    """0 when the deck (or the problems `ids`) holds, 1 when something does not. Raises CheckError for a wrong request.
+
+    `device` None reads the stored evidence. `out` is a folder that evidence is written to instead of the deck's own.
+    """
+    folder = folder or problems_dir()
+    deck = load_deck(folder)
+    unknown = [name for name in ids if name not in deck.ids]
+    if unknown:
+        raise CheckError(f"there is no problem `{unknown[0]}`; there are {', '.join(deck.ids)}")
+    graded = [deck[name] for name in (ids or deck.ids) if deck[name].status == "graded"]
+    if device is None:
+        return read_back(graded, folder, say)
+    if torch.device(device).type != "cuda" or not torch.cuda.is_available():
+        raise CheckError("evidence is made on a CUDA GPU, and there is none here")
+    name = torch.cuda.get_device_name(device)
+    target = find_target(load_targets(folder / "hardware.yaml"), name)
+    if target is None:
+        raise CheckError(f"this GPU, {name}, is not in problems/hardware.yaml")
+    _few_threads()
+    run = _Run(graded, target, device, jobs or min(12, os.cpu_count() or 1), timeout, say)
+    found = run.everything(mutants)
+    good = True
+    for problem in graded:
+        data = found[problem.id]
+        data["device"] = name
+        entries = [data["reference"], *data["solutions"].values()]
+        good &= all(entry["outcome"] == "passed" for entry in entries)
+        path = evidence.path_of((out / problem.id) if out else folder_of(problem), target.id)
+        if write:
+            before, _ = evidence.read(evidence.path_of(folder_of(problem), target.id))
+            if "mutants" in before and "mutants" not in data and before.get("files") == data["files"]:
+                data["mutants"] = before["mutants"]
+            evidence.write(path, data)
+    return 0 if good else 1
+
+
+def _few_threads() -> None:
+    """Many submissions compile side by side, so each gets a few threads only; what the caller has set stays."""
+    for name, count in (("OMP_NUM_THREADS", "4"), ("MAX_JOBS", "4"), ("TORCHINDUCTOR_COMPILE_THREADS", "2")):
+        os.environ.setdefault(name, count)
+
+
+class _Run:
+    """One run on one GPU."""
+
+    def __init__(
+        self, problems: Sequence[Problem], target: Target, device: str, jobs: int, timeout: float, say: Say
+    ) -> None:
+        self.problems, self.target, self.device = problems, target, device
+        self.jobs, self.timeout = jobs, timeout
+        self._lock = threading.Lock()
+        self._say = say
+        self.master = new_master()
+        self.memory = _Budget(int(torch.cuda.mem_get_info(device)[0] * 0.85))
+
+    def everything(self, mutants: bool) -> dict[str, dict[str, Any]]:
+        """The evidence of each problem."""
+        with tempfile.TemporaryDirectory(prefix="kbh-verify-") as scratch:
+            work = Path(scratch)
+            reports = self._check_all(work)
+            times = self._time_all(work, reports)
+        launch = median(device_times(lambda: torch.cuda._sleep(0), trials=TRIALS, device=self.device))  # type: ignore[no-untyped-call]
+        found = {problem.id: self._evidence(problem, reports, times, launch) for problem in self.problems}
+        if mutants:
+            from grader.mutation import run as run_mutants
+
+            for problem in self.problems:
+                found[problem.id]["mutants"] = run_mutants(
+                    problem, device=self.device, scale="full", master=self.master
+                )
+        return found
+
+    def _check_all(self, work: Path) -> dict[tuple[str, str], CheckReport | str]:
+        """A report, or why there is none, of each solution and reference; the dearest problems are begun first."""
+        jobs = [
+            (p, file, kind) for p in self.problems for file, kind, _ in evidence.listed(read_solutions(folder_of(p)))
+        ]
+        jobs.sort(key=lambda job: (-_footprint(job[0]), job[2] != "honest"))
+        reports: dict[tuple[str, str], CheckReport | str] = {}
+        with ThreadPoolExecutor(self.jobs) as pool:
+            waiting = {(p.id, file): pool.submit(self._check, p, file, work) for p, file, _ in jobs}
+            for key, future in waiting.items():
+                reports[key] = future.result()
+        torch.cuda.empty_cache()
+        return reports
+
+    def _check(self, problem: Problem, file: str, work: Path) -> CheckReport | str:
+        with self.memory.taken(_footprint(problem)):
+            try:
+                report: CheckReport | str = check_submission(
+                    problem, folder_of(problem) / file, device=self.device, scale="full", master=self.master,
+                    timeout=self.timeout, workspace=_workspace(work, problem, file),
+                )  # fmt: skip
+            except (CheckError, DeckError) as error:
+                report = str(error)
+            except torch.OutOfMemoryError:
+                report = "the GPU's memory did not suffice for the oracle beside the other checks"
+        self.say(_told(problem, file, report))
+        return report
+
+    def _time_all(
+        self, work: Path, reports: Mapping[tuple[str, str], CheckReport | str]
+    ) -> dict[tuple[str, str], dict[str, float] | str]:
+        """Median seconds by shape of each honest solution that passed, and of each reference.
+
+        The processes are started together, because importing keeps the GPU free; then they are timed one by one.
+        """
+        wanted = [(p, "reference.py") for p in self.problems]
+        for problem in self.problems:
+            honest = [entry.file for entry in read_solutions(folder_of(problem)).honest]
+            wanted += [(problem, file) for file in honest if _passed(reports[problem.id, file])]
+        times: dict[tuple[str, str], dict[str, float] | str] = {}
+        with ExitStack() as stack, ThreadPoolExecutor(min(self.jobs, 4)) as pool:
+            waiting = [(p, file, *self._started(stack, pool, p, file, work)) for p, file in wanted]
+            for problem, file, session, ready in waiting:
+                times[problem.id, file] = self._time(problem, session, ready)
+                session.close()
+                torch.cuda.empty_cache()
+                self.say(f"{problem.id} {file}: {_times_told(times[problem.id, file])}")
+        return times
+
+    def _started(
+        self, stack: ExitStack, pool: ThreadPoolExecutor, problem: Problem, file: str, work: Path
+    ) -> tuple[Session, Future[str]]:
+        solution, workspace = folder_of(problem) / file, _workspace(work, problem, file)
+        session = Session(problem, solution, device=self.device, timeout=self.timeout, workspace=workspace)
+        stack.enter_context(session)
+
+        def start() -> str:
+            answer = session.start(_bindings(problem))
+            return "" if answer.kind == Kind.READY else answer.text.partition("\n")[0]
+
+        return session, pool.submit(start)
+
+    def _time(self, problem: Problem, session: Session, ready: Future[str]) -> dict[str, float] | str:
+        code = load_code(problem)
+        seconds = {}
+        try:
+            if ready.result():
+                return ready.result()
+            for shape in problem.shapes:
+                spec = plan_cases(problem, shape, self.master, nominal=1, structures=0, code=code)[0]
+                case = materialise(problem, shape, spec, self.master, device=self.device, code=code)
+                for answer in (session.load(case), session.call(case)):
+                    if answer.kind not in (Kind.READY, Kind.DONE):
+                        return answer.text.partition("\n")[0]
+                seconds[shape.label] = median(session.time(TRIALS))
+        except (ChildGone, CheckError) as error:
+            return str(error)
+        return seconds
+
+    def _evidence(
+        self,
+        problem: Problem,
+        reports: Mapping[tuple[str, str], CheckReport | str],
+        times: Mapping[tuple[str, str], dict[str, float] | str],
+        launch: float,
+    ) -> dict[str, Any]:
+        timed = times[problem.id, "reference.py"]
+        eager = timed if isinstance(timed, dict) else {}
+        reference = _entry("reference", reports[problem.id, "reference.py"], folder_of(problem) / "reference.py")
+        reference["seconds"] = eager
+        solutions = {}
+        for file, kind, _ in evidence.listed(read_solutions(folder_of(problem))):
+            entry = _entry(kind, reports[problem.id, file], folder_of(problem) / file)
+            measured = times.get((problem.id, file))
+            if isinstance(measured, dict):
+                _add_times(entry, problem, self.target, measured, eager)
+            elif measured is not None:
+                entry.update(outcome="failed", message=f"it could not be timed: {measured}")
+            solutions[file] = entry
+        return {
+            "format": evidence.FORMAT, "problem": problem.id, "target": self.target.id, "versions": _versions(),
+            "key": self.master.hex(), "files": evidence.file_hashes(problem), "launch_s": launch,
+            "reference": reference, "solutions": solutions,
+        }  # fmt: skip
+
+    def say(self, text: str) -> None:
+        """A line at once, from any thread."""
+        with self._lock:
+            self._say(text)
+
+
+class _Budget:
+    """A number of bytes that threads share; who asks for more than is left waits."""
+
+    def __init__(self, size: int) -> None:
+        self._size = self._left = size
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def taken(self, amount: int) -> Iterator[None]:
+        """Holds `amount` (at most everything) inside the block."""
+        amount = min(amount, self._size)
+        with self._changed:
+            self._changed.wait_for(lambda: self._left >= amount)
+            self._left -= amount
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._left += amount
+                self._changed.notify_all()
+
+
+def _bindings(problem: Problem) -> list[Binding]:
+    contract = next(iter(problem.contracts.values()))
+    return [contract.bind(shape) for shape in problem.shapes]
+
+
+def _footprint(problem: Problem) -> int:
+    """Bytes on the GPU that a check may take at once, judge and candidate together.
+
+    State: judge's, candidate's and its pristine copy. Inputs: judge's, two sets and a copy. Outputs: both sides', the
+    oracle in fp64 and as much again for its arithmetic, and the temporaries of one block of a comparison.
+    """
+    largest = 0
+    for binding in _bindings(problem):
+        state = sum(_bytes(spec) for spec in binding.state.values())
+        inputs, outputs = sum(map(_bytes, binding.inputs)), sum(map(_bytes, binding.outputs))
+        largest = max(largest, 3 * state + 5 * inputs + 12 * outputs)
+    return largest + 2 * CONTEXT_BYTES
+
+
+def _bytes(spec: Any) -> int:
+    return torch.Size(spec.shape).numel() * TORCH_DTYPES[spec.dtype].itemsize
+
+
+def _workspace(work: Path, problem: Problem, file: str) -> Path:
+    return work / problem.id / file.replace("/", "-")
+
+
+def _passed(report: CheckReport | str) -> bool:
+    return isinstance(report, CheckReport) and report.outcome == "passed"
+
+
+def _told(problem: Problem, file: str, report: CheckReport | str) -> str:
+    if isinstance(report, str):
+        return f"{problem.id} {file}: {report}"
+    worst = max((_share(c.error, c.tolerance) for c in report.cases), default=0.0)
+    told = f"{problem.id} {file}: {report.outcome}, worst error {worst:.2f} of its bound, {report.seconds:.0f} s"
+    return told if report.outcome == "passed" else f"{told}: {report.message}\n{report.detail}".rstrip()
+
+
+def _times_told(times: dict[str, float] | str) -> str:
+    if isinstance(times, str):
+        return f"not timed: {times}"
+    return ", ".join(f"{shape} {seconds * 1e6:.1f} us" for shape, seconds in times.items())
+
+
+def _entry(kind: str, report: CheckReport | str, file: Path) -> dict[str, Any]:
+    """A solution's part of the evidence, without times."""
+    if isinstance(report, str):
+        sha256 = evidence.submission_hash(file)
+        return {"kind": kind, "sha256": sha256, "outcome": "failed", "message": report, "cases": 0, "shapes": {}}
+    shapes: dict[str, dict[str, Any]] = {}
+    for case in report.cases:
+        entry = shapes.setdefault(case.shape, {"cases": 0, "worst": -1.0, "worst_case": ""})
+        share = _share(case.error, case.tolerance)
+        entry["cases"] += 1
+        if share > entry["worst"]:
+            entry.update(worst=share, worst_case=case.case)
+    return {
+        "kind": kind, "sha256": report.sha256, "outcome": report.outcome, "message": report.message,
+        "cases": len(report.cases), "shapes": shapes,
+    }  # fmt: skip
+
+
+def _share(error: float | None, tolerance: float | None) -> float:
+    """The error as a share of the bound; infinite where nothing could be measured."""
+    if error is None or tolerance is None:
+        return float("inf")
+    return error / tolerance if tolerance else (0.0 if error == 0 else float("inf"))
+
+
+def _add_times(
+    entry: dict[str, Any], problem: Problem, target: Target, measured: Mapping[str, float], eager: Mapping[str, float]
+) -> None:
+    for shape in problem.shapes:
+        least = floor(problem, shape, target)
+        part = entry["shapes"].setdefault(shape.label, {})
+        part["seconds"] = measured[shape.label]
+        part["roofline_fraction"] = 0.0 if least is None else least.t_floor / measured[shape.label]
+        if shape.label in eager:
+            part["speedup"] = eager[shape.label] / measured[shape.label]
+    for name in ("roofline_fraction", "speedup"):
+        entry[name] = geometric_mean(part.get(name, 0.0) for part in entry["shapes"].values())
+
+
+def _versions() -> dict[str, str]:
+    import triton
+
+    return {
+        "cuda": str(torch.version.cuda),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "triton": triton.__version__,
+    }
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `kbh problems verify`."""
+    parser.add_argument("ids", nargs="*", metavar="ID", help="problems; all of the deck when none is named")
+    parser.add_argument("--device", help="cuda: run everything there; without it the stored evidence is read back")
+    parser.add_argument("--write", action="store_true", help="store what was found as evidence")
+    parser.add_argument("--out", type=Path, help="a folder to store it in, instead of the deck")
+    parser.add_argument("--mutants", action="store_true", help="also run the mutants that need full shapes")
+    parser.add_argument("--jobs", type=int, default=0, help="submissions checked at once (default: by the machine)")
+    parser.add_argument("--timeout", type=float, default=TIMEOUT_S, help="seconds a submission may take in all")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Runs the command; 2 for a request that makes no sense."""
+    try:
+        return run_verify(
+            arguments.ids, device=arguments.device, write=arguments.write, out=arguments.out,
+            mutants=arguments.mutants, jobs=arguments.jobs, timeout=arguments.timeout,
+            say=lambda text: print(text, flush=True),
+        )  # fmt: skip
+    except (CheckError, DeckError, DataError) as error:
+        print(f"kbh: error: {error}", file=sys.stderr)
+        return 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`python -m grader.verify`."""
+    parser = argparse.ArgumentParser(prog="python -m grader.verify", description=(__doc__ or "").partition("\n")[0])
+    add_arguments(parser)
+    return run(parser.parse_args(argv))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
