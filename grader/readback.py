@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from grader import evidence
+from grader import evidence, mutation
+from grader.deck import load_code
 from grader.evidence import Row, folder_of
 from kbh_lint.authors.solutions import Solutions, read_solutions
 from kbh_lint.problems import Problem
@@ -30,13 +31,14 @@ def read_back(problems: Sequence[Problem], folder: Path, say: Say) -> int:
                 evidence.row_of(problem, file, kind, data.get("solutions", {}).get(file))
                 for file, kind, _ in evidence.listed(solutions)
             ]
-            verdicts = _lint(problem, solutions, target)
+            verdicts = _lint(problem, solutions, target, folder)
             faults = [why] if why else evidence.deck_faults(problem, data, rows, goals.get(problem.id))
             for row in rows:
                 verdict, complaints = verdicts[row.file]
                 row = replace(row, faults=(*row.faults, *complaints))
                 good &= not row.faults
                 lines.append(_line(row, verdict))
+            faults += _unkilled(problem)
             good &= not faults
             lines += [(problem.id, f"on {target}", "", "", "", "", "", "FAULT " + fault) for fault in faults]
     for line in _aligned(lines):
@@ -45,14 +47,22 @@ def read_back(problems: Sequence[Problem], folder: Path, say: Say) -> int:
     return 0 if good else 1
 
 
-def _lint(problem: Problem, solutions: Solutions, target: str) -> dict[str, tuple[str, list[str]]]:
+def _unkilled(problem: Problem) -> list[str]:
+    """The mutants that need graded shapes, and that no stored evidence shows killed."""
+    full = [mutant.id for mutant in load_code(problem).mutants if mutant.full]
+    stored = mutation.evidence(problem) if full else {}
+    states = {name: stored.get(name, "no evidence is stored") for name in full}
+    return [f"the mutant {name}: {state}" for name, state in states.items() if not state.startswith("killed")]
+
+
+def _lint(problem: Problem, solutions: Solutions, target: str, folder: Path) -> dict[str, tuple[str, list[str]]]:
     """Verdict and complaints of each solution: honest ones must be clean, decoys flagged by the rule they name."""
     from kbh_lint.api import lint
     from kbh_lint.verdict import accepted
 
     listed = evidence.listed(solutions)
     paths = [folder_of(problem) / file for file, _, _ in listed]
-    report = lint(paths, problem=problem.id, target=target, jobs="auto")
+    report = lint(paths, problem=problem.id, target=target, jobs="auto", problems_dir=folder)
     by_path = {Path(found.path): found for found in report.files}
     answers = {}
     for (file, kind, rule), path in zip(listed, paths, strict=True):

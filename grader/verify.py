@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 
-from grader import evidence
+from grader import evidence, mutation
 from grader.cases import materialise, plan_cases
 from grader.channel import Kind
 from grader.check import CheckError, CheckReport, Session, check_submission
@@ -114,12 +114,11 @@ class _Run:
         launch = median(device_times(lambda: torch.cuda._sleep(0), trials=TRIALS, device=self.device))  # type: ignore[no-untyped-call]
         found = {problem.id: self._evidence(problem, reports, times, launch) for problem in self.problems}
         if mutants:
-            from grader.mutation import run as run_mutants
-
             for problem in self.problems:
-                found[problem.id]["mutants"] = run_mutants(
-                    problem, device=self.device, scale="full", master=self.master
-                )
+                if any(mutant.full for mutant in load_code(problem).mutants):
+                    report = mutation.run(problem, device=self.device, scale="full", full_only=True)
+                    found[problem.id]["mutants"] = report.to_json()
+                    self.say(mutation.table(report))
         return found
 
     def _check_all(self, work: Path) -> dict[tuple[str, str], CheckReport | str]:
