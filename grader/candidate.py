@@ -4,8 +4,9 @@ It is the only process that imports the submission. It never sees oracle, tolera
 gets one call after the other, and for each only the values of the inputs. What it answers is a claim; the judge decides
 by the bytes in the shared memory.
 
-Inputs alternate between two sets of tensors that are overwritten in place, so results kept by the identity or the
-address of an input are wrong as soon as its values change.
+Inputs alternate between two sets of tensors that are overwritten in place. So a result kept by the address of an input
+is wrong two calls later, and so is a captured graph that reads one address. No call gets the objects of the call before,
+so a result kept for the last object alone is not noticed here; the linter names it.
 """
 
 from __future__ import annotations
