@@ -5,7 +5,7 @@ gets one call after the other, and for each only the values of the inputs. What 
 by the bytes in the shared memory.
 
 Inputs alternate between two sets of tensors that are overwritten in place. So a result kept by the address of an input
-is wrong two calls later, and so is a captured graph that reads one address. No call gets the objects of the call before,
+is wrong two calls later, and so is a captured graph that reads one address. No call gets the objects of the last one,
 so a result kept for the last object alone is not noticed here; the linter names it.
 """
 
