@@ -68,6 +68,7 @@ def lint(
     problems_dir: StrPath | None = None,
     progress: Progress | None = None,
     raise_errors: bool = False,
+    authors: bool = False,
 ) -> Report:
     """Lints files, folders and run archives; nothing of them is imported or executed.
 
@@ -75,6 +76,9 @@ def lint(
     `ignore` (rule ids, their prefixes, names, classes) choose which findings are listed; a verdict is always that of
     all rules. `jobs` is a number of processes or "auto"; `cache` a folder for results. `progress` is called with (files
     done, all files). `raise_errors` lets an error inside the tool through instead of calling the file unproven.
+
+    A problem folder (it holds a `problem.yaml`), or a folder of them, is linted for its authors. `authors` takes every
+    path for a part of a problem folder, and skips the rest.
 
     Raises UsageError (an unknown problem, target, rule), RuleError or ProblemError (a malformed data file), and
     ImportError or SetupError when the linter is not installed whole.
@@ -99,6 +103,7 @@ def lint(
         jobs=jobs,
         cache=None if cache is None else Path(cache),
         progress=progress,
+        authors=authors,
     )
 
 

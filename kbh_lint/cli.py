@@ -26,6 +26,7 @@ examples:
   kbh-lint --output-format sarif . > out.sarif  for a code-scanning service
   kbh-lint --trace solution.py                  what each graded shape launches
   kbh-lint --explain KBH101                     what a rule means and how to fix it
+  kbh-lint problems/                            the deck itself: every problem.yaml, its solutions and its prompt
 
 exit codes:
   0  nothing is wrong (with --strict: every promise of every file is kept)
@@ -71,7 +72,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    ask.add_argument("paths", nargs="*", metavar="PATH", help="files, folders, run archives")
+    ask.add_argument("paths", nargs="*", metavar="PATH", help="files, folders, run archives, problem folders")
     ask.add_argument("--version", action="version", version=f"kbh-lint {__version__}")
 
     what = ask.add_argument_group("what is linted")
@@ -81,6 +82,8 @@ def parser(prog: str) -> argparse.ArgumentParser:
                       help="list only these: rule ids, prefixes (KBH1), names, classes; verdicts stay")  # fmt: skip
     what.add_argument("--ignore", metavar="RULES", type=_words, default=[], action="extend",
                       help="do not list findings of these; verdicts stay")  # fmt: skip
+    what.add_argument("--authors", action="store_true",
+                      help="lint the problem folders that the paths lie in, and nothing else")  # fmt: skip
     what.add_argument("--strict", action="store_true", help="exit 1 unless every promise of every file is shown kept")
 
     how = ask.add_argument_group("output")
@@ -184,6 +187,7 @@ def _lint(args: argparse.Namespace) -> Report:
             problems_dir=args.problems_dir,
             progress=_progress(),
             raise_errors=args.debug,
+            authors=args.authors,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,9 @@ from kbh_lint.api import Options, Progress, UsageError, load_rules_once, select_
 from kbh_lint.findings import FileReport, Report, Unread
 
 if TYPE_CHECKING:
+    from kbh_lint.authors.folders import Found
     from kbh_lint.cache import Cache
-    from kbh_lint.source.submissions import Submission
+    from kbh_lint.source.submissions import BadInput, Submission
 
 
 def lint_paths(
@@ -25,13 +27,54 @@ def lint_paths(
     jobs: int | str,
     cache: Path | None,
     progress: Progress | None,
+    authors: bool = False,
 ) -> Report:
     """See `kbh_lint.lint`."""
-    from kbh_lint.source.submissions import BadInput, discover
+    from kbh_lint.authors.folders import find
 
     load_rules_once.cache_clear()  # a long-lived process may have had the rule files changed under it
     _check_words((*select, *ignore), options)
-    found = list(discover(paths, problem=problem, target=target, problems_dir=Path(options.problems_dir)))
+    given = find(paths, authors=authors)
+    found = _discovered(given.rest, options, problem, target)
+    submissions = _submissions(found, options, jobs, cache, progress)
+    files = submissions.files
+    if given.problems or given.decks:
+        files = (*files, *_problems(given, options, jobs, cache, progress))
+    return Report(tuple(select_findings(file, select, ignore) for file in files), submissions.errors)
+
+
+def _discovered(
+    paths: Sequence[Path], options: Options, problem: str | None, target: str | None
+) -> list[Submission | BadInput]:
+    from kbh_lint.source.submissions import discover
+
+    return list(discover(paths, problem=problem, target=target, problems_dir=Path(options.problems_dir)))
+
+
+def _problems(
+    given: Found, options: Options, jobs: int | str, cache: Path | None, progress: Progress | None
+) -> list[FileReport]:
+    """The reports on problem folders; their solutions are linted against the deck that the folder is in."""
+    from kbh_lint.authors.lint import lint
+
+    def lint_files(deck: Path, files: Sequence[tuple[Path, str]]) -> list[FileReport]:
+        own = replace(options, problems_dir=str(deck))
+        found = [item for file, problem in files for item in _discovered([file], own, problem, None)]
+        return list(_submissions(found, own, jobs, cache, progress).files)
+
+    return lint(given, load_rules_once(options.rules_dir), lint_files, Path(options.problems_dir))
+
+
+def _submissions(
+    found: Sequence[Submission | BadInput],
+    options: Options,
+    jobs: int | str,
+    cache: Path | None,
+    progress: Progress | None,
+) -> Report:
+    """Lints what was discovered: stored results first, the rest in workers; reports in the order of `found`."""
+    from kbh_lint.source.submissions import BadInput
+
     store = _open_cache(cache, options)
     reports: dict[int, FileReport] = {}
     errors: list[str] = []
@@ -52,8 +95,7 @@ def lint_paths(
             pending.append((index, item, key))
     if pending:
         _analyse(pending, options, jobs, store, reports, progress, len(reports) + len(pending))
-    files = tuple(select_findings(reports[index], select, ignore) for index in sorted(reports))
-    return Report(files, tuple(errors))
+    return Report(tuple(reports[index] for index in sorted(reports)), tuple(errors))
 
 
 def _analyse(

@@ -52,7 +52,8 @@ def _example(example: Example) -> str:
     fence = "```"
     while fence in example.code:
         fence += "`"
-    return f"{note}{fence}python\n{example.code.rstrip()}\n{fence}"
+    language = "text" if example.code.startswith("=== ") else "python"  # a problem folder, file by file
+    return f"{note}{fence}{language}\n{example.code.rstrip()}\n{fence}"
 
 
 def listing(rules: Collection[Rule]) -> str:

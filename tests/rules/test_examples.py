@@ -12,7 +12,8 @@ from kbh_lint.findings import FileReport
 from kbh_lint.rules import Example, Rule, check_twins, load_rules
 from kbh_lint.verdict import FLAGGED
 
-RULES = load_rules(paths.rules_dir())
+# KBH9xx speak about problem folders: tests/authors has their examples.
+RULES = [rule for rule in load_rules(paths.rules_dir()) if not rule.id.startswith("KBH9")]
 BAD = [pytest.param(rule, example, id=f"{rule.id}-{example.name}") for rule in RULES for example in rule.bad]
 GOOD = [pytest.param(rule, example, id=f"{rule.id}-{example.name}") for rule in RULES for example in rule.good]
 MAX_CLASSES = 4  # a reader who is given more reasons than these is given none

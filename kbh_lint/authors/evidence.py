@@ -1,0 +1,41 @@
+"""Facts from the stored evidence of a problem (`evidence/TARGET.json`, written by `kbh problems verify`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from kbh_lint.authors.folder import Folder, read_text
+from kbh_lint.findings import Fact
+
+MAX_FILES = 32
+
+
+def facts(folder: Folder) -> Iterator[Fact]:
+    """`mutant`: one that a run on graded shapes could not kill. `decoy`: one that failed correctness there."""
+    rules = {decoy.file: decoy for decoy in folder.solutions.decoys}
+    for path in sorted((folder.path / "evidence").glob("*.json"))[:MAX_FILES]:
+        name = f"evidence/{path.name}"
+        try:
+            data: Any = json.loads(read_text(path) or "")
+            mutants = data.get("mutants", {}).get("mutants", {})
+            survivors = [mutant for mutant, entry in mutants.items() if entry["state"] not in _DEAD]
+            failed = [file for file, entry in data["solutions"].items() if entry["outcome"] != "passed"]
+        except (ValueError, KeyError, TypeError, AttributeError):
+            yield folder.fact_in("malformed", name, 1, file=name, message="it is not evidence")
+            continue
+        for mutant in survivors:
+            what = f"the mutant {mutant} survived on"
+            yield folder.fact_in("mutant", name, 1, state="survives", what=what, number=path.stem)
+        for file in failed:
+            if file in rules:
+                said = f"it failed on {path.stem}"
+                decoy = rules[file]
+                yield folder.fact_in(
+                    "decoy", "solutions.yaml", decoy.line,
+                    file=file, rule=decoy.rule, state="not a decoy but a mutant", said=said,
+                )  # fmt: skip
+
+
+_DEAD = ("killed", "equivalent", "left-out")

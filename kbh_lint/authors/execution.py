@@ -1,0 +1,85 @@
+"""What only running the problem's own code can tell, asked of a child process that has the grade extra.
+
+Here nothing of it is imported: the child counts operations, draws inputs and resolves banned names, and prints JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from kbh_lint.authors.folder import Folder
+from kbh_lint.findings import Fact
+
+TIMEOUT_S = 600.0
+MAX_ANSWER = 8_000_000
+NEEDS = ("torch", "hypothesis", "numpy", "grader")
+NOT_INSTALLED = (
+    "not checked without the grade extra (pip install 'kbh[grade]'): FLOP counts, drawn inputs, importable bans"
+)
+NOT_TRUSTED = (
+    "not checked: FLOP counts, drawn inputs, importable bans; they run the problem's own code, which is done only for"
+    " the folder that --problems-dir names"
+)
+
+
+def ask(folders: Sequence[Path]) -> tuple[Mapping[str, Any], str]:
+    """The child's answers by resolved folder, and why there are none (one sentence; empty when there are)."""
+    if any(find_spec(name) is None for name in NEEDS):
+        return {}, NOT_INSTALLED
+    command = [sys.executable, "-m", "grader.author_facts", *(str(folder.resolve()) for folder in folders)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": _python_path()}
+    try:
+        done = subprocess.run(
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S, check=False
+        )  # fmt: skip
+        answer = json.loads(done.stdout[:MAX_ANSWER] or b"null")
+    except subprocess.TimeoutExpired:
+        return {}, f"running the problems' own code took longer than {TIMEOUT_S:g} s and was stopped"
+    except (OSError, ValueError):
+        return {}, "running the problems' own code gave no answer that could be read"
+    if not isinstance(answer, dict):
+        last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
+        return {}, f"running the problems' own code failed: {last[:300]}"
+    return answer, ""
+
+
+def _python_path() -> str:
+    """Where this process found its packages: an editable checkout must be found by the child too."""
+    return os.pathsep.join(entry for entry in map(os.path.abspath, filter(None, sys.path)) if os.path.isdir(entry))
+
+
+def facts(folder: Folder, answer: Mapping[str, Any]) -> Iterator[Fact]:
+    """Facts from one problem's answer."""
+    problem = folder.problem
+    flops = answer.get("flops")
+    if isinstance(flops, dict) and flops.get("state") != "agrees":
+        yield folder.fact("flops", "flops", formula=problem.flops, **_texts(flops))
+    known = problem.contracts
+    for item in answer.get("inputs", ()):
+        contract = next(iter(known.values()))
+        names = [spec.name for spec in contract.forward]
+        section = "forward" if item["name"] in names else "state"
+        index = names.index(item["name"]) if section == "forward" else 0
+        yield folder.fact("input", "contracts", contract.id, section, index, **_texts(item))
+    for item in answer.get("bans", ()):
+        yield folder.fact("ban", "bans", int(item["index"]), **_texts(item))
+    for item in answer.get("cases", ()):
+        yield folder.fact("case", "cases", **_texts(item))
+    if isinstance(answer.get("mutants"), int):
+        yield folder.fact("count", what="mutants", number=answer["mutants"])
+
+
+def _texts(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {str(key): str(value)[:400] for key, value in item.items()}
+
+
+def notes(answer: Mapping[str, Any]) -> Iterator[str]:
+    """What the child could not do, as sentences."""
+    yield from (str(text)[:400] for text in answer.get("notes", ()))

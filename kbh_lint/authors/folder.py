@@ -1,0 +1,72 @@
+"""One problem folder as its author wrote it: files with lines, and facts that point at them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kbh_lint import marked
+from kbh_lint.authors.solutions import Solutions
+from kbh_lint.findings import Fact
+from kbh_lint.marked import Items, Map
+from kbh_lint.problems import Problem, Target
+from kbh_lint.source.spans import Span
+
+MAX_TEXT = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A problem folder that could be read. `data` is `problem.yaml` with its lines."""
+
+    path: Path
+    data: Map
+    problem: Problem
+    solutions: Solutions
+    targets: Mapping[str, Target] = field(default_factory=dict)
+
+    def fact(self, kind: str, /, *keys: str | int, shapes: tuple[str, ...] = (), **attrs: Any) -> Fact:
+        """A fact at the place in `problem.yaml` that the keys lead to, as far as they do."""
+        span = at(self.path / "problem.yaml", line_of(self.data, *keys))
+        return Fact(kind, attrs, span, shapes=shapes, total=len(self.problem.shapes))
+
+    def fact_in(self, kind: str, name: str, line: int, /, **attrs: Any) -> Fact:
+        """A fact at a line of another file of the folder."""
+        return Fact(kind, attrs, at(self.path / name, line), total=len(self.problem.shapes))
+
+
+def line_of(data: Any, *keys: str | int) -> int:
+    """The line of the entry that the keys lead to; of the deepest that is there."""
+    line = int(getattr(data, "line", 1))
+    for key in keys:
+        here = (isinstance(data, Map) and key in data) or (isinstance(data, Items) and key in range(len(data)))
+        if not here:
+            break
+        line, data = data.lines[key], data[key]
+    return line
+
+
+def at(path: Path, line: int) -> Span:
+    """The text of one line, without the white space around it."""
+    text = (read_text(path) or "").splitlines()
+    content = text[line - 1] if 0 < line <= len(text) else ""
+    first = len(content) - len(content.lstrip()) + 1
+    return Span(str(path), line, first, line, max(len(content.rstrip()) + 1, first))
+
+
+def read_text(path: Path) -> str | None:
+    """A file's text; None when it is missing, too large or not text."""
+    try:
+        if path.stat().st_size > MAX_TEXT:
+            return None
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def read_yaml(path: Path) -> Map | None:
+    """A YAML file with lines; None when it is not there. Raises DataError when it cannot be read."""
+    text = read_text(path)
+    return None if text is None else marked.load(text, str(path))
