@@ -151,5 +151,9 @@ def _cell_text(cell: Cell) -> str:
 
 def _survival(row: Row) -> Iterator[str]:
     for cell in row.cells:
-        for a in cell.survived:
-            yield f"  {cell.shape} seed {a.seed} {a.case}: error {a.error:.3g}, tolerance {a.tolerance:.3g}"
+        seeds = sorted({attempt.seed for attempt in cell.survived})
+        if seeds:
+            yield f"  at {cell.shape}, seeds {', '.join(map(str, seeds))}; the largest error and the tolerance by case:"
+        for case in dict.fromkeys(attempt.case for attempt in cell.survived):
+            worst = max((a for a in cell.survived if a.case == case), key=lambda a: a.error)
+            yield f"    {case}: {worst.error:.3g} of {worst.tolerance:.3g}"

@@ -59,7 +59,7 @@ def apply_decay(
 
 def draw_keys(symbols: Symbols) -> st.SearchStrategy[Plan]:
     """How many keys take turns, and how much noise they carry."""
-    return st.fixed_dictionaries({"period": st.integers(2, 7), "noise": st.sampled_from([0.0, 0.1, 0.3])})
+    return st.fixed_dictionaries({"period": st.integers(5, 9), "noise": st.sampled_from([0.1, 0.2, 0.3])})
 
 
 def apply_keys(

@@ -53,4 +53,4 @@ def delta_rule(
         last = decay[:, :, i, -1:]
         kept = k[:, :, i] * (last - decay[:, :, i]).exp()
         state = state * last.transpose(-1, -2).exp() + kept.transpose(-1, -2) @ fresh
-    return out.flatten(2, 3).transpose(1, 2)
+    return out.flatten(2, 3).transpose(1, 2).contiguous()

@@ -7,6 +7,14 @@ import torch
 
 from grader.precision import matmul, round_to
 
+# What the derivation samples: graded sequences and heads of fewer batches.
+SHAPES = [
+    {"batch": 4, "num_heads": 32, "num_kv_heads": 8, "head_dim": 128, "seq_len": 1024, "page_size": 16},
+    {"batch": 1, "num_heads": 64, "num_kv_heads": 8, "head_dim": 128, "seq_len": 4096, "page_size": 16},
+    {"batch": 2, "num_heads": 32, "num_kv_heads": 8, "head_dim": 128, "seq_len": 1535, "page_size": 16},
+    {"batch": 4, "num_heads": 16, "num_kv_heads": 4, "head_dim": 64, "seq_len": 2000, "page_size": 16},
+]
+
 
 def legal(
     init: Mapping[str, Any],

@@ -63,7 +63,7 @@ def apply_counts(
 
 def draw_rows(symbols: Symbols) -> st.SearchStrategy[Plan]:
     """The powers of two between which the rows' amplitudes lie."""
-    return st.fixed_dictionaries({"low": st.integers(-8, -2), "high": st.integers(1, 4)})
+    return st.fixed_dictionaries({"low": st.integers(-8, -2), "high": st.integers(7, 9)})
 
 
 def apply_rows(

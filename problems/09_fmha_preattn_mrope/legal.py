@@ -7,6 +7,12 @@ import torch
 
 from grader.precision import round_to
 
+# What the derivation samples: graded tables, fewer tokens.
+SHAPES = [
+    {"B": 1, "T": 512, "Hq": 32, "Hkv": 8, "D": 128, "mrope_section": [16, 24, 24], "max_pos": 32768},
+    {"B": 2, "T": 512, "Hq": 16, "Hkv": 2, "D": 64, "mrope_section": [8, 12, 12], "max_pos": 16384},
+]
+
 
 def legal(
     init: Mapping[str, Any],
@@ -29,7 +35,7 @@ def legal(
         left, right = x[..., :half], x[..., half:]
         first = narrow(left * cos[..., :half]) - narrow(right * sin[..., :half])
         second = narrow(right * cos[..., half:]) + narrow(left * sin[..., half:])
-        out.append(torch.cat((first, second), dim=-1).to(torch.bfloat16))
+        out.append(torch.cat((first, second), dim=-1).to(torch.bfloat16).contiguous())
     return tuple(out)
 
 

@@ -33,7 +33,7 @@ def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tenso
     """[B, T, heads, D] turned, in the half-split form, as [B, heads, T, D]."""
     x = x.transpose(1, 2).float()
     left, right = x.chunk(2, dim=-1)
-    return (x * cos + torch.cat((-right, left), dim=-1) * sin).to(torch.bfloat16)
+    return (x * cos + torch.cat((-right, left), dim=-1) * sin).to(torch.bfloat16).contiguous()
 
 
 def oracle(
@@ -45,7 +45,7 @@ def oracle(
     """
     q, k = (inputs[name].double().transpose(1, 2) for name in ("q", "k"))
     half = q.shape[-1] // 2
-    turned_q, turned_k = torch.empty_like(q), torch.empty_like(k)
+    turned_q, turned_k = (torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (q, k))
     channel = 0
     for width, axis in zip(init["mrope_section"], ("pos_t", "pos_h", "pos_w")):
         low, high = slice(channel, channel + width), slice(half + channel, half + channel + width)
