@@ -177,7 +177,7 @@ def table(fit: Fit) -> str:
     """The fit as text: one line a size."""
     lines = [f"{fit.problem}: flops = {fit.formula}" + (f"  ({fit.form})" if fit.form else "")]
     for item in fit.counts:
-        mark = "=" if item.agrees else "!"
+        mark = "-" if fit.work_kind == "elementwise" else "=" if item.agrees else "!"
         solves = f" of them {item.solves:,.0f} in triangular solves" if item.solves else ""
         lines.append(f"  {mark} {item.shape}: declared {item.declared:,.0f}, counted {item.total:,.0f}{solves}")
     if fit.work_kind == "elementwise" and fit.state == "agrees":

@@ -296,9 +296,16 @@ def _kbh_lint(argv: Sequence[str]) -> int:
     return main(argv, prog="kbh lint")
 
 
+def _kbh_problems(argv: Sequence[str]) -> int:
+    from grader.problems_cli import main as problems  # loaded only here: the linter never needs the grader
+
+    return problems(argv)
+
+
 # A subcommand of `kbh`: its function and one line of help. The grader and the harness add theirs here.
 COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "lint": (_kbh_lint, "say what a submission's score measures, from its source"),
+    "problems": (_kbh_problems, "list, show, write, render and check the problems of the deck"),
 }
 
 

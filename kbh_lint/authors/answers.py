@@ -10,6 +10,7 @@ from kbh_lint.findings import Fact, FileReport, Finding
 from kbh_lint.rules import Rule
 from kbh_lint.verdict import FLAGGED
 
+_UNLISTED = "solutions.yaml does not name it"
 Reports = Mapping[str, FileReport]  # relative path in the folder -> report
 
 
@@ -41,7 +42,7 @@ def facts(folder: Folder, reports: Reports, rules: Collection[Rule]) -> Iterator
             name = str(path.relative_to(folder.path))
             if name not in listed:
                 fact = "honest" if kind == "honest" else "decoy"
-                yield folder.fact_in(fact, name, 1, file=name, rule="", state="unlisted", said="")
+                yield folder.fact_in(fact, name, 1, file=name, rule="a rule", state="unlisted", said=_UNLISTED)
     yield from _promises(folder, reports, rules, known)
 
 

@@ -117,7 +117,7 @@ def _alignment(contract: Contract, full: Shape, small: Shape) -> Iterator[tuple[
     big, little = contract.bind(full), contract.bind(small)
     tensors = zip((*big.inputs, *big.state.values()), (*little.inputs, *little.state.values()), strict=True)
     for one, other in tensors:
-        if not one.shape or one.dtype in ("i32", "i64") or one.shape[-1] == 1:
+        if not one.shape or one.dtype in ("i32", "i64") or one.shape[-1] < ALIGNMENT:
             continue
         if gcd(one.shape[-1], ALIGNMENT) != gcd(other.shape[-1], ALIGNMENT):
             yield "alignment", f"the innermost size of {one.name}", one.shape[-1], other.shape[-1]

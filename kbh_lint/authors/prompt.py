@@ -147,9 +147,15 @@ def _domain(problem: Problem) -> str:
 
 
 def _drawn(domain: Mapping[str, object]) -> str:
-    rest = ", ".join(f"{key} {_plain(value)}" for key, value in domain.items() if key != "kind")
-    kind = str(domain.get("kind", "any")).replace("-", " ")
+    rest = ", ".join(f"{key} {_inner(value)}" for key, value in domain.items() if key != "kind")
+    kind = str(domain.get("kind", "any value")).replace("-", " ")
     return f"{kind} ({rest})" if rest else kind
+
+
+def _inner(value: object) -> str:
+    if not isinstance(value, Mapping):
+        return _plain(value)
+    return _drawn(value) if "kind" in value else ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
 
 
 def _regime(problem: Problem) -> str:
