@@ -95,8 +95,9 @@ def _evidence(problem: Problem, target: str) -> Mapping[str, Any]:
 
 def table(found: Iterable[Ceiling]) -> str:
     """The ceilings for people; times in microseconds, and a mark where the declared regime does not bind."""
-    lines: list[tuple[str, ...]] = [("problem", "shape", "target", "GFLOP", "MB", "compute", "memory", "t_floor", "binds", "t_null", "best",
-              "roofline", "ceiling", "attainable")]  # fmt: skip
+    head = ("problem", "shape", "target", "GFLOP", "MB", "compute", "memory", "t_floor", "binds", "t_null", "best",
+            "roofline", "ceiling", "attainable")  # fmt: skip
+    lines: list[tuple[str, ...]] = [head]
     for item in found:
         mark = "" if item.declared in (item.binding, "mixed") else "*"
         share = None if item.best is None else item.t_floor / item.best

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from textwrap import wrap
 
 from kbh_lint.authors.folder import Folder, read_text
 from kbh_lint.findings import Fact
 from kbh_lint.problems import ArgSpec, Ban, Contract, OutputSpec, Problem, Promise, StateSpec
 
+WIDTH = 100
 TEMPLATE, PROMPT = "prompt.in.md", "prompt.md"
 _PLACE = re.compile(r"\{\{\s*([a-z_]+)\s*\}\}")
 _NUMBER = re.compile(r"(?<![\w.`-])\d[\d,.]*%?(?![\w-])")  # `e4m3`, `fp32` and `int4` are names, not numbers
@@ -33,7 +35,14 @@ def render(problem: Problem, template: str) -> str:
             raise PromptError(line, f"there is no `{{{{{found[1]}}}}}`; there are {', '.join(sorted(PLACES))}")
         return maker(problem)
 
-    return _PLACE.sub(fill, template).rstrip() + "\n"
+    return "\n\n".join(_wrapped(block) for block in _PLACE.sub(fill, template).strip().split("\n\n")) + "\n"
+
+
+def _wrapped(block: str) -> str:
+    """A paragraph at WIDTH columns; lists, tables and code as they are."""
+    if block.lstrip().startswith(("|", "- ", "```", "#")):
+        return block.strip("\n")
+    return "\n".join(wrap(" ".join(block.split()), WIDTH, break_long_words=False, break_on_hyphens=False))
 
 
 def facts(folder: Folder) -> Iterator[Fact]:
