@@ -35,6 +35,9 @@ DEVICE_QUESTIONS = (
 )  # fmt: skip
 """What a submission may ask torch.cuda for that a CPU has no answer to."""
 
+REFUSED = ("dot_scaled", "map_elementwise", "inline_asm_elementwise")
+"""Parts of the language that end in the middle of Triton's own code here."""
+
 PATCHED = (
     "_get_np_dtype", "_validate_np_data_size", "_patch_reduce_scan", "_patch_lang_tensor", "_patch_lang",
     "_implicit_cvt", "ASTTransformer", "FunctionRewriter", "GridExecutor", "InterpreterBuilder", "TensorHandle",
@@ -92,6 +95,17 @@ def _refusal(text: str) -> BaseException:
     return kind(text)
 
 
+def _refuse(text: str) -> Callable[..., Any]:
+    def refused(*_: Any, **__: Any) -> Any:
+        raise _refusal(text)
+
+    return refused
+
+
+def _asked(what: str) -> str:
+    return f"it calls {what}, and this is a check without a GPU"
+
+
 def _patch_types(stock: Any, ops: Any) -> None:
     """Narrow floats in fp32 arrays; the one builder object becomes ours, wherever it was imported to."""
     stock._get_np_dtype = ops.np_dtype
@@ -107,6 +121,8 @@ def _patch_language(stock: Any, ops: Any, reductions: Any) -> None:
         for module in (tl, tl.core):
             scope.set_attr(module, "reduce", reductions.reduce)
             scope.set_attr(module, "associative_scan", reductions.scan)
+            for name in REFUSED:
+                scope.set_attr(module, name, _refuse(f"the interpreter has no {name}"))
 
     library = {sys.modules[name].__file__ for name in ("triton.language.semantic", "triton.language.core")}
 
@@ -232,17 +248,11 @@ def _patch_devices() -> None:
     """Questions about a device are refused before they can be answered by an exception that is swallowed."""
     import torch
 
-    def refuse(what: str) -> Callable[..., Any]:
-        def refused(*_: Any, **__: Any) -> Any:
-            raise _refusal(f"it calls {what}, and this is a check without a GPU")
-
-        return refused
-
     torch.cuda.is_available = lambda: False
     for name in DEVICE_QUESTIONS:
         if hasattr(torch.cuda, name):
-            setattr(torch.cuda, name, refuse(f"torch.cuda.{name}"))
+            setattr(torch.cuda, name, _refuse(_asked(f"torch.cuda.{name}")))
     for name in ("do_bench", "do_bench_cudagraph"):
-        setattr(importlib.import_module("triton.testing"), name, refuse(f"triton.testing.{name}"))
+        setattr(importlib.import_module("triton.testing"), name, _refuse(_asked(f"triton.testing.{name}")))
     driver = sys.modules["triton.runtime.driver"]
-    driver._create_driver = refuse("Triton's GPU driver")  # type: ignore[attr-defined]
+    driver._create_driver = _refuse(_asked("Triton's GPU driver"))  # type: ignore[attr-defined]

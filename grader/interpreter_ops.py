@@ -41,34 +41,42 @@ class OutOfBoundsError(Exception):
 
 
 def narrow_format(dtype: Any) -> Narrow | None:
-    """The format that values of a Triton type are carried on; None for a type that numpy has."""
+    """The format that values of a Triton type are carried on; None for a type that numpy has, and for pointers."""
     name = dtype.scalar.name
-    if name.startswith("fp8") and name not in NARROW:
+    if name in _UNKNOWN:
         raise InterpreterRefusal(f"NVIDIA GPUs have no {name}")
     return NARROW.get(name)
 
 
 def np_dtype(dtype: Any) -> np.dtype[Any]:
     """The numpy type that values of a Triton type are carried in."""
-    scalar = dtype.element_ty if isinstance(dtype, tl.block_type) else dtype
-    if isinstance(scalar, tl.pointer_type) or narrow_format(scalar) is None:
-        found: np.dtype[Any] = stock_np_dtype(scalar)
-        return found
-    return np.dtype(np.float32)
+    found = _CARRIED.get(dtype.scalar.name)
+    if found is None:
+        if narrow_format(dtype) is None:
+            pointer = isinstance(dtype.scalar, tl.pointer_type)
+            found = np.dtype(np.uint64) if pointer else stock_np_dtype(dtype.scalar)
+        else:
+            found = np.dtype(np.float32)
+        _CARRIED[dtype.scalar.name] = found
+    return found
+
+
+_UNKNOWN = ("fp8e4b15", "fp8e4b8", "fp8e5b16")
+_CARRIED: dict[str, np.dtype[Any]] = {}
 
 
 def made(data: Array, dtype: Any, exact: bool = False) -> Any:
     """A handle of `data` as a Triton type, rounded to it unless the values are known to lie on its grid."""
     scalar = dtype.scalar
-    form = None if isinstance(scalar, tl.pointer_type) else narrow_format(scalar)
-    if form is not None and not exact:
+    if not exact and (form := narrow_format(scalar)) is not None:
         data = form.round(data)
-    return Handle(data.astype(np_dtype(scalar), copy=False), scalar)
+    want = np_dtype(scalar)
+    return Handle(data if data.dtype == want else data.astype(want), scalar)
 
 
 def _plain(handle: Any, operation: str) -> None:
     """Refuses arithmetic that no GPU has: the compiler refuses it too."""
-    form = None if isinstance(handle.dtype.scalar, tl.pointer_type) else narrow_format(handle.dtype)
+    form = narrow_format(handle.dtype)
     if form is not None and form is not BF16:
         raise InterpreterRefusal(f"{operation} on {form.name} values, which Triton does not compile")
 
@@ -139,6 +147,7 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
                 merged[-1][1] = max(merged[-1][1], end)
             else:
                 merged.append([start, end])
+        self.ranges = merged
         self.starts = np.array([start for start, _ in merged], dtype=np.uint64)
         self.ends = np.array([end for _, end in merged], dtype=np.uint64)
         self.made_pointers = False
@@ -207,9 +216,11 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
 
     # --- memory ------------------------------------------------------------------------------------------
 
-    def create_masked_load(self, ptrs: Any, mask: Any, other: Any, *_: Any) -> Any:
+    def create_masked_load(
+        self, ptrs: Any, mask: Any, other: Any, cache_modifier: Any, eviction_policy: Any, is_volatile: Any
+    ) -> Any:
         dtype = ptrs.get_element_ty()
-        form = None if isinstance(dtype, tl.pointer_type) else narrow_format(dtype)
+        form = narrow_format(dtype)
         carried = np_dtype(dtype)
         if other is None:
             # Undefined on a GPU. NaN shows where a result depends on it; whole numbers may become addresses.
@@ -224,9 +235,9 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
             self._spun("load", ptrs.data, loaded)
         return Handle(loaded if form is None else form.decode(loaded), dtype)
 
-    def create_masked_store(self, ptrs: Any, value: Any, mask: Any, *_: Any) -> None:
+    def create_masked_store(self, ptrs: Any, value: Any, mask: Any, cache_modifier: Any, eviction_policy: Any) -> None:
         dtype = value.dtype.scalar
-        form = None if isinstance(dtype, tl.pointer_type) else narrow_format(dtype)
+        form = narrow_format(dtype)
         bits = value.data if form is None else form.encode(value.data)
         self._bounded(ptrs.data, mask.data, bits.dtype.itemsize, "writes")
         _memory.store(ptrs.data, bits, mask.data)
@@ -255,6 +266,10 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
         """Pointers made from whole numbers may lead anywhere; all others must stay in a tensor of the launch."""
         if self.made_pointers:
             return
+        if pointers.size == 1:
+            at = int(pointers.reshape(-1)[0])
+            if not mask.any() or any(start <= at and at + size <= end for start, end in self.ranges):
+                return
         used = pointers[np.broadcast_to(mask, pointers.shape)]
         if not used.size:
             return
