@@ -373,6 +373,3 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
         self, lib: str, path: str, symbol: str, args: Sequence[Any], ret_type: Any, is_pure: bool
     ) -> Any:
         raise InterpreterRefusal(f"the library function {symbol}")
-
-    def create_inline_asm(self, *_: Any) -> Any:
-        raise InterpreterRefusal("inline assembly")

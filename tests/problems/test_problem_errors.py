@@ -37,7 +37,7 @@ def line_of(text: str, part: str) -> int:
         ("bytes: M*K", "bytes: M*K; import os; M", "not an arithmetic formula"),
         ("  - {M: 4096, N: 4096, K: 4127}", "  - {M: 4096, N: 4096}", "same symbols (K)"),
         ("  - {M: 4096, N: 4096, K: 4127}", "  - {M: 4096, N: 4096, K: 4096}", "no other shape has"),
-        ("{M: 32, N: 8192, K: 8192}", "{M: many, N: 8192, K: 8192}", "the symbol `M`"),
+        ("{M: 32, N: 8192, K: 8192, regime", "{M: many, N: 8192, K: 8192, regime", "the symbol `M`"),
         ("{name: weight, dtype: e4m3, shape", "{name: weight, dtype: fp8, shape", "not an element type"),
         ("{name: weight_scale, dtype: f32, shape: [N]", "{name: weight_scale, dtype: f32, shape: [N/3]", "not a size"),
         (TOLERANCE, "tolerance: {}", "no tolerance"),
