@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from kbh_lint.findings import Fact
 from kbh_lint.marked import DataError, Fields, Map
 from kbh_lint.problems import load_problem
 
+_GRADER = Path(__file__).resolve().parents[2] / "grader"  # beside this package, in a checkout and installed
 _ID = re.compile(r"KF\d{2,3}")
 
 
@@ -88,9 +90,7 @@ def _case_ids(folder: Path) -> set[str]:
 
 
 def _mutant_ids(folder: Path) -> set[str]:
-    """Every text in mutants.py: an id is one of them, however the list is built."""
-    import ast
-
-    tree = parsed(folder, "mutants.py")
-    nodes = ast.walk(tree) if tree is not None else ()
+    """Every text in mutants.py, and in the module of those that all problems share: an id is one of them."""
+    trees = [parsed(folder, "mutants.py"), parsed(_GRADER, "mutants.py")]
+    nodes = [node for tree in trees if tree is not None for node in ast.walk(tree)]
     return {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
