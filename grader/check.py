@@ -15,7 +15,8 @@ import random
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +27,7 @@ from torch import Tensor
 from grader.cases import Case, CaseSpec, materialise, plan_cases, state_group
 from grader.channel import Frame, Kind, Memory, Slot, clean_text, layout, size_of, slots_to_json
 from grader.correctness import compare, output_name
-from grader.deck import TORCH_DTYPES, Code, load_code
+from grader.deck import TORCH_DTYPES, Code, DeckError, load_code
 from grader.keys import derive
 from grader.supervise import CheckError, Child, ChildGone, Snapshot, remove, snapshot
 from kbh_lint.problems import Binding, Problem, Shape
@@ -283,9 +284,8 @@ class _Check:
         for group in _groups(specs, random.Random(derive(self.master, "order", shape.label))):
             loaded = False
             for spec in group:
-                case = materialise(
-                    self.problem, shape, spec, self.master, device=torch.device(self.device), code=self.code
-                )
+                with _ours(f"the inputs of {spec.id} of {self.problem.id}"):
+                    case = materialise(self.problem, shape, spec, self.master, device=self.device, code=self.code)
                 self._say(f"{spec.id} at {shape.label}")
                 if not loaded:
                     when = f"when its model was made at {shape.label}"
@@ -302,7 +302,8 @@ class _Check:
         answer = session.call(case)
         if answer.kind == Kind.DONE:
             outputs = session.outputs()
-            result = compare(outputs, self.code.oracle(case.binding.init, case.inputs, case.state), case)
+            with _ours(f"the oracle of {self.problem.id} on {case.spec.id} at {case.shape.label}"):
+                result = compare(outputs, self.code.oracle(case.binding.init, case.inputs, case.state), case)
             self._record(case, result.ok, result.message, began, result.error, result.tolerance, result.wrong)
             return True
         if answer.kind == Kind.FAULT:
@@ -344,6 +345,18 @@ class _Check:
     def _say(self, doing: str) -> None:
         if self.progress is not None:
             self.progress(len(self.results), self.planned, doing)
+
+
+@contextmanager
+def _ours(what: str) -> Iterator[None]:
+    """Turns what our own code raises into a DeckError, so that it is not laid at the submission's door."""
+    try:
+        yield
+    except DeckError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300]
+        raise DeckError(f"{what} cannot be made: {type(error).__name__}: {reason}") from error
 
 
 def _groups(specs: Sequence[CaseSpec], order: random.Random) -> list[list[CaseSpec]]:

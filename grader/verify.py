@@ -144,8 +144,6 @@ class _Run:
                 )  # fmt: skip
             except (CheckError, DeckError) as error:
                 report = str(error)
-            except torch.OutOfMemoryError:
-                report = "the GPU's memory did not suffice for the oracle beside the other checks"
         self.say(_told(problem, file, report))
         return report
 
@@ -196,8 +194,8 @@ class _Run:
                     if answer.kind not in (Kind.READY, Kind.DONE):
                         return answer.text.partition("\n")[0]
                 seconds[shape.label] = median(session.time(TRIALS))
-        except (ChildGone, CheckError) as error:
-            return str(error)
+        except (ChildGone, CheckError, DeckError, RuntimeError) as error:
+            return " ".join(str(error).split())[:500]
         return seconds
 
     def _evidence(

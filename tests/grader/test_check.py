@@ -12,7 +12,7 @@ from toy import HONEST, solution, toy_problem
 from grader import check as checking
 from grader.cases import plan_cases
 from grader.check import CheckError, CheckReport, check_submission
-from grader.deck import load_code
+from grader.deck import DeckError, load_code
 from grader.keys import new_master
 
 MASTER = bytes(range(32))
@@ -148,3 +148,11 @@ def test_a_refusal_does_not_hide_a_wrong_result(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(CheckError, match="does not exist"):
         check_submission(toy_problem(tmp_path), tmp_path / "absent.py", master=new_master())
+
+
+def test_an_oracle_that_raises_is_the_deck_s_fault_and_not_the_submission_s(tmp_path: Path) -> None:
+    problem = toy_problem(tmp_path)
+    reference = tmp_path / "toy" / "reference.py"
+    reference.write_text(reference.read_text().replace('inputs["x"].double()', 'inputs["y"].double()'))
+    with pytest.raises(DeckError, match=r"the oracle of toy on .* cannot be made: KeyError: 'y'"):
+        check_submission(problem, solution(tmp_path, HONEST), master=MASTER)
