@@ -73,8 +73,29 @@ def apply_heads(
         x.mul_(powers.float().exp2().to(x.dtype))
 
 
+def draw_cancelling(symbols: Symbols) -> st.SearchStrategy[Plan]:
+    """A channel of each section, among its first and so fastest ones."""
+    starts = [sum(symbols["mrope_section"][:axis]) for axis in range(3)]
+    return st.fixed_dictionaries({"channels": st.tuples(*(st.integers(s, s + 3) for s in starts)).map(list)})
+
+
+def apply_cancelling(
+    plan: Plan, symbols: Symbols, inputs: dict[str, Tensor], state: dict[str, Tensor], generator: Generator
+) -> None:
+    """Where the sine is not small, left * cos = right * sin for large values of the pair, but for right's rounding."""
+    half = int(symbols["D"]) // 2
+    for channel, axis in zip(plan["channels"], AXES):
+        cos, sin = (state[name][inputs[axis], channel].float()[..., None] for name in ("cos_cache", "sin_cache"))
+        for name in ("q", "k"):
+            x = inputs[name]
+            left, right = x[..., channel].float() * 16, x[..., half + channel].float()
+            x[..., channel] = left.to(x.dtype)
+            x[..., half + channel] = torch.where(sin.abs() > 0.3, left * cos / sin, right).to(x.dtype)
+
+
 STRUCTURES = {
     "extreme-positions": Structure(draw_extremes, apply_extremes),
     "text-and-grid": Structure(draw_grid, apply_grid),
     "own-heads": Structure(draw_heads, apply_heads),
+    "cancelling-pairs": Structure(draw_cancelling, apply_cancelling),
 }
