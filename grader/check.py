@@ -143,6 +143,7 @@ class Session:
         self.problem = problem
         self.device = torch.device(device)
         self.timeout = timeout
+        self.source = solution.name
         self.binding: Binding | None = None
         self._own = workspace is None
         self.scratch = Path(tempfile.mkdtemp(prefix="kbh-check-")) if workspace is None else workspace

@@ -123,9 +123,10 @@ class _Run:
 
     def _check_all(self, work: Path) -> dict[tuple[str, str], CheckReport | str]:
         """A report, or why there is none, of each solution and reference; the dearest problems are begun first."""
-        jobs = [
-            (p, file, kind) for p in self.problems for file, kind, _ in evidence.listed(read_solutions(folder_of(p)))
-        ]
+        jobs = [(problem, "reference.py", "reference") for problem in self.problems]
+        for problem in self.problems:
+            listed = evidence.listed(read_solutions(folder_of(problem)))
+            jobs += [(problem, file, kind) for file, kind, _ in listed]
         jobs.sort(key=lambda job: (-_footprint(job[0]), job[2] != "honest"))
         reports: dict[tuple[str, str], CheckReport | str] = {}
         with ThreadPoolExecutor(self.jobs) as pool:

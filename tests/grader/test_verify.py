@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from toy import HONEST as HONEST_TOY
+from toy import toy_problem
 
 from grader import evidence, verify
 from grader.check import CaseResult, CheckError, CheckReport
@@ -189,3 +191,44 @@ def test_threads_wait_for_memory_that_others_hold_and_one_job_may_always_run() -
     with budget.taken(1000):
         assert budget._left == 0
     assert budget._left == 10
+
+
+def test_a_run_gives_evidence_of_every_solution_and_times_only_the_honest_ones_that_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    problem = toy_problem(tmp_path)
+    here = tmp_path / "toy"
+    (here / "honest").mkdir()
+    (here / "decoys").mkdir()
+    (here / "honest/good.py").write_text(HONEST_TOY)
+    (here / "honest/bad.py").write_text("import os\nos._exit(0)\n")
+    (here / "decoys/right.py").write_text(HONEST_TOY + "\n")
+    (here / "solutions.yaml").write_text(
+        "honest:\n  - {file: honest/good.py, language: triton, cpu: native}\n"
+        "  - {file: honest/bad.py, language: triton, cpu: native}\n"
+        "decoys:\n  - {file: decoys/right.py, rule: KBH110, promise: authored-compute, idea: Eager torch.}\n"
+    )
+    monkeypatch.setattr("torch.cuda.mem_get_info", lambda device: (1 << 34, 1 << 34))
+    monkeypatch.setattr(verify, "device_times", lambda *_, **__: [2e-6])
+    seconds = {"reference.py": 3e-3, "good.py": 1e-3}
+    asked: list[str] = []
+
+    def time(session: Any, trials: int) -> tuple[float, ...]:
+        asked.append(session.source)
+        return (seconds[session.source],) * trials
+
+    monkeypatch.setattr("grader.check.Session.time", time)
+    said: list[str] = []
+    target = verify.load_targets(problems_dir() / "hardware.yaml")["h200"]
+    run = verify._Run([problem], target, "cpu", jobs=2, timeout=120, say=said.append)
+    data = run.everything(mutants=True)["toy"]
+    assert asked == ["reference.py", "good.py"]
+    assert data["reference"]["outcome"] == "passed" and data["reference"]["seconds"] == {"64x16x32": 3e-3}
+    good, bad, right = (data["solutions"][f] for f in ("honest/good.py", "honest/bad.py", "decoys/right.py"))
+    assert good["outcome"] == right["outcome"] == "passed" and good["cases"] == right["cases"] == 5
+    assert good["speedup"] == pytest.approx(3) and good["shapes"]["64x16x32"]["seconds"] == 1e-3
+    assert bad["outcome"] == "failed" and "ended its process (exit status 0)" in bad["message"]
+    assert "speedup" not in right and "speedup" not in bad and "mutants" not in data
+    assert any(line.startswith("toy honest/bad.py: failed") for line in said)
+    evidence.write(tmp_path / "e.json", data)
+    assert evidence.read(tmp_path / "e.json") == (json.loads((tmp_path / "e.json").read_text()), "")
