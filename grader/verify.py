@@ -44,6 +44,7 @@ TIMEOUT_S = 420.0
 TRIALS = 30
 CONTEXT_BYTES = 1 << 30  # what a process takes on the GPU before it has a tensor
 Say = Callable[[str], None]
+Found = Callable[[Problem, dict[str, Any]], None]
 
 
 def run_verify(
@@ -69,21 +70,25 @@ def run_verify(
     if target is None:
         raise CheckError(f"this GPU, {name}, is not in problems/hardware.yaml")
     _few_threads()
-    run = _Run(graded, target, device, jobs or min(12, os.cpu_count() or 1), timeout, say)
-    found = run.everything(mutants)
-    good = True
-    for problem in graded:
-        data = found[problem.id]
-        data["device"] = name
-        entries = [data["reference"], *data["solutions"].values()]
-        good &= all(entry["outcome"] == "passed" for entry in entries)
-        path = evidence.path_of((out / problem.id) if out else folder_of(problem), target.id)
+    good: dict[str, bool] = {}
+
+    def found(problem: Problem, data: dict[str, Any]) -> None:
+        good[problem.id] = all(e["outcome"] == "passed" for e in (data["reference"], *data["solutions"].values()))
         if write:
-            before, _ = evidence.read(evidence.path_of(folder_of(problem), target.id))
-            if "mutants" in before and "mutants" not in data and before.get("files") == data["files"]:
-                data["mutants"] = before["mutants"]
-            evidence.write(path, data)
-    return 0 if good else 1
+            own = evidence.path_of(folder_of(problem), target.id)
+            path = evidence.path_of(out / problem.id, target.id) if out else own
+            evidence.write(path, {**_kept_mutants(own, data), **data, "device": name})
+
+    run = _Run(graded, target, device, jobs or min(12, os.cpu_count() or 1), timeout, say)
+    run.everything(mutants, found)
+    return 0 if all(good.values()) else 1
+
+
+def _kept_mutants(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
+    """What stored evidence says of mutants, where it rests on the same files."""
+    before, _ = evidence.read(path)
+    same = before.get("files") == data["files"]
+    return {"mutants": before["mutants"]} if same and "mutants" in before else {}
 
 
 def _few_threads() -> None:
@@ -103,38 +108,39 @@ class _Run:
         self._lock = threading.Lock()
         self._say = say
         self.master = new_master()
+        self.launch = 0.0
+        self.reports: dict[tuple[str, str], CheckReport | str] = {}
+        self.times: dict[tuple[str, str], dict[str, float] | str] = {}
         self.memory = _Budget(int(torch.cuda.mem_get_info(device)[0] * 0.85))
 
-    def everything(self, mutants: bool) -> dict[str, dict[str, Any]]:
-        """The evidence of each problem."""
+    def everything(self, mutants: bool, found: Found) -> None:
+        """Calls `found` with a problem's evidence each time that it grows, so a run that is cut short leaves some."""
         with tempfile.TemporaryDirectory(prefix="kbh-verify-") as scratch:
-            work = Path(scratch)
-            reports = self._check_all(work)
-            times = self._time_all(work, reports)
-        launch = median(device_times(lambda: torch.cuda._sleep(0), trials=TRIALS, device=self.device))  # type: ignore[no-untyped-call]
-        found = {problem.id: self._evidence(problem, reports, times, launch) for problem in self.problems}
-        if mutants:
+            self._check_all(Path(scratch))
+            launches = device_times(lambda: torch.cuda._sleep(0), trials=TRIALS, device=self.device)  # type: ignore[no-untyped-call]
+            self.launch = median(launches)
             for problem in self.problems:
-                if any(mutant.full for mutant in load_code(problem).mutants):
-                    report = mutation.run(problem, device=self.device, scale="full", full_only=True)
-                    found[problem.id]["mutants"] = report.to_json()
-                    self.say(mutation.table(report))
-        return found
+                found(problem, self._evidence(problem))
+            for problem in self._time_all(Path(scratch)):
+                found(problem, self._evidence(problem))
+        for problem in self.problems if mutants else ():
+            if any(mutant.full for mutant in load_code(problem).mutants):
+                report = mutation.run(problem, device=self.device, scale="full", full_only=True)
+                found(problem, {**self._evidence(problem), "mutants": report.to_json()})
+                self.say(mutation.table(report))
 
-    def _check_all(self, work: Path) -> dict[tuple[str, str], CheckReport | str]:
+    def _check_all(self, work: Path) -> None:
         """A report, or why there is none, of each solution and reference; the dearest problems are begun first."""
         jobs = [(problem, "reference.py", "reference") for problem in self.problems]
         for problem in self.problems:
             listed = evidence.listed(read_solutions(folder_of(problem)))
             jobs += [(problem, file, kind) for file, kind, _ in listed]
         jobs.sort(key=lambda job: (-_footprint(job[0]), job[2] != "honest"))
-        reports: dict[tuple[str, str], CheckReport | str] = {}
         with ThreadPoolExecutor(self.jobs) as pool:
             waiting = {(p.id, file): pool.submit(self._check, p, file, work) for p, file, _ in jobs}
             for key, future in waiting.items():
-                reports[key] = future.result()
+                self.reports[key] = future.result()
         torch.cuda.empty_cache()
-        return reports
 
     def _check(self, problem: Problem, file: str, work: Path) -> CheckReport | str:
         with self.memory.taken(_footprint(problem)):
@@ -148,26 +154,25 @@ class _Run:
         self.say(_told(problem, file, report))
         return report
 
-    def _time_all(
-        self, work: Path, reports: Mapping[tuple[str, str], CheckReport | str]
-    ) -> dict[tuple[str, str], dict[str, float] | str]:
-        """Median seconds by shape of each honest solution that passed, and of each reference.
+    def _time_all(self, work: Path) -> Iterator[Problem]:
+        """Times each reference and each honest solution that passed; gives each problem when it is done.
 
         The processes are started together, because importing keeps the GPU free; then they are timed one by one.
         """
-        wanted = [(p, "reference.py") for p in self.problems]
-        for problem in self.problems:
-            honest = [entry.file for entry in read_solutions(folder_of(problem)).honest]
-            wanted += [(problem, file) for file in honest if _passed(reports[problem.id, file])]
-        times: dict[tuple[str, str], dict[str, float] | str] = {}
         with ExitStack() as stack, ThreadPoolExecutor(min(self.jobs, 4)) as pool:
-            waiting = [(p, file, *self._started(stack, pool, p, file, work)) for p, file in wanted]
-            for problem, file, session, ready in waiting:
-                times[problem.id, file] = self._time(problem, session, ready)
-                session.close()
-                torch.cuda.empty_cache()
-                self.say(f"{problem.id} {file}: {_times_told(times[problem.id, file])}")
-        return times
+            waiting = []
+            for problem in self.problems:
+                honest = [entry.file for entry in read_solutions(folder_of(problem)).honest]
+                files = ["reference.py", *(file for file in honest if _passed(self.reports[problem.id, file]))]
+                sessions = [(file, *self._started(stack, pool, problem, file, work)) for file in files]
+                waiting.append((problem, sessions))
+            for problem, sessions in waiting:
+                for file, session, ready in sessions:
+                    times = self.times[problem.id, file] = self._time(problem, session, ready)
+                    session.close()
+                    torch.cuda.empty_cache()
+                    self.say(f"{problem.id} {file}: {_times_told(times)}")
+                yield problem
 
     def _started(
         self, stack: ExitStack, pool: ThreadPoolExecutor, problem: Problem, file: str, work: Path
@@ -199,14 +204,10 @@ class _Run:
             return " ".join(str(error).split())[:500]
         return seconds
 
-    def _evidence(
-        self,
-        problem: Problem,
-        reports: Mapping[tuple[str, str], CheckReport | str],
-        times: Mapping[tuple[str, str], dict[str, float] | str],
-        launch: float,
-    ) -> dict[str, Any]:
-        timed = times[problem.id, "reference.py"]
+    def _evidence(self, problem: Problem) -> dict[str, Any]:
+        """What is known of a problem by now."""
+        reports, times = self.reports, self.times
+        timed = times.get((problem.id, "reference.py"))
         eager = timed if isinstance(timed, dict) else {}
         reference = _entry("reference", reports[problem.id, "reference.py"], folder_of(problem) / "reference.py")
         reference["seconds"] = eager
@@ -221,7 +222,7 @@ class _Run:
             solutions[file] = entry
         return {
             "format": evidence.FORMAT, "problem": problem.id, "target": self.target.id, "versions": _versions(),
-            "key": self.master.hex(), "files": evidence.file_hashes(problem), "launch_s": launch,
+            "key": self.master.hex(), "files": evidence.file_hashes(problem), "launch_s": self.launch,
             "reference": reference, "solutions": solutions,
         }  # fmt: skip
 

@@ -221,7 +221,10 @@ def test_a_run_gives_evidence_of_every_solution_and_times_only_the_honest_ones_t
     said: list[str] = []
     target = verify.load_targets(problems_dir() / "hardware.yaml")["h200"]
     run = verify._Run([problem], target, "cpu", jobs=2, timeout=120, say=said.append)
-    data = run.everything(mutants=True)["toy"]
+    grown: list[dict[str, Any]] = []
+    run.everything(mutants=True, found=lambda _, data: grown.append(data))
+    assert len(grown) == 2 and grown[0]["reference"]["seconds"] == {}, "stored before the times, and after them"
+    data = grown[-1]
     assert asked == ["reference.py", "good.py"]
     assert data["reference"]["outcome"] == "passed" and data["reference"]["seconds"] == {"64x16x32": 3e-3}
     good, bad, right = (data["solutions"][f] for f in ("honest/good.py", "honest/bad.py", "decoys/right.py"))
