@@ -7,6 +7,9 @@ import torch
 
 from grader.precision import matmul
 
+# Shapes that tolerances are derived at: the error grows with K, and rows and columns are alike.
+SHAPES = ({"M": 64, "N": 256, "K": 4127}, {"M": 32, "N": 512, "K": 8192})
+
 
 def legal(
     init: Mapping[str, Any],

@@ -51,13 +51,15 @@ def _ties(plan: Plan, symbols: Symbols, inputs: Tensors, state: Tensors, g: Gene
 
 
 def _sorted_plan(symbols: Symbols) -> st.SearchStrategy[Plan]:
-    return st.fixed_dictionaries({"descending": st.booleans(), "rotate": st.sampled_from([0, 0, 1, 511])})
+    return st.fixed_dictionaries({"descending": st.booleans(), "rotate": st.sampled_from([1, 7, 511])})
 
 
 def _sorted(plan: Plan, symbols: Symbols, inputs: Tensors, state: Tensors, g: Generator) -> None:
-    """Rows in order, then rotated by a few places."""
+    """Every other row falls and the rest rise; all but the first two are then rotated by a few places."""
     ordered = inputs["x"].sort(dim=-1, descending=plan["descending"]).values
-    inputs["x"] = ordered.roll(plan["rotate"], dims=-1).contiguous()
+    ordered[1::2] = ordered[1::2].flip(-1)
+    ordered[2:] = ordered[2:].roll(plan["rotate"], dims=-1)
+    inputs["x"] = ordered
 
 
 def _edges_plan(symbols: Symbols) -> st.SearchStrategy[Plan]:
@@ -69,14 +71,19 @@ def _edges_plan(symbols: Symbols) -> st.SearchStrategy[Plan]:
 
 
 def _edges(plan: Plan, symbols: Symbols, inputs: Tensors, state: Tensors, g: Generator) -> None:
-    """The row's last place, and the first or last ones of its stretches, hold the largest values."""
+    """The largest values are at the row's last and first place, and at the first or last ones of its stretches.
+
+    Row r begins with the r-th of these places, so that each has its turn where k is 1.
+    """
     x = inputs["x"]
     n, k = symbols["n"], symbols["k"]
-    ends = [n - 1] + [s if plan["first"] else s - 1 for s in range(n - n % plan["stretch"], 0, -plan["stretch"])]
-    places = torch.tensor(list(dict.fromkeys(p for p in ends if p < n))[: max(k, 1)], device=x.device)
-    height = torch.arange(len(places), device=x.device, dtype=x.dtype)
-    # The row's last place is the largest of them, or the smallest that is still among the first k.
-    x[:, places] = 16 + (height if plan["rising"] else height.flip(0))
+    inner = [s if plan["first"] else s - 1 for s in range(n - n % plan["stretch"], 0, -plan["stretch"])]
+    ends = list(dict.fromkeys(p for p in (n - 1, 0, *inner) if p < n))
+    for row in range(x.shape[0]):
+        turn = row % len(ends)
+        places = torch.tensor((ends[turn:] + ends[:turn])[:k], device=x.device)
+        height = torch.arange(len(places), device=x.device, dtype=x.dtype)
+        x[row, places] = 16 + (height if plan["rising"] else height.flip(0))
 
 
 def _negative_plan(symbols: Symbols) -> st.SearchStrategy[Plan]:

@@ -48,7 +48,7 @@ def _hot_row_plan(symbols: Symbols) -> st.SearchStrategy[Plan]:
 
 
 def _hot_row(plan: Plan, symbols: Symbols, inputs: Tensors, state: Tensors, g: Generator) -> None:
-    """A few columns of x are 256 times as large as the others, with both parities and the edges of groups among them."""
+    """A few columns of x, of both parities and at the edges of groups, are 256 times as large as the others."""
     x = inputs["x"]
     rows = sorted({*plan["rows"], x.shape[1] - 1, plan["rows"][0] ^ 1})
     factor = torch.full((x.shape[1],), 1 / 256, dtype=x.dtype, device=x.device)

@@ -7,6 +7,12 @@ import torch
 
 from grader.precision import matmul
 
+# Shapes that tolerances are derived at: both lengths of a patch, with as many patches as graded.
+SHAPES = (
+    {"B": 1, "C": 3, "T": 2, "H": 224, "W": 224, "kT": 2, "kH": 14, "kW": 14, "embed_dim": 1280},
+    {"B": 4, "C": 3, "T": 1, "H": 224, "W": 224, "kT": 1, "kH": 16, "kW": 16, "embed_dim": 768},
+)
+
 
 def legal(
     init: Mapping[str, Any],
