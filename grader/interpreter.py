@@ -80,6 +80,7 @@ def install() -> None:
         return
     _patch_types(stock, interpreter_ops)
     _patch_language(stock, interpreter_ops, interpreter_reduce)
+    _patch_shapes()
     _patch_launch(stock, interpreter_ops)
     interpreter_libdevice.patch()
     _patch_devices()
@@ -111,6 +112,8 @@ def _patch_types(stock: Any, ops: Any) -> None:
     stock._get_np_dtype = ops.np_dtype
     stock._validate_np_data_size = lambda data, dtype: True
     stock.interpreter_builder.__class__ = ops.WideBuilder
+    # Overflow is only asserted in a debug launch, but every whole-number operation is done three times for it.
+    stock.interpreter_builder.options = stock.InterpreterOptions(sanitize_overflow=False)
     stock.interpreter_builder.begin([])
 
 
@@ -155,6 +158,35 @@ def _patch_language(stock: Any, ops: Any, reductions: Any) -> None:
     stock.FunctionRewriter.ast_transformer = _transformer(stock)()
     # A rewritten kernel looks names up among the globals of its own module and of the interpreter's.
     stock.kbh_all_of, stock.kbh_any_of = _bool_op("logical_and", False), _bool_op("logical_or", True)
+
+
+def _patch_shapes() -> None:
+    """Every operation makes a type and a tensor, and their shapes cost the most: keep those made before."""
+    import triton.language as tl
+
+    make_type, make_tensor = tl.block_type.__init__, tl.tensor.__init__
+    types: dict[tuple[int, ...], tuple[Any, int]] = {}
+    tensors: dict[tuple[int, ...], tuple[Any, Any]] = {}
+
+    def type_init(self: Any, element_ty: Any, shape: Any) -> None:
+        key = tuple([size.value if isinstance(size, tl.constexpr) else size for size in shape])
+        if key not in types:
+            make_type(self, element_ty, shape)
+            types[key] = self.shape, self.numel
+        self.element_ty = element_ty
+        self.shape, self.numel = types[key]
+        self.name = f"<{key}, {element_ty}>"
+
+    def tensor_init(self: Any, handle: Any, type: Any) -> None:
+        key = tuple(type.shape) if type.is_block() else ()
+        if key not in tensors:
+            make_tensor(self, handle, type)
+            tensors[key] = self.shape, self.numel
+        self.handle, self.type, self.dtype = handle, type, type.scalar
+        self.shape, self.numel = tensors[key]
+
+    tl.block_type.__init__ = type_init
+    tl.tensor.__init__ = tensor_init
 
 
 def _transformer(stock: Any) -> Any:
