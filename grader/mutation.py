@@ -1,8 +1,8 @@
 """Wrong submissions that the cases must tell from right ones: the mutation score of a problem.
 
 A mutant is dead when, for each shape, at least one case kills it on each of SEEDS hidden seeds. It runs in this process
-(it is our own code), through the same cases and the same comparison as a submission. Cases go from the one that has
-killed most so far; a mutant that is dead on a seed sits out the rest of it.
+(it is our own code), through the same cases and the same comparison as a submission. A mutant first
+meets the case that killed it the last time, and one that is dead on a seed sits out the rest of it.
 """
 
 from __future__ import annotations
@@ -90,6 +90,7 @@ class _Field:
     def __init__(self, problem: Problem, code: Code, device: str, seed: int) -> None:
         self.problem, self.code, self.device, self.seed = problem, code, device, seed
         self.kills: Counter[str] = Counter()
+        self.killer: dict[str, str] = {}
 
     def master(self, *path: object) -> bytes:
         """The master key of one hidden seed."""
@@ -114,10 +115,11 @@ class _Field:
         specs.sort(key=lambda spec: -self.kills[short(spec)])
         results: dict[str, tuple[str, list[Attempt]]] = {m.id: ("", []) for m in mutants}
         modules: dict[tuple[str, str], nn.Module] = {}
-        for spec in specs:
-            alive = [m for m in mutants if not results[m.id][0]]
+        # First what killed a mutant the last time, then the rest: each mutant meets each case once at most.
+        for likely, spec in [(likely, spec) for likely in (True, False) for spec in specs]:
+            alive = [m for m in mutants if not results[m.id][0] and self.likely(m, spec) == likely]
             if not alive:
-                break
+                continue
             case, want = self.case(shape, spec, master)
             for mutant in alive:
                 outcome = self.judge(mutant, case, want, modules)
@@ -127,7 +129,12 @@ class _Field:
                 else:
                     results[mutant.id] = (short(spec), attempts)
                     self.kills[short(spec)] += 1
+                    self.killer[mutant.id] = short(spec)
         return results
+
+    def likely(self, mutant: Mutant, spec: CaseSpec) -> bool:
+        """Whether a case may kill, by what is known of the mutant; all may while nothing is known."""
+        return self.killer.get(mutant.id, short(spec)) == short(spec)
 
     def case(self, shape: Shape, spec: CaseSpec, master: bytes) -> tuple[Case, tuple[Tensor, ...]]:
         """A case with its oracle."""

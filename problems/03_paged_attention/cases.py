@@ -17,11 +17,17 @@ POISON = 1e30  # finite, so a masked weight of zero still takes it out; any othe
 
 
 def lengths(symbols: Symbols) -> st.SearchStrategy[list[int]]:
-    """One length a sequence: the edges of a page and of the whole, and any other; not all of them full."""
+    """One length a sequence: the edges of a page and of the whole, and any other.
+
+    At least one ends inside a page that is not the sequence's first, so that a partial page is never a whole one.
+    """
     batch, full, page = (int(symbols[name]) for name in ("batch", "seq_len", "page_size"))
     edges = [n for n in (1, page - 1, page, page + 1, full - 1, full) if 0 < n <= full]
     one = st.sampled_from(edges) | st.integers(1, full)
-    return st.lists(one, min_size=batch, max_size=batch).filter(lambda drawn: min(drawn) < full)
+    inside = st.integers(page + 1, full - 1).filter(lambda n: n % page != 0)
+    rest = st.lists(one, min_size=batch - 1, max_size=batch - 1)
+    at = st.integers(0, batch - 1)
+    return st.builds(lambda some, n, i: [*some[:i], n, *some[i:]], rest, inside, at)
 
 
 def draw_ragged(symbols: Symbols) -> st.SearchStrategy[Plan]:
