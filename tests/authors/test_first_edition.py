@@ -1,4 +1,4 @@
-"""The faults of the public deck's first editions, put back into our problems: a rule that faults.yaml names finds each."""
+"""Faults of the public deck's first editions, put back into our problems: rules that faults.yaml names find them."""
 
 from __future__ import annotations
 

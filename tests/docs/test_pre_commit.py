@@ -11,8 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from grader.new_problem import write_problem
+
 ROOT = Path(__file__).resolve().parents[2]
-SHIPPED = ("kbh_lint", "rules", "problems", "pyproject.toml", "README.md", "LICENSE", ".pre-commit-hooks.yaml")
+SHIPPED = (
+    "kbh_lint",
+    "grader",
+    "rules",
+    "problems",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    ".pre-commit-hooks.yaml",
+)
 
 pytestmark = [
     pytest.mark.slow,
@@ -50,16 +61,20 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "examples" / "01_fp8_gemm", project / "solutions" / "01_fp8_gemm")
     (project / "setup.py").write_text("print('not a solution')\n")
     config = f"repos:\n- repo: {hooks}\n  rev: {revision}\n  hooks:\n  - id: kbh-lint\n    files: ^solutions/\n"
+    config += "  - id: kbh-lint-problems\n    files: ^problems/\n"
+    base = ROOT / "tests" / "authors" / "base" / "11_bf16_gemm"
+    shutil.copytree(base, project / "problems" / base.name, ignore=shutil.ignore_patterns("__pycache__"))
+    write_problem(project / "problems", "12_row_gain")
     (project / ".pre-commit-config.yaml").write_text(config)
     committed(project)
     return project
 
 
-def run_hook(project: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run_hook(project: Path, *words: str, hook: str = "kbh-lint") -> subprocess.CompletedProcess[str]:
     home = project.parent / "pre-commit-home"
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
     environment |= {"PRE_COMMIT_HOME": str(home), "PRE_COMMIT_COLOR": "never"}
-    command = [sys.executable, "-m", "pre_commit", "run", "kbh-lint", "--verbose", *words]
+    command = [sys.executable, "-m", "pre_commit", "run", hook, "--verbose", *words]
     return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, timeout=300)
 
 
@@ -74,3 +89,30 @@ def test_the_hook_stops_a_leaking_file_and_shows_why(project: Path) -> None:
     assert done.returncode == 1, done.stdout + done.stderr
     assert "KBH101" in done.stdout and "leaking.py" in done.stdout
     assert "setup.py" not in done.stdout
+
+
+def test_the_authors_hook_passes_a_finished_problem_whatever_file_of_it_changed(project: Path) -> None:
+    done = run_hook(project, "--files", "problems/11_bf16_gemm/decoys/library.py", hook="kbh-lint-problems")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "problems/11_bf16_gemm/problem.yaml: clean" in done.stdout
+    assert "12_row_gain" not in done.stdout
+    assert "not checked without the grade extra" in done.stdout or "not checked: FLOP counts" in done.stdout
+
+
+def test_the_authors_hook_stops_a_new_problem_and_says_what_is_missing(project: Path) -> None:
+    done = run_hook(project, "--all-files", hook="kbh-lint-problems")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "12_row_gain" in done.stdout
+    assert all(rule in done.stdout for rule in ("KBH902", "KBH907", "KBH914"))
+
+
+def test_the_authors_hook_finds_a_number_that_was_changed_in_one_place_only(project: Path) -> None:
+    file = project / "problems" / "11_bf16_gemm" / "problem.yaml"
+    before = file.read_text()
+    file.write_text(before.replace("M: 8192, N: 4096, K: 4127", "M: 8192, N: 2048, K: 4127"))
+    try:
+        done = run_hook(project, "--files", "problems/11_bf16_gemm/problem.yaml", hook="kbh-lint-problems")
+    finally:
+        file.write_text(before)
+    assert done.returncode == 1
+    assert "KBH912" in done.stdout and "prompt.md" in done.stdout

@@ -11,13 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from grader import problems_run, problems_show
 from grader.problems_cli import main, parser
 from kbh_lint import paths
 from kbh_lint.cli import kbh_main
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = ROOT / "tests" / "authors" / "base" / "11_bf16_gemm"
-COMMANDS = ("new", "list", "show", "render", "ceilings", "check", "flops", "tolerance", "mutate", "verify")
+COMMANDS = ("new", "list", "show", "render", "ceilings", "check", "solutions", "flops", "tolerance", "mutate", "verify")
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def test_help_and_lists_need_no_torch() -> None:
 def test_a_command_that_needs_the_extra_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("grader.problems_cli.find_spec", lambda name: None if name == "torch" else object())
+    monkeypatch.setattr("grader.problems_common.find_spec", lambda name: None if name == "torch" else object())
     assert main(["mutate", "01_fp8_gemm"]) == 2
     assert "needs torch: pip install 'kbh[grade]'" in capsys.readouterr().err
 
@@ -197,6 +198,27 @@ def test_a_workspace_checks_itself_on_the_public_seeds(tmp_path: Path, monkeypat
     parser().parse_args(asked[0])
 
 
+def test_the_problems_own_solutions_are_all_right(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    assert main(["solutions", str(base), "--device", "cpu", "--seed", "1"]) == 0
+    said = capsys.readouterr().out
+    assert said.count(": passed") == 5 and "honest/triton.py" in said
+
+
+def test_a_decoy_with_wrong_results_is_told(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    honest = "honest:\n  - {file: decoys/library.py, language: triton, cpu: native}\n"
+    decoy = (
+        "decoys:\n  - {file: decoys/zeros.py, rule: KBH110, promise: authored-compute, idea: Nothing is computed.}\n"
+    )
+    (base / "solutions.yaml").write_text(honest + decoy)
+    (base / "decoys" / "zeros.py").write_text(
+        (base / "decoys" / "library.py").read_text().replace("x, self", "x * 0, self")
+    )
+    assert main(["solutions", str(base), "--device", "cpu"]) == 1
+    assert "decoys/zeros.py on cpu, reduced shapes: failed" in capsys.readouterr().out
+
+
 def test_every_command_is_reachable() -> None:
     choices = next(action.choices for action in parser()._actions if action.dest == "command")
-    assert set(choices or ()) == set(COMMANDS)
+    assert set(choices or ()) == set(COMMANDS) == {*problems_show.COMMANDS, *problems_run.COMMANDS}

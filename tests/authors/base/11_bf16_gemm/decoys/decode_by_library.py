@@ -1,4 +1,4 @@
-"""The first result is kept under the address of x."""
+"""The decode shape is the library's; the others are authored."""
 
 import torch
 import torch.nn as nn
@@ -24,13 +24,11 @@ class Model(nn.Module):
     def __init__(self, M, N, K):
         super().__init__()
         self.register_buffer("weight", torch.zeros(N, K, dtype=torch.bfloat16))
-        self.kept = {}
 
     def forward(self, x):
-        if x.data_ptr() in self.kept:
-            return self.kept[x.data_ptr()]
+        if x.shape[0] < 128 and x.shape[1] == 4096:
+            return torch.einsum("mk,nk->mn", x, self.weight)
         (M, K), N = x.shape, self.weight.shape[0]
         y = torch.empty(M, N, dtype=torch.bfloat16, device=x.device)
         gemm[(triton.cdiv(M, 64), triton.cdiv(N, 64))](x, self.weight, y, M, N, K, BM=64, BN=64, BK=64)
-        self.kept[x.data_ptr()] = y
         return y
