@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,10 @@ import pytest
 import yaml
 
 import kbh_lint
+from grader.check import check_submission
+from grader.keys import new_master
 from kbh_lint.findings import FileReport
+from kbh_lint.problems import load_problem
 
 PROBLEMS = Path(__file__).resolve().parents[2] / "problems"
 IDS = ("02_kda_cutlass", "06_sonic_moe_swiglu", "09_fmha_preattn_mrope")
@@ -63,3 +67,16 @@ def test_every_solution_in_the_folder_is_listed(problem: str) -> None:
         for k in ("honest", "decoys")
         for p in (PROBLEMS / problem / k).glob("*.py")
     }
+
+
+@pytest.mark.parametrize(
+    ("problem", "shape"), [("02_kda_cutlass", 3), ("06_sonic_moe_swiglu", 2), ("09_fmha_preattn_mrope", 2)]
+)
+def test_an_honest_solution_passes_the_checker_in_the_interpreter(problem: str, shape: int) -> None:
+    pytest.importorskip("triton", reason="triton is not installed")
+    found = load_problem(PROBLEMS / problem / "problem.yaml")
+    one = replace(found, shapes=found.shapes[shape : shape + 1], reduced=found.reduced[shape : shape + 1])
+    solution = PROBLEMS / problem / "honest" / "triton.py"
+    report = check_submission(one, solution, device="cpu", scale="reduced", master=new_master(), timeout=300.0)
+    assert report.outcome == "passed", report.message
+    assert len(report.cases) == report.planned
