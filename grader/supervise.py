@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from grader.channel import ChannelError, Frame, Kind, clean_text, receive, send
 from kbh_lint.source.submissions import BadInput, Submission, discover
 
@@ -28,11 +30,15 @@ __all__ = ["CheckError", "Child", "ChildGone", "Snapshot", "environment", "remov
 KEPT_VARIABLES = (
     "CC", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CXX", "LANG", "LD_LIBRARY_PATH", "MAX_JOBS",
     "NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "PATH", "TORCHINDUCTOR_COMPILE_THREADS",
-    "TORCH_CUDA_ARCH_LIST", "TZ",
+    "TORCH_CUDA_ARCH_LIST", "TRITON_LIBCUDA_PATH", "TRITON_PTXAS_PATH", "TZ",
 )  # fmt: skip
 TAIL_BYTES = 4096
 TAIL_CHARACTERS = 1500
-BOOT = "import sys; sys.path.insert(0, sys.argv[1]); from grader.candidate import main; main()"
+BOOT = (
+    "import os, sys; first, *rest = sys.argv[1].split(os.pathsep); sys.path.insert(0, first); "
+    "sys.path += [p for p in rest if p not in sys.path]; sys.argv[1] = first; "
+    "from grader.candidate import main; main()"
+)
 
 
 class CheckError(Exception):
@@ -106,8 +112,9 @@ class Child:
         self.budget = self._left = budget
         self._noise = scratch / "output.txt"
         self._seq = 0
-        root = str(Path(__file__).resolve().parent.parent)
-        command = [sys.executable, "-I", "-c", boot, root, str(theirs.fileno()), *arguments]
+        root, libraries = Path(__file__).resolve().parent.parent, Path(torch.__file__).resolve().parent.parent
+        places = os.pathsep.join([str(root), str(libraries)])  # -I leaves out a user's site-packages
+        command = [sys.executable, "-I", "-c", boot, places, str(theirs.fileno()), *arguments]
         with theirs, self._noise.open("wb") as noise:
             self._process = subprocess.Popen(
                 command,
