@@ -7,10 +7,11 @@ import random
 from pathlib import Path
 
 import pytest
+import torch
 from toy import HONEST, solution, toy_problem
 
 from grader import check as checking
-from grader.cases import plan_cases
+from grader.cases import materialise, plan_cases
 from grader.check import CheckError, CheckReport, check_submission
 from grader.deck import DeckError, load_code
 from grader.keys import new_master
@@ -156,3 +157,23 @@ def test_an_oracle_that_raises_is_the_deck_s_fault_and_not_the_submission_s(tmp_
     reference.write_text(reference.read_text().replace('inputs["x"].double()', 'inputs["y"].double()'))
     with pytest.raises(DeckError, match=r"the oracle of toy on .* cannot be made: KeyError: 'y'"):
         check_submission(problem, solution(tmp_path, HONEST), master=MASTER)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_on_a_gpu_the_same_way_leads_to_the_same_outcomes_and_to_times(tmp_path: Path) -> None:
+    problem, file = toy_problem(tmp_path), solution(tmp_path, HONEST)
+    right = check_submission(problem, file, device="cuda", scale="full", master=MASTER)
+    assert right.outcome == "passed" and right.device == "cuda"
+    wrong = solution(
+        tmp_path, HONEST.replace("return (x", "return (x.cpu()").replace("self.w)", "self.w.cpu())"), "w.py"
+    )
+    assert "instead of cuda" in check_submission(problem, wrong, device="cuda", scale="full", master=MASTER).message
+    code, shape = load_code(problem), problem.shapes[0]
+    spec = plan_cases(problem, shape, MASTER, code=code)[0]
+    case = materialise(problem, shape, spec, MASTER, device="cuda", code=code)
+    with checking.Session(problem, file, device="cuda", timeout=60) as session:
+        session.start([case.binding])
+        session.load(case)
+        session.call(case)
+        assert all(0 < seconds < 1e-2 for seconds in session.time(7))
