@@ -115,6 +115,9 @@ def _patch_types(stock: Any, ops: Any) -> None:
     # Overflow is only asserted in a debug launch, but every whole-number operation is done three times for it.
     stock.interpreter_builder.options = stock.InterpreterOptions(sanitize_overflow=False)
     stock.interpreter_builder.begin([])
+    # The smallest product that the compiler takes is the smallest that is taken here.
+    nvidia = importlib.import_module("triton.backends.nvidia.compiler")
+    stock.interpreter_builder.codegen_fns["min_dot_size"] = nvidia.min_dot_size(None)
 
 
 def _patch_language(stock: Any, ops: Any, reductions: Any) -> None:

@@ -440,6 +440,16 @@ def check_an_fp16_accumulator_loses_what_fp16_loses() -> None:
     assert (product(a, b, out=torch.float32) == 4096 + 4095 / 8).all()
 
 
+def check_a_product_too_small_for_the_compiler_is_an_error() -> None:
+    for dtype, depth in ((BF16, 8), (E4M3, 16)):
+        try:
+            product(random(16, depth, dtype=dtype), random(depth, 16, dtype=dtype))
+        except Exception as error:
+            assert "Input shapes should have" in str(error), error
+        else:
+            raise AssertionError("it was computed")
+
+
 def check_int8_products_are_exact() -> None:
     a = torch.randint(-128, 128, (16, 32), dtype=torch.int8, generator=torch.Generator().manual_seed(0))
     b = torch.randint(-128, 128, (32, 16), dtype=torch.int8, generator=torch.Generator().manual_seed(1))
