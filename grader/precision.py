@@ -27,6 +27,9 @@ WGMMA_STEP = 32
 WGMMA_FRACTION = 13
 """Fraction bits that an addend and the sum keep below the largest exponent of a step, on sm_89 and sm_90."""
 
+LOWEST = -60
+"""The exponent of zero: below those of all products, and two of them still fit in int8."""
+
 _CAST = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 _CAST |= {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 _FRACTION = {"tf32": 10, "f32-approx": 21}
@@ -90,10 +93,10 @@ def _tile(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     for k in range(0, a.shape[0], WGMMA_STEP):
         step = slice(k, k + WGMMA_STEP)
         products = a[step, :, None] * b[step, None]
-        highest = (high_a[step, :, None] + high_b[step, None]).amax(0).float()
-        highest = torch.maximum(highest, torch.frexp(total).exponent - 1.0)
+        highest = (high_a[step, :, None] + high_b[step, None]).amax(0).int()
+        highest = torch.maximum(highest, torch.where(total == 0, LOWEST, torch.frexp(total).exponent - 1))
         # A step of zeros only: any exponent does, but the scale must stay finite.
-        scale = torch.exp2(WGMMA_FRACTION - highest.clamp_(min=-60))
+        scale = _power_of_two(WGMMA_FRACTION - highest.clamp_(min=LOWEST))
         whole = products.mul_(scale).trunc_().sum(0) + (total * scale).trunc_()
         total = _cut(whole / scale, WGMMA_FRACTION)
     return total
@@ -102,7 +105,12 @@ def _tile(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def _exponent(values: torch.Tensor) -> torch.Tensor:
     """The exponent that an e4m3 value is stored with (subnormals: -6), and one far below all for zero; int8."""
     exponent = (torch.frexp(values).exponent - 1).clamp(min=-6)
-    return torch.where(values == 0, -60, exponent).to(torch.int8)
+    return torch.where(values == 0, LOWEST, exponent).to(torch.int8)
+
+
+def _power_of_two(exponent: torch.Tensor) -> torch.Tensor:
+    """2 to a whole exponent in f32, exactly, which `torch.exp2` is not."""
+    return ((exponent + 127) << 23).view(torch.float32)
 
 
 def _cut(values: torch.Tensor, fraction: int) -> torch.Tensor:
