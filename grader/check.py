@@ -11,6 +11,7 @@ import ast
 import hashlib
 import json
 import math
+import os
 import random
 import tempfile
 import threading
@@ -143,7 +144,6 @@ class Session:
         self.problem = problem
         self.device = torch.device(device)
         self.timeout = timeout
-        self.source = solution.name
         self.binding: Binding | None = None
         self._own = workspace is None
         self.scratch = Path(tempfile.mkdtemp(prefix="kbh-check-")) if workspace is None else workspace
@@ -165,6 +165,8 @@ class Session:
 
     def start(self, bindings: Sequence[Binding]) -> Frame:
         """Starts the process with memory for the largest of the shapes, and has it import the submission."""
+        if not hasattr(os, "memfd_create"):
+            raise CheckError("submissions can be checked on Linux only: the processes share sealed memory files")
         parts = {"state": _state_of, "inputs": _inputs_of, "outputs": _outputs_of}
         for name, part in parts.items():
             size = max(size_of(layout(part(binding), TORCH_DTYPES)) for binding in bindings)

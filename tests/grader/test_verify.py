@@ -210,12 +210,12 @@ def test_a_run_gives_evidence_of_every_solution_and_times_only_the_honest_ones_t
     )
     monkeypatch.setattr("torch.cuda.mem_get_info", lambda device: (1 << 34, 1 << 34))
     monkeypatch.setattr(verify, "device_times", lambda *_, **__: [2e-6])
-    seconds = {"reference.py": 3e-3, "good.py": 1e-3}
+    seconds = {"reference.py": 3e-3, "honest-good.py": 1e-3}
     asked: list[str] = []
 
     def time(session: Any, trials: int) -> tuple[float, ...]:
-        asked.append(session.source)
-        return (seconds[session.source],) * trials
+        asked.append(session.scratch.name)
+        return (seconds[session.scratch.name],) * trials
 
     monkeypatch.setattr("grader.check.Session.time", time)
     said: list[str] = []
@@ -225,7 +225,7 @@ def test_a_run_gives_evidence_of_every_solution_and_times_only_the_honest_ones_t
     run.everything(mutants=True, found=lambda _, data: grown.append(data))
     assert len(grown) == 2 and grown[0]["reference"]["seconds"] == {}, "stored before the times, and after them"
     data = grown[-1]
-    assert asked == ["reference.py", "good.py"]
+    assert asked == ["reference.py", "honest-good.py"]
     assert data["reference"]["outcome"] == "passed" and data["reference"]["seconds"] == {"64x16x32": 3e-3}
     good, bad, right = (data["solutions"][f] for f in ("honest/good.py", "honest/bad.py", "decoys/right.py"))
     assert good["outcome"] == right["outcome"] == "passed" and good["cases"] == right["cases"] == 5
