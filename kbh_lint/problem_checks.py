@@ -66,6 +66,51 @@ def tensor_names(contracts: Mapping[str, Contract]) -> set[str]:
     return inputs | {spec.name for contract in contracts.values() for spec in contract.state}
 
 
+# --- domains -------------------------------------------------------------------------------------------------
+
+_DOMAIN_NUMBERS = {
+    "uniform": (("low", "high"), ()),
+    "normal": (("std",), ("mean",)),
+    "sigmoid-normal": ((), ("std", "mean")),
+    "row-amax": (("divisor",), ()),
+    "packed-int4": (("std", "group"), ()),
+    "rotary": (("base",), ("spread",)),
+}
+"""The numbers that a kind needs, and those it may have. Other kinds are free: who draws them knows them."""
+
+
+def read_domain(fields: Fields, name: str, shapes: tuple[Shape, ...]) -> dict[str, Any]:
+    """`domain` of a tensor, with the values that analyses read checked; empty when there is none."""
+    domain = fields.take("domain")
+    if domain is None and "domain" not in fields.data:
+        return {}
+    if not isinstance(domain, Map):
+        raise fields.fail("domain", f"the domain of `{name}` must be a mapping with a `kind`")
+    _check_domain(domain, fields.path, name, shapes, 0)
+    return dict(domain)
+
+
+def _check_domain(domain: Map, path: str, name: str, shapes: tuple[Shape, ...], depth: int) -> None:
+    part = Fields(domain, path, f"the domain of `{name}`")
+    kind = part.text("kind")
+    if kind == "constant":
+        check_formula(part, "value", part.take("value"), shapes)
+    needed, allowed = _DOMAIN_NUMBERS.get(kind, ((), ()))
+    for key in (*needed, *(key for key in allowed if key in domain)):
+        number(part, key)
+    if "spikes" in domain:
+        spikes = Fields(part.mapping("spikes"), path, f"the spikes of `{name}`")
+        number(spikes, "value")
+        number(spikes, "count")
+        spikes.done()
+    if kind == "when":
+        symbol = part.text("symbol")
+        if depth > 3 or any(not isinstance(shape.symbols.get(symbol), bool) for shape in shapes):
+            raise part.fail("symbol", f"`{symbol}` must be a flag (true or false) of every shape")
+        for key in ("then", "else"):
+            _check_domain(part.mapping(key), path, name, shapes, depth + 1)
+
+
 # --- comparison and tolerance --------------------------------------------------------------------------------
 
 

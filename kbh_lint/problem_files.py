@@ -18,6 +18,7 @@ from kbh_lint.problem_checks import (
     plain_number,
     read_cases,
     read_compare,
+    read_domain,
     read_legal,
     read_stress,
     tensor_names,
@@ -229,13 +230,9 @@ def _contract(contract_id: str, fields: Fields, shapes: tuple[Shape, ...]) -> Co
 def _tensor(fields: Fields, shapes: tuple[Shape, ...]) -> tuple[str, str, tuple[Formula, ...], dict[str, Any]]:
     name = fields.text("name")
     dtype, sizes = _dtype(fields), _sizes(fields, shapes)
-    domain = fields.take("domain", {})
-    if not isinstance(domain, dict) or (domain and not isinstance(domain.get("kind"), str)):
-        raise fields.fail("domain", f"the domain of `{name}` must be a mapping with a `kind`")
-    if domain.get("kind") == "constant":
-        check_formula(Fields(cast(Map, domain), fields.path, "the domain"), "value", domain.get("value"), shapes)
+    domain = read_domain(fields, name, shapes)
     fields.done()
-    return name, dtype, sizes, dict(domain)
+    return name, dtype, sizes, domain
 
 
 def _output(fields: Fields, shapes: tuple[Shape, ...]) -> OutputSpec:

@@ -120,6 +120,27 @@ def test_mistakes_in_the_optional_parts_are_told_with_their_line(tmp_path: Path,
 
 
 @pytest.mark.parametrize(
+    ("domain", "told"),
+    [
+        ("[1]", "must be a mapping with a `kind`"),
+        ("{low: 1}", "needs `kind`"),
+        ("{kind: uniform, low: -4}", "needs `high`"),
+        ("{kind: uniform, low: -4, high: four}", "`high` must be a number"),
+        ("{kind: normal, std: 1, spikes: 4}", "must be a mapping"),
+        ("{kind: normal, std: 1, spikes: {count: 4}}", "needs `value`"),
+        ("{kind: constant}", "must be a number or a formula"),
+        ("{kind: when, symbol: M, then: {kind: free}, else: {kind: free}}", "must be a flag"),
+        ("{kind: when, symbol: X, then: {kind: free}, else: {kind: free}}", "must be a flag"),
+    ],
+)
+def test_a_domain_that_analyses_could_not_read_is_refused(tmp_path: Path, domain: str, told: str) -> None:
+    text = GOOD.replace("domain: {kind: uniform, low: -4, high: 4}", f"domain: {domain}", 1)
+    assert text != GOOD
+    with pytest.raises(ProblemError, match=re.escape(told)):
+        load(tmp_path, text)
+
+
+@pytest.mark.parametrize(
     ("compare", "told"),
     [
         ("{metric: scaled}", "which needs it"),
