@@ -80,7 +80,7 @@ def install() -> None:
         return
     _patch_types(stock, interpreter_ops)
     _patch_language(stock, interpreter_ops, interpreter_reduce)
-    _patch_shapes()
+    _patch_shapes(stock)
     _patch_launch(stock, interpreter_ops)
     interpreter_libdevice.patch()
     _patch_devices()
@@ -163,11 +163,12 @@ def _patch_language(stock: Any, ops: Any, reductions: Any) -> None:
     stock.kbh_all_of, stock.kbh_any_of = _bool_op("logical_and", False), _bool_op("logical_or", True)
 
 
-def _patch_shapes() -> None:
+def _patch_shapes(stock: Any) -> None:
     """Every operation makes a type and a tensor, and their shapes cost the most: keep those made before."""
     import triton.language as tl
 
-    make_type, make_tensor = tl.block_type.__init__, tl.tensor.__init__
+    semantic = type(stock.interpreter_semantic)
+    make_type, make_tensor, broadcast = tl.block_type.__init__, tl.tensor.__init__, semantic.broadcast_impl_value
     types: dict[tuple[int, ...], tuple[Any, int]] = {}
     tensors: dict[tuple[int, ...], tuple[Any, Any]] = {}
 
@@ -188,6 +189,13 @@ def _patch_shapes() -> None:
         self.handle, self.type, self.dtype = handle, type, type.scalar
         self.shape, self.numel = tensors[key]
 
+    def broadcast_unequal(self: Any, lhs: Any, rhs: Any) -> Any:
+        blocks = lhs.type.is_block(), rhs.type.is_block()
+        if not any(blocks) or (all(blocks) and lhs.type.shape is rhs.type.shape):
+            return lhs, rhs
+        return broadcast(self, lhs, rhs)
+
+    semantic.broadcast_impl_value = broadcast_unequal
     tl.block_type.__init__ = type_init
     tl.tensor.__init__ = tensor_init
 
