@@ -5,6 +5,7 @@ import time
 import pytest
 
 from kbh_lint import dtypes, paths
+from kbh_lint.host.run import value_range
 from kbh_lint.problems import Deck, Problem, Target, find_target, load_deck, load_problem, load_targets
 
 GRADED = (
@@ -105,6 +106,13 @@ def test_list_valued_symbols_reach_the_constructor(deck: Deck) -> None:
     init = problem.contracts["deck"].bind(problem.shapes[2]).init
     assert init["mrope_section"] == (8, 12, 12)
     assert len(problem.contracts["deck"].output) == 2
+
+
+def test_the_range_that_analyses_rely_on_covers_spikes_and_both_branches_of_a_flag(deck: Deck) -> None:
+    (x,) = deck["04_kahan_softmax"].contracts["deck"].forward
+    assert value_range(x.domain) == (-32.0, 32.0)
+    assert value_range({"kind": "normal", "std": 1, "spikes": {"count": 4, "value": 30}}) == (-8.0, 30.0)
+    assert value_range({"kind": "when", "symbol": "f", "then": {"kind": "free"}, "else": x.domain}) is None
 
 
 def test_every_problem_names_known_targets(problem: Problem, targets: dict[str, Target]) -> None:
