@@ -181,11 +181,11 @@ def write(problem: Problem, found: Derivation) -> Path:
         "tolerances": found.tolerances,
         "rows": [_plain(row) for row in found.rows],
     }  # fmt: skip
-    if path.is_file() and "measured" in (old := read(problem)):
-        data["measured"] = old["measured"]
     rows = ",\n    ".join(json.dumps(row) for row in data["rows"])
-    text = json.dumps({**data, "rows": []}, indent=2)
-    path.write_text(text.replace('"rows": []', f'"rows": [\n    {rows}\n  ]') + "\n")
+    text = json.dumps({**data, "rows": []}, indent=2).replace('"rows": []', f'"rows": [\n    {rows}\n  ]')
+    if path.is_file() and "measured" in (old := read(problem)):
+        text = f'{text.removesuffix("}").rstrip()},\n  "measured": {json.dumps(old["measured"])}\n}}'
+    path.write_text(text + "\n")
     return path
 
 

@@ -5,6 +5,7 @@ fp32 every 128 products, torch._scaled_mm with and without fast accumulation, an
 held against fp64; `equal` is the share of outputs whose bits agree with the model's.
 
     python tools/measure_fp8_accumulation.py [--k 32 128 1024 4096 8192] [--size 512] [--out FILE]
+    python tools/measure_fp8_accumulation.py --store FILE    # on any machine: into problem 01's tolerance.json
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import triton.language as tl
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from grader.precision import matmul
+from kbh_lint.paths import problems_dir
 
 QUANTILES = (0.5, 0.99, 0.9999)
 BLOCK = 64
@@ -100,13 +102,31 @@ def measure(size: int, k: int) -> dict[str, Any]:
     return found
 
 
+def store(result: Path) -> int:
+    """Put a measurement into problem 01's tolerance.json, as `measured`."""
+    path = problems_dir() / "01_fp8_gemm" / "tolerance.json"
+    try:
+        measured, kept = json.loads(result.read_text()), json.loads(path.read_text())
+    except (OSError, ValueError) as fault:
+        print(f"cannot read {result} or {path}: {fault}", file=sys.stderr)
+        return 2
+    text = path.read_text().rstrip().removesuffix("}").rstrip()
+    if "measured" in kept:
+        text = text[: text.rindex(',\n  "measured"')]
+    path.write_text(f'{text},\n  "measured": {json.dumps(measured)}\n}}\n')
+    return 0
+
+
 def main() -> int:
     """Print one line a method and K; with --out also JSON."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--k", type=int, nargs="+", default=[32, 128, 1024, 4096, 8192])
     parser.add_argument("--size", type=int, default=512, help="rows and columns, a multiple of 64")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, help="write the measurement here too")
+    parser.add_argument("--store", type=Path, help="keep a measurement that --out wrote beside the tolerance")
     options = parser.parse_args()
+    if options.store:
+        return store(options.store)
     if not torch.cuda.is_available():
         print("this measures a GPU and there is none", file=sys.stderr)
         return 2
