@@ -101,7 +101,13 @@ def _running(add: _Add) -> None:
     )
     _format(one)
     one = add("verify", "show that the deck holds, from stored evidence or on a GPU", "verify --device cuda --write")
-    one.add_argument("rest", nargs=argparse.REMAINDER, help="see `kbh problems verify -- --help`")
+    one.add_argument("ids", metavar="ID", nargs="*", help="problems; all graded ones when none is named")
+    one.add_argument("--device", help="cuda: run everything there; without it the stored evidence is read back")
+    one.add_argument("--write", action="store_true", help="store what was found as evidence")
+    one.add_argument("--out", type=Path, metavar="DIR", help="a folder to store it in, instead of the deck")
+    one.add_argument("--mutants", action="store_true", help="also run the mutants that need the graded shapes")
+    one.add_argument("--jobs", type=int, default=0, metavar="N", help="submissions checked at once")
+    one.add_argument("--timeout", type=float, default=420.0, metavar="S", help="seconds a submission may take in all")
 
 
 def _check_options(one: argparse.ArgumentParser) -> None:

@@ -166,12 +166,7 @@ def _verify(args: argparse.Namespace) -> int:
     need_grade()
     from grader import verify
 
-    ask = argparse.ArgumentParser(prog="kbh problems verify", description=(verify.__doc__ or "").partition("\n")[0])
-    verify.add_arguments(ask)
-    try:
-        return verify.run(ask.parse_args([word for word in args.rest if word != "--"]))
-    except SystemExit as done:
-        return int(done.code or 0)
+    return verify.run(args)
 
 
 COMMANDS: Mapping[str, Callable[[argparse.Namespace], int]] = {

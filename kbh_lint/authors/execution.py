@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,8 @@ def ask(folders: Sequence[Path]) -> tuple[Mapping[str, Any], str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": _python_path()}
     try:
         done = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S, check=False
+            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S, check=False,
+            preexec_fn=_all_memory,
         )  # fmt: skip
         answer = json.loads(done.stdout[:MAX_ANSWER] or b"null")
     except subprocess.TimeoutExpired:
@@ -48,6 +50,15 @@ def ask(folders: Sequence[Path]) -> tuple[Mapping[str, Any], str]:
         last = (done.stderr.decode(errors="replace").strip().splitlines() or ["no message"])[-1]
         return {}, f"running the problems' own code failed: {last[:300]}"
     return answer, ""
+
+
+def _all_memory() -> None:
+    """Takes back the linter's own bound on memory, which is too small for torch."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 
 
 def _python_path() -> str:

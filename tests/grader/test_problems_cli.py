@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import runpy
 import shutil
@@ -198,13 +199,6 @@ def test_a_workspace_checks_itself_on_the_public_seeds(tmp_path: Path, monkeypat
     parser().parse_args(asked[0])
 
 
-def test_the_problems_own_solutions_are_all_right(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("torch")
-    assert main(["solutions", str(base), "--device", "cpu", "--seed", "1"]) == 0
-    said = capsys.readouterr().out
-    assert said.count(": passed") == 5 and "honest/triton.py" in said
-
-
 def test_a_decoy_with_wrong_results_is_told(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("torch")
     honest = "honest:\n  - {file: decoys/library.py, language: triton, cpu: native}\n"
@@ -217,6 +211,31 @@ def test_a_decoy_with_wrong_results_is_told(base: Path, capsys: pytest.CaptureFi
     )
     assert main(["solutions", str(base), "--device", "cpu"]) == 1
     assert "decoys/zeros.py on cpu, reduced shapes: failed" in capsys.readouterr().out
+
+
+def test_verify_takes_the_options_of_its_module() -> None:
+    """They are repeated here so that --help needs no torch."""
+    pytest.importorskip("torch")
+    from grader import verify
+
+    own = argparse.ArgumentParser()
+    verify.add_arguments(own)
+    words = [
+        "05_topk_bitonic",
+        "--device",
+        "cuda",
+        "--write",
+        "--mutants",
+        "--jobs",
+        "2",
+        "--timeout",
+        "9",
+        "--out",
+        "x",
+    ]
+    for argv in ([], words):
+        given = vars(parser().parse_args(["verify", *argv]))
+        assert vars(own.parse_args(argv)).items() <= given.items()
 
 
 def test_every_command_is_reachable() -> None:
