@@ -32,13 +32,14 @@ def draw_unbalanced(symbols: Symbols) -> st.SearchStrategy[Plan]:
 
 
 def draw_empty(symbols: Symbols) -> st.SearchStrategy[Plan]:
-    """At most half of the experts own rows, at uneven shares; which ones is drawn, the edges among them or not."""
+    """At most half of the experts own rows, at uneven shares; one of them at least comes after an empty one."""
     experts = int(symbols["E"])
     total = int(symbols["T_total"]) * int(symbols["K"])
 
     @st.composite
     def plan(draw: st.DrawFn) -> Plan:
-        owners = draw(st.sets(st.integers(0, experts - 1), min_size=1, max_size=max(1, experts // 2)))
+        some = st.sets(st.integers(0, experts - 1), min_size=1, max_size=max(1, experts // 2))
+        owners = draw(some.filter(lambda drawn: max(drawn) >= len(drawn)))
         weights = [draw(st.integers(1, 9)) if expert in owners else 0 for expert in range(experts)]
         return {"counts": spread(total, weights, min(owners))}
 
