@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
+import shutil
+import subprocess
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +18,8 @@ from kbh_lint.authors.solutions import Decoy, Honest, read_solutions
 from kbh_lint.findings import FileReport
 from kbh_lint.problems import load_problem
 
-PROBLEMS = Path(__file__).resolve().parents[2] / "problems"
+TESTS = Path(__file__).resolve().parents[1]
+PROBLEMS = TESTS.parent / "problems"
 IDS = ("01_fp8_gemm", "07_w4a16_gemm", "10_patch_embed_conv3d_gemm")
 HONEST = [(name, entry) for name in IDS for entry in read_solutions(PROBLEMS / name).honest]
 DECOYS = [(name, entry) for name in IDS for entry in read_solutions(PROBLEMS / name).decoys]
@@ -65,3 +70,42 @@ def test_an_honest_solution_passes_the_checker_on_a_cpu(problem: str, entry: Hon
     report = check_submission(part, PROBLEMS / problem / entry.file, device="cpu", master=bytes(32), timeout=100.0)
     assert report.outcome == "passed", report.message
     assert len(report.cases) == report.planned >= 3
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+@pytest.mark.parametrize(
+    ("problem", "opcodes"),
+    [("01_fp8_gemm", ["QGMMA.64x256x32.F32.E4M3.E4M3", "QGMMA.64x64x32.F32.E4M3.E4M3"]),
+     ("07_w4a16_gemm", ["HMMA.16816.F32.BF16", "HGMMA.64x128x16.F32.BF16"])],
+)  # fmt: skip
+def test_the_cuda_kernels_become_the_machine_code_they_claim(
+    problem: str, opcodes: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("triton", reason="triton brings the disassembler")
+    from torch.utils import cpp_extension
+    from triton import knobs
+
+    texts: list[str] = []
+
+    def capture(name: str, cpp_sources: list[str], cuda_sources: list[str], **options: Any) -> None:
+        texts.extend(cuda_sources)
+
+    monkeypatch.setattr(cpp_extension, "load_inline", capture)
+    spec = importlib.util.spec_from_file_location(f"cuda_{problem}", PROBLEMS / problem / "honest" / "cuda.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.build()
+    source, cubin = tmp_path / "kernel.cu", tmp_path / "kernel.cubin"
+    source.write_text("\n".join(texts), encoding="utf-8")
+    stub = TESTS / "idioms" / "stub"
+    command = ["nvcc", "-cubin", "-arch=sm_90a", "-std=c++17", "-O3", "-Xptxas", "-v", f"-I{stub}"]
+    done = subprocess.run(
+        [*command, "-o", str(cubin), str(source)], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "serialized" not in done.stderr  # ptxas says so where wgmma cannot overlap
+    dump = [knobs.nvidia.cuobjdump.path, "-sass", str(cubin)]
+    sass = subprocess.run(dump, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert [opcode for opcode in opcodes if opcode not in sass] == []

@@ -190,16 +190,18 @@ __device__ __forceinline__ uint64_t describe(uint32_t at) {
 
 #define D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define D16(i) D4(i), D4(i + 4), D4(i + 8), D4(i + 12)
-__device__ __forceinline__ void wgmma(float (&d)[64], const uint32_t (&a)[4], uint64_t b) {
+// d += a b over 16 rows of the depth; the first product of a tile overwrites d instead.
+__device__ __forceinline__ void wgmma(float (&d)[64], const uint32_t (&a)[4], uint64_t b, int accumulate) {
     asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
         "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-        "{%64, %65, %66, %67}, %68, 1, 1, 1, 0;\n"
+        "{%64, %65, %66, %67}, %68, p, 1, 1, 0;\n}\n"
         : D16(0), D16(16), D16(32), D16(48)
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
 }
 
 // One step of 64 rows of the depth: x [BM][64] bf16, swizzled, and packed bytes [32][BN].
@@ -237,6 +239,16 @@ __device__ __forceinline__ void fragments(uint32_t (&a)[4][4], const uint8_t* by
     }
 }
 
+// Zero and scale of this thread's two columns.
+__device__ __forceinline__ void read_group(bf16 (&zero)[2], bf16 (&scale)[2], const bf16* zeros, const bf16* scales,
+                                           int column, int n) {
+    #pragma unroll
+    for (int c = 0; c < 2; ++c) {
+        zero[c] = zeros[min(column + c, n - 1)];
+        scale[c] = scales[min(column + c, n - 1)];
+    }
+}
+
 __global__ void __launch_bounds__(256, 2)
 prefill(const bf16* __restrict__ x, const uint8_t* __restrict__ packed, const bf16* __restrict__ scales,
         const bf16* __restrict__ zeros, bf16* __restrict__ y, int m, int n, int k) {
@@ -246,20 +258,24 @@ prefill(const bf16* __restrict__ x, const uint8_t* __restrict__ packed, const bf
     const int row0 = blockIdx.y * BM, column0 = blockIdx.x * BN;
     const int mine = warp * 16 + gid * 2;              // of this thread's two columns the first, in the tile
     const int steps = k / BK;
-    float d[64] = {};
+    float d[64];
     uint32_t a[2][4][4];
-    __nv_bfloat162 zero[2], scale[2];
+    bf16 next_zero[2], next_scale[2];                  // read one group ahead
+    read_group(next_zero, next_scale, zeros, scales, column0 + mine, n);
     for (int s = 0; s < STAGES - 2; ++s) {
         if (s < steps) load_step(stages + s * STAGE_BYTES, x, packed, s, row0, column0, m, n, k);
         asm volatile("cp.async.commit_group;\n");
     }
     for (int base = 0; base < steps; base += 2) {      // a group of 128 is two steps
+        __nv_bfloat162 zero[2], scale[2];
         #pragma unroll
-        for (int c = 0; c < 2; ++c) {
-            const int column = min(column0 + mine + c, n - 1);
-            const size_t at = size_t(base * BK / GROUP) * n + column;
-            zero[c] = __bfloat162bfloat162(__float2bfloat16(128.f + __bfloat162float(zeros[at])));
-            scale[c] = __bfloat162bfloat162(scales[at]);
+        for (int c = 0; c < 2; ++c) {                  // 128 + zero is exact: zeros are whole numbers from 0 to 15
+            zero[c] = __float2bfloat162_rn(128.f + __bfloat162float(next_zero[c]));
+            scale[c] = __bfloat162bfloat162(next_scale[c]);
+        }
+        if (base + 2 < steps) {
+            const size_t row = size_t(base / 2 + 1) * n;
+            read_group(next_zero, next_scale, zeros + row, scales + row, column0 + mine, n);
         }
         #pragma unroll
         for (int half = 0; half < 2; ++half) {
@@ -272,7 +288,7 @@ prefill(const bf16* __restrict__ x, const uint8_t* __restrict__ packed, const bf
             asm volatile("wgmma.wait_group.sync.aligned 0;\n" ::: "memory");
             asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory");
             #pragma unroll
-            for (int i = 0; i < 4; ++i) wgmma(d, a[half][i], describe(address(stage) + i * 32));
+            for (int i = 0; i < 4; ++i) wgmma(d, a[half][i], describe(address(stage) + i * 32), step + i);
             asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
             // Every warp is past the product of two steps ago: its stage is free.
             const int next = step + STAGES - 2;
