@@ -165,7 +165,7 @@ class _Runner:
 
     def _load(self, plan: Mapping[str, Any]) -> None:
         """A fresh model at one shape, with the judge's weights."""
-        self.model, self.sets, self.state, self.pristine_state = None, [], {}, {}
+        self.model, self.sets, self.calls, self.state, self.pristine_state = None, [], 0, {}, {}
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
         self.slots = {name: slots_from_json(plan[name]) for name in self.memory}
