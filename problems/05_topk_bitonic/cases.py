@@ -63,22 +63,24 @@ def _sorted(plan: Plan, symbols: Symbols, inputs: Tensors, state: Tensors, g: Ge
 
 
 def _edges_plan(symbols: Symbols) -> st.SearchStrategy[Plan]:
-    return st.fixed_dictionaries({
-        "stretch": st.sampled_from([256, 1000, STRETCH, 2048]),
-        "first": st.booleans(),
-        "rising": st.booleans(),
-    })
+    return st.fixed_dictionaries({"stretch": st.sampled_from([256, 1000, 1536, 2048]), "rising": st.booleans()})
+
+
+def _borders(n: int, size: int) -> list[int]:
+    """The last place of each stretch and the first of the next, from the end of the row."""
+    return [place for start in range(n - 1 - (n - 1) % size, 0, -size) for place in (start - 1, start)]
 
 
 def _edges(plan: Plan, symbols: Symbols, inputs: Tensors, state: Tensors, g: Generator) -> None:
-    """The largest values are at the row's last and first place, and at the first or last ones of its stretches.
+    """The largest values are at the row's ends, and on both sides of where stretches meet, of 1024 and of the plan's.
 
     Row r begins with the r-th of these places, so that each has its turn where k is 1.
     """
     x = inputs["x"]
     n, k = symbols["n"], symbols["k"]
-    inner = [s if plan["first"] else s - 1 for s in range(n - n % plan["stretch"], 0, -plan["stretch"])]
-    ends = list(dict.fromkeys(p for p in (n - 1, 0, *inner) if p < n))
+    ours, theirs = _borders(n, STRETCH), _borders(n, plan["stretch"])
+    inner = [place for pair in zip(ours, theirs * len(ours)) for place in pair]
+    ends = list(dict.fromkeys((n - 1, 0, *inner)))
     for row in range(x.shape[0]):
         turn = row % len(ends)
         places = torch.tensor((ends[turn:] + ends[:turn])[:k], device=x.device)
