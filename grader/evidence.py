@@ -40,7 +40,7 @@ __all__ = [
 
 FORMAT = 1
 MAX_BYTES = 4 << 20
-CODE = ("reference.py", "legal.py", "cases.py", "mutants.py")
+CODE = ("reference.py", "legal.py", "cases.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,8 @@ def deck_faults(problem: Problem, data: Mapping[str, Any], rows: Iterable[Row], 
     if reference.get("outcome") != "passed":
         faults.append(f"the reference fails its own check: {reference.get('message')}")
     stored, now = data.get("files", {}), file_hashes(problem)
-    changed = sorted(name for name in now.keys() | stored.keys() if now.get(name) != stored.get(name))
+    names = now.keys() | (stored.keys() & set(CODE))
+    changed = sorted(name for name in names if now.get(name) != stored.get(name))
     if changed:
         faults.append(f"{', '.join(changed)} changed since the evidence was made")
     honest = [row for row in rows if row.kind == "honest"]
