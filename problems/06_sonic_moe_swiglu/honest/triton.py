@@ -58,7 +58,7 @@ def expert_tile(
 class Model(nn.Module):
     """hidden_states [rows, H] bf16, grouped by expert_offsets [E+1] -> silu(x @ W_gate[e]) * (x @ W_up[e]), bf16."""
 
-    BM, BN, BK, GROUP, WARPS, STAGES = 128, 128, 64, 16, 8, 4
+    BM, BN, BK, GROUP, WARPS, STAGES = 128, 128, 64, 8, 8, 4
 
     def __init__(self, T_total: int, H: int, I: int, E: int, K: int) -> None:  # noqa: E741
         super().__init__()
