@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from deck_cases import drawn, eager, judged, legal, loaded, mutant, oracle
 
 from grader.correctness import compare
 from grader.precision import matmul
+from grader.tolerance import read
 
 ID = "01_fp8_gemm"
 REDUCED = loaded(ID)[0].reduced
@@ -58,3 +60,25 @@ def test_sums_that_grow_are_where_the_short_accumulator_loses_most() -> None:
         exact = matmul(x, weight.T)
         lost[case.spec.kind] = float(((matmul(x, weight.T, "e4m3-wgmma") - exact).abs() / exact.abs()).median())
     assert lost["structure"] > 2 * lost["nominal"]
+
+
+def test_the_stored_measurement_agrees_with_the_model_bit_for_bit_where_one_accumulator_runs_through_k() -> None:
+    measured = read(loaded(ID)[0])["measured"]
+    assert {"4096", "8192"} <= measured["k"].keys()
+    for k, methods in measured["k"].items():
+        assert methods["triton"]["equal"] == methods["scaled_mm, fast"]["equal"] == 1.0
+        if int(k) > 128:
+            assert methods["triton"]["errors"][-1] > 2 * methods["triton, promoted every 128"]["errors"][-1]
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("k", [32, 4096])
+def test_a_hopper_gpu_adds_fp8_products_as_the_model_does(k: int) -> None:
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("the model is that of sm_90")
+    sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
+    import measure_fp8_accumulation as tool
+
+    a, b = tool.operands(128, k, "cuda")
+    assert torch.equal(tool.triton_product(a, b, False), matmul(a, b.T, "e4m3-wgmma"))
