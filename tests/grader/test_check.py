@@ -165,9 +165,8 @@ def test_on_a_gpu_the_same_way_leads_to_the_same_outcomes_and_to_times(tmp_path:
     problem, file = toy_problem(tmp_path), solution(tmp_path, HONEST)
     right = check_submission(problem, file, device="cuda", scale="full", master=MASTER)
     assert right.outcome == "passed" and right.device == "cuda"
-    wrong = solution(
-        tmp_path, HONEST.replace("return (x", "return (x.cpu()").replace("self.w)", "self.w.cpu())"), "w.py"
-    )
+    body = HONEST.partition("        return")[0]
+    wrong = solution(tmp_path, body + "        return torch.zeros(64, 16)\n", "wrong.py")
     assert "instead of cuda" in check_submission(problem, wrong, device="cuda", scale="full", master=MASTER).message
     code, shape = load_code(problem), problem.shapes[0]
     spec = plan_cases(problem, shape, MASTER, code=code)[0]
