@@ -33,7 +33,7 @@ class Model(nn.Module):
 
     def forward(self, q, k, v, g, beta):
         (B, T, H, K), V, C = q.shape, v.shape[-1], self.size
-        q, k, v, g = (x.transpose(1, 2).reshape(B * H, T // C, C, -1).float() for x in (q, k, v, g))
+        q, k, v, g = (x.transpose(1, 2).reshape(B * H, T // C, C, -1).float().contiguous() for x in (q, k, v, g))
         step = beta.transpose(1, 2).reshape(B * H, T // C, C, 1).float()
         total = g.cumsum(2)
         ahead, behind = k * total.exp(), k * total.neg().exp()
