@@ -40,11 +40,24 @@ def read_back(problems: Sequence[Problem], folder: Path, say: Say) -> int:
                 lines.append(_line(row, verdict))
             faults += _unkilled(problem)
             good &= not faults
-            lines += [(problem.id, f"on {target}", "", "", "", "", "", "FAULT " + fault) for fault in faults]
+            lines.append(_summary(problem, target, rows, goals.get(problem.id), faults))
     for line in _aligned(lines):
         say(line)
     say("the deck holds" if good else "the deck does not hold: see the lines with FAULT")
     return 0 if good else 1
+
+
+def _summary(
+    problem: Problem, target: str, rows: Sequence[Row], goal: float | None, faults: Sequence[str]
+) -> tuple[str, ...]:
+    """The problem's own line: all cases, the best honest solution, and the goal or what is wrong."""
+    best = max(
+        (row for row in rows if row.kind == "honest"), key=lambda row: row.roofline_fraction or 0.0, default=None
+    )
+    fraction, speedup = (best.roofline_fraction, best.speedup) if best else (None, None)
+    numbers = ("" if n is None else f"{n:.3g}" for n in (fraction, speedup))
+    said = "FAULT " + "; ".join(faults) if faults else f"goal {goal:g}" if goal is not None else ""
+    return (problem.id, f"best on {target}", str(sum(row.cases for row in rows)), "", *numbers, "", said)
 
 
 def _unkilled(problem: Problem) -> list[str]:

@@ -74,6 +74,8 @@ def test_evidence_that_fits_the_files_and_the_linter_holds(deck: Path) -> None:
     assert status == 0 and "FAULT" not in table and table.endswith("the deck holds")
     (honest,) = [line for line in table.splitlines() if HONEST in line]
     assert honest.split() == [ID, HONEST, "45", "0.5", "0.4", "3", "clean"]
+    (best,) = [line for line in table.splitlines() if "best on h200" in line]
+    assert best.split() == [ID, "best", "on", "h200", "90", "0.4", "3", "goal", "0.25"]
 
 
 def solution_of(data: dict[str, Any], file: str) -> dict[str, Any]:
