@@ -124,7 +124,17 @@ def _tolerance(problem: Problem) -> str:
     contract = _contract(problem)
     text = _METRICS[contract.compare.metric]
     numbers = " and ".join(f"{number:g}" for number in contract.tolerance.values())
-    return text.format(tol=numbers)
+    return text.format(tol=numbers) + _special(problem)
+
+
+def _special(problem: Problem) -> str:
+    """What holds on stressed and structured inputs that have a tolerance of their own."""
+    own = [number for stress in problem.stress for number in stress.tolerance.values()]
+    own += [number for case in problem.cases for number in case.tolerance.values()]
+    if not own:
+        return ""
+    span = f"{min(own):g} to {max(own):g}" if min(own) < max(own) else f"{own[0]:g}"
+    return f" (on some scaled or structured inputs the number is {span})"
 
 
 def _promises(problem: Problem) -> str:
