@@ -17,7 +17,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -103,8 +103,22 @@ def _refuse(text: str) -> Callable[..., Any]:
     return refused
 
 
-def _asked(what: str) -> str:
-    return f"it calls {what}, and this is a check without a GPU"
+def _for_torch_only(what: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    """torch asks itself too, when it compiles for a CPU, and knows what to do with the answer."""
+
+    def ask(*args: Any, **kwargs: Any) -> Any:
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and _package(frame) == "triton":
+            frame = frame.f_back
+        if frame is not None and _package(frame) == "torch":
+            return original(*args, **kwargs)
+        raise _refusal(f"it calls {what}, and this is a check without a GPU")
+
+    return ask
+
+
+def _package(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
 def _patch_types(stock: Any, ops: Any) -> None:
@@ -294,8 +308,8 @@ def _patch_devices() -> None:
     torch.cuda.is_available = lambda: False
     for name in DEVICE_QUESTIONS:
         if hasattr(torch.cuda, name):
-            setattr(torch.cuda, name, _refuse(_asked(f"torch.cuda.{name}")))
+            setattr(torch.cuda, name, _for_torch_only(f"torch.cuda.{name}", getattr(torch.cuda, name)))
+    testing, driver = (importlib.import_module(f"triton.{name}") for name in ("testing", "runtime.driver"))
     for name in ("do_bench", "do_bench_cudagraph"):
-        setattr(importlib.import_module("triton.testing"), name, _refuse(_asked(f"triton.testing.{name}")))
-    driver = sys.modules["triton.runtime.driver"]
-    driver._create_driver = _refuse(_asked("Triton's GPU driver"))  # type: ignore[attr-defined]
+        setattr(testing, name, _for_torch_only(f"triton.testing.{name}", getattr(testing, name)))
+    vars(driver)["_create_driver"] = _for_torch_only("Triton's GPU driver", vars(driver)["_create_driver"])

@@ -21,7 +21,7 @@ from triton._C.libtriton import interpreter as _memory
 from triton._C.libtriton import ir as _ir
 from triton.runtime import interpreter as stock
 
-from grader.interpreter_formats import BF16, NARROW, Array, Narrow, truncate_tf32
+from grader.interpreter_formats import BF16, E5M2, NARROW, Array, Narrow, truncate_tf32
 
 __all__ = ["InterpreterRefusal", "OutOfBoundsError", "WideBuilder", "narrow_format", "np_dtype"]
 
@@ -169,6 +169,8 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
 
     def _convert(self, src: Any, dst_type: Any, *_: Any) -> Any:
         dst = dst_type.scalar
+        if narrow_format(src.dtype) is E5M2 and dst == tl.bfloat16 and not np.isfinite(src.data).all():
+            raise InterpreterRefusal("infinities and NaN of fp8e5 as bf16, of which Triton's conversion makes numbers")
         if narrow_format(dst) is not None:
             return made(src.data if src.data.dtype.kind == "f" else src.data.astype(np.float64), dst)
         return Handle(src.data.astype(np_dtype(dst)), dst)

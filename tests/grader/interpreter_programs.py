@@ -108,7 +108,11 @@ def check_fp32_to_fp8_rounds_to_nearest_even_and_saturates() -> None:
 def check_fp8_widens_exactly() -> None:
     for dtype in (E4M3, E5M2):
         for wide in (BF16, torch.float16, torch.float32):
-            expect(copied(every_fp8(dtype), wide), every_fp8(dtype).to(wide))
+            values = every_fp8(dtype)
+            if (dtype, wide) == (E5M2, BF16):
+                refused(lambda: copied(every_fp8(E5M2), BF16), "infinities and NaN of fp8e5")
+                values = torch.where(values.float().isfinite(), values.view(torch.uint8), 0).view(E5M2)
+            expect(copied(values, wide), values.to(wide))
 
 
 def check_bf16_to_fp16_and_back() -> None:
@@ -381,14 +385,13 @@ def check_a_block_has_no_truth_value() -> None:
 
 @triton.jit
 def float_argument_kernel(y, scale):
-    tl.store(y, scale * 3.0 - 0.3)
+    tl.store(y, scale * 3.0)
 
 
 def check_a_float_argument_is_fp32() -> None:
     y = torch.zeros(1, dtype=torch.float64)
     float_argument_kernel[(1,)](y, 0.1)
-    want = np.float32(np.float32(0.1) * np.float32(3.0)) - np.float32(0.3)
-    assert y.item() == float(want) != 0.1 * 3.0 - 0.3
+    assert y.item() == float(np.float32(0.1) * np.float32(3.0)) != 0.1 * 3.0
 
 
 # --- products ------------------------------------------------------------------------------------------------
@@ -433,11 +436,11 @@ def check_an_fp32_product_is_tf32_unless_ieee_is_asked_for() -> None:
 
 
 def check_an_fp16_accumulator_loses_what_fp16_loses() -> None:
-    a, b = torch.full((16, 4096), 0.125, dtype=torch.float16), torch.ones(4096, 16, dtype=torch.float16)
+    a, b = torch.full((16, 512), 0.125, dtype=torch.float16), torch.ones(512, 16, dtype=torch.float16)
     a[:, 0] = 4096.0
     # Numbers above 4096 lie 4 apart in fp16: sixteen eighths are lost each time they are added.
     assert (product(a, b, out=torch.float16) == 4096).all()
-    assert (product(a, b, out=torch.float32) == 4096 + 4095 / 8).all()
+    assert (product(a, b, out=torch.float32) == 4096 + 511 / 8).all()
 
 
 def check_a_product_too_small_for_the_compiler_is_an_error() -> None:
@@ -766,6 +769,14 @@ def check_questions_about_a_device_are_refused() -> None:
             return
 
     refused(swallow, "get_device_capability")
+
+
+def check_torch_may_ask_itself_about_a_device() -> None:
+    scope = {"__name__": "torch._inductor.codecache", "torch": torch}
+    try:
+        exec("torch.cuda.current_device()", scope)
+    except (RuntimeError, AssertionError):
+        return
 
 
 @triton.jit
