@@ -192,3 +192,17 @@ def test_every_case_of_the_deck_is_drawn_and_depends_on_its_key(problem_id: str)
                 for name, tensor in {**case.inputs, **case.state}.items():
                     changed = not same_bits(tensor, {**other.inputs, **other.state}[name])
                     assert changed or name in constant, f"{spec.id}: {name} ignores the key"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("problem_id", GRADED)
+def test_full_shapes_are_drawn_on_a_gpu_and_again_to_the_same_bits(problem_id: str) -> None:
+    problem = load_deck(paths.problems_dir())[problem_id]
+    code = load_code(problem)
+    for shape in problem.shapes:
+        for spec in plan_cases(problem, shape, MASTER, nominal=1, structures=1, code=code):
+            one, again = (materialise(problem, shape, spec, MASTER, device="cuda", code=code) for _ in range(2))
+            tensors, others = {**one.inputs, **one.state}, {**again.inputs, **again.state}
+            assert all(same_bits(tensors[name], others[name]) for name in tensors)
+            del one, again, tensors, others
