@@ -40,7 +40,8 @@ def read_back(problems: Sequence[Problem], folder: Path, say: Say) -> int:
                 lines.append(_line(row, verdict))
             faults += _unkilled(problem)
             good &= not faults
-            lines.append(_summary(problem, target, rows, goals.get(problem.id), faults))
+            score = data.get("mutants", {}).get("score")
+            lines.append(_summary(problem, target, rows, goals.get(problem.id), score, faults))
     for line in _aligned(lines):
         say(line)
     say("the deck holds" if good else "the deck does not hold: see the lines with FAULT")
@@ -48,24 +49,30 @@ def read_back(problems: Sequence[Problem], folder: Path, say: Say) -> int:
 
 
 def _summary(
-    problem: Problem, target: str, rows: Sequence[Row], goal: float | None, faults: Sequence[str]
+    problem: Problem, target: str, rows: Sequence[Row], goal: float | None, score: object, faults: Sequence[str]
 ) -> tuple[str, ...]:
-    """The problem's own line: all cases, the best honest solution, and the goal or what is wrong."""
+    """The problem's own line: all cases, the best honest solution, goal and mutation score, or what is wrong."""
     best = max(
         (row for row in rows if row.kind == "honest"), key=lambda row: row.roofline_fraction or 0.0, default=None
     )
     fraction, speedup = (best.roofline_fraction, best.speedup) if best else (None, None)
     numbers = ("" if n is None else f"{n:.3g}" for n in (fraction, speedup))
-    said = "FAULT " + "; ".join(faults) if faults else f"goal {goal:g}" if goal is not None else ""
-    return (problem.id, f"best on {target}", str(sum(row.cases for row in rows)), "", *numbers, "", said)
+    said = [] if goal is None else [f"goal {goal:g}"]
+    said += [f"mutants killed {score:.0%}"] if isinstance(score, (int, float)) else []
+    last = "FAULT " + "; ".join(faults) if faults else ", ".join(said)
+    return (problem.id, f"best on {target}", str(sum(row.cases for row in rows)), "", *numbers, "", last)
 
 
 def _unkilled(problem: Problem) -> list[str]:
-    """The mutants that need graded shapes, and that no stored evidence shows killed."""
-    full = [mutant.id for mutant in load_code(problem).mutants if mutant.full]
-    stored = mutation.evidence(problem) if full else {}
-    states = {name: stored.get(name, "no evidence is stored") for name in full}
-    return [f"the mutant {name}: {state}" for name, state in states.items() if not state.startswith("killed")]
+    """The mutants that lived at graded shapes, and those that need these shapes and were not run there."""
+    stored = mutation.evidence(problem)
+    faults = []
+    for mutant in load_code(problem).mutants:
+        state = stored.get(mutant.id, "no evidence is stored")
+        alive = state.startswith(("survived", "not-equivalent"))
+        if alive or (mutant.full and not state.startswith("killed")):
+            faults.append(f"the mutant {mutant.id}: {state}")
+    return faults
 
 
 def _lint(problem: Problem, solutions: Solutions, target: str, folder: Path) -> dict[str, tuple[str, list[str]]]:

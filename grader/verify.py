@@ -123,11 +123,14 @@ class _Run:
                 found(problem, self._evidence(problem))
             for problem in self._time_all(Path(scratch)):
                 found(problem, self._evidence(problem))
-        for problem in self.problems if mutants else ():
-            if any(mutant.full for mutant in load_code(problem).mutants):
-                report = mutation.run(problem, device=self.device, scale="full", full_only=True)
-                found(problem, {**self._evidence(problem), "mutants": report.to_json()})
-                self.say(mutation.table(report))
+        for problem in sorted(self.problems, key=_footprint) if mutants else ():
+            try:
+                report = mutation.run(problem, device=self.device, scale="full")
+            except DeckError as error:
+                self.say(f"{problem.id}: {error}")
+                continue
+            found(problem, {**self._evidence(problem), "mutants": report.to_json()})
+            self.say(mutation.table(report))
 
     def _check_all(self, work: Path) -> None:
         """A report, or why there is none, of each solution and reference; the dearest problems are begun first."""
@@ -355,7 +358,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", help="cuda: run everything there; without it the stored evidence is read back")
     parser.add_argument("--write", action="store_true", help="store what was found as evidence")
     parser.add_argument("--out", type=Path, help="a folder to store it in, instead of the deck")
-    parser.add_argument("--mutants", action="store_true", help="also run the mutants that need full shapes")
+    parser.add_argument("--mutants", action="store_true", help="also run the mutants at full shapes")
     parser.add_argument("--jobs", type=int, default=0, help="submissions checked at once (default: by the machine)")
     parser.add_argument("--timeout", type=float, default=TIMEOUT_S, help="seconds a submission may take in all")
 

@@ -13,7 +13,7 @@ import pytest
 from toy import HONEST as HONEST_TOY
 from toy import toy_problem
 
-from grader import evidence, verify
+from grader import evidence, mutation, verify
 from grader.check import CaseResult, CheckError, CheckReport
 from grader.deck import problems_dir
 from grader.evidence import digest, geometric_mean
@@ -227,6 +227,7 @@ def test_a_run_gives_evidence_of_every_solution_and_times_only_the_honest_ones_t
     run.everything(mutants=True, found=lambda _, data: grown.append(data))
     assert len(grown) == 2 and grown[0]["reference"]["seconds"] == {}, "stored before the times, and after them"
     data = grown[-1]
+    assert any("has no mutants" in line for line in said)
     assert asked == ["reference.py", "honest-good.py"]
     assert data["reference"]["outcome"] == "passed" and data["reference"]["seconds"] == {"64x16x32": 3e-3}
     good, bad, right = (data["solutions"][f] for f in ("honest/good.py", "honest/bad.py", "decoys/right.py"))
@@ -237,3 +238,32 @@ def test_a_run_gives_evidence_of_every_solution_and_times_only_the_honest_ones_t
     assert any(line.startswith("toy honest/bad.py: failed") for line in said)
     evidence.write(tmp_path / "e.json", data)
     assert evidence.read(tmp_path / "e.json") == (json.loads((tmp_path / "e.json").read_text()), "")
+
+
+MUTANTS = """\
+from grader.mutants import Mutant
+
+MUTANTS = (
+    Mutant("zeros", "All zeros.", lambda init: None),
+    Mutant("deep", "Only wrong at depth.", lambda init: None, full=True),
+)
+"""
+
+
+def mutants(deck: Path, **states: str) -> tuple[int, str]:
+    here = deck / ID
+    (here / "mutants.py").write_text(MUTANTS)
+    sources = mutation._sources(load_problem(here / "problem.yaml"))
+    entries = {name: {"state": state} for name, state in states.items()}
+    change(deck, lambda d: d.update(mutants={"sources": sources, "mutants": entries, "score": 1.0}))
+    return read_back(deck)
+
+
+def test_a_mutant_that_lived_at_full_shapes_or_was_never_run_there_is_a_fault(deck: Path) -> None:
+    status, table = mutants(deck, zeros="killed", deep="killed")
+    assert status == 0 and "goal 0.25, mutants killed 100%" in table
+    status, table = mutants(deck, zeros="survived", deep="killed")
+    assert status == 1 and "the mutant zeros: survived on h200" in table
+    status, table = mutants(deck, zeros="killed")
+    assert status == 1 and "the mutant deep: no evidence is stored" in table
+    assert "the mutant zeros" not in table
