@@ -99,7 +99,7 @@ def carry(
 class Model(nn.Module):
     """q, k, v bf16, g f32 (log of the decay), beta bf16, all [B, T, H, ...] -> [B, T, H, V] bf16."""
 
-    BV, WARPS, STAGES, PREPARE_WARPS = 16, 4, 3, 8
+    BV, WARPS, STAGES, PREPARE_WARPS = 16, 4, 3, 4
 
     def __init__(self, B: int, T: int, H: int, K: int, V: int, chunk_size: int) -> None:
         super().__init__()

@@ -53,7 +53,7 @@ def turn(
 class Model(nn.Module):
     """q [B, T, Hq, D], k [B, T, Hkv, D] bf16 and three positions [B, T] -> q, k turned, as [B, heads, T, D] bf16."""
 
-    BT, BH, WARPS = 16, 2, 4
+    BT, BH, WARPS = 4, 4, 1
 
     def __init__(self, B: int, T: int, Hq: int, Hkv: int, D: int, mrope_section: list[int], max_pos: int) -> None:
         super().__init__()
