@@ -20,7 +20,7 @@ def attend(
     query, cache, table, lengths, output, part_sum, part_top, part_total, tickets,
     pages, splits, scale,
     HEADS: tl.constexpr, KV_HEADS: tl.constexpr, DIM: tl.constexpr, PAGE: tl.constexpr,
-    ROWS: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr,
+    ROWS: tl.constexpr, SHARE_UP: tl.constexpr, SPLITS_UP: tl.constexpr, BLOCK: tl.constexpr, STAGES: tl.constexpr,
 ):  # fmt: skip
     """One split of one (sequence, key/value head): SHARE query heads in ROWS rows."""
     SHARE: tl.constexpr = HEADS // KV_HEADS
@@ -66,27 +66,27 @@ def attend(
     ticket = tl.atomic_add(tickets + group, 1, sem="acq_rel")
     if ticket == splits - 1:
         tl.debug_barrier()
-        best = tl.full((ROWS,), -1.0e30, tl.float32)
-        for s in range(0, splits):
-            part = (group * splits + s) * ROWS + rows
-            best = tl.maximum(best, tl.load(part_top + part, mask=real, other=0.0, cache_modifier=".cg"))
-        total = tl.zeros((ROWS,), tl.float32)
-        acc = tl.zeros((ROWS, DIM), tl.float32)
-        for s in range(0, splits):
-            part = (group * splits + s) * ROWS + rows
-            weight = tl.exp2(tl.load(part_top + part, mask=real, other=0.0, cache_modifier=".cg") - best)
-            total += weight * tl.load(part_total + part, mask=real, other=1.0, cache_modifier=".cg")
-            at_part = part_sum + part[:, None] * DIM + dims[None, :]
-            acc += weight[:, None] * tl.load(at_part, mask=real[:, None], other=0.0, cache_modifier=".cg")
-        tl.store(output + at, (acc / total[:, None]).to(tl.bfloat16), mask=real[:, None])
+        # All splits at once, so that their loads are all in flight together.
+        heads = tl.arange(0, SHARE_UP)
+        splits_up = tl.arange(0, SPLITS_UP)
+        parts = (group * splits + splits_up)[:, None] * ROWS + heads[None, :]
+        left = (splits_up < splits)[:, None] & (heads < SHARE)[None, :]
+        tops = tl.load(part_top + parts, mask=left, other=-1.0e30, cache_modifier=".cg")
+        weight = tl.exp2(tops - tl.max(tops, axis=0)[None, :])
+        sums = tl.sum(weight * tl.load(part_total + parts, mask=left, other=0.0, cache_modifier=".cg"), axis=0)
+        at_part = part_sum + parts[:, :, None] * DIM + dims[None, None, :]
+        values = tl.load(at_part, mask=left[:, :, None], other=0.0, cache_modifier=".cg")
+        merged = tl.sum(weight[:, :, None] * values, axis=0) / sums[:, None]
+        to = (b * HEADS + kv_head * SHARE + heads)[:, None] * DIM + dims[None, :]
+        tl.store(output + to, merged.to(tl.bfloat16), mask=(heads < SHARE)[:, None])
         tl.store(tickets + group, 0)
 
 
 class Model(nn.Module):
     """query [batch, heads, dim] bf16 -> the same, attending to the first seq_lens[b] positions of sequence b."""
 
-    BLOCK, WARPS, STAGES = 64, 4, 5
-    PROGRAMS = 528
+    BLOCK, WARPS, STAGES = 32, 4, 5
+    PROGRAMS = 264
 
     def __init__(
         self, batch: int, num_heads: int, num_kv_heads: int, head_dim: int, seq_len: int, page_size: int
@@ -118,6 +118,7 @@ class Model(nn.Module):
             query, kv_cache, block_table, seq_lens, output, *self.buffers(query.device),
             block_table.shape[1], self.splits, self.dim**-0.5,
             HEADS=self.heads, KV_HEADS=self.kv_heads, DIM=self.dim, PAGE=self.page,
-            ROWS=self.rows, BLOCK=self.BLOCK, STAGES=self.STAGES, num_warps=self.WARPS,
+            ROWS=self.rows, SHARE_UP=triton.next_power_of_2(self.heads // self.kv_heads),
+            SPLITS_UP=triton.next_power_of_2(self.splits), BLOCK=self.BLOCK, STAGES=self.STAGES, num_warps=self.WARPS,
         )  # fmt: skip
         return output

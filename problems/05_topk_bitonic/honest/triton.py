@@ -82,7 +82,7 @@ def log2_up(value: int) -> int:
 class Model(nn.Module):
     """x [batch, n] f32 -> values [batch, k] f32 in descending order, indices [batch, k] i64."""
 
-    LOG_TILE, WARPS = 11, 4
+    LOG_TILE, WARPS = 11, 8
 
     def __init__(self, batch: int, n: int, k: int) -> None:
         super().__init__()
