@@ -5,7 +5,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -euc
 .DELETE_ON_ERROR:
-.PHONY: demo test lint format types unit docs docs-check wheel seed-audit bench-lint test-compile clean
+.PHONY: demo test lint format types unit docs docs-check wheel seed-audit bench-lint test-compile verify-deck mutate ceilings clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -53,6 +53,18 @@ bench-lint: $(VENV)/.core
 # Builds the kernels of tests/idioms to machine code; no GPU needed.
 test-compile: $(VENV)/.dev
 	$(BIN)/pytest tests/idioms/test_compile.py
+
+# Holds the stored GPU evidence of every problem against the files as they are, and lints every solution of the deck.
+verify-deck: $(VENV)/.dev
+	$(BIN)/kbh problems verify
+
+# Runs every wrong kernel of the deck at reduced shapes.
+mutate: $(VENV)/.dev
+	$(BIN)/kbh problems mutate
+
+# The least time of every shape on every target, and what was measured beside it.
+ceilings: $(VENV)/.core
+	$(BIN)/kbh problems ceilings
 
 wheel: $(VENV)/.dev
 	rm -rf dist
