@@ -40,7 +40,7 @@ def legal(
 
 
 def pick(cache: torch.Tensor, inputs: Mapping[str, torch.Tensor], axes: torch.Tensor) -> torch.Tensor:
-    """[B, 1, T, D] f32: each channel of the cache at the position of its axis; `axes` [D/2], the same in both halves."""
+    """[B, 1, T, D] f32: each channel of the cache at its axis's position; `axes` [D/2], the same in both halves."""
     rows = torch.stack([cache[inputs[name]] for name in ("pos_t", "pos_h", "pos_w")], dim=-1)
     both = torch.cat((axes, axes)).to(cache.device)
     return rows.gather(-1, both.expand(rows.shape[:-1])[..., None])[..., 0].float()[:, None]
