@@ -9,7 +9,7 @@ straight from global memory into registers, 16 loads in flight a thread. It mult
 afterwards in fp32: scale * (sum (128 + q) x - (128 + zero) sum x), where sum x comes from one more product with
 ones. Warps of a block and blocks of a cluster split the depth; their sums meet in shared memory, in a fixed order.
 
-With more rows the work is to multiply. Two warpgroups issue wgmma with the weight from registers, as bf16((q -
+With more rows the work is to multiply. Three warpgroups issue wgmma with the weight from registers, as bf16((q -
 zero) * scale), and x from shared memory; nibbles of the next step are expanded while the product runs.
 """
 
@@ -33,7 +33,10 @@ constexpr uint32_t BIAS = 0x43004300u;   // a bf16 pair of 128
 
 // The two nibbles of byte `at` of a word, as bf16 pair (128 + low, 128 + high); `shifted` is word >> 4.
 __device__ __forceinline__ uint32_t expand(uint32_t word, uint32_t shifted, int at) {
-    return (__byte_perm(word, shifted, at | (4 + at) << 8) & 0x000F000Fu) | BIAS;
+    uint32_t pair;
+    asm("lop3.b32 %0, %1, 0x000F000F, %2, 0xEA;\n"    // (a & b) | c in one instruction
+        : "=r"(pair) : "r"(__byte_perm(word, shifted, at | (4 + at) << 8)), "r"(BIAS));
+    return pair;
 }
 
 __device__ __forceinline__ float2 unpack(uint32_t pair) {
@@ -48,45 +51,61 @@ __device__ __forceinline__ uint32_t word_of(const uint4& v, int i) {
 
 __device__ __forceinline__ void mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
                                     uint32_t b1) {
-    asm volatile(
+    asm(
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};\n"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
-// 16 bytes that are read once; byte by byte where a row of the matrix ends or is not aligned. `left` counts elements.
-template <typename T>
-__device__ __forceinline__ uint4 read16(const T* p, int left, bool aligned) {
+// 16 bytes at `column` of a row; beyond the row's end (ALIGNED) those of its last 16 columns, which nobody will use.
+// Where rows do not start on 16 bytes they are read one by one. No branch lies between the loads of ALIGNED, so all
+// loads of a thread are under way at once.
+template <bool ALIGNED, typename T>
+__device__ __forceinline__ uint4 read16(const T* row, int column, int n) {
     uint4 v = make_uint4(0, 0, 0, 0);
-    if (aligned && left >= int(16 / sizeof(T))) {
+    if constexpr (ALIGNED) {
+        const T* p = row + min(column, n - int(16 / sizeof(T)));
         asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];\n"
                      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(p));
     } else {
         T* to = reinterpret_cast<T*>(&v);
-        for (int i = 0; i < int(16 / sizeof(T)) && i < left; ++i) to[i] = p[i];
+        for (int i = 0; i < int(16 / sizeof(T)); ++i) {
+            if (column + i < n) to[i] = row[column + i];
+        }
     }
     return v;
 }
 
+// Where the sums of a warp lie in shared memory: column 16 * i + c of row r at r * ROW + 8 * c + i, so that lanes of
+// a warp meet different banks.
+constexpr int ROW = 132;
+
+__device__ __forceinline__ int place(int row, int column) { return row * ROW + column % 16 * 8 + column / 16; }
+
 // A block makes 128 columns by 8 * TILES rows; warp w of block s of the cluster takes groups s * WARPS + w, and so on.
-template <int TILES, int WARPS, int SPLITS>
-__global__ void __cluster_dims__(1, SPLITS, 1) __launch_bounds__(WARPS * 32)
+template <int TILES, int WARPS, int SPLITS, bool ALIGNED>
+__global__ void __cluster_dims__(1, SPLITS, 1) __launch_bounds__(WARPS * 32, TILES == 1 ? 16 / WARPS : 1)
 decode(const bf16* __restrict__ x, const uint8_t* __restrict__ packed, const bf16* __restrict__ scales,
        const bf16* __restrict__ zeros, bf16* __restrict__ y, int m, int n, int k) {
     constexpr int ROWS = 8 * TILES;
-    extern __shared__ float shared[];                  // [WARPS][ROWS][128]
+    extern __shared__ float shared[];                  // [WARPS][ROWS][ROW]
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, gid = lane / 4, tid = lane % 4;
     const int column = blockIdx.x * 128 + gid * 16;    // the first of this thread's 16 columns
     const int row0 = blockIdx.z * ROWS;
-    const int left = n - column;
-    const bool aligned = n % 16 == 0;
-    float total[TILES][8][4] = {};
+    const int rows = min(m - row0, ROWS);
+    float* const mine = shared + warp * ROWS * ROW;    // of one warp until all are done
+    for (int e = lane; e < ROWS * ROW; e += 32) mine[e] = 0.f;
+    __syncwarp();
     for (int group = blockIdx.y * WARPS + warp; group < k / GROUP; group += SPLITS * WARPS) {
         // Thread `tid` of four takes depth 32 * tid and on, so that its share of x lies together.
-        const uint8_t* bytes = packed + (size_t(group) * (GROUP / 2) + tid * 16) * n + column;
+        const uint8_t* bytes = packed + (size_t(group) * (GROUP / 2) + tid * 16) * n;
+        if (column < n && tid < 2) {                   // needed after the products; on their way from now on
+            const bf16* later = (tid == 0 ? scales : zeros) + size_t(group) * n + column;
+            asm volatile("prefetch.global.L2 [%0];\n" :: "l"(later));
+        }
         uint4 q[16];
         #pragma unroll
-        for (int i = 0; i < 16; ++i) q[i] = read16(bytes + size_t(i) * n, left, aligned);
+        for (int i = 0; i < 16; ++i) q[i] = read16<ALIGNED>(bytes + size_t(i) * n, column, n);
         float sums[TILES][8][4] = {};
         float ones[TILES][4] = {};
         #pragma unroll
@@ -122,40 +141,31 @@ decode(const bf16* __restrict__ x, const uint8_t* __restrict__ packed, const bf1
         }
         #pragma unroll
         for (int part = 0; part < 2; ++part) {
-            const size_t at = size_t(group) * n + column + part * 8;
-            const uint4 s4 = read16(scales + at, left - part * 8, aligned);
-            const uint4 z4 = read16(zeros + at, left - part * 8, aligned);
+            const uint4 s4 = read16<ALIGNED>(scales + size_t(group) * n, column + part * 8, n);
+            const uint4 z4 = read16<ALIGNED>(zeros + size_t(group) * n, column + part * 8, n);
             #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 const float2 s = unpack(word_of(s4, i)), z = unpack(word_of(z4, i));
                 const int j = part * 4 + i;
                 #pragma unroll
                 for (int t = 0; t < TILES; ++t) {
-                    total[t][j][0] += s.x * (sums[t][j][0] - (128.f + z.x) * ones[t][0]);
-                    total[t][j][1] += s.x * (sums[t][j][1] - (128.f + z.x) * ones[t][1]);
-                    total[t][j][2] += s.y * (sums[t][j][2] - (128.f + z.y) * ones[t][0]);
-                    total[t][j][3] += s.y * (sums[t][j][3] - (128.f + z.y) * ones[t][1]);
+                    #pragma unroll
+                    for (int odd = 0; odd < 2; ++odd) {
+                        const int row = t * 8 + tid * 2 + odd;
+                        if (row >= rows) continue;
+                        float* const at = mine + place(row, gid * 16 + j * 2);
+                        at[0] += s.x * (sums[t][j][odd] - (128.f + z.x) * ones[t][odd]);
+                        at[8] += s.y * (sums[t][j][2 + odd] - (128.f + z.y) * ones[t][odd]);
+                    }
                 }
             }
         }
     }
-    const int rows = min(m - row0, ROWS);
-    #pragma unroll
-    for (int t = 0; t < TILES; ++t) {
-        #pragma unroll
-        for (int j = 0; j < 8; ++j) {
-            #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const int row = t * 8 + tid * 2 + i % 2;
-                if (row < rows) shared[(warp * ROWS + row) * 128 + gid * 16 + j * 2 + i / 2] = total[t][j][i];
-            }
-        }
-    }
     __syncthreads();
-    for (int e = threadIdx.x; e < rows * 128; e += WARPS * 32) {
+    for (int e = threadIdx.x; e < rows * ROW; e += WARPS * 32) {
         float sum = shared[e];
         #pragma unroll
-        for (int w = 1; w < WARPS; ++w) sum += shared[w * ROWS * 128 + e];
+        for (int w = 1; w < WARPS; ++w) sum += shared[w * ROWS * ROW + e];
         shared[e] = sum;
     }
     auto cluster = cg::this_cluster();
@@ -163,7 +173,7 @@ decode(const bf16* __restrict__ x, const uint8_t* __restrict__ packed, const bf1
     for (int e = blockIdx.y * WARPS * 32 + threadIdx.x; e < rows * 128; e += SPLITS * WARPS * 32) {
         float sum = 0.f;
         #pragma unroll
-        for (int s = 0; s < SPLITS; ++s) sum += cluster.map_shared_rank(shared, s)[e];
+        for (int s = 0; s < SPLITS; ++s) sum += cluster.map_shared_rank(shared, s)[place(e / 128, e % 128)];
         const int c = blockIdx.x * 128 + e % 128;
         if (c < n) y[size_t(row0 + e / 128) * n + c] = __float2bfloat16(sum);
     }
@@ -172,9 +182,10 @@ decode(const bf16* __restrict__ x, const uint8_t* __restrict__ packed, const bf1
 
 // ---- more than 32 rows: prefill
 
-constexpr int BM = 128, BN = 128, BK = 64, STAGES = 5;
-constexpr int PITCH = BN + 16;        // bytes of a row of packed weights: four rows fall in other banks
-constexpr int X_BYTES = BM * BK * 2, STAGE_BYTES = X_BYTES + 5120;
+constexpr int BM = 128, BN = 192, BK = 64, STAGES = 6;
+constexpr int THREADS = BN * 2;                        // a warpgroup for 64 columns
+constexpr int PITCH = BN + 16;                         // bytes of a row of packed weights: four rows meet other banks
+constexpr int X_BYTES = BM * BK * 2, STAGE_BYTES = (X_BYTES + BK / 2 * PITCH + 1023) / 1024 * 1024;
 
 __device__ __forceinline__ uint32_t address(const void* p) { return uint32_t(__cvta_generic_to_shared(p)); }
 
@@ -208,13 +219,13 @@ __device__ __forceinline__ void wgmma(float (&d)[64], const uint32_t (&a)[4], ui
 __device__ __forceinline__ void load_step(uint8_t* stage, const bf16* x, const uint8_t* packed, int step,
                                           int row0, int column0, int m, int n, int k) {
     #pragma unroll
-    for (int i = threadIdx.x; i < BM * 8; i += 256) {
+    for (int i = threadIdx.x; i < BM * 8; i += THREADS) {
         const int r = i / 8, c = i % 8;
         const bool inside = row0 + r < m;
         copy16(stage + r * 128 + (c ^ (r & 7)) * 16, x + size_t(inside ? row0 + r : 0) * k + step * BK + c * 8, inside);
     }
-    const int r = threadIdx.x / 8, c = column0 + threadIdx.x % 8 * 16;
-    uint8_t* to = stage + X_BYTES + r * PITCH + threadIdx.x % 8 * 16;
+    const int r = threadIdx.x / (BN / 16), at = threadIdx.x % (BN / 16) * 16, c = column0 + at;   // 16 bytes a thread
+    uint8_t* to = stage + X_BYTES + r * PITCH + at;
     const uint8_t* from = packed + size_t(step * (BK / 2) + r) * n + c;
     if (n % 16 == 0) {
         copy16(to, c < n ? from : packed, c < n);
@@ -249,7 +260,7 @@ __device__ __forceinline__ void read_group(bf16 (&zero)[2], bf16 (&scale)[2], co
     }
 }
 
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(THREADS, 1)
 prefill(const bf16* __restrict__ x, const uint8_t* __restrict__ packed, const bf16* __restrict__ scales,
         const bf16* __restrict__ zeros, bf16* __restrict__ y, int m, int n, int k) {
     extern __shared__ uint8_t raw[];
@@ -319,27 +330,29 @@ prefill(const bf16* __restrict__ x, const uint8_t* __restrict__ packed, const bf
 
 static const bf16* in(const torch::Tensor& t) { return reinterpret_cast<const bf16*>(t.data_ptr()); }
 
-template <int TILES, int WARPS, int SPLITS>
+template <int TILES, int WARPS, int SPLITS, bool ALIGNED>
 void launch_decode(const torch::Tensor& x, const torch::Tensor& packed, const torch::Tensor& scales,
                    const torch::Tensor& zeros, torch::Tensor& y) {
     const int m = x.size(0), k = x.size(1), n = packed.size(1);
-    const int bytes = WARPS * 8 * TILES * 128 * int(sizeof(float));
-    cudaFuncSetAttribute(decode<TILES, WARPS, SPLITS>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    const int bytes = WARPS * 8 * TILES * ROW * int(sizeof(float));
+    cudaFuncSetAttribute(decode<TILES, WARPS, SPLITS, ALIGNED>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     const dim3 grid((n + 127) / 128, SPLITS, (m + 8 * TILES - 1) / (8 * TILES));
-    decode<TILES, WARPS, SPLITS><<<grid, WARPS * 32, bytes, at::cuda::getCurrentCUDAStream()>>>(
+    decode<TILES, WARPS, SPLITS, ALIGNED><<<grid, WARPS * 32, bytes, at::cuda::getCurrentCUDAStream()>>>(
         in(x), packed.data_ptr<uint8_t>(), in(scales), in(zeros), reinterpret_cast<bf16*>(y.data_ptr()), m, n, k);
 }
 
 void w4a16(torch::Tensor x, torch::Tensor packed, torch::Tensor scales, torch::Tensor zeros, torch::Tensor y) {
     const int m = x.size(0), k = x.size(1), n = packed.size(1);
-    if (m <= 8) {
-        launch_decode<1, 8, 4>(x, packed, scales, zeros, y);
+    if (m <= 8 && n % 16 == 0) {
+        launch_decode<1, 8, 4, true>(x, packed, scales, zeros, y);
+    } else if (m <= 32 && n % 16 == 0) {
+        launch_decode<2, 4, 4, true>(x, packed, scales, zeros, y);
     } else if (m <= 32) {
-        launch_decode<2, 8, 4>(x, packed, scales, zeros, y);
+        launch_decode<1, 8, 4, false>(x, packed, scales, zeros, y);
     } else {
         const int bytes = STAGES * STAGE_BYTES + 1024;
         cudaFuncSetAttribute(prefill, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-        prefill<<<dim3((n + BN - 1) / BN, (m + BM - 1) / BM), 256, bytes, at::cuda::getCurrentCUDAStream()>>>(
+        prefill<<<dim3((n + BN - 1) / BN, (m + BM - 1) / BM), THREADS, bytes, at::cuda::getCurrentCUDAStream()>>>(
             in(x), packed.data_ptr<uint8_t>(), in(scales), in(zeros), reinterpret_cast<bf16*>(y.data_ptr()), m, n, k);
     }
     TORCH_CHECK(cudaGetLastError() == cudaSuccess, "the launch failed");

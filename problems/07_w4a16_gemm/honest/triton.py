@@ -69,7 +69,7 @@ class Model(nn.Module):
         rows, depth = x.shape
         columns = self.w_q.shape[1]
         groups = depth // self.group
-        block_m, block_n, splits = (16, 64, 4) if rows <= 16 else (32, 64, 4) if rows <= 32 else (128, 128, 1)
+        block_m, block_n, splits = (16, 64, 4) if rows <= 16 else (32, 64, 4) if rows <= 32 else (64, 64, 1)
         splits = min(splits, groups)
         y = torch.empty((rows, columns), dtype=torch.bfloat16, device=x.device)
         out = y if splits == 1 else torch.empty((splits, rows, columns), dtype=torch.float32, device=x.device)
