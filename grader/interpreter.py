@@ -297,6 +297,15 @@ def _patch_launch(stock: Any, ops: Any) -> None:
 
     stock._implicit_cvt = implicit_cvt
     stock._patch_lang = patch_lang_once
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """A helper called from a kernel."""
+        stock._patch_lang(self.fn)
+        return self.rewrite()(*args, **kwargs)
+
+    # What a kernel raises comes out as it is, with the kernel's own line in the traceback.
+    importlib.import_module("triton").knobs.compilation.front_end_debugging = True
+    stock.InterpretedFunction.__call__ = call
     stock.GridExecutor.__call__ = launch_bounded
     Autotuner._bench = lambda self, *args, config, **meta: [0.0, 0.0, 0.0]
 
