@@ -40,11 +40,10 @@ def turn(
 
     head = first + tl.arange(0, BH)
     mask = inside[:, None, :] & (head < heads)[None, :, None]
-    long = token.to(tl.int64)
-    read = source + ((long[:, None] * heads + head[None, :]) * D)[:, :, None] + c[None, None, :]
+    read = source + ((token[:, None] * heads + head[None, :]).to(tl.int64) * D)[:, :, None] + c[None, None, :]
     left = tl.load(read, mask=mask, other=0.0).to(tl.float32)
     right = tl.load(read + D // 2, mask=mask, other=0.0).to(tl.float32)
-    place = ((long // T)[:, None] * heads + head[None, :]) * T + (long % T)[:, None]
+    place = (((token // T)[:, None] * heads + head[None, :]) * T + (token % T)[:, None]).to(tl.int64)
     write = target + (place * D)[:, :, None] + c[None, None, :]
     tl.store(write, (left * cos_left - right * sin_left).to(tl.bfloat16), mask=mask)
     tl.store(write + D // 2, (right * cos_right + left * sin_right).to(tl.bfloat16), mask=mask)
