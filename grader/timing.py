@@ -22,8 +22,9 @@ def device_times(
 
     Before each call twice the L2's size is written and then read: weights and inputs come from DRAM, and the lines
     they push out are clean, so that the call does not pay for writing the flush back (4 to 10 us on an H200 for calls
-    that move 100 MB). Then a kernel that only waits holds the stream while the host enqueues the call, so launch time is
-    hidden unless the call itself waits for the device. The events are recorded in the process that runs the submission: they are a claim.
+    that move 100 MB). Then a kernel that only waits holds the stream while the host enqueues the call, so launch time
+    is hidden unless the call itself waits for the device. The events are recorded in the process that runs the
+    submission: they are a claim.
     """
     device = torch.device(device)
     if device.type != "cuda":
