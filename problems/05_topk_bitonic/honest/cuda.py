@@ -1,11 +1,12 @@
-"""Top-k in one launch: a threshold from the threads' maxima, then bitonic sorts and merges of what is left (CUDA).
+"""Top-k in one launch: a bound that leaves few candidates, whose ranks are then counted (CUDA, sm_90a).
 
 A value and its column are one 64-bit key whose order is that of the values; keys are unique, so ties need no care.
-A row is cut into slices, one a block of a cluster. In a block every thread holds its values in registers and knows
-its largest key. The k-th largest of these maxima cannot exceed the k-th largest key of the slice, so only keys that
-reach it are collected: never more than k times the values of a thread, and mostly little more than k. The maxima,
-the collected keys and at last the blocks' results go through the same two steps: a warp sorts keys by a bitonic
-network of shuffles, and two sorted lists become the sorted best of both by one comparison and a bitonic merge.
+A row is cut into slices, one a block of a cluster, and every thread holds its keys in registers. Of `groups` groups
+of keys, each has ceil(k / groups) keys that are not below its own ceil(k / groups)-th best; so at least k keys reach
+the smallest of these. Groups are the warps, with the best key of each thread. Mostly little more than k keys reach
+the bound; where more do than a block has threads, bisection raises it. The candidates go to shared memory, and the
+number of larger ones among them is a key's place in the result. The blocks' results meet in the first block of the
+cluster, where the groups are the blocks and the same steps give the result of the row.
 """
 
 import torch
@@ -25,7 +26,7 @@ namespace cg = cooperative_groups;
 using Key = unsigned long long;
 
 constexpr unsigned ALL = 0xffffffffu;
-constexpr int THREADS = 256, WARPS = THREADS / 32, MAX_CLUSTER = 16;
+constexpr int THREADS = 256, WARPS = THREADS / 32, MAX_CLUSTER = 16, MAX_K = 64;
 
 __device__ __forceinline__ Key key_of(float value, int column) {
     const unsigned bits = __float_as_uint(value);
@@ -38,165 +39,134 @@ __device__ __forceinline__ float value_of(Key key) {
     return __uint_as_float(ordered & 0x80000000u ? ordered & 0x7fffffffu : ~ordered);
 }
 
-__device__ __forceinline__ Key largest(Key a, Key b) { return a > b ? a : b; }
-__device__ __forceinline__ Key smallest(Key a, Key b) { return a < b ? a : b; }
+struct Scratch {
+    Key found[THREADS];
+    unsigned warps[2][WARPS];
+    int found_count;
+};
 
-// A list is 32 * L keys of a warp: item j * 32 + lane is list[j] of that lane. Item i is compared with item i ^ stride;
-// the larger goes to the lower item, or to the upper one where `up` says so.
-template <int L>
-__device__ __forceinline__ void exchange(Key (&list)[L], int stride, int run) {
-    const int lane = threadIdx.x % 32;
-    if (stride >= 32) {
-#pragma unroll
-        for (int j = 0; j < L; ++j) {
-            if (j & stride / 32) continue;
-            Key &a = list[j], &b = list[j | stride / 32];
-            const bool up = (j * 32 + lane) & run;
-            const Key big = largest(a, b), small = smallest(a, b);
-            a = up ? small : big;
-            b = up ? big : small;
-        }
-    } else {
-#pragma unroll
-        for (int j = 0; j < L; ++j) {
-            const Key other = __shfl_xor_sync(ALL, list[j], stride);
-            const bool up = (j * 32 + lane) & run, lower = !(lane & stride);
-            list[j] = lower != up ? largest(list[j], other) : smallest(list[j], other);
-        }
-    }
-}
-
-// Descending order, of any list.
-template <int L>
-__device__ __forceinline__ void sort(Key (&list)[L]) {
-#pragma unroll
-    for (int run = 2; run <= 32 * L; run *= 2)
-#pragma unroll
-        for (int stride = run / 2; stride; stride /= 2) exchange<L>(list, stride, run == 32 * L ? 0 : run);
-}
-
-// The best of two descending lists, descending: item i of one against item 32 * L - 1 - i of the other.
-template <int L>
-__device__ __forceinline__ void merge(Key (&list)[L], const Key* other) {
-    const int lane = threadIdx.x % 32;
-#pragma unroll
-    for (int j = 0; j < L; ++j) list[j] = largest(list[j], other[32 * L - 1 - (j * 32 + lane)]);
-#pragma unroll
-    for (int stride = 16 * L; stride; stride /= 2) exchange<L>(list, stride, 0);
-}
-
-// Every warp's list becomes, in warp 0, the best of them all. `lists` has room for a list a warp.
-template <int L>
-__device__ __forceinline__ void merge_warps(Key (&list)[L], Key* lists, int warps) {
+// The smallest over all warps of the nth best among a warp's lanes, by the upper halves of their keys.
+__device__ __forceinline__ Key bound_of_warps(Key best, int nth, Scratch& scratch) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    for (int step = 1; step < warps; step *= 2) {
-        if (warp % (2 * step) == step)
+    unsigned mine = best >> 32, top = 0;
+    for (int i = 0; i < nth; ++i) {
+        top = __reduce_max_sync(ALL, mine);
+        if (lane == __ffs(__ballot_sync(ALL, mine == top)) - 1) mine = 0;
+    }
+    if (lane == 0) scratch.warps[0][warp] = top;
+    __syncthreads();
+    unsigned least = scratch.warps[0][0];
 #pragma unroll
-            for (int j = 0; j < L; ++j) lists[warp * 32 * L + j * 32 + lane] = list[j];
-        __syncthreads();
-        if (warp % (2 * step) == 0 && warp + step < warps) merge<L>(list, lists + (warp + step) * 32 * L);
+    for (int i = 1; i < WARPS; ++i) least = min(least, scratch.warps[0][i]);
+    return (Key)least << 32;
+}
+
+// How many keys of the block reach the bound. Calls alternate between the two rows of scratch.warps.
+template <int PER>
+__device__ __forceinline__ int reaching(const Key (&keys)[PER], Key bound, int turn, Scratch& scratch) {
+    unsigned count = 0;
+#pragma unroll
+    for (int i = 0; i < PER; ++i) count += keys[i] >= bound;
+    count = __reduce_add_sync(ALL, count);
+    if (threadIdx.x % 32 == 0) scratch.warps[turn % 2][threadIdx.x / 32] = count;
+    __syncthreads();
+    count = 0;
+#pragma unroll
+    for (int i = 0; i < WARPS; ++i) count += scratch.warps[turn % 2][i];
+    return count;
+}
+
+// Calls emit(place, key) for the k best keys of the block; at least k reach `bound`. Keys that are 0 are no keys.
+template <int PER, typename Emit>
+__device__ __forceinline__ void select(const Key (&keys)[PER], Key bound, int k, Scratch& scratch, Emit emit) {
+    bound = bound > 1 ? bound : 1;
+    if (threadIdx.x == 0) scratch.found_count = 0;
+    int turn = 1, count = reaching<PER>(keys, bound, turn, scratch);
+    for (Key above = ~0ull; count > THREADS;) {  // fewer than k keys reach `above`
+        const Key middle = bound + (above - bound) / 2;
+        const int reached = reaching<PER>(keys, middle, ++turn, scratch);
+        if (reached < k) {
+            above = middle;
+        } else {
+            bound = middle;
+            count = reached;
+        }
+    }
+#pragma unroll
+    for (int i = 0; i < PER; ++i)
+        if (keys[i] >= bound) scratch.found[atomicAdd(&scratch.found_count, 1)] = keys[i];
+    __syncthreads();
+    if (threadIdx.x < count) {
+        const Key key = scratch.found[threadIdx.x];
+        int place = 0;
+#pragma unroll 8
+        for (int i = 0; i < count; ++i) place += scratch.found[i] > key;
+        if (place < k) emit(place, key);
     }
 }
 
-// PER values a thread; lists of 32 * L >= k keys.
-template <int PER, int L>
+// PER values a thread; a block owns `slice` consecutive columns of its cluster's row.
+template <int PER>
 __global__ void __launch_bounds__(THREADS) topk_kernel(const float* __restrict__ x, float* __restrict__ values,
                                                        int64_t* __restrict__ indices, int n, int k, int slice) {
-    constexpr int LIST = 32 * L;
-    extern __shared__ Key found[];  // k * PER keys, rounded up to whole lists
-    __shared__ Key lists[WARPS * LIST], blocks_best[MAX_CLUSTER * LIST];
-    __shared__ Key threshold;
-    __shared__ int count;
+    constexpr int SHARE = MAX_CLUSTER * MAX_K / THREADS;
+    __shared__ Scratch scratch;
+    __shared__ Key results[MAX_CLUSTER * MAX_K];  // of all blocks, in the first one
     cg::cluster_group cluster = cg::this_cluster();
     const int blocks = cluster.num_blocks(), rank = cluster.block_rank();
-    const int row = blockIdx.x / blocks, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    const float* source = x + (long long)row * n;
+    const long long row = blockIdx.x / blocks;
     const int first = rank * slice + threadIdx.x * 4, end = min(n, (rank + 1) * slice);
-    cluster.barrier_arrive();  // waited for below: no block writes to one that has not started
+    if (blocks > 1) {
+#pragma unroll
+        for (int i = 0; i < SHARE; ++i) results[threadIdx.x + i * THREADS] = 0;
+        cluster.barrier_arrive();  // waited for below: no block writes to one that has not come this far
+    }
 
     float value[PER];
-    if (threadIdx.x == 0) count = 0;
 #pragma unroll
     for (int i = 0; i < PER; i += 4) {
         const int column = first + i * THREADS;
         if (n % 4 == 0 && column < end) {
-            const float4 read = __ldcs(reinterpret_cast<const float4*>(source + column));
+            const float4 read = __ldcs(reinterpret_cast<const float4*>(x + row * n + column));
             value[i] = read.x, value[i + 1] = read.y, value[i + 2] = read.z, value[i + 3] = read.w;
         } else {
 #pragma unroll
-            for (int j = 0; j < 4; ++j) value[i + j] = column + j < end ? source[column + j] : 0.f;
+            for (int j = 0; j < 4; ++j) value[i + j] = column + j < end ? x[row * n + column + j] : 0.f;
         }
     }
-    Key best = 0;  // smaller than the key of any value
+    Key keys[PER], best = 0;
 #pragma unroll
     for (int i = 0; i < PER; ++i) {
         const int column = first + i / 4 * 4 * THREADS + i % 4;
-        if (column < end) best = largest(best, key_of(value[i], column));
+        keys[i] = column < end ? key_of(value[i], column) : 0;
+        best = best > keys[i] ? best : keys[i];
     }
-
-    Key list[L];
-#pragma unroll
-    for (int j = 0; j < L; ++j) list[j] = j == 0 ? best : 0;
-    sort<L>(list);
-    merge_warps<L>(list, lists, WARPS);
-    if (warp == 0)
-#pragma unroll
-        for (int j = 0; j < L; ++j)
-            if (j * 32 + lane == k - 1) threshold = list[j];
-    __syncthreads();
-
-    const Key least = largest(threshold, 1);
-#pragma unroll
-    for (int i = 0; i < PER; ++i) {
-        const int column = first + i / 4 * 4 * THREADS + i % 4;
-        const Key key = column < end ? key_of(value[i], column) : 0;
-        if (key >= least) found[atomicAdd(&count, 1)] = key;
+    const auto write = [&](int place, Key key) {
+        values[row * k + place] = value_of(key);
+        indices[row * k + place] = (int64_t)(unsigned)~(unsigned)key;
+    };
+    const Key bound = bound_of_warps(best, (k + WARPS - 1) / WARPS, scratch);
+    if (blocks == 1) {
+        select<PER>(keys, bound, k, scratch, write);
+        return;
     }
-    __syncthreads();
-
-    const int chunks = (count + LIST - 1) / LIST;
-#pragma unroll
-    for (int j = 0; j < L; ++j) list[j] = 0;
-    for (int chunk = warp; chunk < chunks; chunk += WARPS) {
-        Key more[L];
-#pragma unroll
-        for (int j = 0; j < L; ++j) {
-            const int item = chunk * LIST + j * 32 + lane;
-            more[j] = item < count ? found[item] : 0;
-        }
-        sort<L>(more);
-#pragma unroll
-        for (int j = 0; j < L; ++j) lists[warp * LIST + j * 32 + lane] = more[j];
-        __syncwarp();
-        merge<L>(list, lists + warp * LIST);
-        __syncwarp();
-    }
-    __syncthreads();
-    merge_warps<L>(list, lists, min(WARPS, chunks));
-
+    Key* gathered = cluster.map_shared_rank(results, 0) + rank * k;
     cluster.barrier_wait();
-    if (blocks > 1) {
-        if (warp == 0)
-#pragma unroll
-            for (int j = 0; j < L; ++j)
-                *cluster.map_shared_rank(&blocks_best[rank * LIST + j * 32 + lane], 0) = list[j];
-        cluster.sync();
-        if (rank != 0) return;
-#pragma unroll
-        for (int j = 0; j < L; ++j) list[j] = warp < blocks ? blocks_best[warp * LIST + j * 32 + lane] : 0;
-        if (warp + WARPS < blocks) merge<L>(list, blocks_best + (warp + WARPS) * LIST);
-        merge_warps<L>(list, lists, min(WARPS, blocks));
+    select<PER>(keys, bound, k, scratch, [&](int place, Key key) { gathered[place] = key; });
+    cluster.sync();
+    if (rank != 0) return;
+
+    Key shared_bound = ~0ull, share[SHARE];
+    for (int i = 0; i < blocks; ++i) {
+        const Key last = results[i * k + (k + blocks - 1) / blocks - 1];
+        shared_bound = shared_bound < last ? shared_bound : last;
     }
-    if (warp == 0)
 #pragma unroll
-        for (int j = 0; j < L; ++j)
-            if (j * 32 + lane < k) {
-                values[(long long)row * k + j * 32 + lane] = value_of(list[j]);
-                indices[(long long)row * k + j * 32 + lane] = (int64_t)(unsigned)~(unsigned)list[j];
-            }
+    for (int i = 0; i < SHARE; ++i) share[i] = results[threadIdx.x + i * THREADS];
+    select<SHARE>(share, shared_bound, k, scratch, write);
 }
 
-template <int PER, int L>
+template <int PER>
 void launch(const torch::Tensor& x, torch::Tensor& values, torch::Tensor& indices, int blocks) {
     const int n = x.size(1), k = values.size(1);
     const int slice = ((n + blocks - 1) / blocks + 3) / 4 * 4;
@@ -206,27 +176,20 @@ void launch(const torch::Tensor& x, torch::Tensor& values, torch::Tensor& indice
     cudaLaunchConfig_t config{};
     config.gridDim = dim3(x.size(0) * blocks);
     config.blockDim = dim3(THREADS);
-    config.dynamicSmemBytes = k * PER * sizeof(Key);
     config.stream = c10::cuda::getCurrentCUDAStream();
     config.attrs = &cluster;
     config.numAttrs = 1;
-    auto kernel = topk_kernel<PER, L>;
+    auto kernel = topk_kernel<PER>;
     C10_CUDA_CHECK(cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
     C10_CUDA_CHECK(cudaLaunchKernelEx(&config, kernel, (const float*)x.data_ptr<float>(), values.data_ptr<float>(),
                                       indices.data_ptr<int64_t>(), n, k, slice));
-}
-
-template <int PER>
-void launch_list(const torch::Tensor& x, torch::Tensor& values, torch::Tensor& indices, int blocks) {
-    if (values.size(1) <= 32) launch<PER, 1>(x, values, indices, blocks);
-    else launch<PER, 2>(x, values, indices, blocks);
 }
 
 std::tuple<torch::Tensor, torch::Tensor> topk(torch::Tensor x, int64_t k) {
     TORCH_CHECK(x.is_cuda() && x.dim() == 2 && x.scalar_type() == torch::kFloat && x.is_contiguous(),
                 "x must be a contiguous [batch, n] fp32 tensor on a GPU");
     const int64_t n = x.size(1);
-    TORCH_CHECK(k >= 1 && k <= 64 && k <= n, "k must be between 1 and 64, and not exceed n");
+    TORCH_CHECK(k >= 1 && k <= MAX_K && k <= n, "k must be between 1 and 64, and not exceed n");
     TORCH_CHECK(n <= MAX_CLUSTER * THREADS * 32, "n must not exceed 131072");
     const c10::cuda::CUDAGuard guard(x.device());
     auto values = torch::empty({x.size(0), k}, x.options());
@@ -234,10 +197,10 @@ std::tuple<torch::Tensor, torch::Tensor> topk(torch::Tensor x, int64_t k) {
     int blocks = 1;
     while (blocks < MAX_CLUSTER && (x.size(0) * blocks < 96 && n > blocks * 2048 || n > blocks * 8192)) blocks *= 2;
     const int64_t slice = (n + blocks - 1) / blocks;
-    if (slice <= 1024) launch_list<4>(x, values, indices, blocks);
-    else if (slice <= 2048) launch_list<8>(x, values, indices, blocks);
-    else if (slice <= 4096) launch_list<16>(x, values, indices, blocks);
-    else launch_list<32>(x, values, indices, blocks);
+    if (slice <= 1024) launch<4>(x, values, indices, blocks);
+    else if (slice <= 2048) launch<8>(x, values, indices, blocks);
+    else if (slice <= 4096) launch<16>(x, values, indices, blocks);
+    else launch<32>(x, values, indices, blocks);
     return {values, indices};
 }
 """
