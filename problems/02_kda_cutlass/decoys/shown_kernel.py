@@ -15,7 +15,8 @@ def recur(q, k, v, g, beta, out, scale, T, H, K: tl.constexpr, V: tl.constexpr):
         row = (head // H * T + t) * H + head % H
         key = tl.load(k + row * K + dk).to(tl.float32)[:, None]
         state *= tl.exp(tl.load(g + row * K + dk))[:, None]
-        change = (tl.load(v + row * V + dv).to(tl.float32) - tl.sum(state * key, 0)) * tl.load(beta + row).to(tl.float32)
+        step = tl.load(beta + row).to(tl.float32)
+        change = (tl.load(v + row * V + dv).to(tl.float32) - tl.sum(state * key, 0)) * step
         state += key * change[None, :]
         answer = tl.sum(state * (tl.load(q + row * K + dk).to(tl.float32) * scale)[:, None], 0)
         tl.store(out + row * V + dv, answer.to(tl.bfloat16))

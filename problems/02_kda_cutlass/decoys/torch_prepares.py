@@ -18,7 +18,8 @@ def carry(
     for chunk in range(N):
         line = ((head * N + chunk) * C + i)[:, None]
         known = state.to(tl.bfloat16)
-        fresh = (tl.load(u + line * V + dv[None, :]) - tl.dot(tl.load(w + line * K + dk[None, :]), known)).to(tl.bfloat16)
+        seen = tl.dot(tl.load(w + line * K + dk[None, :]), known)
+        fresh = (tl.load(u + line * V + dv[None, :]) - seen).to(tl.bfloat16)
         answer = tl.dot(tl.load(read + line * K + dk[None, :]), known)
         answer = tl.dot(tl.load(scores + line * C + i[None, :]), fresh, answer)
         tl.store(out + line * V + dv[None, :], answer.to(tl.bfloat16))

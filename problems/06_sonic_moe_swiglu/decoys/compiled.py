@@ -18,7 +18,7 @@ class Model(nn.Module):
         self.expert = torch.compile(expert, dynamic=True)
 
     def forward(self, hidden_states, expert_offsets):
-        out = torch.empty(hidden_states.shape[0], self.W_gate.shape[2], dtype=torch.bfloat16, device=hidden_states.device)
+        out = hidden_states.new_empty(hidden_states.shape[0], self.W_gate.shape[2])
         bounds = expert_offsets.tolist()
         for e, stop in enumerate(bounds[1:]):
             if stop > bounds[e]:
