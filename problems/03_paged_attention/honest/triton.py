@@ -2,7 +2,7 @@
 
 A program owns one sequence, one key/value head and one split of the positions. The query heads that share the
 key/value head are the rows of one tensor-core product, so every key and value is read once. Pages are looked up in
-`block_table` position by position; nothing past `seq_lens` is loaded. A split leaves its maximum, its sum and its
+`block_table`, a few for every block of positions; nothing past `seq_lens` is loaded. A split leaves its maximum, its sum and its
 weighted values in a work buffer and takes a ticket; the program with the last ticket of its (sequence, head) merges
 the splits, writes the output and puts the ticket counter back to zero.
 """
@@ -13,6 +13,17 @@ import triton
 import triton.language as tl
 
 LOG2E = tl.constexpr(1.4426950408889634)
+
+
+@triton.jit
+def pages_from(row, start, pages, PAGE: tl.constexpr, BLOCK: tl.constexpr):
+    """The pages of BLOCK positions from `start`, by a few scalar loads."""
+    place = tl.arange(0, BLOCK)
+    page = tl.zeros((BLOCK,), tl.int32)
+    for i in tl.static_range(BLOCK // PAGE):
+        here = start // PAGE + i
+        page = tl.where(place // PAGE == i, tl.load(row + here, mask=here < pages, other=0), page)
+    return page
 
 
 @triton.jit
@@ -42,11 +53,13 @@ def attend(
     top = tl.full((ROWS,), -1.0e30, tl.float32)
     total = tl.zeros((ROWS,), tl.float32)
     acc = tl.zeros((ROWS, DIM), tl.float32)
+    row = table + b * pages
+    page = pages_from(row, first, pages, PAGE, BLOCK)
     for start in tl.range(first, last, BLOCK, num_stages=STAGES):
-        positions = start + tl.arange(0, BLOCK)
+        place = tl.arange(0, BLOCK)
+        positions = start + place
         keep = positions < last
-        page = tl.load(table + b * pages + positions // PAGE, mask=keep, other=0)
-        slot = (page.to(tl.int64) * PAGE + positions % PAGE) * KV_HEADS + kv_head
+        slot = (page.to(tl.int64) * PAGE + place % PAGE) * KV_HEADS + kv_head
         k = tl.load(cache + slot[None, :] * (2 * DIM) + dims[:, None], mask=keep[None, :], other=0.0)
         v = tl.load(cache + slot[:, None] * (2 * DIM) + DIM + dims[None, :], mask=keep[:, None], other=0.0)
         scores = tl.dot(q, k) * (scale * LOG2E)
@@ -57,6 +70,7 @@ def attend(
         total = total * shrink + tl.sum(p, axis=1)
         acc = tl.dot(p.to(tl.bfloat16), v, acc * shrink[:, None])
         top = new_top
+        page = pages_from(row, start + BLOCK, pages, PAGE, BLOCK)  # for the next block, so that its loads can run ahead
 
     part = (group * splits + split) * ROWS + rows
     tl.store(part_top + part, top, mask=real)
@@ -85,13 +99,15 @@ def attend(
 class Model(nn.Module):
     """query [batch, heads, dim] bf16 -> the same, attending to the first seq_lens[b] positions of sequence b."""
 
-    BLOCK, WARPS, STAGES = 32, 4, 5
-    PROGRAMS = 264
+    BLOCK, WARPS, STAGES = 32, 2, 4
+    PROGRAMS = 396
 
     def __init__(
         self, batch: int, num_heads: int, num_kv_heads: int, head_dim: int, seq_len: int, page_size: int
     ) -> None:
         super().__init__()
+        if self.BLOCK % page_size:
+            raise ValueError(f"page_size must divide {self.BLOCK}")
         self.heads, self.kv_heads, self.dim, self.page = num_heads, num_kv_heads, head_dim, page_size
         self.groups = batch * num_kv_heads
         self.rows = max(16, triton.next_power_of_2(num_heads // num_kv_heads))
