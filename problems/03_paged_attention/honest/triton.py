@@ -99,7 +99,7 @@ def attend(
 class Model(nn.Module):
     """query [batch, heads, dim] bf16 -> the same, attending to the first seq_lens[b] positions of sequence b."""
 
-    BLOCK, WARPS, STAGES = 32, 2, 4
+    BLOCK, WARPS, STAGES = 64, 4, 2
     PROGRAMS = 396
 
     def __init__(
