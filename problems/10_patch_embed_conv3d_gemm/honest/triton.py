@@ -2,11 +2,12 @@
 
 y[embedding, patch] = sum over k of weight[embedding, k] * rows[patch, k], k = (channel, dt, dh, dw). The rows of a
 patch in x are only kW elements long and start on any even address, so a GEMM that gathers them itself copies four
-bytes at a time, once for every tile of embeddings. Copied once into rows that start on 16 bytes, padded with zeros
-to whole steps, they flow through the asynchronous pipeline like any operand. The result is made as [embedding,
-patch], the order of y.
+bytes at a time, once for every tile of embeddings. Copied once into rows that start on 16 bytes, they come through TMA
+like any operand; what lies beyond the depth or the last patch reads as zero. The result is made as [embedding, patch],
+the order of y.
 
-The copy reads VECTOR elements at once, the largest power of two that divides kW and W.
+Both kernels say how many elements lie together, which Triton cannot see: the copy reads the largest power of two that
+divides kW and W, the product writes the largest that divides the patches of an image.
 """
 
 import math
@@ -15,8 +16,7 @@ import torch
 import torch.nn as nn
 import triton
 import triton.language as tl
-
-STEP = 64  # depth of one step of the product
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 
 @triton.jit
@@ -25,7 +25,7 @@ def lay_out_patches(
     C: tl.constexpr, KT: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, VECTOR: tl.constexpr,
     BLOCK_P: tl.constexpr, BLOCK_K: tl.constexpr,
 ):
-    """rows[patch, :C*KT*KH*KW] = the patch, zeros behind; one program some patches and a block of their depth."""
+    """rows[patch, :C*KT*KH*KW] = the patch; one program some patches and a block of their depth."""
     patch = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
     k = tl.program_id(1) * BLOCK_K + tl.arange(0, BLOCK_K)
     places = grid_t * grid_h * grid_w
@@ -36,29 +36,36 @@ def lay_out_patches(
     offset = tl.max_contiguous(tl.multiple_of(((channel * T + dt) * H + dh) * W + dw, VECTOR), VECTOR)
     inside = (patch[:, None] < patches) & (k[None, :] < C * KT * KH * KW)
     value = tl.load(x + (base[:, None] + offset[None, :]), mask=inside, other=0.0)
-    tl.store(rows + patch[:, None] * pitch + k[None, :], value, mask=(patch[:, None] < patches) & (k[None, :] < pitch))
+    tl.store(rows + patch[:, None] * pitch + k[None, :], value, mask=inside)
 
 
 @triton.jit
 def embed_rows(
-    rows, weight, y, places, patches, embed, pitch, DEPTH: tl.constexpr,
+    rows, weight, y, patches, embed, depth, PLACES: tl.constexpr, VECTOR: tl.constexpr,
     BLOCK_E: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_K: tl.constexpr,
 ):
-    """One tile [BLOCK_E embeddings, BLOCK_P patches] of y."""
-    embeddings = tl.program_id(0) * BLOCK_E + tl.arange(0, BLOCK_E)
-    patch = tl.program_id(1) * BLOCK_P + tl.arange(0, BLOCK_P)
+    """One tile [BLOCK_E embeddings, BLOCK_P patches] of y; of the PLACES patches of an image VECTOR lie together."""
+    first_embedding = tl.program_id(0) * BLOCK_E
+    first_patch = tl.program_id(1) * BLOCK_P
     accumulator = tl.zeros((BLOCK_E, BLOCK_P), dtype=tl.float32)
-    for start in range(0, DEPTH, BLOCK_K):
-        k = start + tl.arange(0, BLOCK_K)
-        a = tl.load(
-            weight + embeddings[:, None] * DEPTH + k[None, :],
-            mask=(embeddings[:, None] < embed) & (k[None, :] < DEPTH), other=0.0,
-        )
-        b = tl.load(rows + patch[None, :] * pitch + k[:, None], mask=patch[None, :] < patches, other=0.0)
-        accumulator = tl.dot(a, b, accumulator)
-    start_of_image = patch // places * (embed * places) + patch % places
-    target = y + start_of_image[None, :] + embeddings[:, None] * places
-    tl.store(target, accumulator.to(tl.bfloat16), mask=(embeddings[:, None] < embed) & (patch[None, :] < patches))
+    for k in range(0, depth, BLOCK_K):
+        a = weight.load([first_embedding, k])
+        b = rows.load([first_patch, k])
+        accumulator = tl.dot(a, b.T, accumulator)
+    embedding = first_embedding + tl.arange(0, BLOCK_E)
+    patch = first_patch + tl.arange(0, BLOCK_P)
+    place = patch // PLACES * (embed * PLACES) + patch % PLACES
+    place = tl.max_contiguous(tl.multiple_of(place, VECTOR), VECTOR)
+    target = y + (place[None, :] + embedding[:, None] * PLACES)
+    tl.store(target, accumulator.to(tl.bfloat16), mask=(embedding[:, None] < embed) & (patch[None, :] < patches))
+
+
+def tiles(embed: int, patches: int) -> tuple[int, int, int, int]:
+    """Embeddings and patches of a tile, stages and warps: small tiles where large ones would leave processors idle."""
+    large = triton.cdiv(embed, 128) * triton.cdiv(patches, 128)
+    if large < 64:
+        return 64, 64, 6, 4
+    return (128, 128, 4, 8) if large <= 132 else (128, 128, 3, 4)
 
 
 class Model(nn.Module):
@@ -70,29 +77,29 @@ class Model(nn.Module):
         self.conv = nn.Conv3d(C, embed_dim, self.size, stride=self.size, bias=False, dtype=torch.bfloat16)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x, weight = x.contiguous(), self.conv.weight.contiguous()
+        x = x.contiguous()
         b, c, t, h, w = x.shape
         kt, kh, kw = self.size
-        embed, depth = weight.shape[0], c * kt * kh * kw
         grid_t, grid_h, grid_w = t // kt, h // kh, w // kw
         places = grid_t * grid_h * grid_w
         patches = b * places
-        if patches <= 512:
-            block_e, block_p, stages, warps = 64, 32, 6, 4
-        elif patches <= 1024:
-            block_e, block_p, stages, warps = 64, 64, 4, 4
-        else:
-            block_e, block_p, stages, warps = 128, 128, 4, 8
-        pitch = triton.cdiv(depth, STEP) * STEP
+        weight = self.conv.weight.flatten(1)
+        embed, depth = weight.shape
+        pitch = (depth + 7) // 8 * 8  # TMA wants rows that start on 16 bytes
+        if pitch != depth:
+            weight = nn.functional.pad(weight, (0, pitch - depth))
         rows = torch.empty((patches, pitch), dtype=x.dtype, device=x.device)
         y = torch.empty((b, embed, grid_t, grid_h, grid_w), dtype=torch.bfloat16, device=x.device)
-        lay_out_patches[(triton.cdiv(patches, 8), triton.cdiv(pitch, 256))](
+        lay_out_patches[(triton.cdiv(patches, 8), triton.cdiv(depth, 256))](
             x, rows, t, h, w, grid_t, grid_h, grid_w, patches, pitch,
             C=c, KT=kt, KH=kh, KW=kw, VECTOR=math.gcd(math.gcd(kw, w), 8), BLOCK_P=8, BLOCK_K=256, num_warps=4,
         )
-        grid = (triton.cdiv(embed, block_e), triton.cdiv(patches, block_p))
-        embed_rows[grid](
-            rows, weight, y, places, patches, embed, pitch, DEPTH=depth,
-            BLOCK_E=block_e, BLOCK_P=block_p, BLOCK_K=STEP, num_stages=stages, num_warps=warps,
+        block_e, block_p, stages, warps = tiles(embed, patches)
+        block_k = 64
+        embed_rows[(triton.cdiv(embed, block_e), triton.cdiv(patches, block_p))](
+            TensorDescriptor(rows, [patches, depth], [pitch, 1], [block_p, block_k]),
+            TensorDescriptor(weight, [embed, depth], [pitch, 1], [block_e, block_k]),
+            y, patches, embed, depth, PLACES=places, VECTOR=math.gcd(places, 8),
+            BLOCK_E=block_e, BLOCK_P=block_p, BLOCK_K=block_k, num_stages=stages, num_warps=warps,
         )
         return y
