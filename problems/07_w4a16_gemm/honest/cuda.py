@@ -4,13 +4,13 @@ A packed byte holds rows k and k + 1 of one column, which is just the pair that 
 core wants. So the weight is the left operand: y^T = W^T x^T, with the columns of W as rows of the product. A byte
 is expanded with one permutation and one logic operation: 0x4300 | q is 128 + q in bf16, exactly.
 
-Up to 32 rows (decode) the work is to read the weight. A warp takes one quantisation group of 128 rows at a time,
+Up to 16 rows (decode) the work is to read the weight. A warp takes one quantisation group of 128 rows at a time,
 straight from global memory into registers, 16 loads in flight a thread. It multiplies 128 + q and corrects
 afterwards in fp32: scale * (sum (128 + q) x - (128 + zero) sum x), where sum x comes from one more product with
 ones. Warps of a block and blocks of a cluster split the depth; their sums meet in shared memory, in a fixed order.
 
-With more rows the work is to multiply. Three warpgroups issue wgmma with the weight from registers, as bf16((q -
-zero) * scale), and x from shared memory; nibbles of the next step are expanded while the product runs.
+With more rows (batched) the work is to multiply. Three warpgroups issue wgmma with the weight from registers, as
+bf16((q - zero) * scale), and x from shared memory; nibbles of the next step are expanded while the product runs.
 """
 
 import torch
@@ -47,7 +47,7 @@ __device__ __forceinline__ uint32_t word_of(const uint4& v, int i) {
     return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
 
-// ---- up to 32 rows: decode
+// ---- up to 16 rows: decode
 
 __device__ __forceinline__ void mma(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t a2, uint32_t a3, uint32_t b0,
                                     uint32_t b1) {
@@ -76,6 +76,8 @@ __device__ __forceinline__ uint4 read16(const T* row, int column, int n) {
     return v;
 }
 
+__device__ __forceinline__ void prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];\n" :: "l"(p)); }
+
 // Where the sums of a warp lie in shared memory: column 16 * i + c of row r at r * ROW + 8 * c + i, so that lanes of
 // a warp meet different banks.
 constexpr int ROW = 132;
@@ -100,8 +102,7 @@ decode(const bf16* __restrict__ x, const uint8_t* __restrict__ packed, const bf1
         // Thread `tid` of four takes depth 32 * tid and on, so that its share of x lies together.
         const uint8_t* bytes = packed + (size_t(group) * (GROUP / 2) + tid * 16) * n;
         if (column < n && tid < 2) {                   // needed after the products; on their way from now on
-            const bf16* later = (tid == 0 ? scales : zeros) + size_t(group) * n + column;
-            asm volatile("prefetch.global.L2 [%0];\n" :: "l"(later));
+            prefetch((tid == 0 ? scales : zeros) + size_t(group) * n + column);
         }
         uint4 q[16];
         #pragma unroll
@@ -180,12 +181,21 @@ decode(const bf16* __restrict__ x, const uint8_t* __restrict__ packed, const bf1
     cluster.sync();                                    // a block's shared memory lives until the others have read it
 }
 
-// ---- more than 32 rows: prefill
+// ---- more rows: batched
 
-constexpr int BM = 128, BN = 192, BK = 64, STAGES = 6;
+constexpr int BN = 192, BK = 64;
 constexpr int THREADS = BN * 2;                        // a warpgroup for 64 columns
 constexpr int PITCH = BN + 16;                         // bytes of a row of packed weights: four rows meet other banks
-constexpr int X_BYTES = BM * BK * 2, STAGE_BYTES = (X_BYTES + BK / 2 * PITCH + 1023) / 1024 * 1024;
+constexpr int SUMS = BN + 4;                           // floats of a row of sums
+
+// BM rows of x in SPLITS parts of the depth, with STAGES steps on their way.
+template <int ROWS_, int SPLITS_, int STAGES_>
+struct Tile {
+    static constexpr int BM = ROWS_, SPLITS = SPLITS_, STAGES = STAGES_;
+    static constexpr int X_BYTES = BM * BK * 2, STAGE_BYTES = (X_BYTES + BK / 2 * PITCH + 1023) / 1024 * 1024;
+    static constexpr int BYTES = STAGES * STAGE_BYTES + 1024;
+    static_assert(BM * SUMS * 4 <= STAGES * STAGE_BYTES, "the sums take the place of the stages");
+};
 
 __device__ __forceinline__ uint32_t address(const void* p) { return uint32_t(__cvta_generic_to_shared(p)); }
 
@@ -202,6 +212,15 @@ __device__ __forceinline__ uint64_t describe(uint32_t at) {
 #define D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define D16(i) D4(i), D4(i + 4), D4(i + 8), D4(i + 12)
 // d += a b over 16 rows of the depth; the first product of a tile overwrites d instead.
+__device__ __forceinline__ void wgmma(float (&d)[16], const uint32_t (&a)[4], uint64_t b, int accumulate) {
+    asm volatile(
+        "{\n.reg .pred p;\nsetp.ne.b32 p, %21, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
+        "{%16, %17, %18, %19}, %20, p, 1, 1, 0;\n}\n"
+        : D16(0)
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
+}
 __device__ __forceinline__ void wgmma(float (&d)[64], const uint32_t (&a)[4], uint64_t b, int accumulate) {
     asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
@@ -216,16 +235,17 @@ __device__ __forceinline__ void wgmma(float (&d)[64], const uint32_t (&a)[4], ui
 }
 
 // One step of 64 rows of the depth: x [BM][64] bf16, swizzled, and packed bytes [32][BN].
+template <typename T>
 __device__ __forceinline__ void load_step(uint8_t* stage, const bf16* x, const uint8_t* packed, int step,
                                           int row0, int column0, int m, int n, int k) {
     #pragma unroll
-    for (int i = threadIdx.x; i < BM * 8; i += THREADS) {
+    for (int i = threadIdx.x; i < T::BM * 8; i += THREADS) {
         const int r = i / 8, c = i % 8;
         const bool inside = row0 + r < m;
         copy16(stage + r * 128 + (c ^ (r & 7)) * 16, x + size_t(inside ? row0 + r : 0) * k + step * BK + c * 8, inside);
     }
     const int r = threadIdx.x / (BN / 16), at = threadIdx.x % (BN / 16) * 16, c = column0 + at;   // 16 bytes a thread
-    uint8_t* to = stage + X_BYTES + r * PITCH + at;
+    uint8_t* to = stage + T::X_BYTES + r * PITCH + at;
     const uint8_t* from = packed + size_t(step * (BK / 2) + r) * n + c;
     if (n % 16 == 0) {
         copy16(to, c < n ? from : packed, c < n);
@@ -260,21 +280,29 @@ __device__ __forceinline__ void read_group(bf16 (&zero)[2], bf16 (&scale)[2], co
     }
 }
 
-__global__ void __launch_bounds__(THREADS, 1)
-prefill(const bf16* __restrict__ x, const uint8_t* __restrict__ packed, const bf16* __restrict__ scales,
+template <typename T>
+__global__ void __cluster_dims__(1, T::SPLITS, 1) __launch_bounds__(THREADS, T::BM == 32 ? 2 : 1)
+batched(const bf16* __restrict__ x, const uint8_t* __restrict__ packed, const bf16* __restrict__ scales,
         const bf16* __restrict__ zeros, bf16* __restrict__ y, int m, int n, int k) {
     extern __shared__ uint8_t raw[];
     uint8_t* stages = raw + (1024 - address(raw) % 1024) % 1024;
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, gid = lane / 4, tid = lane % 4;
-    const int row0 = blockIdx.y * BM, column0 = blockIdx.x * BN;
+    const int row0 = blockIdx.z * T::BM, column0 = blockIdx.x * BN;
     const int mine = warp * 16 + gid * 2;              // of this thread's two columns the first, in the tile
-    const int steps = k / BK;
-    float d[64];
+    const int groups = k / GROUP, share = (groups + T::SPLITS - 1) / T::SPLITS;
+    const int first = min(int(blockIdx.y) * share, groups) * 2, steps = min(share * 2, groups * 2 - first);
+    float d[T::BM / 2];
     uint32_t a[2][4][4];
     bf16 next_zero[2], next_scale[2];                  // read one group ahead
-    read_group(next_zero, next_scale, zeros, scales, column0 + mine, n);
-    for (int s = 0; s < STAGES - 2; ++s) {
-        if (s < steps) load_step(stages + s * STAGE_BYTES, x, packed, s, row0, column0, m, n, k);
+    if (steps > 0) {
+        const size_t row = size_t(first / 2) * n;
+        read_group(next_zero, next_scale, zeros + row, scales + row, column0 + mine, n);
+    } else {
+        #pragma unroll
+        for (int i = 0; i < T::BM / 2; ++i) d[i] = 0.f;
+    }
+    for (int s = 0; s < T::STAGES - 2; ++s) {
+        if (s < steps) load_step<T>(stages + s * T::STAGE_BYTES, x, packed, first + s, row0, column0, m, n, k);
         asm volatile("cp.async.commit_group;\n");
     }
     for (int base = 0; base < steps; base += 2) {      // a group of 128 is two steps
@@ -285,45 +313,49 @@ prefill(const bf16* __restrict__ x, const uint8_t* __restrict__ packed, const bf
             scale[c] = __bfloat162bfloat162(next_scale[c]);
         }
         if (base + 2 < steps) {
-            const size_t row = size_t(base / 2 + 1) * n;
+            const size_t row = size_t((first + base) / 2 + 1) * n;
             read_group(next_zero, next_scale, zeros + row, scales + row, column0 + mine, n);
         }
         #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const int step = base + half;
-            asm volatile("cp.async.wait_group %0;\n" :: "n"(STAGES - 3));
+            asm volatile("cp.async.wait_group %0;\n" :: "n"(T::STAGES - 3));
             asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
             __syncthreads();
-            uint8_t* stage = stages + step % STAGES * STAGE_BYTES;
-            fragments(a[half], stage + X_BYTES + tid * PITCH + mine, zero, scale);
+            uint8_t* stage = stages + step % T::STAGES * T::STAGE_BYTES;
+            fragments(a[half], stage + T::X_BYTES + tid * PITCH + mine, zero, scale);
             asm volatile("wgmma.wait_group.sync.aligned 0;\n" ::: "memory");
             asm volatile("wgmma.fence.sync.aligned;\n" ::: "memory");
             #pragma unroll
             for (int i = 0; i < 4; ++i) wgmma(d, a[half][i], describe(address(stage) + i * 32), step + i);
             asm volatile("wgmma.commit_group.sync.aligned;\n" ::: "memory");
             // Every warp is past the product of two steps ago: its stage is free.
-            const int next = step + STAGES - 2;
-            if (next < steps) load_step(stages + next % STAGES * STAGE_BYTES, x, packed, next, row0, column0, m, n, k);
+            const int next = step + T::STAGES - 2;
+            uint8_t* to = stages + next % T::STAGES * T::STAGE_BYTES;
+            if (next < steps) load_step<T>(to, x, packed, first + next, row0, column0, m, n, k);
             asm volatile("cp.async.commit_group;\n");
         }
     }
     asm volatile("wgmma.wait_group.sync.aligned 0;\n" ::: "memory");
-    const int column = column0 + mine;
+    __syncthreads();                                   // all products are done: sums take the place of the stages
+    float* sums = reinterpret_cast<float*>(stages);
     #pragma unroll
-    for (int j = 0; j < 16; ++j) {
-        #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            const int row = row0 + j * 8 + tid * 2 + i;
-            if (row >= m || column >= n) continue;
-            bf16* to = y + size_t(row) * n + column;
-            if (n % 2 == 0) {
-                *reinterpret_cast<__nv_bfloat162*>(to) = __floats2bfloat162_rn(d[j * 4 + i], d[j * 4 + 2 + i]);
-            } else {
-                to[0] = __float2bfloat16(d[j * 4 + i]);
-                if (column + 1 < n) to[1] = __float2bfloat16(d[j * 4 + 2 + i]);
-            }
-        }
+    for (int i = 0; i < T::BM / 4; ++i) {
+        const int row = i / 2 * 8 + tid * 2 + i % 2;
+        const float2 pair = make_float2(d[i / 2 * 4 + i % 2], d[i / 2 * 4 + 2 + i % 2]);
+        *reinterpret_cast<float2*>(sums + row * SUMS + mine) = pair;
     }
+    auto cluster = cg::this_cluster();
+    cluster.sync();
+    const int rows = min(m - row0, T::BM);
+    for (int e = blockIdx.y * THREADS + threadIdx.x; e < rows * BN; e += T::SPLITS * THREADS) {
+        float sum = 0.f;
+        #pragma unroll
+        for (int s = 0; s < T::SPLITS; ++s) sum += cluster.map_shared_rank(sums, s)[e / BN * SUMS + e % BN];
+        const int c = column0 + e % BN;
+        if (c < n) y[size_t(row0 + e / BN) * n + c] = __float2bfloat16(sum);
+    }
+    cluster.sync();                                    // a block's shared memory lives until the others have read it
 }
 
 // ---- launches
@@ -341,19 +373,30 @@ void launch_decode(const torch::Tensor& x, const torch::Tensor& packed, const to
         in(x), packed.data_ptr<uint8_t>(), in(scales), in(zeros), reinterpret_cast<bf16*>(y.data_ptr()), m, n, k);
 }
 
-void w4a16(torch::Tensor x, torch::Tensor packed, torch::Tensor scales, torch::Tensor zeros, torch::Tensor y) {
+template <typename T>
+void launch_batched(const torch::Tensor& x, const torch::Tensor& packed, const torch::Tensor& scales,
+                    const torch::Tensor& zeros, torch::Tensor& y) {
     const int m = x.size(0), k = x.size(1), n = packed.size(1);
-    if (m <= 8 && n % 16 == 0) {
-        launch_decode<1, 8, 4, true>(x, packed, scales, zeros, y);
-    } else if (m <= 32 && n % 16 == 0) {
-        launch_decode<2, 4, 4, true>(x, packed, scales, zeros, y);
+    cudaFuncSetAttribute(batched<T>, cudaFuncAttributeMaxDynamicSharedMemorySize, T::BYTES);
+    const dim3 grid((n + BN - 1) / BN, T::SPLITS, (m + T::BM - 1) / T::BM);
+    batched<T><<<grid, THREADS, T::BYTES, at::cuda::getCurrentCUDAStream()>>>(
+        in(x), packed.data_ptr<uint8_t>(), in(scales), in(zeros), reinterpret_cast<bf16*>(y.data_ptr()), m, n, k);
+}
+
+void w4a16(torch::Tensor x, torch::Tensor packed, torch::Tensor scales, torch::Tensor zeros, torch::Tensor y) {
+    const int m = x.size(0), n = packed.size(1);
+    if (m <= 8 && n % 16 == 0 && n >= 8192) {
+        launch_decode<1, 4, 4, true>(x, packed, scales, zeros, y);
+    } else if (m <= 8 && n % 16 == 0) {
+        launch_decode<1, 4, 8, true>(x, packed, scales, zeros, y);   // few columns: more blocks share the depth
+    } else if (m <= 8) {
+        launch_decode<1, 4, 8, false>(x, packed, scales, zeros, y);
+    } else if (m <= 16 && n % 16 == 0) {
+        launch_decode<2, 4, 2, true>(x, packed, scales, zeros, y);
     } else if (m <= 32) {
-        launch_decode<1, 8, 4, false>(x, packed, scales, zeros, y);
+        launch_batched<Tile<32, 2, 8>>(x, packed, scales, zeros, y);
     } else {
-        const int bytes = STAGES * STAGE_BYTES + 1024;
-        cudaFuncSetAttribute(prefill, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-        prefill<<<dim3((n + BN - 1) / BN, (m + BM - 1) / BM), THREADS, bytes, at::cuda::getCurrentCUDAStream()>>>(
-            in(x), packed.data_ptr<uint8_t>(), in(scales), in(zeros), reinterpret_cast<bf16*>(y.data_ptr()), m, n, k);
+        launch_batched<Tile<128, 1, 6>>(x, packed, scales, zeros, y);
     }
     TORCH_CHECK(cudaGetLastError() == cudaSuccess, "the launch failed");
 }

@@ -2,7 +2,7 @@
 
 y[embedding, patch] = sum over k of weight[embedding, k] * rows[patch, k], k = (channel, dt, dh, dw). The rows of a
 patch in x are only kW elements long and start on any even address, so a GEMM that gathers them itself copies four
-bytes at a time, once for every tile of embeddings. Copied once into rows that start on 16 bytes, they come through TMA
+bytes at a time, once for every tile of embeddings. Copied once into rows that start on 128 bytes, they come through TMA
 like any operand; what lies beyond the depth or the last patch reads as zero. The result is made as [embedding, patch],
 the order of y.
 
@@ -41,14 +41,14 @@ def lay_out_patches(
 
 @triton.jit
 def embed_rows(
-    rows, weight, y, patches, embed, depth, PLACES: tl.constexpr, VECTOR: tl.constexpr,
+    rows, weight, y, patches, embed, DEPTH: tl.constexpr, PLACES: tl.constexpr, VECTOR: tl.constexpr,
     BLOCK_E: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_K: tl.constexpr,
 ):
     """One tile [BLOCK_E embeddings, BLOCK_P patches] of y; of the PLACES patches of an image VECTOR lie together."""
     first_embedding = tl.program_id(0) * BLOCK_E
     first_patch = tl.program_id(1) * BLOCK_P
     accumulator = tl.zeros((BLOCK_E, BLOCK_P), dtype=tl.float32)
-    for k in range(0, depth, BLOCK_K):
+    for k in range(0, DEPTH, BLOCK_K):
         a = weight.load([first_embedding, k])
         b = rows.load([first_patch, k])
         accumulator = tl.dot(a, b.T, accumulator)
@@ -85,9 +85,9 @@ class Model(nn.Module):
         patches = b * places
         weight = self.conv.weight.flatten(1)
         embed, depth = weight.shape
-        pitch = (depth + 7) // 8 * 8  # TMA wants rows that start on 16 bytes
-        if pitch != depth:
-            weight = nn.functional.pad(weight, (0, pitch - depth))
+        if depth % 8:  # TMA wants rows that start on 16 bytes
+            weight = nn.functional.pad(weight, (0, -depth % 8))
+        pitch = (depth + 63) // 64 * 64  # and reads rows that start on 128 bytes faster
         rows = torch.empty((patches, pitch), dtype=x.dtype, device=x.device)
         y = torch.empty((b, embed, grid_t, grid_h, grid_w), dtype=torch.bfloat16, device=x.device)
         lay_out_patches[(triton.cdiv(patches, 8), triton.cdiv(depth, 256))](
@@ -98,8 +98,8 @@ class Model(nn.Module):
         block_k = 64
         embed_rows[(triton.cdiv(embed, block_e), triton.cdiv(patches, block_p))](
             TensorDescriptor(rows, [patches, depth], [pitch, 1], [block_p, block_k]),
-            TensorDescriptor(weight, [embed, depth], [pitch, 1], [block_e, block_k]),
-            y, patches, embed, depth, PLACES=places, VECTOR=math.gcd(places, 8),
+            TensorDescriptor(weight, [embed, depth], [weight.shape[1], 1], [block_e, block_k]),
+            y, patches, embed, DEPTH=depth, PLACES=places, VECTOR=math.gcd(places, 8),
             BLOCK_E=block_e, BLOCK_P=block_p, BLOCK_K=block_k, num_stages=stages, num_warps=warps,
         )
         return y
