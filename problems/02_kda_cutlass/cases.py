@@ -48,7 +48,7 @@ def apply_memory(
 
 def draw_decay(symbols: Symbols) -> st.SearchStrategy[Plan]:
     """The fastest mean decay of a channel in a step."""
-    return st.fixed_dictionaries({"fastest": st.integers(20, 35).map(lambda percent: percent / 100)})
+    return st.fixed_dictionaries({"fastest": st.integers(10, 20).map(lambda percent: percent / 100)})
 
 
 def apply_decay(
