@@ -12,7 +12,6 @@ import yaml
 
 import kbh_lint
 from grader.check import check_submission
-from grader.keys import new_master
 from kbh_lint.findings import FileReport
 from kbh_lint.problems import load_problem
 
@@ -77,6 +76,6 @@ def test_an_honest_solution_passes_the_checker_in_the_interpreter(problem: str, 
     found = load_problem(PROBLEMS / problem / "problem.yaml")
     one = replace(found, shapes=found.shapes[shape : shape + 1], reduced=found.reduced[shape : shape + 1])
     solution = PROBLEMS / problem / "honest" / "triton.py"
-    report = check_submission(one, solution, device="cpu", scale="reduced", master=new_master(), timeout=300.0)
+    report = check_submission(one, solution, device="cpu", scale="reduced", master=bytes(32), timeout=300.0)
     assert report.outcome == "passed", report.message
     assert len(report.cases) == report.planned
