@@ -30,7 +30,13 @@ def test_a_square_fp8_gemm_is_bound_by_compute_and_a_decode_step_by_memory(targe
     assert (square.binding, decode.binding) == ("compute", "memory")
     assert square.t_floor == pytest.approx(2 * 4096**3 / 1979e12)
     assert decode.t_floor == pytest.approx((32 * 8192 + 8192 * 8192 + 32 * 8192 * 2) / 4800e9)
-    assert square.ceiling is None and square.attainable is None
+    assert square.t_null is not None
+    assert square.ceiling == pytest.approx(square.t_floor / (square.t_floor + square.t_null))
+
+
+def test_without_evidence_of_a_target_only_the_floor_is_known(targets: dict[str, Target]) -> None:
+    found = list(ceilings(problem("01_fp8_gemm"), targets, ["b200"]))
+    assert found and all(one.t_floor > 0 and one.ceiling is None and one.attainable is None for one in found)
 
 
 @pytest.mark.parametrize(
