@@ -34,8 +34,8 @@ Change = Callable[[dict[str, Any]], object]
 @pytest.fixture
 def deck(tmp_path: Path) -> Path:
     """A deck of one problem with evidence that holds."""
-    for name in ("hardware.yaml", "goals.yaml"):
-        shutil.copy(problems_dir() / name, tmp_path / name)
+    shutil.copy(problems_dir() / "hardware.yaml", tmp_path / "hardware.yaml")
+    (tmp_path / "goals.yaml").write_text(f"h200: {{{ID}: 0.25}}\n")
     here = tmp_path / ID
     shutil.copytree(problems_dir() / ID, here, ignore=shutil.ignore_patterns("evidence", "__pycache__", "mutants.py"))
     (here / "solutions.yaml").write_text(SOLUTIONS)
