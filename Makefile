@@ -1,11 +1,11 @@
 # make demo   lint two bundled submissions, an honest one and a leaking one
-# make test   everything CI checks: ruff, mypy --strict, pytest, generated docs
+# make test   everything CI checks: ruff, mypy --strict, pytest, generated docs, the deck's stored evidence
 # Both make .venv themselves; they need Python 3.11 or newer, make and a package index.
 
 SHELL := /bin/sh
 .SHELLFLAGS := -euc
 .DELETE_ON_ERROR:
-.PHONY: demo test lint format types unit docs docs-check wheel seed-audit bench-lint test-compile verify-deck mutate ceilings clean
+.PHONY: demo test lint format types unit docs docs-check wheel seed-audit bench-lint verify-deck mutate ceilings clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -16,7 +16,7 @@ PYTEST_ARGS ?=
 demo: $(VENV)/.core
 	$(BIN)/kbh-lint --exit-zero --no-cache examples
 
-test: lint types unit docs-check
+test: lint types unit docs-check verify-deck
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -49,10 +49,6 @@ seed-audit: $(VENV)/.core
 bench-lint: $(VENV)/.core
 	@test -n "$(CORPUS)" || { echo "say which submissions: make bench-lint CORPUS=DIR" >&2; exit 2; }
 	$(PY) bench/lint.py "$(CORPUS)"
-
-# Builds the kernels of tests/idioms to machine code; no GPU needed.
-test-compile: $(VENV)/.dev
-	$(BIN)/pytest tests/idioms/test_compile.py
 
 # Holds the stored GPU evidence of every problem against the files as they are, and lints every solution of the deck.
 verify-deck: $(VENV)/.dev

@@ -212,11 +212,6 @@ class Session:
             raise CheckError(f"the submission could not be timed: {clean_text(answer.text, MESSAGE_CHARACTERS)}")
         return answer.numbers
 
-    def restart(self, bindings: Sequence[Binding]) -> Frame:
-        """A new process for the same submission."""
-        self._stop()
-        return self.start(bindings)
-
     def close(self) -> None:
         """Ends the process and deletes the scratch folder, unless it was the caller's."""
         self._stop()
