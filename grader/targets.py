@@ -1,0 +1,125 @@
+"""Which target a grading is for: the GPU of this machine, held against the one that was named, or its CPU.
+
+A GPU is scored against the datasheet in problems/hardware.yaml, at full shapes. A CPU runs the reduced shapes, Triton
+kernels in an interpreter, and is scored against what was measured on it; that number is no score of a kernel and its
+label says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from grader import peaks
+from grader.cell import TargetRecord
+from kbh_lint import paths
+from kbh_lint.authors.floors import peak_name
+from kbh_lint.problems import Problem, Target, find_target, load_targets
+
+__all__ = ["CPU_LABEL", "Chosen", "TargetError", "choose_target", "cpu_target", "hardware_file", "running_target"]
+
+CPU = "cpu"
+CPU_LABEL = "CPU (reduced shapes; Triton kernels interpreted)"
+
+
+class TargetError(Exception):
+    """The target cannot be graded on here; the text is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A target: `target` has the peaks that scores stand on, `record` is what the cell says of it."""
+
+    target: Target
+    record: TargetRecord
+
+
+def choose_target(
+    problem: Problem, wanted: str = "auto", *, device: str | None = None, say: Callable[[str], None] = lambda _: None
+) -> Chosen:
+    """The target of a grading here.
+
+    `wanted` is "auto", "cpu", or a GPU by its id or another of its names, which must be the one of this machine.
+    `device` is a torch device, for a machine with several; without one it is the GPU where there is one. `say` is told
+    what is measured. Raises TargetError, and ProblemError for a hardware.yaml that cannot be read.
+    """
+    device = _device(wanted, device)
+    if torch.device(device).type == "cpu":
+        return _on_cpu(problem, say)
+    targets = load_targets(hardware_file(problem))
+    named = None if wanted == "auto" else find_target(targets, wanted)
+    if wanted != "auto" and named is None:
+        raise TargetError(f"there is no target `{wanted}`; there are {', '.join(targets)} and cpu")
+    target = running_target(targets, device)
+    if named is not None and named.id != target.id:
+        raise TargetError(f"the target {named.id} was asked for, but the GPU of this machine is {target.product}")
+    if target.id not in problem.targets:
+        raise TargetError(f"{problem.id} is not offered on {target.id}; it is on {', '.join(problem.targets)}")
+    record = TargetRecord(
+        target.id, target.product, "cuda", "datasheet", _peak(problem, target), target.dram_gbps, "full"
+    )
+    return Chosen(target, record)
+
+
+def running_target(targets: Mapping[str, Target], device: str | torch.device = "cuda") -> Target:
+    """The entry of hardware.yaml that a GPU is. Raises TargetError when it is none of them."""
+    name = torch.cuda.get_device_name(device)
+    target = find_target(targets, name)
+    if target is None:
+        raise TargetError(f"the GPU of this machine, {name}, is not in hardware.yaml; there are {', '.join(targets)}")
+    major, minor = torch.cuda.get_device_capability(device)
+    if target.capability is not None and target.capability != 10 * major + minor:
+        raise TargetError(f"{name} says it is sm_{major}{minor}, but hardware.yaml has {target.sm} for {target.id}")
+    return target
+
+
+def hardware_file(problem: Problem) -> Path:
+    """The hardware.yaml beside a problem's folder, or the project's own."""
+    own = Path(problem.path).resolve().parent.parent / "hardware.yaml" if problem.path else None
+    return own if own is not None and own.is_file() else paths.problems_dir() / "hardware.yaml"
+
+
+def cpu_target(found: peaks.Measured) -> Target:
+    """A CPU as a target: its measured rates are its peaks."""
+    return Target(CPU, CPU, found.machine.product, found.copy_gbps, dict(found.tflops))
+
+
+def _device(wanted: str, device: str | None) -> str:
+    """The torch device to grade on."""
+    there = torch.cuda.is_available()
+    if device is None:
+        device = CPU if wanted == CPU or (wanted == "auto" and not there) else "cuda"
+    try:
+        kind, index = torch.device(device).type, torch.device(device).index or 0
+    except RuntimeError:
+        raise TargetError(f"`{device}` is not a device; say cpu, cuda or cuda:0") from None
+    if kind not in ("cpu", "cuda"):
+        raise TargetError(f"a grading runs on a CUDA GPU or on a CPU, not on {device}")
+    if wanted != "auto" and (wanted == CPU) != (kind == "cpu"):
+        raise TargetError(f"the target {wanted} does not run on the device {device}")
+    if kind == "cuda" and not there:
+        what = "this machine has no GPU that torch can use"
+        raise TargetError(what if wanted == "auto" else f"the target {wanted} was asked for, but {what}")
+    if kind == "cuda" and index >= torch.cuda.device_count():
+        raise TargetError(f"this machine has no GPU {index}")
+    return device
+
+
+def _on_cpu(problem: Problem, say: Callable[[str], None]) -> Chosen:
+    if not problem.reduced:
+        raise TargetError(f"{problem.id} has no reduced shapes, so it cannot be graded on a CPU")
+    target = cpu_target(peaks.stored_or_measured(CPU, say))
+    record = TargetRecord(
+        CPU, target.product, "cpu", "measured", _peak(problem, target), target.dram_gbps, "reduced", CPU_LABEL
+    )
+    return Chosen(target, record)
+
+
+def _peak(problem: Problem, target: Target) -> float:
+    name = peak_name(problem.precision, target)
+    if name is None:
+        raise TargetError(f"{target.id} has no peak for the precision {problem.precision} of {problem.id}")
+    return target.peaks[name]
