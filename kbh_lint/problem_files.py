@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -82,27 +83,52 @@ def read_problem(path: Path) -> Problem:
     )  # fmt: skip
 
 
+PUBLISHED = "published_2026_04"
+
+
 def read_targets(path: Path) -> dict[str, Target]:
     """The GPUs by id. Raises DataError naming file and line."""
-    targets: dict[str, Target] = {}
+    return {found.id: found for found, _ in _targets(path)}
+
+
+def read_published(path: Path) -> dict[str, Target]:
+    """The GPUs that have peaks of the protocol of 2026-04, by id and with those. Raises DataError."""
+    return {found.id: found for _, found in _targets(path) if found is not None}
+
+
+def _targets(path: Path) -> list[tuple[Target, Target | None]]:
+    """Each GPU with its datasheet's numbers and, where they are given, with the published ones."""
+    found: list[tuple[Target, Target | None]] = []
     data = _read(path)
     for target_id, entry in data.items():
         if not isinstance(entry, Map):
             raise DataError(str(path), data.lines[target_id], f"the target `{target_id}` must be a mapping")
         fields = Fields(entry, str(path), f"the target `{target_id}`")
-        l2 = fields.take("l2_mib")
-        peaks = fields.mapping("peaks")
-        targets[target_id] = Target(
+        target = Target(
             id=target_id,
             sm=fields.text("sm"),
             product=fields.text("product"),
-            dram_gbps=number(fields, "dram_gbps"),
-            peaks={name: plain_number(peaks, name, str(path)) for name in peaks},
-            l2_mib=None if l2 is None else number(fields, "l2_mib"),
             names=tuple(name.lower() for name in fields.texts("names")),
+            **_numbers(fields),
         )
+        published = None
+        if PUBLISHED in entry:
+            part = Fields(fields.mapping(PUBLISHED), str(path), f"`{PUBLISHED}` of the target `{target_id}`")
+            published = replace(target, **_numbers(part))
+            part.done()
         fields.done()
-    return targets
+        found.append((target, published))
+    return found
+
+
+def _numbers(fields: Fields) -> dict[str, Any]:
+    """Bandwidth, peaks and L2 of a target, as arguments of Target."""
+    l2, peaks = fields.take("l2_mib"), fields.mapping("peaks")
+    return {
+        "dram_gbps": number(fields, "dram_gbps"),
+        "peaks": {name: plain_number(peaks, name, fields.path) for name in peaks},
+        "l2_mib": None if l2 is None else number(fields, "l2_mib"),
+    }
 
 
 def _read(path: Path) -> Map:

@@ -1,0 +1,272 @@
+"""Scores from two clocks: which times count, what they mean as a share of the hardware, and when they mean nothing.
+
+A trial's event time is the median of its claimed samples, its sealed time the median of its batches on the judge's
+clock. Over trials both are medians of those: a trial is one process, with one placement in memory and one set of
+compiled code, so it is the trial that repeats, and one disturbed trial must not move the result. The time that is
+scored is the larger of the two: the claim can only be believed upwards of the proof.
+
+A sample that is faster than the hardware can be is vetoed. On a GPU that is one under 0.95 of the floor at datasheet
+peaks or under 0.9 of an empty call. A CPU's peaks are measured: a copy that misses the caches, and torch's own product.
+A reduced shape may lie in a cache with ten times that bandwidth, and a better product than torch's may exist. So there
+only a tenth of the memory floor and half of the compute floor veto.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from grader import published
+from grader.cell import Scores, ShapeResult, ShapeScore, ShapeTiming, TrialResult
+from grader.targets import Chosen, TargetError, hardware_file
+from kbh_lint.authors.floors import COMPUTE, MEMORY, Floor, floor
+from kbh_lint.problems import Problem, Shape
+
+__all__ = [
+    "NO_SCORES", "check_2026_04", "least_time", "noise_limit", "score_2026_04", "shape_scores", "suspicion", "total",
+    "unstable",
+]  # fmt: skip
+
+DATASHEET_SHARE = 0.95
+NULL_SHARE = 0.9
+MEASURED_COMPUTE_SHARE = 0.5
+MEASURED_MEMORY_SHARE = 0.1
+MOST_VETOED = 0.1  # the share of a shape's samples in one trial beyond which the cell is suspect
+AGREE = 1.1  # how far the larger of the two clocks may be from the smaller
+REPEATS = 3  # the fewest that a spread is worked out of
+SHORT_S = 20e-6
+NOISE_SHORT, NOISE_MEMORY, NOISE_COMPUTE, NOISE_CPU = 0.03, 0.005, 0.015, 0.15
+NO_SCORES = Scores(None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    """One trial at one shape: `kept` are the samples that were not vetoed."""
+
+    timing: ShapeTiming
+    kept: tuple[float, ...]
+    event: float
+    sealed: float | None
+
+    @property
+    def scored(self) -> float:
+        return max(self.event, self.sealed or 0.0)
+
+
+def shape_scores(problem: Problem, chosen: Chosen, trials: Sequence[TrialResult]) -> tuple[ShapeScore, ...]:
+    """The scores of the shapes that were right and timed in every trial; the others have none.
+
+    Raises FormulaError for a fault of problem.yaml.
+    """
+    found = (_shape_score(problem, chosen, shape, trials) for shape in _shapes(problem, chosen))
+    return tuple(score for score in found if score is not None)
+
+
+def suspicion(problem: Problem, chosen: Chosen, trials: Sequence[TrialResult]) -> str:
+    """Why times of these trials cannot be true, in one sentence; empty when nothing says so.
+
+    Suspect are claimed samples, more than a tenth of a shape's in one trial, and the median of its sealed batches,
+    when they are faster than the hardware can be.
+    """
+    for shape in _shapes(problem, chosen):
+        bound = _floor(problem, chosen, shape)
+        for trial in trials:
+            timing = _result(trial, shape).timing
+            if timing is None:
+                continue
+            where = f"at {shape.label} in trial {trial.index}"
+            least = least_time(chosen, bound, timing.null_s)
+            vetoed = sum(not _stands(sample, least) for sample in timing.claimed)
+            if vetoed > MOST_VETOED * len(timing.claimed):
+                return (
+                    f"{vetoed} of {len(timing.claimed)} timed calls {where} are claimed to take less than "
+                    f"{_micro(least)}, which is faster than this target can be"
+                )
+            least, sealed = least_time(chosen, bound, 0.0), _sealed(timing)
+            if sealed is not None and not _stands(sealed, least):
+                return (
+                    f"the sealed batches {where} took {_micro(sealed)} a call, less than the {_micro(least)} that "
+                    "this target needs"
+                )
+    return ""
+
+
+def total(problem: Problem, chosen: Chosen, shapes: Sequence[ShapeScore]) -> Scores:
+    """Geometric means over the problem's shapes; all None unless each of them, and no other, has a score."""
+    if sorted(score.shape for score in shapes) != sorted(shape.label for shape in _shapes(problem, chosen)):
+        return NO_SCORES
+    return Scores(
+        peak_fraction=_geomean([score.peak_fraction for score in shapes]),
+        roofline_fraction=_geomean([score.roofline_fraction for score in shapes]),
+        attainable_fraction=_geomean([score.attainable_fraction for score in shapes]),
+    )
+
+
+def unstable(problem: Problem, chosen: Chosen, shapes: Sequence[ShapeScore]) -> bool:
+    """Whether a shape's repeats spread more than its class allows. Without three repeats there is no spread."""
+    return any(score.spread > noise_limit(problem, chosen, score) for score in shapes)
+
+
+def noise_limit(problem: Problem, chosen: Chosen, score: ShapeScore) -> float:
+    """The coefficient of variation that a shape's class allows between repeats.
+
+    GPU: 0.5 % where memory binds, 1.5 % where compute does, 3 % under 20 us. CPU: 15 %.
+    """
+    if chosen.record.device == "cpu":
+        return NOISE_CPU
+    if score.t_scored < SHORT_S:
+        return NOISE_SHORT
+    shape = next(shape for shape in _shapes(problem, chosen) if shape.label == score.shape)
+    return NOISE_MEMORY if _floor(problem, chosen, shape).binding == MEMORY else NOISE_COMPUTE
+
+
+def least_time(chosen: Chosen, bound: Floor, null_s: float) -> float:
+    """Seconds below which a time is vetoed: a share of the floor, and of an empty call."""
+    if chosen.record.peaks == "datasheet":
+        hardware = DATASHEET_SHARE * bound.t_floor
+    else:
+        hardware = max(MEASURED_COMPUTE_SHARE * bound.compute_s, MEASURED_MEMORY_SHARE * bound.memory_s)
+    return max(hardware, NULL_SHARE * null_s)
+
+
+def check_2026_04(problem: Problem, chosen: Chosen) -> published.PublishedProblem:
+    """How the protocol of 2026-04 scores a problem here. Raises TargetError when it does not, and DataError."""
+    protocol = _published(problem)
+    if chosen.target.id != protocol.target.id:
+        raise TargetError(f"the protocol 2026-04 is for {protocol.target.id} only; this is {chosen.target.id}")
+    if problem.id not in protocol.problems:
+        raise TargetError(f"{problem.id} was not scored under the protocol 2026-04")
+    return protocol.problems[problem.id]
+
+
+def score_2026_04(problem: Problem, chosen: Chosen, shapes: Sequence[ShapeScore]) -> Scores:
+    """The published score: `t_event` by the published formulas and peaks; the other scores are None.
+
+    The times must have been taken by that protocol. Raises TargetError on another target than its own.
+    """
+    work, target = check_2026_04(problem, chosen), _published(problem).target
+    if total(problem, chosen, shapes) == NO_SCORES:
+        return NO_SCORES
+    times: Mapping[str, float] = {score.shape: score.t_event for score in shapes}
+    share = _geomean([work.achieved(shape, times[shape.label], target) for shape in problem.shapes])
+    return Scores(None, None, None, peak_fraction_2026_04=share)
+
+
+def _shape_score(problem: Problem, chosen: Chosen, shape: Shape, trials: Sequence[TrialResult]) -> ShapeScore | None:
+    results = [_result(trial, shape) for trial in trials]
+    if not results or any(result.status != "right" for result in results):
+        return None
+    bound = _floor(problem, chosen, shape)
+    found = [_measured(chosen, bound, result.timing) for result in results]
+    measured = [one for one in found if one is not None]
+    if len(measured) < len(found):
+        return None
+    event = statistics.median(one.event for one in measured)
+    proved = [one.sealed for one in measured if one.sealed is not None]
+    sealed = statistics.median(proved) if proved else None
+    null = statistics.median(one.timing.null_s for one in measured)
+    scored = max(event, sealed or 0.0)
+    samples = sum(len(one.timing.claimed) for one in measured)
+    vetoed = samples - sum(len(one.kept) for one in measured)
+    spread = _spread(measured)
+    return ShapeScore(
+        shape=shape.label,
+        t_scored=scored,
+        t_event=event,
+        t_sealed=sealed,
+        t_floor=bound.t_floor,
+        t_null=null,
+        clock="weak" if sealed is None or sealed > AGREE * event else "proved",
+        vetoed=vetoed,
+        samples=samples,
+        spread=spread or 0.0,
+        peak_fraction=_declared(shape, bound) / scored,
+        roofline_fraction=bound.t_floor / scored,
+        attainable_fraction=(bound.t_floor + null) / scored,
+        notes=_notes(chosen, measured, event, sealed, vetoed, samples, spread),
+    )
+
+
+def _measured(chosen: Chosen, bound: Floor, timing: ShapeTiming | None) -> _Measured | None:
+    """One trial's times; None where it was not timed, or no sample of it stands."""
+    if timing is None:
+        return None
+    least = least_time(chosen, bound, timing.null_s)
+    kept = tuple(sample for sample in timing.claimed if _stands(sample, least))
+    return _Measured(timing, kept, statistics.median(kept), _sealed(timing)) if kept else None
+
+
+def _stands(seconds: float, least: float) -> bool:
+    """Whether a time can be true; NaN and infinity cannot."""
+    return least <= seconds < math.inf
+
+
+def _sealed(timing: ShapeTiming) -> float | None:
+    return statistics.median(batch.per_call for batch in timing.sealed) if timing.sealed else None
+
+
+def _declared(shape: Shape, bound: Floor) -> float:
+    """The seconds that a shape takes at the peak of its declared regime; `mixed` is what binds on this target."""
+    return {COMPUTE: bound.compute_s, MEMORY: bound.memory_s}.get(shape.regime, bound.t_floor)
+
+
+def _spread(measured: Sequence[_Measured]) -> float | None:
+    """Coefficient of variation over trials, else over sealed batches; None with fewer than three of either."""
+    times = [one.scored for one in measured]
+    if len(times) < REPEATS:
+        times = [batch.per_call for one in measured for batch in one.timing.sealed]
+    if len(times) < REPEATS:
+        return None
+    mean = statistics.fmean(times)
+    return statistics.stdev(times) / mean if mean > 0 else None
+
+
+def _notes(
+    chosen: Chosen, measured: Sequence[_Measured], event: float, sealed: float | None, vetoed: int, samples: int,
+    spread: float | None,
+) -> tuple[str, ...]:  # fmt: skip
+    notes = []
+    if sealed is None:
+        notes.append("no sealed batch: the claimed time is not proved")
+    elif sealed > AGREE * event:
+        notes.append(f"a call took {sealed / event - 1:.0%} more in the sealed batch than was claimed")
+    elif event > AGREE * sealed and chosen.record.device == "cuda":  # on a CPU the batch finds warm caches
+        notes.append("a call took less in the sealed batch than was claimed, by more than a tenth")
+    if vetoed:
+        notes.append(f"{vetoed} of {samples} samples are faster than this target can be and do not count")
+    if any(one.timing.host_sync for one in measured):
+        notes.append("forward waits for the device, so its time on the host counts")
+    if spread is None:
+        notes.append(f"fewer than {REPEATS} repeats: no spread")
+    return (*notes, *dict.fromkeys(note for one in measured for note in one.timing.notes))
+
+
+def _shapes(problem: Problem, chosen: Chosen) -> tuple[Shape, ...]:
+    return problem.shapes if chosen.record.scale == "full" else problem.reduced
+
+
+def _floor(problem: Problem, chosen: Chosen, shape: Shape) -> Floor:
+    found = floor(problem, shape, chosen.target)
+    if found is None:
+        raise TargetError(f"{chosen.target.id} has no peak for the precision {problem.precision} of {problem.id}")
+    return found
+
+
+def _result(trial: TrialResult, shape: Shape) -> ShapeResult:
+    """A trial's result at a shape; one that it did not reach was not run."""
+    none = ShapeResult(shape.label, "not-run", "", 0, 0, (), None)
+    return next((result for result in trial.shapes if result.shape == shape.label), none)
+
+
+def _geomean(values: Sequence[float]) -> float:
+    return math.exp(statistics.fmean(math.log(value) for value in values))
+
+
+def _micro(seconds: float) -> str:
+    return f"{seconds * 1e6:.3g} us"
+
+
+def _published(problem: Problem) -> published.Published:
+    return published.read(hardware_file(problem).parent)
