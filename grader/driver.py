@@ -1,0 +1,55 @@
+"""The CUDA driver through `cuda.bindings`: loaded when first needed, every result checked.
+
+A function is looked up once, by `bound`, before a submission is imported: what a submission later puts in its place in
+the module changes nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+__all__ = ["GpuError", "bound", "constant", "make"]
+
+
+class GpuError(Exception):
+    """The driver is missing or refused something; the text is one sentence."""
+
+
+@cache
+def _driver() -> Any:
+    try:
+        return importlib.import_module("cuda.bindings.driver")
+    except ImportError as error:
+        raise GpuError("a GPU target needs the Python package cuda-bindings, which is not installed") from error
+
+
+def bound(name: str) -> Callable[..., Any]:
+    """The driver's function `name`: gives its value (a tuple where there are several) or raises GpuError."""
+    function, success = getattr(_driver(), name), _driver().CUresult.CUDA_SUCCESS
+
+    def checked(*arguments: Any) -> Any:
+        try:
+            result, *values = function(*arguments)
+        except RuntimeError as error:  # the bindings without a driver beneath them
+            raise GpuError(f"the CUDA driver cannot be used: {error}") from error
+        if result != success:
+            raise GpuError(f"the CUDA driver refused {name}: {getattr(result, 'name', result)}")
+        return values[0] if len(values) == 1 else tuple(values)
+
+    return checked
+
+
+def constant(path: str) -> Any:
+    """A value of the driver by name, such as `CUevent_flags.CU_EVENT_DEFAULT`."""
+    value = _driver()
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def make(name: str) -> Any:
+    """A new structure of the driver, all zero."""
+    return getattr(_driver(), name)()
