@@ -19,7 +19,10 @@ from kbh_lint import paths
 from kbh_lint.authors.floors import peak_name
 from kbh_lint.problems import Problem, Target, find_target, load_targets
 
-__all__ = ["CPU_LABEL", "Chosen", "TargetError", "choose_target", "cpu_target", "hardware_file", "running_target"]
+__all__ = [
+    "CPU_LABEL", "Chosen", "TargetError", "choose_target", "cpu_target", "hardware_file", "pick_device",
+    "running_target",
+]  # fmt: skip
 
 CPU = "cpu"
 CPU_LABEL = "CPU (reduced shapes; Triton kernels interpreted)"
@@ -46,7 +49,7 @@ def choose_target(
     `device` is a torch device, for a machine with several; without one it is the GPU where there is one. `say` is told
     what is measured. Raises TargetError, and ProblemError for a hardware.yaml that cannot be read.
     """
-    device = _device(wanted, device)
+    device = pick_device(wanted, device)
     if torch.device(device).type == "cpu":
         return _on_cpu(problem, say)
     targets = load_targets(hardware_file(problem))
@@ -87,8 +90,8 @@ def cpu_target(found: peaks.Measured) -> Target:
     return Target(CPU, CPU, found.machine.product, found.copy_gbps, dict(found.tflops))
 
 
-def _device(wanted: str, device: str | None) -> str:
-    """The torch device to grade on."""
+def pick_device(wanted: str, device: str | None) -> str:
+    """The torch device to grade on, for a target that was named or "auto". Raises TargetError."""
     there = torch.cuda.is_available()
     if device is None:
         device = CPU if wanted == CPU or (wanted == "auto" and not there) else "cuda"
