@@ -1,0 +1,79 @@
+"""Finished compiler caches, kept from one grading to the next.
+
+A build belongs to one submission on one problem and target, with the versions that made it, and is never offered to
+another. It was written by that submission's own process, so it is only ever copied into the scratch folder of another.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from grader.bundle import canonical
+from grader.supervise import remove
+
+__all__ = ["Builds", "build_key", "builds_folder"]
+
+MOST_BUILDS = 64
+_PART = ".part-"
+
+
+def builds_folder() -> Path:
+    """Where builds are kept: the user's cache folder."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "kbh" / "builds"
+
+
+def build_key(submission: str, parts: Sequence[str], versions: Mapping[str, str]) -> str:
+    """The name of a build: all that what the compilers wrote depends on."""
+    return hashlib.sha256(canonical({"key": [submission, *parts, dict(versions)]})).hexdigest()
+
+
+class Builds:
+    """The store. Where its folder cannot be written, builds are kept in `spare` and lost with it."""
+
+    def __init__(self, folder: Path, spare: Path) -> None:
+        self._folder = folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            writable = os.access(folder, os.W_OK)
+        except OSError:
+            writable = False
+        if not writable:
+            self._folder = spare
+            spare.mkdir(parents=True, exist_ok=True)
+
+    def find(self, key: str) -> Path | None:
+        """The folder of a finished build, or None."""
+        place = self._folder / key
+        if not place.is_dir():
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(place)
+        return place
+
+    def begin(self, key: str) -> Path:
+        """A name for a build that is being made; `keep` finishes it."""
+        return self._folder / f"{key}{_PART}{secrets.token_hex(4)}"
+
+    def keep(self, key: str, made: Path) -> Path:
+        """Keeps a build that came to its end, and gives the folder where it lies then."""
+        made.mkdir(exist_ok=True)
+        place = self._folder / key
+        try:
+            made.rename(place)
+        except OSError:  # another grading was faster
+            remove(made)
+        self._forget()
+        return place
+
+    def _forget(self) -> None:
+        """Takes away the builds that nobody used for longest, and parts that were never finished."""
+        with contextlib.suppress(OSError):
+            found = sorted((path.stat(follow_symlinks=False).st_mtime, path) for path in self._folder.iterdir())
+            for _, path in found[: max(0, len(found) - MOST_BUILDS)]:
+                remove(path)

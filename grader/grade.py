@@ -1,0 +1,359 @@
+"""A grading from a file to a cell: snapshot, lint, build, trials, evidence, verdict, with every step in a bundle.
+
+The linter reads and the candidate runs one and the same read-only copy. A key is committed to in the bundle before the
+process that gets values from it starts. A grading that was cut goes on after its last finished trial.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from grader import judge, scoring
+from grader.builds import Builds, build_key, builds_folder
+from grader.bundle import Bundle, BundleError, cell_to_json, redact, trial_from_json, trial_to_json
+from grader.cell import SCORED, Cell, Scores, ShapeScore, TrialResult, VerdictRecord
+from grader.keys import new_master
+from grader.linting import LINTER, Linted, lint_snapshot
+from grader.request import GradeError, Request, identity, options_of, problem_files, versions
+from grader.sandbox import Sandbox, SandboxError, choose, harden_judge
+from grader.scratch import scratch_folder
+from grader.supervise import CheckError, Snapshot, remove, snapshot
+from grader.targets import Chosen, choose_target, hardware_file
+from grader.verdicts import Standing, outcome_of, verdict_of
+from kbh_lint import paths
+from kbh_lint.problems import Problem, load_deck
+
+__all__ = ["Progress", "Request", "grade"]
+
+Stage = Literal["read", "lint", "sandbox", "build", "trial", "evidence", "score"]
+MOST_BUNDLES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Something to tell people: a stage began, is at something, or is done. `of` says which trial of how many."""
+
+    stage: Stage
+    state: Literal["begin", "at", "done"]
+    text: str = ""
+    of: str = ""
+
+
+Tell = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What is fixed before anything of the submission runs."""
+
+    request: Request
+    problem: Problem
+    chosen: Chosen
+    snapshot: Snapshot
+    files: dict[str, bytes]
+    problem_files: dict[str, str]
+    versions: dict[str, str]
+    identity: str
+    scratch: Path
+    tell: Tell
+
+    @property
+    def device(self) -> Literal["cuda", "cpu"]:
+        return self.chosen.record.device
+
+    @property
+    def options(self) -> judge.TrialOptions:
+        found = judge.default_options(self.device, timeout=self.request.timeout)
+        return found if self.request.samples is None else replace(found, samples=self.request.samples)
+
+
+def grade(request: Request, progress: Tell = lambda _: None) -> tuple[Cell, Path]:
+    """Grades one submission. Returns the cell and the folder of its bundle.
+
+    Raises an exception of one sentence where we, the machine or the request are to blame: GradeError, TargetError,
+    SandboxError, CheckError, DeckError, BundleError, or kbh_lint's DataError and UsageError. What is wrong with the
+    submission never raises: it is in the cell.
+    """
+    with scratch_folder() as scratch:
+        job = _prepare(request, scratch, progress)
+        with _bundle(job) as bundle:
+            cell = _graded(job, bundle)
+            bundle.append("cell", cell_to_json(cell))
+            progress(Progress("score", "done", cell.outcome))
+            return cell, bundle.folder
+
+
+def _prepare(request: Request, scratch: Path, tell: Tell) -> _Job:
+    tell(Progress("read", "begin"))
+    problem = _problem(request)
+    taken = snapshot(request.submission, scratch / "submission")
+    chosen = choose_target(problem, request.target, say=lambda text: tell(Progress("read", "at", text)))
+    if request.protocol == "2026-04":
+        scoring.check_2026_04(problem, chosen)
+    folder = taken.file.parent
+    files = {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    hashes, known = problem_files(problem, hardware_file(problem)), versions(chosen.record.device)
+    name = identity(request, taken.sha256, hashes, f"{chosen.record.id} {chosen.record.product}", known)
+    tell(Progress("read", "done", f"{problem.id} on {chosen.record.label or chosen.record.product}"))
+    return _Job(request, problem, chosen, taken, files, hashes, known, name, scratch, tell)
+
+
+def _problem(request: Request) -> Problem:
+    folder = paths.problems_dir(request.problems_dir)
+    deck = load_deck(folder)
+    if request.problem not in deck:
+        raise GradeError(f"there is no problem `{request.problem}` in {folder}; `kbh problems list` lists them")
+    problem = deck[request.problem]
+    if not problem.contracts:
+        raise GradeError(f"{problem.id} is {problem.status}: {' '.join(problem.reason.split())}")
+    return problem
+
+
+# --- the bundle --------------------------------------------------------------------------------------------
+
+
+def _bundle(job: _Job) -> Bundle:
+    """The bundle of this very request that was not finished, or a new one."""
+    request = job.request
+    stem = f"{job.problem.id}-{request.submission.stem[:40]}-{job.chosen.record.id}-{job.identity[:10]}"
+    for number in range(1, MOST_BUNDLES):
+        folder = request.out / (stem if number == 1 else f"{stem}-{number}")
+        if not folder.exists():
+            return Bundle.create(folder, _header(job), list(job.files.values()))
+        found = None if request.fresh else _unfinished(folder, job)
+        if found is not None:
+            return found
+    raise GradeError(f"{request.out} holds {MOST_BUNDLES - 1} bundles of this grading already")
+
+
+def _unfinished(folder: Path, job: _Job) -> Bundle | None:
+    """The bundle in a folder, open for writing, when it is of the same request and not finished."""
+    try:
+        found = Bundle.open(folder)
+    except BundleError:
+        if any(folder.glob("entries/*")):
+            return None  # it is broken, or none of ours
+        return Bundle.create(folder, _header(job), list(job.files.values()))
+    if found.finished or found.entries()[0].data.get("identity") != job.identity:
+        return None
+    return Bundle.open(folder, write=True)
+
+
+def _header(job: _Job) -> dict[str, object]:
+    from hashlib import sha256
+
+    return {
+        "identity": job.identity,
+        "request": options_of(job.request),
+        "submission": {
+            "sha256": job.snapshot.sha256,
+            "file": shown_file(job.request.submission),
+            "files": {name: sha256(data).hexdigest() for name, data in job.files.items()},
+        },
+        "problem": {"id": job.problem.id, "files": job.problem_files},
+        "versions": job.versions,
+        "target": job.chosen.record.id,
+    }
+
+
+def shown_file(path: Path) -> str:
+    """A submission's name as results show it: never where on the machine it was."""
+    relative = not path.is_absolute() and ".." not in path.parts
+    name = str(path) if relative else path.name
+    return redact(name.encode("utf-8", "replace").decode())
+
+
+# --- the steps ---------------------------------------------------------------------------------------------
+
+
+def _graded(job: _Job, bundle: Bundle) -> Cell:
+    linted, report_hash = _lint(job, bundle)
+    hoped = _verdict(job, linted, report_hash, () if job.request.evidence else None)
+    if job.request.strict and not job.request.all_evidence and not hoped.accepted:
+        left = replace(_verdict(job, linted, report_hash, None), why=hoped.why)
+        return _cell(job, Standing(True, job.device, left, ran=False))
+    try:
+        sandbox = _sandbox(job)
+    except SandboxError as error:
+        if not (job.request.strict and job.device == "cuda"):
+            raise
+        why = f"on a GPU --strict wants a sandbox: {error}"
+        unboxed = replace(hoped, accepted=False, why=why)
+        return _cell(job, Standing(True, job.device, unboxed, ran=False))
+    caches = _build(job, sandbox)
+    trials = _trials(job, bundle, sandbox, caches)
+    verdict = _verdict(job, linted, report_hash, None)
+    if job.request.evidence and trials and all(trial.status == "right" for trial in trials):
+        replay = _evidence(job, bundle, trials, sandbox, caches)
+        verdict = _verdict(job, linted, report_hash, replay)
+    job.tell(Progress("score", "begin"))
+    suspicion = scoring.suspicion(job.problem, job.chosen, trials)
+    return _cell(job, Standing(job.request.strict, job.device, verdict, "", trials, suspicion, sandbox.record))
+
+
+def _lint(job: _Job, bundle: Bundle) -> tuple[Linted, str]:
+    job.tell(Progress("lint", "begin"))
+    record = job.chosen.record
+    target = record.id if record.device == "cuda" else None
+    linted = lint_snapshot(job.snapshot, job.problem.id, target, job.request.problems_dir)
+    key = bundle.put(linted.data)
+    if not any(entry.kind == "lint" and key in entry.objects for entry in bundle.entries()):
+        bundle.append("lint", {"report": key}, [key])
+    job.tell(Progress("lint", "done", linted.report.verdict))
+    return linted, key
+
+
+def _verdict(job: _Job, linted: Linted, report_hash: str, replay: Sequence[str] | None) -> VerdictRecord:
+    return verdict_of(
+        linted.report, job.problem, device=job.device, linter=LINTER, replay=replay, report_hash=report_hash
+    )
+
+
+def _sandbox(job: _Job) -> Sandbox:
+    """The sandbox that was asked for. Without --strict a GPU is used also where there is none, and the cell says so."""
+    job.tell(Progress("sandbox", "begin"))
+    harden_judge()
+    wanted = job.request.sandbox
+    try:
+        found = choose(device=job.device, wanted=wanted)
+    except SandboxError:
+        if wanted != "auto" or job.request.strict:
+            raise
+        found = choose(device=job.device, wanted="plain")
+    job.tell(Progress("sandbox", "done", found.record.kind))
+    return found
+
+
+def _build(job: _Job, sandbox: Sandbox) -> Path | None:
+    """The compiler caches of this submission: those of an earlier grading, or what a first process fills now.
+
+    A submission that fails here fails in the trial too, which is where that counts.
+    """
+    job.tell(Progress("build", "begin"))
+    record, kind = job.chosen.record, sandbox.record.kind
+    key = build_key(job.snapshot.sha256, (job.problem.id, record.id, record.product, record.scale, kind), job.versions)
+    builds = Builds(builds_folder(), job.scratch / "builds")
+    found = builds.find(key)
+    if found is not None:
+        job.tell(Progress("build", "done", "from an earlier grading"))
+        return found
+    made = builds.begin(key)
+    try:
+        said = judge.build(
+            job.problem, job.snapshot, device=job.device, scale=record.scale, options=job.options, sandbox=sandbox,
+            scratch=job.scratch / "build", caches=made, progress=lambda text: job.tell(Progress("build", "at", text)),
+        )  # fmt: skip
+    except CheckError:
+        remove(made)
+        raise
+    job.tell(Progress("build", "done", said))
+    if said:
+        remove(made)
+        return None
+    return builds.keep(key, made)
+
+
+def _trials(job: _Job, bundle: Bundle, sandbox: Sandbox, caches: Path | None) -> tuple[TrialResult, ...]:
+    """The trials of the bundle and those that are still to be made; the first that is not right is the last."""
+    done = [trial_from_json(entry.data) for entry in bundle.entries() if entry.kind == "trial"]
+    _abandon(bundle, len(done))
+    while len(done) < job.request.trials and all(trial.status == "right" for trial in done):
+        done.append(_trial(job, bundle, sandbox, caches, len(done)))
+    return tuple(done)
+
+
+def _abandon(bundle: Bundle, index: int) -> None:
+    """Says of a commitment whose trial was cut that its key is never revealed."""
+    open_ = ""
+    for entry in bundle.entries():
+        if entry.kind == "commitment":
+            open_ = str(entry.data["sha256"])
+        elif entry.kind in ("abandoned", "trial"):
+            open_ = ""
+    if open_:
+        bundle.append("abandoned", {"trial": index, "sha256": open_, "reason": "the grading was cut"})
+
+
+def _trial(job: _Job, bundle: Bundle, sandbox: Sandbox, caches: Path | None, index: int) -> TrialResult:
+    of = f"{index + 1} of {job.request.trials}"
+    job.tell(Progress("trial", "begin", of=of))
+    master = new_master()
+    bundle.append("commitment", {"trial": index, "sha256": judge.commitment(master)})
+    result = judge.run_trial(
+        job.problem, job.snapshot, index=index, device=job.device, scale=job.chosen.record.scale, master=master,
+        options=job.options, sandbox=sandbox, scratch=job.scratch / f"trial-{index}", caches=caches,
+        keep_log=lambda text: bundle.put(redact(text, scratch=[job.scratch]).encode()) if text else "",
+        progress=lambda text: job.tell(Progress("trial", "at", text, of)),
+    )  # fmt: skip
+    result = _clean(result, job.scratch)
+    bundle.append("trial", trial_to_json(result), [result.log] if result.log else [])
+    remove(job.scratch / f"trial-{index}")
+    job.tell(Progress("trial", "done", result.status, of))
+    return result
+
+
+def _clean(trial: TrialResult, scratch: Path) -> TrialResult:
+    """The trial without secrets in what the submission said."""
+
+    def clean(text: str) -> str:
+        return redact(text, scratch=[scratch])
+
+    shapes = tuple(
+        replace(
+            shape, message=clean(shape.message), cases=tuple(replace(c, message=clean(c.message)) for c in shape.cases)
+        )
+        for shape in trial.shapes
+    )
+    return replace(trial, message=clean(trial.message), detail=clean(trial.detail), shapes=shapes)
+
+
+def _evidence(
+    job: _Job, bundle: Bundle, trials: Sequence[TrialResult], sandbox: Sandbox, caches: Path | None
+) -> tuple[str, ...]:
+    """What a fresh process gives otherwise than a trial, drawn now, did on the same hidden inputs."""
+    known = [entry for entry in bundle.entries() if entry.kind == "evidence"]
+    if known:
+        return tuple(str(sentence) for sentence in known[-1].data["differences"])
+    job.tell(Progress("evidence", "begin"))
+    trial = secrets.choice(list(trials))
+    found = judge.replay(
+        job.problem, job.snapshot, trial, device=job.device, scale=job.chosen.record.scale, options=job.options,
+        sandbox=sandbox, scratch=job.scratch / "evidence", caches=caches,
+        progress=lambda text: job.tell(Progress("evidence", "at", text)),
+    )  # fmt: skip
+    differences = tuple(redact(sentence, scratch=[job.scratch]) for sentence in found)
+    bundle.append("evidence", {"trial": trial.index, "differences": list(differences)})
+    job.tell(Progress("evidence", "done", "the same" if not differences else differences[0]))
+    return differences
+
+
+def _cell(job: _Job, standing: Standing) -> Cell:
+    outcome, reason = outcome_of(standing)
+    timed = standing.trials if outcome in (*SCORED, "wrong") else ()
+    shapes = scoring.shape_scores(job.problem, job.chosen, timed) if timed else ()
+    return Cell(
+        problem=job.problem.id,
+        submission=job.snapshot.sha256,
+        file=shown_file(job.request.submission),
+        target=job.chosen.record,
+        strict=job.request.strict,
+        protocol=job.request.protocol,
+        outcome=outcome,
+        reason=reason,
+        verdict=standing.verdict,
+        trials=tuple(standing.trials),
+        shapes=shapes,
+        scores=_scores(job, shapes) if outcome in SCORED else None,
+        unstable=bool(shapes) and scoring.unstable(job.problem, job.chosen, shapes),
+        versions=job.versions,
+    )
+
+
+def _scores(job: _Job, shapes: Sequence[ShapeScore]) -> Scores:
+    if job.request.protocol == "2026-04":
+        return scoring.score_2026_04(job.problem, job.chosen, shapes)
+    return scoring.total(job.problem, job.chosen, shapes)

@@ -1,0 +1,131 @@
+"""What a grading was asked for, and the identity under which one that was cut is found again."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+from kbh_lint import __version__
+from kbh_lint.problems import Problem
+
+__all__ = [
+    "GradeError", "Protocol", "Request", "SandboxName", "identity", "options_from_json", "options_of", "problem_files",
+    "versions",
+]  # fmt: skip
+
+Protocol = Literal["2026-11", "2026-04"]
+SandboxName = Literal["auto", "bubblewrap", "landlock", "plain"]
+MOST_TRIALS = 100
+MOST_SAMPLES = 400
+MOST_SECONDS = 86_400.0
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
+_PLACES = frozenset({"submission", "out", "problems_dir", "fresh"})  # where and whether, not what
+
+
+class GradeError(Exception):
+    """A grading could not be made; the text is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One grading. `samples` are the timed calls of a shape (None: what the device asks for), `timeout` the seconds
+    that the submission may take in all in one process. `fresh` starts another bundle where one could be gone on with.
+    """
+
+    submission: Path
+    problem: str
+    target: str = "auto"
+    strict: bool = False
+    trials: int = 1
+    samples: int | None = None
+    evidence: bool = True
+    all_evidence: bool = False
+    sandbox: SandboxName = "auto"
+    timeout: float = 600.0
+    out: Path = Path("kbh-results")
+    protocol: Protocol = "2026-11"
+    problems_dir: Path | None = None
+    fresh: bool = False
+
+    def __post_init__(self) -> None:
+        checks = (
+            (_NAME.fullmatch(self.problem), f"{self.problem[:60]!r} is not the id of a problem"),
+            (_NAME.fullmatch(self.target.replace(" ", "_")), f"{self.target[:60]!r} is not the name of a target"),
+            (1 <= self.trials <= MOST_TRIALS, f"there can be 1 to {MOST_TRIALS} trials, not {self.trials}"),
+            (
+                self.samples is None or 3 <= self.samples <= MOST_SAMPLES,
+                f"there can be 3 to {MOST_SAMPLES} samples, not {self.samples}",
+            ),
+            (0 < self.timeout <= MOST_SECONDS, f"the timeout must be over 0 and at most {MOST_SECONDS:g} s"),
+        )
+        for fine, sentence in checks:
+            if not fine:
+                raise GradeError(sentence)
+
+
+def options_of(request: Request) -> dict[str, Any]:
+    """Everything of a request that decides its result, as JSON values."""
+    return {
+        field.name: getattr(request, field.name) for field in dataclasses.fields(Request) if field.name not in _PLACES
+    }
+
+
+def options_from_json(data: object) -> dict[str, Any]:
+    """The reverse, for a bundle that a stranger may have written. Raises GradeError."""
+    wanted = options_of(Request(Path(), "x"))
+    if not isinstance(data, Mapping) or set(data) != set(wanted):
+        raise GradeError("the bundle does not hold the options of a grading that this version knows")
+    choices = {"sandbox": ("auto", "bubblewrap", "landlock", "plain"), "protocol": ("2026-11", "2026-04")}
+    for name, default in wanted.items():
+        value = data[name]
+        kinds = (int, type(None)) if name == "samples" else (int, float) if name == "timeout" else (type(default),)
+        if type(value) not in kinds or (name in choices and value not in choices[name]):
+            raise GradeError(f"the option {name} of the bundle is {str(value)[:40]!r}, which it cannot be")
+    return dict(data)
+
+
+def problem_files(problem: Problem, hardware: Path) -> dict[str, str]:
+    """SHA-256 of every file that decides what a right result and a score are, by name."""
+    folder = Path(problem.path).resolve().parent
+    found = sorted(path for kind in ("yaml", "py", "json") for path in folder.glob(f"*.{kind}"))
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (*found, hardware) if path.is_file()}
+
+
+def versions(device: str) -> dict[str, str]:
+    """What the result may depend on besides the submission and the problem."""
+    known = {"kbh": __version__, "python": platform.python_version(), "kernel": platform.release()}
+    for name in ("torch", "triton"):
+        try:
+            known[name] = version(name)
+        except PackageNotFoundError:
+            known[name] = "none"
+    if device.startswith("cuda"):
+        known |= _gpu_versions()
+    return known
+
+
+def _gpu_versions() -> dict[str, str]:
+    import torch
+
+    known = {"cuda": torch.version.cuda or "none"}
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8", errors="replace")[:2000]
+    except OSError:
+        return known
+    found = re.search(r"Kernel Module[^\d\n]{0,80}(\d[\d.]{2,20})", text)
+    return known | ({"driver": found[1]} if found else {})
+
+
+def identity(request: Request, submission: str, files: Mapping[str, str], target: str, known: Mapping[str, str]) -> str:
+    """SHA-256 of all that decides a result: two gradings with the same one may share trials."""
+    from grader.bundle import canonical
+
+    parts = [options_of(request), submission, dict(files), target, dict(known)]
+    return hashlib.sha256(canonical({"parts": parts})).hexdigest()
