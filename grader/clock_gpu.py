@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -17,29 +16,14 @@ import torch
 from grader.driver import GpuError, bound, constant
 from grader.opener import Opener
 
-__all__ = ["GpuClock", "rounds"]
+__all__ = ["GpuClock"]
 
 T = TypeVar("T")
-LEAST_BATCH_S = 5e-3  # a sealed batch: long beside the jitter of the host
-LEAST_L2 = 4  # a round of a batch touches this many times the L2
-LEAST_ROUNDS = 3
-MEMORY_SHARE = 0.4  # of free memory, for the slots of a batch
 FLUSH_L2 = 2
 LEAST_FLUSH = 1 << 26
 CANARY_SHARE = 3  # the canary re-reads this part of the L2
 GATE_S = 50e-3  # a call that has not returned by then is taken to wait for the device
 SHUT, OPEN = 0, 1
-
-
-def rounds(t: float, in_bytes: int, out_bytes: int, l2: int, free: int) -> int:
-    """How many calls a sealed batch holds, for calls of `t` seconds; sizes in bytes, of one call.
-
-    At least LEAST_BATCH_S in all, LEAST_L2 times the L2 in one round, at most MEMORY_SHARE of the free memory, and
-    never fewer than LEAST_ROUNDS.
-    """
-    slot = max(in_bytes + out_bytes, 1)
-    wanted = max(math.ceil(LEAST_BATCH_S / max(t, 1e-7)), math.ceil(LEAST_L2 * l2 / slot))
-    return max(min(wanted, int(MEMORY_SHARE * free) // slot), LEAST_ROUNDS)
 
 
 class GpuClock:
