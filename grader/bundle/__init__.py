@@ -1,0 +1,14 @@
+"""Where a grading is kept: a folder that is only added to, in which every cut and every change shows."""
+
+from __future__ import annotations
+
+from grader.bundle.codec import CodecError, cell_from_json, cell_to_json, trial_from_json, trial_to_json
+from grader.bundle.read import BundleError, Entry
+from grader.bundle.redact import redact
+from grader.bundle.store import Bundle
+from grader.bundle.verify import verify
+
+__all__ = [
+    "Bundle", "BundleError", "CodecError", "Entry", "cell_from_json", "cell_to_json", "redact", "trial_from_json",
+    "trial_to_json", "verify",
+]  # fmt: skip
