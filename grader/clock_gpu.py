@@ -65,7 +65,7 @@ class GpuClock:
     def _make_gate(self) -> None:
         """A word in host memory that the stream waits for, and what opens it when the host cannot."""
         flags = constant("CU_MEMHOSTALLOC_DEVICEMAP")
-        address = int(bound("cuMemHostAlloc")(8, flags))
+        self._gate_host = address = int(bound("cuMemHostAlloc")(8, flags))
         self._gate_address = bound("cuMemHostGetDevicePointer")(address, 0)
         self._gate = ctypes.c_uint64.from_address(address)
         self._gate.value = SHUT
@@ -212,6 +212,16 @@ class GpuClock:
             for call in self._calls:
                 call()
         self._synchronize()
+
+    def close(self) -> None:
+        """Gives up what the clock holds of the driver; it must not be used any more."""
+        self._drop()
+        self._synchronize()
+        self._opener.close()
+        for event in (self._start, self._end):
+            bound("cuEventDestroy")(event)
+        bound("cuStreamDestroy")(self._capture_handle)
+        bound("cuMemFreeHost")(self._gate_host)
 
     def _drop(self) -> None:
         graph, self._graph = self._graph, None

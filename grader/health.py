@@ -1,0 +1,52 @@
+"""The state of a GPU, read only and kept beside its times, so that odd ones can be explained."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+__all__ = ["health"]
+
+FIELDS: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
+    ("sm_mhz", lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM)),
+    ("memory_mhz", lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_MEM)),
+    ("power_w", lambda nvml, gpu: nvml.nvmlDeviceGetPowerUsage(gpu) / 1e3),
+    ("power_limit_w", lambda nvml, gpu: nvml.nvmlDeviceGetEnforcedPowerLimit(gpu) / 1e3),
+    ("celsius", lambda nvml, gpu: nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU)),
+    ("throttle", lambda nvml, gpu: nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu)),
+    ("processes", lambda nvml, gpu: len(nvml.nvmlDeviceGetComputeRunningProcesses(gpu))),
+    ("used_bytes", lambda nvml, gpu: nvml.nvmlDeviceGetMemoryInfo(gpu).used),
+)
+
+
+def health(device: str | torch.device = "cuda") -> dict[str, int | float]:
+    """Clocks (MHz), power (W), temperature, throttle reasons (NVML's bits), processes and memory in use of one GPU.
+
+    What the management library does not tell is left out; without the package nvidia-ml-py, or without a GPU, that is
+    everything.
+    """
+    if torch.device(device).type != "cuda" or not torch.cuda.is_available():
+        return {}
+    try:
+        nvml: Any = importlib.import_module("pynvml")
+        nvml.nvmlInit()
+    except Exception:  # the package's own errors are not known without it
+        return {}
+    place: Any = torch.cuda.get_device_properties(device)
+    address = f"{place.pci_domain_id:08X}:{place.pci_bus_id:02X}:{place.pci_device_id:02X}.0"
+    told: dict[str, int | float] = {}
+    try:
+        gpu = nvml.nvmlDeviceGetHandleByPciBusId(address.encode())
+        for name, ask in FIELDS:
+            try:
+                told[name] = ask(nvml, gpu)
+            except nvml.NVMLError:
+                continue
+    except nvml.NVMLError:
+        return {}
+    finally:
+        nvml.nvmlShutdown()
+    return told
