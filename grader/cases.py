@@ -89,9 +89,13 @@ def state_group(spec: CaseSpec) -> str:
 
 
 def materialise(
-    problem: Problem, shape: Shape, spec: CaseSpec, master: bytes, *, device: str | torch.device, code: Code
-) -> Case:
-    """Draw a case's tensors on `device`, rounded to their element types. Raises DeckError for faults of the problem."""
+    problem: Problem, shape: Shape, spec: CaseSpec, master: bytes, *, device: str | torch.device, code: Code,
+    state: Mapping[str, Tensor] | None = None,
+) -> Case:  # fmt: skip
+    """Draw a case's tensors on `device`, rounded to their element types. Raises DeckError for faults of the problem.
+
+    `state` is the one of an earlier case of the group BASE, which saves drawing it again.
+    """
     contract = _contract(problem)
     binding = contract.bind(shape)
     where = torch.device(device)
@@ -100,7 +104,9 @@ def materialise(
         return lambda name: keys.derive(master, problem.id, shape.label, *path, name)
 
     inputs = draw(contract.forward, binding.inputs, shape.symbols, seeds("input", spec.id), where)
-    state = draw(contract.state, tuple(binding.state.values()), shape.symbols, seeds("state", spec.state), where)
+    if state is None:
+        state = draw(contract.state, tuple(binding.state.values()), shape.symbols, seeds("state", spec.state), where)
+    state = dict(state)
     for name, factor in spec.scale.items():
         holder = inputs if name in inputs else state
         holder[name] = rescale(holder[name], factor, f"{spec.id} of {problem.id}")

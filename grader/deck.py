@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from grader.mutation import Mutant
     from grader.structure import Structure
 
-__all__ = ["TORCH_DTYPES", "Code", "DeckError", "Legal", "Oracle", "load_code", "problems_dir"]
+__all__ = ["TORCH_DTYPES", "Code", "DeckError", "Legal", "Oracle", "load_code", "ours", "problems_dir"]
 
 Oracle = Callable[[Mapping[str, Any], Mapping[str, Tensor], Mapping[str, Tensor]], tuple[Tensor, ...]]
 Legal = Callable[[Mapping[str, Any], Mapping[str, Tensor], Mapping[str, Tensor], Mapping[str, str]], tuple[Tensor, ...]]
@@ -51,6 +52,18 @@ class Code:
 def problems_dir() -> Path:
     """The folder of the deck: the one of this checkout, or the one bundled with the package."""
     return paths.problems_dir()
+
+
+@contextmanager
+def ours(what: str) -> Iterator[None]:
+    """Turns what our own code raises into a DeckError, so that it is not laid at a submission's door."""
+    try:
+        yield
+    except DeckError:
+        raise
+    except Exception as error:
+        reason = " ".join(str(error).split())[:300]
+        raise DeckError(f"{what} cannot be made: {type(error).__name__}: {reason}") from error
 
 
 def load_code(problem: Problem) -> Code:

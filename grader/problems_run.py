@@ -58,7 +58,7 @@ def _checked(args: argparse.Namespace, problem: Problem, files: Sequence[Path]) 
     for file, master in ((file, master) for file in files for master in masters):
         progress = Progress()
         report = check_submission(
-            problem, file, device=device, scale=scale, master=master, timeout=args.timeout, progress=progress.of
+            problem, file, device=device, scale=scale, master=master, timeout=args.timeout, progress=progress
         )  # fmt: skip
         progress.clear()
         reports.append(report)

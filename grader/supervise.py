@@ -1,20 +1,20 @@
-"""A submission's own process: started fresh, bounded in time, ended with everything that it started.
+"""A submission's own process: started fresh in a sandbox, bounded in time, ended with everything that it started.
 
 The child gets a snapshot of the submission in a scratch folder, an environment of a few variables, caches of its own
-and the descriptors it is handed; nothing else is inherited. It is no sandbox: the file system and the network are those
-of the user.
+and one end of a socket pair; nothing else is inherited.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import signal
 import socket
 import stat
-import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,17 +23,25 @@ from pathlib import Path
 import torch
 
 from grader.channel import ChannelError, Frame, Kind, clean_text, receive, send
+from grader.sandbox import Jail, Sandbox
 from kbh_lint.source.submissions import BadInput, Submission, discover
 
-__all__ = ["CheckError", "Child", "ChildGone", "Snapshot", "environment", "remove", "snapshot"]
+__all__ = ["CheckError", "Child", "ChildGone", "Snapshot", "environment", "remove", "restore_caches", "snapshot"]
 
 KEPT_VARIABLES = (
     "CC", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CXX", "LANG", "LD_LIBRARY_PATH", "MAX_JOBS",
     "NVIDIA_DRIVER_CAPABILITIES", "NVIDIA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "PATH", "TORCHINDUCTOR_COMPILE_THREADS",
     "TORCH_CUDA_ARCH_LIST", "TRITON_LIBCUDA_PATH", "TRITON_PTXAS_PATH", "TZ",
 )  # fmt: skip
-TAIL_BYTES = 4096
 TAIL_CHARACTERS = 1500
+LOG_BYTES = 256 << 10  # kept of each end of what a submission prints
+CPU_DATA_BYTES = 12 << 30  # private memory on a CPU; a GPU's runtime reserves far more than it uses
+CACHE_FOLDERS = {
+    "TRITON_CACHE_DIR": "triton", "TORCH_EXTENSIONS_DIR": "extensions", "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "CUDA_CACHE_PATH": "cuda",
+}  # fmt: skip
+MOST_CACHE_BYTES = 2 << 30
+MOST_CACHE_FILES = 20_000
 BOOT = (
     "import os, sys; first, *rest = sys.argv[1].split(os.pathsep); sys.path.insert(0, first); "
     "sys.path += [p for p in rest if p not in sys.path]; sys.argv[1] = first; "
@@ -48,18 +56,28 @@ class CheckError(Exception):
 class ChildGone(Exception):
     """The submission's process ended, hung or broke the protocol; `str` is one sentence, `detail` what it printed."""
 
-    def __init__(self, message: str, detail: str = "") -> None:
+    def __init__(self, message: str, detail: str = "", *, late: bool = False) -> None:
         super().__init__(message)
         self.detail = detail
+        self.late = late
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The submission as it is linted and run: `file` in a folder that holds its sidecars too."""
+    """The submission as it is linted and run: `file` in a folder that holds its sidecars too.
+
+    `sha256` covers the file and its sidecars; `files` has the hash of each by its relative path.
+    """
 
     file: Path
     text: str
     sha256: str
+    files: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def triton(self) -> bool:
+        """Whether any of its files speaks of Triton."""
+        return any("triton" in (self.file.parent / name).read_text("utf-8", "replace") for name, _ in self.files)
 
 
 def snapshot(solution: Path, folder: Path) -> Snapshot:
@@ -72,6 +90,7 @@ def snapshot(solution: Path, folder: Path) -> Snapshot:
         raise CheckError(found.message)
     remove(folder)
     folder.mkdir(parents=True)
+    hashes: dict[str, str] = {}
     contents = {name: sidecar.text for name, sidecar in found.sidecars.items() if not sidecar.binary}
     for name, text in {**contents, "solution.py": found.text}.items():
         target = folder / name
@@ -79,72 +98,106 @@ def snapshot(solution: Path, folder: Path) -> Snapshot:
             raise CheckError(f"{solution}: the sidecar {name} lies outside the submission's folder")
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, encoding="utf-8")
-        target.chmod(stat.S_IRUSR)
-    return Snapshot(folder / "solution.py", found.text, found.sha256)
+        target.chmod(stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH)
+        hashes[name] = hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return Snapshot(folder / "solution.py", found.text, found.sha256, tuple(sorted(hashes.items())))
 
 
 def environment(scratch: Path) -> dict[str, str]:
-    """The child's variables: a few of ours, and home, temporary and cache folders under `scratch`."""
+    """The child's variables: a few of ours, and home, temporary and cache folders under `scratch`, which are made."""
     kept = {name: os.environ[name] for name in KEPT_VARIABLES if name in os.environ}
     programs = os.path.dirname(sys.executable)
     kept["PATH"] = os.pathsep.join([programs, kept.get("PATH", os.defpath)])
-    folders = {
-        "HOME": "home",
-        "TMPDIR": "tmp",
-        "TRITON_CACHE_DIR": "triton",
-        "TORCH_EXTENSIONS_DIR": "extensions",
-        "TORCHINDUCTOR_CACHE_DIR": "inductor",
-        "CUDA_CACHE_PATH": "cuda",
-    }
+    folders = {"HOME": "work/home", "TMPDIR": "work/tmp"}
+    folders |= {name: f"caches/{folder}" for name, folder in CACHE_FOLDERS.items()}
     for name, folder in folders.items():
         (scratch / folder).mkdir(parents=True, exist_ok=True)
         kept[name] = str(scratch / folder)
     return kept
 
 
+def restore_caches(source: Path, target: Path) -> None:
+    """Makes `target` a copy of the compiler caches in `source`, with their times; only plain files and folders count.
+
+    Raises CheckError when they are larger than a compiler makes them.
+    """
+    remove(target)
+    target.mkdir(parents=True)
+    count = size = 0
+    for folder, names, files in os.walk(source):
+        names[:] = [name for name in names if not os.path.islink(os.path.join(folder, name))]
+        here = target / os.path.relpath(folder, source)
+        here.mkdir(exist_ok=True)
+        for name in files:
+            file = Path(folder, name)
+            status = file.lstat()
+            if not stat.S_ISREG(status.st_mode):
+                continue
+            count, size = count + 1, size + status.st_size
+            if count > MOST_CACHE_FILES or size > MOST_CACHE_BYTES:
+                raise CheckError("the submission filled its compiler caches with more than a compiler writes")
+            shutil.copy2(file, here / name, follow_symlinks=False)
+
+
 class Child:
     """A running candidate. `budget` is the wall-clock time in seconds that it may keep the judge waiting, in all."""
 
     def __init__(
-        self, arguments: Sequence[str], *, fds: Sequence[int], scratch: Path, cwd: Path, budget: float, boot: str = BOOT
-    ) -> None:
+        self, arguments: Sequence[str], *, sandbox: Sandbox, scratch: Path, read: Sequence[Path], cwd: Path,
+        budget: float, gpu: bool = False, boot: str = BOOT,
+    ) -> None:  # fmt: skip
         self.link, theirs = socket.socketpair()
         self.budget = self._left = budget
-        self._noise = scratch / "output.txt"
         self._seq = 0
+        self._sandbox = sandbox
+        self._closed = False
         root, libraries = Path(__file__).resolve().parent.parent, Path(torch.__file__).resolve().parent.parent
         places = os.pathsep.join([str(root), str(libraries)])  # -I leaves out a user's site-packages
         command = [sys.executable, "-I", "-c", boot, places, str(theirs.fileno()), *arguments]
-        with theirs, self._noise.open("wb") as noise:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=noise,
-                stderr=subprocess.STDOUT,
-                env=environment(scratch),
-                cwd=cwd,
-                pass_fds=(theirs.fileno(), *fds),
-                start_new_session=True,
+        variables = environment(scratch)
+        jail = Jail(
+            read=tuple(read), write=(scratch / "work", scratch / "caches"), gpu=gpu,
+            data_bytes=None if gpu else CPU_DATA_BYTES,
+        )  # fmt: skip
+        reader, writer = os.pipe()
+        with theirs, os.fdopen(writer, "wb") as output:
+            self._noise = _Noise(reader)
+            self._process = sandbox.spawn(
+                command, env=variables, cwd=cwd, fds=(theirs.fileno(),), jail=jail, output=output
             )
 
-    def ask(self, kind: Kind, doing: str, *, text: str = "", numbers: tuple[float, ...] = ()) -> Frame:
-        """Asks one question and waits for its answer. Raises ChildGone, and ends the process then."""
+    def begin(self) -> None:
+        """Lets the budget count from now: what came before was our own work."""
+        self._left = self.budget
+
+    def ask(
+        self, kind: Kind, doing: str, *, text: str = "", numbers: tuple[float, ...] = (),
+        descriptors: Sequence[int] = (), limit: float | None = None,
+    ) -> Frame:  # fmt: skip
+        """Asks one question and waits for its answer, at most `limit` seconds; ends the process when that fails.
+
+        Raises ChildGone.
+        """
         self._seq += 1
+        limit = self._limit(limit)
         with contextlib.suppress(OSError):  # a child that is gone is noticed when its answer is awaited
-            self.link.settimeout(None)
-            send(self.link, Frame(kind, self._seq, numbers, text))
-        answer = self.wait(doing)
+            self.link.settimeout(max(limit, 0.001))
+            send(self.link, Frame(kind, self._seq, numbers, text), descriptors)
+        answer = self.wait(doing, limit)
         if answer.seq != self._seq:
             raise self._gone(f"answered a question that was not asked while it was to {doing}")
         return answer
 
-    def wait(self, doing: str) -> Frame:
-        """The next frame; `doing` completes "while it was to ..." in messages."""
+    def wait(self, doing: str, limit: float | None = None) -> Frame:
+        """The next frame; `doing` completes "while it was to ..." in messages. Raises ChildGone."""
         began = time.monotonic()
+        limit = self._limit(limit)
         try:
-            return receive(self.link, began + self._left)
+            return receive(self.link, began + limit)
         except TimeoutError:
-            raise self._gone(f"did not finish within {self.budget:g} s; it was to {doing}") from None
+            raise self._gone(
+                f"did not finish within {self._spent(limit):.3g} s; it was to {doing}", late=True
+            ) from None
         except EOFError:
             raise self._gone(f"{self._ending()} while it was to {doing}") from None
         except ChannelError:
@@ -152,16 +205,30 @@ class Child:
         finally:
             self._left -= time.monotonic() - began
 
+    def _limit(self, limit: float | None) -> float:
+        left = max(self._left, 0.001)
+        return left if limit is None else min(limit, left)
+
+    def _spent(self, limit: float) -> float:
+        """The limit that was passed: of all, when that is what ran out."""
+        return self.budget if limit >= self._left else limit
+
     def close(self) -> None:
-        """Kills the process and all of its group, and waits for it."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        """Kills the process and everything that it started, and waits for it."""
+        if self._closed:
+            return
+        self._closed = True
+        self._sandbox.end(self._process)
         self.link.close()
 
-    def _gone(self, message: str) -> ChildGone:
+    @property
+    def log(self) -> str:
+        """What it printed: both ends, when it was much."""
+        return self._noise.text()
+
+    def _gone(self, message: str, *, late: bool = False) -> ChildGone:
         self.close()
-        return ChildGone(f"the submission {message}", self._tail())
+        return ChildGone(f"the submission {message}", clean_text(self.log, TAIL_CHARACTERS), late=late)
 
     def _ending(self) -> str:
         """How the process ended. It is looked at without reaping it, so that its group's number stays taken."""
@@ -170,20 +237,40 @@ class Child:
             ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             if ended is None:
                 time.sleep(0.02)
+            elif ended.si_code == os.CLD_EXITED and ended.si_status > 128:  # as a sandbox tells its child's end
+                return f"was killed by {_signal_name(ended.si_status - 128)}"
             elif ended.si_code == os.CLD_EXITED:
                 return f"ended its process (exit status {ended.si_status})"
             else:
                 return f"was killed by {_signal_name(ended.si_status)}"
         return "closed the grader's channel"
 
-    def _tail(self) -> str:
-        """The last lines that the process printed."""
-        try:
-            with self._noise.open("rb") as noise:
-                noise.seek(max(0, os.fstat(noise.fileno()).st_size - TAIL_BYTES))
-                return clean_text(noise.read(TAIL_BYTES).decode("utf-8", "replace"), TAIL_CHARACTERS)
-        except OSError:
-            return ""
+
+class _Noise:
+    """Reads what a child prints, so that it can neither fill a disk nor block; keeps LOG_BYTES of each end."""
+
+    def __init__(self, reader: int) -> None:
+        self._first, self._last = bytearray(), bytearray()
+        self._dropped = 0
+        self._thread = threading.Thread(target=self._drain, args=(reader,), daemon=True)
+        self._thread.start()
+
+    def text(self) -> str:
+        """What came until now; all of it when the child has ended."""
+        self._thread.join(1.0)
+        gap = f"\n[{self._dropped} bytes left out]\n".encode() if self._dropped else b""
+        return (bytes(self._first) + gap + bytes(self._last)).decode("utf-8", "replace")
+
+    def _drain(self, reader: int) -> None:
+        with os.fdopen(reader, "rb", buffering=0) as pipe:
+            while part := pipe.read(1 << 16):
+                room = LOG_BYTES - len(self._first)
+                self._first += part[:room]
+                self._last += part[room:]
+                excess = len(self._last) - LOG_BYTES
+                if excess > 0:
+                    self._dropped += excess
+                    del self._last[:excess]
 
 
 def remove(folder: Path) -> None:

@@ -26,12 +26,14 @@ import torch
 from grader import evidence, mutation
 from grader.cases import materialise, plan_cases
 from grader.channel import Kind
-from grader.check import CheckError, CheckReport, Session, check_submission
+from grader.check import CheckError, CheckReport, check_submission
 from grader.deck import TORCH_DTYPES, DeckError, load_code, problems_dir
 from grader.evidence import folder_of, geometric_mean
 from grader.keys import new_master
 from grader.readback import read_back
-from grader.supervise import ChildGone
+from grader.sandbox import choose
+from grader.session import Session
+from grader.supervise import ChildGone, snapshot
 from grader.timing import device_times
 from kbh_lint.authors.floors import floor
 from kbh_lint.authors.solutions import read_solutions
@@ -42,6 +44,7 @@ __all__ = ["run_verify"]
 
 TIMEOUT_S = 420.0
 TRIALS = 30
+WARMUPS = 10
 CONTEXT_BYTES = 1 << 30  # what a process takes on the GPU before it has a tensor
 Say = Callable[[str], None]
 Found = Callable[[Problem, dict[str, Any]], None]
@@ -180,13 +183,19 @@ class _Run:
     def _started(
         self, stack: ExitStack, pool: ThreadPoolExecutor, problem: Problem, file: str, work: Path
     ) -> tuple[Session, Future[str]]:
-        solution, workspace = folder_of(problem) / file, _workspace(work, problem, file)
-        session = Session(problem, solution, device=self.device, timeout=self.timeout, workspace=workspace)
+        workspace = _workspace(work, problem, file)
+        session = Session(
+            snapshot(folder_of(problem) / file, workspace / "submission"), device=self.device,
+            sandbox=choose(device=self.device, wanted="plain"), scratch=workspace, timeout=self.timeout,
+            call_timeout=self.timeout, timing=True,
+        )  # fmt: skip
         stack.enter_context(session)
 
         def start() -> str:
-            answer = session.start(_bindings(problem))
-            return "" if answer.kind == Kind.READY else answer.text.partition("\n")[0]
+            for answer in (session.start(), session.submission()):
+                if answer.kind != Kind.READY:
+                    return answer.text.partition("\n")[0]
+            return ""
 
         return session, pool.submit(start)
 
@@ -199,10 +208,13 @@ class _Run:
             for shape in problem.shapes:
                 spec = plan_cases(problem, shape, self.master, nominal=1, structures=0, code=code)[0]
                 case = materialise(problem, shape, spec, self.master, device=self.device, code=code)
-                for answer in (session.load(case), session.call(case)):
-                    if answer.kind not in (Kind.READY, Kind.DONE):
-                        return answer.text.partition("\n")[0]
-                seconds[shape.label] = median(session.time(TRIALS))
+                answers = [session.load(case.binding, case.state, rounds=1)]
+                for _ in range(WARMUPS + TRIALS):
+                    answers.append(session.call(0, case.inputs, f"be timed at {shape.label}").answer)
+                bad = [answer for answer in answers if answer.kind not in (Kind.READY, Kind.DONE)]
+                if bad:
+                    return bad[0].text.partition("\n")[0]
+                seconds[shape.label] = median(answer.numbers[0] for answer in answers[1 + WARMUPS :])
         except (ChildGone, CheckError, DeckError, RuntimeError) as error:
             return " ".join(str(error).split())[:500]
         return seconds

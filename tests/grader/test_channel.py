@@ -18,8 +18,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader import channel
-from grader.channel import ChannelError, Frame, Kind, Memory, Views, clean_text, layout, receive, send, size_of
+from grader.channel import (
+    ChannelError,
+    Frame,
+    Kind,
+    Memory,
+    Views,
+    clean_text,
+    layout,
+    receive,
+    receive_with,
+    send,
+    size_of,
+)
 from grader.deck import TORCH_DTYPES
+from grader.sandbox import choose
 from grader.supervise import CheckError, Child, ChildGone, environment, snapshot
 
 Pair = tuple[socket.socket, socket.socket]
@@ -111,6 +124,36 @@ def test_tensors_of_every_type_lie_apart_in_shared_memory_and_both_sides_see_the
     memory.close()
 
 
+def test_replacing_a_region_changes_what_tensors_made_before_hold_but_not_where_they_are() -> None:
+    slots = layout([SimpleNamespace(name="x", dtype="i64", shape=(1000,))], TORCH_DTYPES)
+    first, second = Memory("kbh-test", size_of(slots)), Memory("kbh-test", size_of(slots))
+    first.tensor(slots[0]).fill_(1)
+    second.tensor(slots[0]).fill_(2)
+    views = Views(first.fd, first.size)
+    seen = views.tensor(slots[0])
+    place = seen.data_ptr()
+    views.replace(second.fd)
+    assert seen.data_ptr() == place and bool((seen == 2).all())
+    seen.fill_(3)
+    assert bool((second.tensor(slots[0]) == 3).all()) and bool((first.tensor(slots[0]) == 1).all())
+    for memory in (first, second):
+        memory.close()
+
+
+def test_descriptors_travel_to_the_candidate_and_are_dropped_on_the_way_back(pair: Pair) -> None:
+    judge, candidate = pair
+    memory = Memory("kbh-test", 4096)
+    send(judge, Frame(Kind.GO, 5, (1.0,), "text"), [memory.fd])
+    frame, (received,) = receive_with(candidate)
+    assert frame == Frame(Kind.GO, 5, (1.0,), "text") and os.fstat(received).st_ino == os.fstat(memory.fd).st_ino
+    before = len(os.listdir("/proc/self/fd"))
+    send(candidate, Frame(Kind.DONE, 5), [received, received])
+    assert receive(judge, time.monotonic() + 5) == Frame(Kind.DONE, 5)
+    assert len(os.listdir("/proc/self/fd")) == before
+    os.close(received)
+    memory.close()
+
+
 def test_a_child_cannot_shrink_or_unseal_the_memory_that_the_judge_has_mapped() -> None:
     memory = Memory("kbh-test", 1 << 16)
     for size in (0, 1 << 20):
@@ -125,7 +168,8 @@ LINK = "import os, signal, socket, struct, sys; link = socket.socket(fileno=int(
 
 
 def child(tmp_path: Path, code: str, budget: float = 20.0) -> Child:
-    return Child([], fds=[], scratch=tmp_path, cwd=tmp_path, budget=budget, boot=LINK + code)
+    sandbox = choose(device="cpu", wanted="plain")
+    return Child([], sandbox=sandbox, scratch=tmp_path, read=(), cwd=tmp_path, budget=budget, boot=LINK + code)
 
 
 @pytest.mark.parametrize(

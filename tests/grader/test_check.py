@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import random
 from pathlib import Path
 
 import pytest
 import torch
 from toy import HONEST, solution, toy_problem
 
-from grader import check as checking
-from grader.cases import materialise, plan_cases
 from grader.check import CheckError, CheckReport, check_submission
-from grader.deck import DeckError, load_code
+from grader.deck import DeckError
 from grader.keys import new_master
 
 MASTER = bytes(range(32))
@@ -25,23 +22,15 @@ def check(tmp_path: Path, text: str, timeout: float = 60.0, **options: object) -
 
 
 def test_a_right_submission_passes_every_case_once(tmp_path: Path) -> None:
-    said: list[tuple[int, int, str]] = []
-    report = check(tmp_path, HONEST, progress=lambda *step: said.append(step))
+    said: list[str] = []
+    report = check(tmp_path, HONEST, progress=said.append)
     assert report.outcome == "passed" and report.message == "all 5 cases are right"
     assert {c.case for c in report.cases} == {
         "nominal/0", "nominal/1", "stress/large", "structure/ragged/0", "structure/ragged/1",
     }  # fmt: skip
-    assert len(report.cases) == report.planned == 5 and all(0 < c.error <= c.tolerance for c in report.cases)  # type: ignore[operator]
-    assert said[0] == (0, 5, "starting the submission") and said[-1][:2] == (4, 5)
+    assert len(report.cases) == 5 and all(0 < c.error <= c.tolerance for c in report.cases)  # type: ignore[operator]
+    assert said[0] == "starting the submission's process" and said[-1] == "64x16x32: call 5 of 5"
     assert json.loads(json.dumps(report.as_dict(), allow_nan=False))["outcome"] == "passed"
-
-
-def test_the_order_of_the_calls_is_not_the_order_of_the_plan_and_depends_on_the_key(tmp_path: Path) -> None:
-    problem = toy_problem(tmp_path)
-    plan = plan_cases(problem, problem.reduced[0], MASTER, code=load_code(problem))
-    orders = [checking._groups(plan, random.Random(seed)) for seed in range(8)]
-    assert all(sorted(spec.id for group in order for spec in group) == sorted(s.id for s in plan) for order in orders)
-    assert len({str(order) for order in orders}) > 4 and [plan] not in orders
 
 
 def test_a_submission_that_ignores_the_lengths_fails_only_where_that_shows(tmp_path: Path) -> None:
@@ -59,7 +48,7 @@ def test_a_result_kept_for_the_same_input_object_or_address_is_wrong_on_the_next
     text = text.replace("return (x @", "self.kept[key] = (x @").replace("[:, None]", "[:, None]; return self.kept[key]")
     text = text.replace("super().__init__()", "super().__init__(); self.kept = {}")
     report = check(tmp_path, text.replace("KEY", "x.data_ptr()"))
-    assert report.outcome == "failed" and sum(not c.ok for c in report.cases) == 3, "two addresses, five calls"
+    assert report.outcome == "failed" and sum(not c.ok for c in report.cases) == 2, "three addresses, five calls"
 
 
 BREACHES = {
@@ -67,8 +56,15 @@ BREACHES = {
     "return [x @ self.w]": "y must be a torch.Tensor, not list",
     "return x.view(-1)[:32].view(8, 4)": "y shares memory with x",
     "x.zero_(); return (x @ self.w)": "it changed its input x",
-    "self.w.zero_(); return (x @ self.w)": "it changed its state w",
+    "return (x @ self.w).view(32)": "y has the shape [32] instead of [8, 4]",
 }
+
+
+def test_a_submission_that_changes_its_weights_is_found_at_the_end_of_the_shape(tmp_path: Path) -> None:
+    report = check(
+        tmp_path, HONEST.replace("return (x", "y = (x").replace("[:, None]", "[:, None]; self.w *= 1.00001; return y")
+    )
+    assert report.outcome == "failed" and report.message == "at 64x16x32: it changed its state w"
 
 
 def test_each_breach_of_the_contract_fails_the_call_that_makes_it(tmp_path: Path) -> None:
@@ -109,19 +105,21 @@ def test_a_submission_that_hangs_is_stopped_when_its_own_time_is_used_up(tmp_pat
     assert report.message == "the submission did not finish within 0.5 s; it was to import the submission"
 
 
-def test_claiming_success_on_the_channel_without_writing_outputs_fails(tmp_path: Path) -> None:
+def test_claiming_success_on_the_channel_ends_the_check(tmp_path: Path) -> None:
     forged = (
         "import os, socket, struct, sys\n"
         "fds = [int(f) for f in os.listdir('/proc/self/fd') if f.isdigit() and int(f) > 2]\n"
         "for fd in fds:\n"
         "    try: link = socket.socket(fileno=fd)\n"
         "    except OSError: continue\n"
-        "    for seq in range(40): link.send(struct.pack('<4sBxHII', b'kbh1', 1 if seq < 2 else 2, 0, seq, 0))\n"
+        "    for seq in range(40): link.send(struct.pack('<4sBxHII', b'kbh1', 2, 0, seq, 0))\n"
         "import signal; signal.pause()\n"
     )
     report = check(tmp_path, forged)
-    assert report.outcome == "failed" and report.cases and not any(c.ok for c in report.cases)
-    assert all("holds NaN or Inf" in c.message for c in report.cases)
+    assert report.outcome == "failed" and report.cases == ()
+    assert (
+        report.message == "the submission answered a question that was not asked while it was to import the submission"
+    )
 
 
 def test_compiled_cuda_is_neither_passed_nor_failed_on_a_cpu(tmp_path: Path) -> None:
@@ -136,14 +134,10 @@ def test_needing_a_gpu_at_run_time_is_told_as_that(tmp_path: Path) -> None:
 
 
 def test_a_refusal_does_not_hide_a_wrong_result(tmp_path: Path) -> None:
-    class Refusing(checking._Check):
-        def run(self, *_: object) -> None:
-            self.refused = "no"
-            self.results.append(checking.CaseResult("s", "c", False, None, None, 0, 0, "wrong", 0.0))
-
-    run = Refusing(None, None, b"", "cpu", 2, None)  # type: ignore[arg-type]
-    run.run()
-    assert run.outcome() == ("failed", "wrong")
+    text = HONEST.replace("super().__init__()", "super().__init__(); self.n = 0")
+    wrong = "self.n += 1\n        if self.n == 3: x.cuda()\n        return 2 * (x"
+    report = check(tmp_path, text.replace("return (x", wrong))
+    assert report.outcome == "failed" and "are off by more than" in report.message
 
 
 def test_a_file_that_is_not_there_is_a_sentence(tmp_path: Path) -> None:
@@ -161,18 +155,10 @@ def test_an_oracle_that_raises_is_the_deck_s_fault_and_not_the_submission_s(tmp_
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_on_a_gpu_the_same_way_leads_to_the_same_outcomes_and_to_times(tmp_path: Path) -> None:
+def test_on_a_gpu_the_same_way_leads_to_the_same_outcomes(tmp_path: Path) -> None:
     problem, file = toy_problem(tmp_path), solution(tmp_path, HONEST)
     right = check_submission(problem, file, device="cuda", scale="full", master=MASTER)
     assert right.outcome == "passed" and right.device == "cuda"
     body = HONEST.partition("        return")[0]
     wrong = solution(tmp_path, body + "        return torch.zeros(64, 16)\n", "wrong.py")
     assert "instead of cuda" in check_submission(problem, wrong, device="cuda", scale="full", master=MASTER).message
-    code, shape = load_code(problem), problem.shapes[0]
-    spec = plan_cases(problem, shape, MASTER, code=code)[0]
-    case = materialise(problem, shape, spec, MASTER, device="cuda", code=code)
-    with checking.Session(problem, file, device="cuda", timeout=60) as session:
-        session.start([case.binding])
-        session.load(case)
-        session.call(case)
-        assert all(0 < seconds < 1e-2 for seconds in session.time(7))

@@ -1,0 +1,223 @@
+"""What grading yields: a cell is a submission on a problem and a target, with its verdict, and only then its scores.
+
+Times are in seconds. Each field says whether a number is proof (bytes or clocks of the judge) or a claim of the
+submission's own process; docs/grading.md explains which bounds which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from kbh_lint.findings import State, Verdict
+
+__all__ = [
+    "CaseOutcome", "Cell", "FindingRecord", "Outcome", "PromiseRecord", "SandboxRecord", "Scores", "SealedBatch",
+    "ShapeResult", "ShapeScore", "ShapeTiming", "TargetRecord", "TrialResult", "VerdictRecord",
+]  # fmt: skip
+
+Outcome = Literal["accepted", "flagged", "withheld", "suspect", "wrong", "refused"]
+ShapeStatus = Literal["right", "wrong", "crashed", "timeout", "not-run"]
+SCORED: frozenset[Outcome] = frozenset({"accepted", "flagged"})
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FindingRecord:
+    """A finding of the linter or of the run: `layer` says which looked."""
+
+    rule: str
+    leak_class: str
+    verdict: Verdict
+    layer: Literal["source", "ptx", "sass", "run"]
+    message: str
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PromiseRecord:
+    """A promise after all layers that looked. `missing`: layers it declares which this grading did not have."""
+
+    id: str
+    state: State
+    accepts: tuple[State, ...]
+    layers: Mapping[str, State]
+    missing: tuple[str, ...] = ()
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictRecord:
+    """What the number measures. `accepted` and `why` answer whether --strict takes it."""
+
+    verdict: Verdict
+    accepted: bool
+    why: str
+    promises: tuple[PromiseRecord, ...]
+    findings: tuple[FindingRecord, ...]
+    contract: str | None
+    linter: str
+    report: str = ""  # SHA-256 of the linter's whole JSON report in the bundle
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRecord:
+    """What it ran on. `peaks` says whether scores stand on a datasheet or on what was measured on this machine."""
+
+    id: str
+    product: str
+    device: Literal["cuda", "cpu"]
+    peaks: Literal["datasheet", "measured"]
+    peak_tflops: float
+    dram_gbps: float
+    scale: Literal["full", "reduced"]
+    label: str = ""  # for people, when the number is not what it seems: "CPU, Triton interpreted, reduced shapes"
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxRecord:
+    """What held the submission's process: `kind` and what it lacked."""
+
+    kind: Literal["bubblewrap", "landlock", "plain"]
+    uid: int
+    network: bool
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CaseOutcome:
+    """One compared call. `error` is the smallest tolerance that would have passed; None where none was measured.
+
+    `digest` is the SHA-256 of the outputs' bytes, kept for a few calls that the evidence pass may ask for again.
+    """
+
+    case: str
+    ok: bool
+    error: float | None
+    tolerance: float | None
+    message: str = ""
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SealedBatch:
+    """One batch on the judge's clock: `rounds` calls in `seconds`, of which `overhead` is known to be ours."""
+
+    rounds: int
+    seconds: float
+    overhead: float
+
+    @property
+    def per_call(self) -> float:
+        """Seconds a call, less our overhead; never below zero."""
+        return max(self.seconds - self.overhead, 0.0) / self.rounds
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeTiming:
+    """The two clocks of one shape.
+
+    `claimed`: the candidate's event times, one a timed call. `walls`: the judge's clock from before the call's inputs
+    were written until its answer. `null_s`: an empty call by the claimed clock, measured before the import.
+    """
+
+    claimed: tuple[float, ...]
+    walls: tuple[float, ...]
+    sealed: tuple[SealedBatch, ...]
+    null_s: float
+    host_sync: bool = False
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeResult:
+    """One shape of one trial. `calls` were answered, and the outputs of `compared` of them held against the oracle."""
+
+    shape: str
+    status: ShapeStatus
+    message: str
+    calls: int
+    compared: int
+    cases: tuple[CaseOutcome, ...]
+    timing: ShapeTiming | None
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    """One process of the submission from start to end. `master` is the key in hex, revealed now that it is over."""
+
+    index: int
+    commitment: str
+    master: str
+    status: Literal["right", "wrong", "refused"]
+    message: str
+    shapes: tuple[ShapeResult, ...]
+    sandbox: SandboxRecord
+    seconds: float
+    log: str = ""  # SHA-256 of what it printed (redacted) in the bundle
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeScore:
+    """One shape over all trials. `clock` is weak where the claim and the proof differ by more than is allowed."""
+
+    shape: str
+    t_scored: float
+    t_event: float
+    t_sealed: float | None
+    t_floor: float
+    t_null: float
+    clock: Literal["proved", "weak"]
+    vetoed: int
+    samples: int
+    spread: float  # coefficient of variation over trials, or over sealed batches when there is one trial
+    peak_fraction: float
+    roofline_fraction: float
+    attainable_fraction: float
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Geometric means over the shapes; `peak_fraction_2026_04` only under that protocol."""
+
+    peak_fraction: float | None
+    roofline_fraction: float | None
+    attainable_fraction: float | None
+    peak_fraction_2026_04: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A graded submission. Raises ValueError for a score without an outcome that allows one."""
+
+    problem: str
+    submission: str  # SHA-256 of the file as linted and run
+    file: str
+    target: TargetRecord
+    strict: bool
+    protocol: Literal["2026-11", "2026-04"]
+    outcome: Outcome
+    reason: str
+    verdict: VerdictRecord
+    trials: tuple[TrialResult, ...] = ()
+    shapes: tuple[ShapeScore, ...] = ()
+    scores: Scores | None = None
+    unstable: bool = False
+    versions: Mapping[str, str] = field(default_factory=dict)
+    format: int = FORMAT
+
+    def __post_init__(self) -> None:
+        if self.scores is not None and self.outcome not in SCORED:
+            raise ValueError(f"a cell that is {self.outcome} has no score")
+        if self.shapes and self.outcome not in (*SCORED, "wrong"):
+            raise ValueError(f"a cell that is {self.outcome} shows no fraction of any shape")
+        if self.outcome == "accepted" and not self.verdict.accepted:
+            raise ValueError("a cell is accepted only with a verdict that is")
+
+    @property
+    def exit_code(self) -> int:
+        """0 accepted; 1 graded, but flagged, withheld, suspect or wrong; 2 could not be graded."""
+        return {"accepted": 0, "refused": 2}.get(self.outcome, 1)

@@ -1,0 +1,106 @@
+"""How the candidate times a call: the claimed clock, with cold caches, and batches without one.
+
+What this process measures is a claim, because the submission runs in it. The functions are bound here, before a
+submission is imported, so that one which replaces them in their modules changes nothing; one that goes further is held
+by the judge's own clock around batches.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Protocol, TypeVar
+
+import torch
+
+__all__ = ["Clock", "CpuClock", "Untimed", "make_clock"]
+
+T = TypeVar("T")
+MOST_FLUSH = 64 << 20  # bytes; some hosts report the cache of a whole socket
+LEAST_FLUSH = 8 << 20
+CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+
+
+class Clock(Protocol):
+    """Times single calls and runs batches."""
+
+    def timed(self, call: Callable[[], T]) -> tuple[T, float, bool]:
+        """(what the call returned, its seconds, whether it waited for the device)."""
+        ...
+
+    def prepare(self, calls: Sequence[Callable[[], None]]) -> None:
+        """Takes the calls of the next batch; they may be run here once, on values that do not count."""
+        ...
+
+    def run(self) -> None:
+        """Runs the prepared calls in order and returns when the device has finished."""
+        ...
+
+
+class Untimed:
+    """Runs calls as they are, for checks that measure nothing."""
+
+    def __init__(self, wait: Callable[[], None]) -> None:
+        self._wait = wait
+        self._calls: Sequence[Callable[[], None]] = ()
+
+    def timed(self, call: Callable[[], T]) -> tuple[T, float, bool]:
+        """The time is 0."""
+        result = call()
+        self._wait()
+        return result, 0.0, False
+
+    def prepare(self, calls: Sequence[Callable[[], None]]) -> None:
+        """Keeps them."""
+        self._calls = calls
+
+    def run(self) -> None:
+        """One after the other."""
+        for call in self._calls:
+            call()
+        self._wait()
+
+
+class CpuClock(Untimed):
+    """The monotonic clock, after twice the last-level cache's size (at most MOST_FLUSH) was read and written."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda: None)
+        size = min(max(2 * _last_level_cache(), LEAST_FLUSH), MOST_FLUSH)
+        self._flush = torch.zeros(size // 8, dtype=torch.int64)
+        self._now = perf_counter
+        self._add = self._flush.add_
+
+    def timed(self, call: Callable[[], T]) -> tuple[T, float, bool]:
+        """Seconds between just before and just after the call."""
+        self._add(1)
+        began = self._now()
+        result = call()
+        return result, self._now() - began, False
+
+
+def make_clock(device: torch.device, timing: bool) -> Clock:
+    """The clock of a device."""
+    if timing and device.type == "cuda":
+        from grader.clock_gpu import GpuClock
+
+        return GpuClock(device)
+    if timing:
+        return CpuClock()
+    return Untimed((lambda: torch.cuda.synchronize(device)) if device.type == "cuda" else (lambda: None))
+
+
+def _last_level_cache() -> int:
+    """Bytes of the largest cache that the system lists; 0 when it lists none."""
+    sizes = [0]
+    units = {"K": 1 << 10, "M": 1 << 20}
+    for file in CACHES.glob("index*/size") if os.path.isdir(CACHES) else ():
+        try:
+            text = file.read_text().strip()
+        except OSError:
+            continue
+        if text[:-1].isdigit() and text[-1:] in units:
+            sizes.append(int(text[:-1]) * units[text[-1]])
+    return max(sizes)

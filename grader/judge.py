@@ -1,0 +1,467 @@
+"""Trials: one process of a submission from start to end, on a key of its own, and what the judge saw of it.
+
+The key and the plan stay here. Nothing that the candidate says decides whether it is right: outputs are compared as the
+judge copied them, inputs are checked to hold what the judge wrote, and batches are timed by the judge.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from grader import plan as planning
+from grader.cases import Case, CaseSpec, materialise
+from grader.cell import CaseOutcome, SealedBatch, ShapeResult, ShapeStatus, ShapeTiming, TrialResult
+from grader.channel import Frame, Kind, clean_text
+from grader.correctness import compare
+from grader.deck import TORCH_DTYPES, Code, load_code, ours
+from grader.keys import derive, new_master
+from grader.native import cannot_run
+from grader.plan import Group, ShapePlan, TrialOptions, default_options
+from grader.sandbox import Sandbox
+from grader.session import Called, Session
+from grader.supervise import ChildGone, Snapshot, restore_caches
+from kbh_lint.problems import Problem, Shape, TensorSpec
+
+__all__ = ["TrialOptions", "build", "commitment", "default_options", "replay", "run_trial"]
+
+MESSAGE_CHARACTERS = 1000
+DETAIL_CHARACTERS = 3000
+NULL_CALLS = 9
+NULL_BATCHES = 3
+MOST_INSTANCES = 8
+Say = Callable[[str], None]
+
+
+class _Ended(Exception):
+    """Nothing further can be asked: the text is one sentence about the submission."""
+
+    def __init__(self, status: ShapeStatus | Literal["refused"], message: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.status: ShapeStatus | Literal["refused"] = status
+        self.detail = detail
+
+
+def commitment(master: bytes) -> str:
+    """SHA-256 of a key, published before the submission is started and checked when the key is revealed."""
+    return hashlib.sha256(master).hexdigest()
+
+
+def run_trial(
+    problem: Problem, snapshot: Snapshot, *, index: int, device: str, scale: str, master: bytes,
+    options: TrialOptions, sandbox: Sandbox, scratch: Path, caches: Path | None,
+    keep_log: Callable[[str], str], progress: Say,
+) -> TrialResult:  # fmt: skip
+    """One trial on a fresh process. `keep_log` stores what the submission printed and returns the key to it.
+
+    Raises CheckError or DeckError where we, the problem or the machine are to blame.
+    """
+    began = time.monotonic()
+    shapes = planning.graded_shapes(problem, scale)
+    reason = cannot_run(snapshot, device)
+    if reason:
+        untouched = tuple(ShapeResult(shape.label, "not-run", "", 0, 0, (), None) for shape in shapes)
+        return TrialResult(index, commitment(master), master.hex(), "refused", reason, untouched, sandbox.record, 0.0)
+    code = load_code(problem)
+    plans = [planning.plan_shape(problem, shape, master, options, code) for shape in shapes]
+    order = random.Random(derive(master, "shapes")).sample(plans, len(plans))
+    if caches is not None:
+        restore_caches(caches, scratch / "caches")
+    with _session(snapshot, device, options, sandbox, scratch) as session:
+        trial = _Trial(problem, code, master, options, device, session, progress)
+        trial.run(order)
+    results = tuple(trial.result(plan) for plan in plans)
+    return TrialResult(
+        index=index, commitment=commitment(master), master=master.hex(), status=trial.status(results),
+        message=trial.message(results), shapes=results, sandbox=sandbox.record,
+        seconds=round(time.monotonic() - began, 3), log=keep_log(session.log), detail=trial.detail,
+    )  # fmt: skip
+
+
+def build(
+    problem: Problem, snapshot: Snapshot, *, device: str, scale: str, options: TrialOptions, sandbox: Sandbox,
+    scratch: Path, caches: Path, progress: Say,
+) -> str:  # fmt: skip
+    """Has the submission compiled in a process of its own, one call a shape, and keeps the compiler caches.
+
+    Returns why it failed, or nothing. The values come from a key that is thrown away.
+    """
+    code, master = load_code(problem), new_master()
+    with _session(snapshot, device, options, sandbox, scratch) as session:
+        trial = _Trial(problem, code, master, options, device, session, progress)
+        said = trial.compile(planning.graded_shapes(problem, scale))
+    restore_caches(scratch / "caches", caches)
+    return said
+
+
+def replay(
+    problem: Problem, snapshot: Snapshot, trial: TrialResult, *, device: str, scale: str, options: TrialOptions,
+    sandbox: Sandbox, scratch: Path, caches: Path | None, progress: Say,
+) -> tuple[str, ...]:  # fmt: skip
+    """Asks a fresh process for results that the trial has seen, on the same hidden values; a sentence each difference.
+
+    Outputs must be the same bit for bit. A kernel that gives other bits on the same values in this process too must be
+    as near to the oracle as its problem asks.
+    """
+    code, master = load_code(problem), bytes.fromhex(trial.master)
+    if caches is not None:
+        restore_caches(caches, scratch / "caches")
+    with _session(snapshot, device, options, sandbox, scratch) as session:
+        again = _Trial(problem, code, master, options, device, session, progress)
+        return tuple(again.replayed(planning.graded_shapes(problem, scale), trial))
+
+
+def _session(snapshot: Snapshot, device: str, options: TrialOptions, sandbox: Sandbox, scratch: Path) -> Session:
+    return Session(
+        snapshot, device=device, sandbox=sandbox, scratch=scratch, timeout=options.timeout,
+        call_timeout=options.call_timeout, timing=options.timing,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Null:
+    """What an empty model costs: seconds by the claimed clock, and of a batch as `batch + rounds * call`."""
+
+    seconds: float
+    batch: float
+    call: float
+
+    def overhead(self, rounds: int) -> float:
+        return self.batch + rounds * self.call
+
+
+@dataclass
+class _ShapeState:
+    """What is known of one shape so far."""
+
+    status: ShapeStatus = "not-run"
+    message: str = ""
+    calls: int = 0
+    cases: list[CaseOutcome] = field(default_factory=list)
+    claimed: list[float] = field(default_factory=list)
+    walls: list[float] = field(default_factory=list)
+    sealed: list[SealedBatch] = field(default_factory=list)
+    waited: bool = False
+
+    def fault(self, message: str, status: ShapeStatus = "wrong") -> None:
+        """Notes the first thing that is wrong."""
+        if self.status not in ("wrong", "crashed", "timeout"):
+            self.status, self.message = status, message
+
+
+class _Trial:
+    """One trial in progress."""
+
+    def __init__(
+        self, problem: Problem, code: Code, master: bytes, options: TrialOptions, device: str, session: Session,
+        say: Say,
+    ) -> None:  # fmt: skip
+        self.problem, self.code, self.master, self.options = problem, code, master, options
+        self.device, self.session, self.say = device, session, say
+        self.contract = next(iter(problem.contracts.values()))
+        self.states: dict[str, _ShapeState] = {}
+        self.nulls: dict[str, _Null] = {}
+        self.failure = self.refusal = self.detail = ""
+
+    # --- the course of a trial ---
+
+    def run(self, plans: Sequence[ShapePlan]) -> None:
+        """Everything: calibration, the import, and shape after shape until nothing further can be asked."""
+        for plan in plans:
+            self.states[plan.shape.label] = _ShapeState()
+        current: _ShapeState | None = None
+        try:
+            self._started([plan.shape for plan in plans] if self.options.timing else [])
+            for plan in plans:
+                current = self.states[plan.shape.label]
+                self._shape(plan, current)
+                current = None
+        except _Ended as end:
+            self._ended(end, current)
+        except ChildGone as gone:
+            self._ended(_Ended("timeout" if gone.late else "crashed", str(gone), gone.detail), current)
+
+    def compile(self, shapes: Sequence[Shape]) -> str:
+        """One call a shape, right or wrong; what kept it from that."""
+        try:
+            self._started([])
+            for shape in shapes:
+                self.say(f"compiling for {shape.label}")
+                case = self._case(shape, CaseSpec("build", "nominal"), None)
+                self._expect(self.session.load(case.binding, case.state, rounds=1), f"at {shape.label}")
+                self._expect(self.session.call(0, case.inputs, f"run at {shape.label}").answer, f"at {shape.label}")
+        except _Ended as end:
+            return str(end)
+        except ChildGone as gone:
+            return str(gone)
+        return ""
+
+    def replayed(self, shapes: Sequence[Shape], trial: TrialResult) -> list[str]:
+        """What differs from the trial."""
+        seen = {result.shape: [case for case in result.cases if case.digest] for result in trial.shapes}
+        found = []
+        label = ""
+        try:
+            self._started([])
+            for shape in shapes:
+                label = shape.label
+                if seen.get(label):
+                    self.say(f"asking again at {label}")
+                    found += self._replay(shape, random.SystemRandom().choice(seen[label]))
+        except (_Ended, ChildGone) as end:
+            found.append(f"when it was asked again{' at ' + label if label else ''}, {end}")
+        return found
+
+    def status(self, shapes: Sequence[ShapeResult]) -> Literal["right", "wrong", "refused"]:
+        """Right when every shape is."""
+        if self.refusal:
+            return "refused"
+        return "wrong" if self.failure or any(shape.status != "right" for shape in shapes) else "right"
+
+    def message(self, shapes: Sequence[ShapeResult]) -> str:
+        """Why it is not right, in one sentence; else what was done."""
+        bad = next((shape.message for shape in shapes if shape.status in ("wrong", "crashed", "timeout")), "")
+        compared = sum(shape.compared for shape in shapes)
+        return self.refusal or self.failure or bad or f"{compared} compared calls are right"
+
+    def result(self, plan: ShapePlan) -> ShapeResult:
+        """What was seen of a shape."""
+        state = self.states[plan.shape.label]
+        timing = None
+        if self.options.timing and state.claimed:
+            null = self.nulls[plan.shape.label]
+            timing = ShapeTiming(
+                tuple(state.claimed), tuple(state.walls), tuple(state.sealed), null.seconds, state.waited
+            )
+        return ShapeResult(
+            plan.shape.label, state.status, state.message, state.calls, len(state.cases), tuple(state.cases), timing
+        )
+
+    # --- steps ---
+
+    def _started(self, calibrate: Sequence[Shape]) -> None:
+        self.say("starting the submission's process")
+        self._expect(self.session.start(), "when it was started")
+        for shape in calibrate:
+            self.say(f"measuring an empty call at {shape.label}")
+            self.nulls[shape.label] = self._calibrate(shape)
+        self.say("importing the submission")
+        self._expect(self.session.submission(), "when it was imported")
+
+    def _calibrate(self, shape: Shape) -> _Null:
+        """The cost of calling nothing, in a process that holds no code but ours yet."""
+        session, slots = self.session, self._slots(shape)
+        self._expect(session.load(self.contract.bind(shape), {}, rounds=slots, null=True), "before the import")
+        claims = []
+        for index in range(NULL_CALLS):
+            called = session.call(index % slots, None, "do nothing")
+            self._expect(called.answer, "before the import")
+            claims.append(called.answer.numbers[0])
+        few, many = (
+            min(session.batch(None, rounds, "do nothing").wall for _ in range(NULL_BATCHES))
+            for rounds in (planning.LEAST_ROUNDS, slots)
+        )
+        call = max(many - few, 0.0) / (slots - planning.LEAST_ROUNDS) if slots > planning.LEAST_ROUNDS else 0.0
+        return _Null(median(claims), max(few - planning.LEAST_ROUNDS * call, 0.0), call)
+
+    def _shape(self, plan: ShapePlan, state: _ShapeState) -> None:
+        state.status = "right"
+        for group in plan.groups:
+            shared = self._group(plan, group, state)
+            if group.base and self.options.timing and shared is not None and state.status == "right":
+                self._batches(plan.shape, state, shared)
+            if shared is not None:
+                answer = self.session.finish()
+                if answer.kind == Kind.FAULT:
+                    state.fault(f"at {plan.shape.label}: {_line(answer.text)}")
+                else:
+                    self._expect(answer, f"at {plan.shape.label}")
+
+    def _group(self, plan: ShapePlan, group: Group, state: _ShapeState) -> Mapping[str, Tensor] | None:
+        """The single calls of one state. Returns the state's tensors; None when the model cannot be used further."""
+        shape, shared = plan.shape, None
+        used = planning.LEAST_ROUNDS  # few, so that calls meet the same addresses with other values
+        slots = self._slots(shape) if group.base and self.options.timing else used
+        for number, spec in enumerate(group.specs):
+            case = self._case(shape, spec, shared)
+            if shared is None:
+                shared = case.state
+                instances = self._instances(case) if group.base else 1
+                loaded = self.session.load(case.binding, shared, rounds=slots, instances=instances)
+                if not self._usable(loaded, f"when its model was made at {shape.label}", state):
+                    return None
+            self.say(f"{shape.label}: call {state.calls + 1} of {plan.calls}")
+            called = self.session.call(number % used, case.inputs, f"run {spec.id} at {shape.label}")
+            state.calls += 1
+            if called.answer.kind == Kind.FAULT:
+                said = f"{spec.id} at {shape.label}: {_line(called.answer.text)}"
+                state.fault(said)
+                state.cases.append(CaseOutcome(spec.id, False, None, None, said))
+                continue
+            if not self._usable(called.answer, f"in {spec.id} at {shape.label}", state):
+                return None
+            self._take(plan, group, state, case, called, number % used)
+        return shared
+
+    def _take(self, plan: ShapePlan, group: Group, state: _ShapeState, case: Case, called: Called, index: int) -> None:
+        """Copies what the call left, then looks whether the call counts for right or for time."""
+        outputs = self.session.outputs(index)
+        changed = self.session.changed(index, case.inputs)
+        spec, label = case.spec, plan.shape.label
+        if changed:
+            said = f"{spec.id} at {label}: it changed its input {', '.join(changed)}"
+            state.fault(said)
+            state.cases.append(CaseOutcome(spec.id, False, None, None, said))
+        elif spec.id in plan.compared:
+            self._compare(case, outputs, state, digest=spec.id in plan.digested)
+        if spec.id in group.timed:
+            seconds, waited = (*called.answer.numbers, 0.0, 0.0)[:2]
+            state.claimed.append(seconds if math.isfinite(seconds) and seconds > 0 else 0.0)
+            state.walls.append(called.wall)
+            state.waited |= waited != 0
+
+    def _compare(self, case: Case, outputs: Sequence[Tensor], state: _ShapeState, *, digest: bool = False) -> bool:
+        with ours(f"the oracle of {self.problem.id} on {case.spec.id} at {case.shape.label}"):
+            result = compare(outputs, self.code.oracle(case.binding.init, case.inputs, case.state), case)
+        if not result.ok:
+            state.fault(result.message)
+        mark = _digest(outputs) if digest else ""
+        error = None if math.isnan(result.error) else result.error
+        state.cases.append(CaseOutcome(case.spec.id, result.ok, error, result.tolerance, result.message, mark))
+        return result.ok
+
+    def _batches(self, shape: Shape, state: _ShapeState, shared: Mapping[str, Tensor]) -> None:
+        """Sealed batches; the first is a rehearsal unless one is long already. All are compared, or some by lot."""
+        session, null = self.session, self.nulls[shape.label]
+        seconds = max(median(state.claimed), 1e-7) if state.claimed else 1e-3
+        rounds = planning.round_count(seconds, session.in_bytes, session.out_bytes, self._cache_bytes(), session.rounds)
+        slow = seconds * rounds > planning.SLOW_BATCH_SECONDS
+        for number in range(1 if slow else self.options.batches + 1):
+            self.say(f"{shape.label}: {rounds} calls on the judge's clock")
+            specs = planning.batch_specs(number, rounds)
+            cases = (self._case(shape, spec, shared) for spec in specs)
+            called = session.batch(cases, rounds, f"run a batch at {shape.label}")
+            if not self._usable(called.answer, f"in a batch at {shape.label}", state):
+                return
+            state.calls += rounds
+            outputs = session.batch_outputs(rounds)
+            for index in self._lot(number, rounds, shape):
+                case = self._case(shape, specs[index], shared)
+                changed = session.changed(index, case.inputs)
+                if changed:
+                    state.fault(f"a batch at {shape.label}: it changed its input {', '.join(changed)}")
+                self._compare(case, outputs[index], state)
+            if number or slow:
+                state.sealed.append(SealedBatch(rounds, called.wall, null.overhead(rounds)))
+
+    def _replay(self, shape: Shape, seen: CaseOutcome) -> list[str]:
+        case = self._case(shape, CaseSpec(seen.case, "nominal"), None)
+        self._expect(self.session.load(case.binding, case.state, rounds=planning.LEAST_ROUNDS), f"at {shape.label}")
+        marks, states = [], _ShapeState()
+        for index in range(planning.LEAST_ROUNDS):
+            called = self.session.call(index, case.inputs, f"run at {shape.label}")
+            self._expect(called.answer, f"at {shape.label}")
+            outputs = self.session.outputs(index)
+            marks.append(_digest(outputs))
+            self._compare(case, outputs, states)
+        if marks[0] == seen.digest:
+            return []
+        if len(set(marks)) > 1 and all(outcome.ok for outcome in states.cases):
+            return []
+        return [f"at {shape.label} it gave another result for the same values when it was asked again"]
+
+    # --- help ---
+
+    def _case(self, shape: Shape, spec: CaseSpec, state: Mapping[str, Tensor] | None) -> Case:
+        with ours(f"the inputs of {spec.id} of {self.problem.id}"):
+            return materialise(self.problem, shape, spec, self.master, device=self.device, code=self.code, state=state)
+
+    def _lot(self, batch: int, rounds: int, shape: Shape) -> Sequence[int]:
+        """Which calls of a batch are compared; drawn now, after the outputs were copied."""
+        least = self.options.compare_least
+        if least is None or rounds <= least:
+            return range(rounds)
+        return random.Random(derive(self.master, "lot", shape.label, batch)).sample(range(rounds), least)
+
+    def _slots(self, shape: Shape) -> int:
+        binding = self.contract.bind(shape)
+        room = planning.CPU_RING_BYTES
+        if self.session.device.type == "cuda":
+            room = int(torch.cuda.mem_get_info(self.session.device)[0] * planning.GPU_RING_SHARE)
+        return planning.slot_count(_bytes(binding.inputs), _bytes(binding.outputs), room)
+
+    def _instances(self, case: Case) -> int:
+        """Models with weights of their own, so that a round of calls does not find them in the cache."""
+        weights = sum(tensor.nbytes for tensor in case.state.values())
+        cache = self._cache_bytes()
+        if weights < 4096 or not cache:
+            return 1
+        room = int(torch.cuda.mem_get_info(self.session.device)[0] * planning.GPU_RING_SHARE) // weights
+        return max(1, min(MOST_INSTANCES, math.ceil(4 * cache / weights), room))
+
+    def _cache_bytes(self) -> int:
+        """The device's last-level cache; 0 on a CPU, where reduced shapes fit into it whatever is done."""
+        if self.session.device.type != "cuda":
+            return 0
+        return int(torch.cuda.get_device_properties(self.session.device).L2_cache_size)
+
+    def _usable(self, answer: Frame, when: str, state: _ShapeState) -> bool:
+        """Whether the model can be called further; a shape that raised is noted, and a refusal ends the trial."""
+        try:
+            self._expect(answer, when)
+        except _Ended as end:
+            if end.status == "refused":
+                raise
+            state.fault(str(end), "wrong" if answer.kind == Kind.FAULT else "crashed")
+            self.detail = self.detail or end.detail
+            return False
+        return True
+
+    def _expect(self, answer: Frame, when: str) -> None:
+        """Raises _Ended unless the answer is that all went well."""
+        if answer.kind in (Kind.READY, Kind.DONE):
+            return
+        first, detail = _line(answer.text), clean_text(answer.text, DETAIL_CHARACTERS).partition("\n")[2]
+        if answer.kind == Kind.REFUSED:
+            raise _Ended("refused", f"it cannot be graded on this machine: {first}")
+        if answer.kind == Kind.ERROR:
+            raise _Ended("crashed", f"the submission raised {first} {when}", detail)
+        if answer.kind == Kind.FAULT:
+            raise _Ended("wrong", f"{first} {when}")
+        raise _Ended("wrong", f"the submission answered with {answer.kind.name} {when}")
+
+    def _ended(self, end: _Ended, current: _ShapeState | None) -> None:
+        self.detail = self.detail or end.detail
+        if end.status == "refused":
+            self.refusal = str(end)
+        elif current is None:
+            self.failure = str(end)
+        else:
+            current.fault(str(end), end.status)
+
+
+def _line(text: str) -> str:
+    return clean_text(text.partition("\n")[0], MESSAGE_CHARACTERS)
+
+
+def _digest(outputs: Sequence[Tensor]) -> str:
+    """SHA-256 of the bytes of the outputs, one after the other."""
+    digest = hashlib.sha256()
+    for tensor in outputs:
+        flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+        digest.update(flat.numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _bytes(specs: Sequence[TensorSpec]) -> int:
+    return sum(math.prod(spec.shape) * TORCH_DTYPES[spec.dtype].itemsize for spec in specs)

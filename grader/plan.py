@@ -1,0 +1,140 @@
+"""What a trial will call, decided before the submission is started: cases and timed calls in one shuffled order.
+
+Plain data from a secret key. A call that is timed looks to the candidate like one that is checked, and the choice of
+what is compared is the judge's own.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from grader.cases import BASE, CaseSpec, plan_cases, state_group
+from grader.deck import Code, DeckError
+from grader.keys import derive
+from kbh_lint.problems import Problem, Shape
+
+__all__ = [
+    "Group", "ShapePlan", "TrialOptions", "batch_specs", "default_options", "graded_shapes", "plan_shape",
+    "round_count", "slot_count",
+]  # fmt: skip
+
+LEAST_ROUNDS = 3
+MOST_ROUNDS = 1024
+CPU_RING_BYTES = 256 << 20
+GPU_RING_SHARE = 0.2  # of free memory, for each of the two rings that exist while a batch is revealed
+SEALED_SECONDS = 5e-3  # what a batch should last at least
+SLOW_BATCH_SECONDS = 0.2  # batches longer than this need no rehearsal and no repetition
+DIGESTS = 2
+_DRAWING = threading.Lock()  # hypothesis and imports of the deck's code are not for several threads at once
+
+
+@dataclass(frozen=True, slots=True)
+class TrialOptions:
+    """How much a trial does. `timeout` bounds the seconds of the candidate in all, `call_timeout` those of one call.
+
+    `samples` timed calls a shape count after `warmups` calls; `batches` are sealed ones. `compare_least` is how many
+    timed calls are compared where comparing all is too dear (None: all).
+    """
+
+    samples: int
+    warmups: int
+    batches: int
+    timeout: float
+    call_timeout: float
+    compare_least: int | None
+    timing: bool = True
+
+
+def default_options(device: str, *, timeout: float = 600.0) -> TrialOptions:
+    """30 samples on a GPU, of which 8 are compared; 10 on a CPU, where calls may be interpreted, all compared."""
+    if device.startswith("cuda"):
+        return TrialOptions(30, 10, 3, timeout, min(60.0, timeout), 8)
+    return TrialOptions(10, 3, 2, timeout, min(120.0, timeout), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Calls that share a state, and so a model. `timed` are the ids whose times count, in the order of the calls."""
+
+    specs: tuple[CaseSpec, ...]
+    timed: tuple[str, ...] = ()
+
+    @property
+    def base(self) -> bool:
+        """Whether this is the group of the problem's plain state."""
+        return self.specs[0].state == BASE
+
+
+@dataclass(frozen=True, slots=True)
+class ShapePlan:
+    """The calls of one shape, group after group. Ids in `compared` are held against the oracle; those in `digested`
+    have the hash of their output kept, so that a later pass can ask for the same."""
+
+    shape: Shape
+    groups: tuple[Group, ...]
+    compared: frozenset[str]
+    digested: frozenset[str]
+
+    @property
+    def calls(self) -> int:
+        """Number of single calls."""
+        return sum(len(group.specs) for group in self.groups)
+
+
+def graded_shapes(problem: Problem, scale: str) -> tuple[Shape, ...]:
+    """The shapes of a scale: `full` ones are scored, `reduced` ones are what a CPU can run. Raises DeckError."""
+    shapes = problem.shapes if scale == "full" else problem.reduced
+    if not shapes:
+        raise DeckError(f"{problem.id} has no {scale} shapes")
+    return shapes
+
+
+def plan_shape(problem: Problem, shape: Shape, master: bytes, options: TrialOptions, code: Code) -> ShapePlan:
+    """The plan of one shape. Raises DeckError for faults of the problem."""
+    with _DRAWING:
+        cases = plan_cases(problem, shape, master, code=code)
+    timed = [CaseSpec(f"timed/{i}", "nominal", i) for i in range(_extra(options))]
+    order = random.Random(derive(master, "order", shape.label))
+    groups: dict[str, list[CaseSpec]] = {}
+    for spec in [*cases, *timed]:
+        groups.setdefault(state_group(spec), []).append(spec)
+    shuffled = list(groups.values())
+    order.shuffle(shuffled)
+    for group in shuffled:
+        order.shuffle(group)
+    chosen = [spec.id for spec in timed]
+    order.shuffle(chosen)
+    least = len(chosen) if options.compare_least is None else options.compare_least
+    compared = frozenset([spec.id for spec in cases] + chosen[:least])
+    planned = tuple(Group(tuple(specs), _counted(specs, options)) for specs in shuffled)
+    return ShapePlan(shape, planned, compared, frozenset(chosen[:DIGESTS]))
+
+
+def _extra(options: TrialOptions) -> int:
+    return options.samples + options.warmups if options.timing else 0
+
+
+def _counted(specs: Sequence[CaseSpec], options: TrialOptions) -> tuple[str, ...]:
+    """The first `samples` plain calls after the warm-ups; there are as many, because warm-ups were planned for."""
+    after = [spec.id for spec in specs[options.warmups :] if spec.id.startswith("timed/")]
+    return tuple(after[: options.samples])
+
+
+def batch_specs(batch: int, rounds: int) -> list[CaseSpec]:
+    """The calls of one sealed batch: plain values that no other call gets."""
+    return [replace(CaseSpec("", "nominal", i), id=f"sealed/{batch}/{i}") for i in range(rounds)]
+
+
+def slot_count(in_bytes: int, out_bytes: int, room: int) -> int:
+    """How many slots of inputs and outputs fit into `room` bytes, within LEAST_ROUNDS and MOST_ROUNDS."""
+    return max(LEAST_ROUNDS, min(MOST_ROUNDS, room // max(in_bytes + out_bytes, 1)))
+
+
+def round_count(seconds: float, in_bytes: int, out_bytes: int, cache_bytes: int, slots: int) -> int:
+    """Calls of a sealed batch: it lasts SEALED_SECONDS and touches four times the cache, as far as there are slots."""
+    lasting = SEALED_SECONDS / max(seconds, 1e-6)
+    cold = 4 * cache_bytes / max(in_bytes + out_bytes, 1)
+    return max(LEAST_ROUNDS, min(slots, int(max(lasting, cold)) + 1))

@@ -1,0 +1,195 @@
+"""The judge's side of one candidate process: what it asks, what it writes, and what it believes.
+
+It believes bytes that it copied and its own clock. For each call it writes fresh values, poisons the place of the
+outputs, and takes its own copy of them when the answer comes, so that later writes do not matter.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from grader.cases import Case
+from grader.channel import Frame, Kind, Slot, layout, size_of, slots_to_json
+from grader.correctness import output_name
+from grader.deck import TORCH_DTYPES
+from grader.memory import SharedMemory, make_memory
+from grader.sandbox import Sandbox
+from grader.supervise import CheckError, Child, Snapshot
+from kbh_lint.problems import Binding, TensorSpec
+
+__all__ = ["Called", "Session"]
+
+SETUP_LIMIT = 300.0  # seconds for a start, an import or a model, which may compile
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """An answer, and seconds by the judge's clock from before the values were written until it came."""
+
+    answer: Frame
+    wall: float
+
+
+class Session:
+    """A submission in its process; a context manager. One shape is loaded at a time."""
+
+    def __init__(
+        self, snapshot: Snapshot, *, device: str, sandbox: Sandbox, scratch: Path, timeout: float, call_timeout: float,
+        timing: bool,
+    ) -> None:  # fmt: skip
+        self.snapshot = snapshot
+        self.device = torch.device(device)
+        self.rounds = 0
+        self.in_bytes = self.out_bytes = 0
+        self._call_timeout = call_timeout
+        self._memory: dict[str, SharedMemory] = {}
+        self._slots: dict[str, tuple[Slot, ...]] = {}
+        arguments = [str(snapshot.file), "--device", device]
+        arguments += ["--timing"] if timing else []
+        arguments += ["--interpret"] if self.device.type == "cpu" and snapshot.triton else []
+        folder = snapshot.file.parent
+        self._child = Child(
+            arguments, sandbox=sandbox, scratch=scratch, read=(folder,), cwd=folder, budget=timeout,
+            gpu=self.device.type == "cuda",
+        )  # fmt: skip
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the process and frees the shared memory."""
+        self._child.close()
+        self._free()
+
+    @property
+    def log(self) -> str:
+        """What the process printed; to be read after it was closed."""
+        return self._child.log
+
+    def start(self) -> Frame:
+        """Waits until the process is up; no code of the submission has run then."""
+        return self._child.wait("start", SETUP_LIMIT)
+
+    def submission(self) -> Frame:
+        """Has the submission imported; its time counts from here."""
+        self._child.begin()
+        return self._child.ask(Kind.IMPORT, "import the submission", limit=SETUP_LIMIT)
+
+    def load(
+        self, binding: Binding, state: Mapping[str, Tensor], *, rounds: int, instances: int = 1, null: bool = False
+    ) -> Frame:
+        """Has models made at a shape with the given state, and `rounds` slots for calls."""
+        self._free()
+        specs: dict[str, Iterable[TensorSpec]] = {
+            "state": binding.state.values(),
+            "inputs": binding.inputs,
+            "outputs": [replace(output, name=output_name(binding, i)) for i, output in enumerate(binding.outputs)],
+        }
+        self._slots = {name: layout(part, TORCH_DTYPES) for name, part in specs.items()}
+        strides = {name: size_of(slots) for name, slots in self._slots.items()}
+        self.rounds, self.in_bytes, self.out_bytes = rounds, strides["inputs"], strides["outputs"]
+        for name, stride in strides.items():
+            size = stride if name == "state" else stride * rounds
+            self._memory[name] = make_memory(f"kbh-{name}", size, self.device)
+        if not null:
+            self._write("state", 0, state, self._memory["state"])
+        self._settle()
+        plan: dict[str, Any] = {name: slots_to_json(slots) for name, slots in self._slots.items()}
+        plan |= {"strides": strides, "rounds": rounds, "instances": instances, "init": list(binding.init.values())}
+        plan |= {"sizes": [memory.size for memory in self._memory.values()], "null": null}
+        doing = f"make its model at {binding.shape.label}"
+        descriptors = [memory.fd for memory in self._memory.values()]
+        return self._child.ask(Kind.LOAD, doing, text=json.dumps(plan), descriptors=descriptors, limit=SETUP_LIMIT)
+
+    def call(self, index: int, inputs: Mapping[str, Tensor] | None, doing: str) -> Called:
+        """Has the model called on a slot, once, after writing the inputs there (None: what lies there)."""
+        self._memory["outputs"].poison(self.out_bytes, index * self.out_bytes)
+        self._settle()
+        began = time.monotonic()
+        if inputs is not None:
+            self._write("inputs", index, inputs, self._memory["inputs"])
+            self._settle()
+        answer = self._child.ask(Kind.CALL, doing, numbers=(float(index),), limit=self._call_timeout)
+        return Called(answer, time.monotonic() - began)
+
+    def outputs(self, index: int) -> tuple[Tensor, ...]:
+        """The judge's own copy of what lies in a slot's place for outputs now."""
+        taken = self._memory["outputs"].raw(self.out_bytes, index * self.out_bytes).clone()
+        return tuple(_tensor(taken, slot) for slot in self._slots["outputs"])
+
+    def changed(self, index: int, inputs: Mapping[str, Tensor]) -> list[str]:
+        """Names of the inputs in a slot that do not hold what the judge wrote there."""
+        memory, offset = self._memory["inputs"], index * self.in_bytes
+        return [
+            slot.name
+            for slot in self._slots["inputs"]
+            if not torch.equal(memory.raw(slot.nbytes, offset + slot.offset), _bytes(inputs[slot.name]))
+        ]
+
+    def batch(self, cases: Iterable[Case] | None, rounds: int, doing: str) -> Called:
+        """A sealed batch on the first `rounds` slots; on values of no meaning without cases.
+
+        The values are written to memory that the candidate does not have. It gets the descriptor after the clock was
+        read, so no work on them can have been done before.
+        """
+        limit = self._call_timeout * rounds
+        ready = self._child.ask(Kind.PREPARE, doing, numbers=(float(rounds),), limit=limit + SETUP_LIMIT)
+        if ready.kind != Kind.READY:
+            return Called(ready, 0.0)
+        fresh = make_memory("kbh-inputs", self._memory["inputs"].size, self.device)
+        for index, case in enumerate(cases or ()):
+            self._write("inputs", index, case.inputs, fresh)
+        self._memory["outputs"].poison(rounds * self.out_bytes)
+        self._settle()
+        began = time.monotonic()
+        answer = self._child.ask(Kind.GO, doing, descriptors=[fresh.fd], limit=limit)
+        wall = time.monotonic() - began
+        self._memory["inputs"].close()
+        self._memory["inputs"] = fresh
+        return Called(answer, wall)
+
+    def batch_outputs(self, rounds: int) -> list[tuple[Tensor, ...]]:
+        """The judge's own copy of the outputs of the first slots."""
+        taken = self._memory["outputs"].raw(rounds * self.out_bytes).clone()
+        places = (taken[i * self.out_bytes : (i + 1) * self.out_bytes] for i in range(rounds))
+        return [tuple(_tensor(place, slot) for slot in self._slots["outputs"]) for place in places]
+
+    def finish(self) -> Frame:
+        """Asks whether the weights were left alone; the end of a shape."""
+        return self._child.ask(Kind.FINISH, "end a shape", limit=SETUP_LIMIT)
+
+    def _write(self, region: str, index: int, tensors: Mapping[str, Tensor], memory: SharedMemory) -> None:
+        stride = self.in_bytes if region == "inputs" else 0
+        for slot in self._slots[region]:
+            tensor = tensors[slot.name]
+            if tensor.dtype != slot.dtype or tuple(tensor.shape) != slot.shape:
+                raise CheckError(f"the case has {slot.name} as {tensor.dtype} {list(tensor.shape)}")
+            memory.tensor(replace(slot, offset=slot.offset + index * stride)).copy_(tensor)
+
+    def _settle(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def _free(self) -> None:
+        for memory in self._memory.values():
+            memory.close()
+        self._memory = {}
+
+
+def _tensor(taken: Tensor, slot: Slot) -> Tensor:
+    return taken[slot.offset : slot.offset + slot.nbytes].view(slot.dtype).view(slot.shape)
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)
