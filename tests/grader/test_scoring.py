@@ -1,0 +1,325 @@
+"""What two clocks are worth: floors, vetoes, the time that counts, fractions and means, by numbers worked by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from grader.cell import SandboxRecord, SealedBatch, ShapeResult, ShapeTiming, TargetRecord, TrialResult
+from grader.scoring import (
+    NO_SCORES,
+    check_2026_04,
+    least_time,
+    noise_limit,
+    score_2026_04,
+    shape_scores,
+    suspicion,
+    total,
+    unstable,
+)
+from grader.targets import Chosen, TargetError
+from kbh_lint import paths
+from kbh_lint.authors.floors import floor
+from kbh_lint.problems import Problem, Target, load_problem, load_targets
+
+DECK = paths.problems_dir()
+GEMM = load_problem(DECK / "01_fp8_gemm" / "problem.yaml")
+TOPK = load_problem(DECK / "05_topk_bitonic" / "problem.yaml")
+MOE = load_problem(DECK / "06_sonic_moe_swiglu" / "problem.yaml")
+TARGETS = load_targets(DECK / "hardware.yaml")
+NULL_S = 2e-6
+FLOOR_GEMM = 2 * 4096**3 / 1979e12  # 69.4 us: the first shape of 01 on an H200
+
+
+def on(target: Target) -> Chosen:
+    record = TargetRecord(target.id, target.product, "cuda", "datasheet", 1.0, target.dram_gbps, "full")
+    return Chosen(target, record)
+
+
+H200 = on(TARGETS["h200"])
+RTX = on(TARGETS["rtx_pro_6000"])
+CPU = Chosen(
+    Target("cpu", "cpu", "A CPU", 20.0, {"fp32": 0.1, "fp8": 0.1, "bf16": 0.1}),
+    TargetRecord("cpu", "A CPU", "cpu", "measured", 0.1, 20.0, "reduced"),
+)
+
+
+def timing(
+    claimed: Sequence[float], sealed: Sequence[float] = (), *, null: float = NULL_S, host_sync: bool = False
+) -> ShapeTiming:
+    batches = tuple(SealedBatch(4, 4 * seconds + 1e-4, 1e-4) for seconds in sealed)
+    return ShapeTiming(tuple(claimed), (), batches, null, host_sync)
+
+
+def trial(index: int, found: Mapping[str, ShapeTiming | None], status: str = "right") -> TrialResult:
+    shapes = tuple(ShapeResult(label, "right", "", 30, 30, (), one) for label, one in found.items())
+    sandbox = SandboxRecord("plain", 0, False)
+    return TrialResult(index, "", "", status, "", shapes, sandbox, 1.0)  # type: ignore[arg-type]
+
+
+def same(problem: Problem, chosen: Chosen, factor: float = 2.0, index: int = 0) -> TrialResult:
+    """A trial in which every shape takes `factor` times its floor by both clocks, or 3 us where that is more."""
+    found = {}
+    for shape in problem.shapes:
+        bound = floor(problem, shape, chosen.target)
+        assert bound is not None
+        seconds = max(factor * bound.t_floor, 3e-6)
+        found[shape.label] = timing([seconds] * 30, [seconds] * 3)
+    return trial(index, found)
+
+
+def first(one: ShapeTiming, *more: ShapeTiming) -> tuple[TrialResult, ...]:
+    """Trials of 01 on an H200 that are ordinary but for the first shape."""
+    label = GEMM.shapes[0].label
+    trials = []
+    for index, special in enumerate((one, *more)):
+        plain = {result.shape: result.timing for result in same(GEMM, H200).shapes}
+        trials.append(trial(index, {**plain, label: special}))
+    return tuple(trials)
+
+
+def test_fractions_of_a_gemm_are_the_floor_over_the_time() -> None:
+    score = shape_scores(GEMM, H200, first(timing([100e-6] * 30, [98e-6] * 3)))[0]
+    assert (score.t_scored, score.t_event, score.clock) == (100e-6, 100e-6, "proved")
+    assert score.t_sealed == pytest.approx(98e-6)
+    assert score.t_floor == pytest.approx(FLOOR_GEMM)
+    assert score.roofline_fraction == score.peak_fraction == pytest.approx(0.694487, abs=1e-6)
+    assert score.attainable_fraction == pytest.approx((FLOOR_GEMM + 2e-6) / 100e-6)
+
+
+def test_the_decode_shape_is_scored_by_its_declared_regime() -> None:
+    decode = GEMM.shapes[2]
+    score = shape_scores(GEMM, H200, [trial(0, {decode.label: timing([28e-6] * 30, [28e-6] * 3)})])[0]
+    moved = 32 * 8192 + 8192 * 8192 + 32 * 8192 * 2
+    assert score.peak_fraction == pytest.approx(moved / 28e-6 / 4800e9)
+    compute = replace(GEMM, shapes=(replace(decode, regime="compute"),))
+    score = shape_scores(compute, H200, [trial(0, {decode.label: timing([28e-6] * 30, [28e-6] * 3)})])[0]
+    assert score.peak_fraction == pytest.approx(2 * 32 * 8192 * 8192 / 28e-6 / 1979e12)
+    assert score.roofline_fraction == pytest.approx(moved / 28e-6 / 4800e9)
+
+
+def test_a_mixed_shape_is_scored_by_what_binds_on_the_target() -> None:
+    mixed = next(shape for shape in MOE.shapes if shape.regime == "mixed")
+    score = next(s for s in shape_scores(MOE, H200, [same(MOE, H200)]) if s.shape == mixed.label)
+    assert score.peak_fraction == pytest.approx(score.roofline_fraction) == pytest.approx(0.5)
+
+
+def test_a_claim_under_the_proof_is_scored_by_the_proof_and_called_weak() -> None:
+    score = shape_scores(GEMM, H200, first(timing([80e-6] * 30, [120e-6] * 3)))[0]
+    assert score.clock == "weak"
+    assert score.t_scored == pytest.approx(120e-6)
+    assert "50%" in score.notes[0]
+    near = shape_scores(GEMM, H200, first(timing([100e-6] * 30, [109e-6] * 3)))[0]
+    assert (near.clock, near.t_scored) == ("proved", pytest.approx(109e-6))
+
+
+def test_a_claim_over_the_proof_is_scored_as_claimed_and_told_on_a_gpu() -> None:
+    score = shape_scores(GEMM, H200, first(timing([200e-6] * 30, [100e-6] * 3)))[0]
+    assert (score.clock, score.t_scored) == ("proved", 200e-6)
+    assert any("less in the sealed batch" in note for note in score.notes)
+    shape = GEMM.reduced[0].label
+    warm = shape_scores(GEMM, CPU, [trial(0, {shape: timing([9e-3] * 10, [3e-3] * 3)})])[0]
+    assert not any("sealed" in note for note in warm.notes)
+
+
+def test_without_a_sealed_batch_the_clock_is_weak() -> None:
+    score = shape_scores(GEMM, H200, first(timing([100e-6] * 30)))[0]
+    assert (score.clock, score.t_sealed, score.t_scored) == ("weak", None, 100e-6)
+    assert any("not proved" in note for note in score.notes)
+
+
+def test_samples_under_the_floor_do_not_count() -> None:
+    impossible = [0.94 * FLOOR_GEMM] * 2
+    trials = first(timing([100e-6] * 28 + impossible, [100e-6] * 3))
+    score = shape_scores(GEMM, H200, trials)[0]
+    assert (score.vetoed, score.samples, score.t_event) == (2, 30, 100e-6)
+    assert suspicion(GEMM, H200, trials) == ""
+
+
+@pytest.mark.parametrize("lie", [0.94 * FLOOR_GEMM, 0.0, -1.0, math.nan, math.inf])
+def test_more_than_a_tenth_of_impossible_samples_is_suspect(lie: float) -> None:
+    trials = first(timing([100e-6] * 30, [100e-6] * 3), timing([100e-6] * 26 + [lie] * 4, [100e-6] * 3))
+    told = suspicion(GEMM, H200, trials)
+    assert told.startswith(f"4 of 30 timed calls at {GEMM.shapes[0].label} in trial 1")
+
+
+def test_samples_faster_than_an_empty_call_are_vetoed() -> None:
+    label = TOPK.shapes[0].label  # its floor is 0.1 us
+    trials = [trial(0, {label: timing([1.7e-6] * 30, [1.7e-6] * 3)})]
+    assert "faster than this target can be" in suspicion(TOPK, H200, trials)
+    assert suspicion(TOPK, H200, [trial(0, {label: timing([1.9e-6] * 30, [1.9e-6] * 3)})]) == ""
+
+
+def test_sealed_batches_faster_than_the_hardware_are_suspect() -> None:
+    told = suspicion(GEMM, H200, first(timing([100e-6] * 30, [100e-6, 50e-6, 50e-6])))
+    assert told.startswith(f"the sealed batches at {GEMM.shapes[0].label} in trial 0 took 50 us a call")
+    empty = replace(timing([100e-6] * 30), sealed=(SealedBatch(4, 1e-6, 1e-3),) * 3)
+    assert "took 0 us a call" in suspicion(GEMM, H200, first(empty))
+
+
+def test_a_trial_without_one_possible_sample_has_no_score() -> None:
+    trials = first(timing([1e-6] * 30, [100e-6] * 3))
+    assert [score.shape for score in shape_scores(GEMM, H200, trials)] == [s.label for s in GEMM.shapes[1:]]
+    assert suspicion(GEMM, H200, trials)
+
+
+def test_measured_peaks_veto_only_what_caches_and_better_products_cannot_explain() -> None:
+    bound = floor(GEMM, GEMM.reduced[2], CPU.target)  # 33.6 MFLOP at 0.1 TFLOP/s, 0.59 MB at 20 GB/s
+    assert bound is not None
+    assert least_time(CPU, bound, 0.0) == pytest.approx(0.5 * bound.compute_s)
+    assert least_time(CPU, replace(bound, compute_s=0.0), 0.0) == pytest.approx(0.1 * bound.memory_s)
+    assert least_time(CPU, bound, 1.0) == pytest.approx(0.9)
+    assert least_time(H200, bound, 0.0) == pytest.approx(0.95 * bound.t_floor)
+
+
+def test_a_disturbed_trial_does_not_move_the_time() -> None:
+    good, bad = timing([100e-6] * 30, [99e-6] * 3), timing([300e-6] * 30, [299e-6] * 3)
+    score = shape_scores(GEMM, H200, first(good, good, bad))[0]
+    assert (score.t_event, score.t_sealed) == (100e-6, pytest.approx(99e-6))
+    assert score.samples == 90
+
+
+def test_the_spread_is_over_trials_and_over_batches_when_those_are_few() -> None:
+    def spread(*found: ShapeTiming) -> float:
+        return shape_scores(GEMM, H200, first(*found))[0].spread
+
+    steady = timing([100e-6] * 30, [90e-6, 95e-6, 100e-6])
+    assert spread(steady) == pytest.approx(5 / 95)
+    assert spread(steady, steady, steady) == 0.0
+    slow = timing([110e-6] * 30, [90e-6] * 3)
+    assert spread(steady, steady, slow) == pytest.approx(10 / math.sqrt(3) / (310 / 3))
+    few = shape_scores(GEMM, H200, first(timing([100e-6] * 30, [90e-6, 100e-6])))[0]
+    assert few.spread == 0.0 and "fewer than 3 repeats: no spread" in few.notes
+
+
+@pytest.mark.parametrize(
+    ("problem", "chosen", "place", "factor", "limit"),
+    [(GEMM, H200, 0, 2.0, 0.015), (GEMM, H200, 2, 2.0, 0.005), (GEMM, H200, 2, 1.2, 0.03), (GEMM, CPU, 0, 2.0, 0.15)],
+    ids=["compute-bound", "memory-bound", "under 20 us", "cpu"],
+)
+def test_repeats_may_spread_as_far_as_their_class_allows(
+    problem: Problem, chosen: Chosen, place: int, factor: float, limit: float
+) -> None:
+    shapes = problem.shapes if chosen is H200 else problem.reduced
+    bound = floor(problem, shapes[place], chosen.target)
+    assert bound is not None
+    seconds = factor * bound.t_floor
+
+    def judged(step: float) -> bool:
+        found = timing([seconds] * 30, [seconds * (1 - step), seconds, seconds * (1 + step)])
+        return unstable(problem, chosen, shape_scores(problem, chosen, [trial(0, {shapes[place].label: found})]))
+
+    assert (judged(0.98 * limit), judged(1.02 * limit)) == (False, True)
+    score = shape_scores(problem, chosen, [trial(0, {shapes[place].label: timing([seconds])})])[0]
+    assert noise_limit(problem, chosen, score) == limit
+
+
+def test_scores_are_geometric_means_and_none_unless_every_shape_has_one() -> None:
+    shapes = shape_scores(GEMM, H200, [same(GEMM, H200)])
+    assert len(shapes) == len(GEMM.shapes)
+    assert total(GEMM, H200, shapes).roofline_fraction == pytest.approx(0.5)
+    uneven = [replace(shapes[0], roofline_fraction=0.125), *shapes[1:]]
+    assert total(GEMM, H200, uneven).roofline_fraction == pytest.approx(0.5 / 4**0.25)
+    assert total(GEMM, H200, shapes[1:]) == NO_SCORES
+    assert total(GEMM, H200, [*shapes[1:], shapes[1]]) == NO_SCORES
+    assert total(GEMM, H200, ()) == NO_SCORES
+
+
+@pytest.mark.parametrize("fault", ["wrong", "crashed", "timeout", "not-run", "absent", "untimed"])
+def test_a_shape_that_failed_in_one_trial_has_no_score_and_leaves_the_cell_without_one(fault: str) -> None:
+    good = same(GEMM, H200)
+    last = replace(good.shapes[-1], status=fault, timing=None)  # type: ignore[arg-type]
+    kept = {"absent": good.shapes[:-1], "untimed": (*good.shapes[:-1], replace(last, status="right"))}
+    bad = replace(good, index=1, shapes=kept.get(fault, (*good.shapes[:-1], last)))
+    shapes = shape_scores(GEMM, H200, [good, bad])
+    assert [score.shape for score in shapes] == [shape.label for shape in GEMM.shapes[:-1]]
+    assert total(GEMM, H200, shapes) == NO_SCORES
+    assert shape_scores(GEMM, H200, []) == ()
+
+
+def test_what_the_submission_does_to_the_clock_is_told_once() -> None:
+    found = replace(timing([100e-6] * 30, [100e-6] * 3, host_sync=True), notes=("eager batch",))
+    notes = shape_scores(GEMM, H200, first(found, found))[0].notes
+    assert notes.count("eager batch") == 1
+    assert any("waits for the device" in note for note in notes)
+
+
+times = st.floats(1.0, 1e4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(times, min_size=1, max_size=30), st.lists(times, max_size=4), times)
+def test_no_time_that_stands_scores_above_what_the_floor_leaves(
+    claimed: list[float], sealed: list[float], slower: float
+) -> None:
+    bound = 0.5 * FLOOR_GEMM  # from half of the floor on: some are vetoed
+    trials = first(timing([bound * t for t in claimed], [bound * t for t in sealed]))
+    scores = shape_scores(GEMM, H200, trials)
+    if scores[0].shape == GEMM.shapes[0].label:
+        score = scores[0]
+        assert 0 < score.roofline_fraction <= 1 / 0.95 + 1e-12
+        assert score.roofline_fraction <= score.attainable_fraction
+        assert score.t_scored >= max(score.t_event, score.t_sealed or 0.0)
+        later = first(timing([bound * t * slower for t in claimed], [bound * t * slower for t in sealed]))
+        assert shape_scores(GEMM, H200, later)[0].roofline_fraction <= score.roofline_fraction * (1 + 1e-9)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(times, times), min_size=4, max_size=4), st.integers(0, 3), times)
+def test_a_slower_shape_never_raises_a_mean(pairs: list[tuple[float, float]], place: int, slower: float) -> None:
+    def means(factor: Callable[[int], float]) -> tuple[float | None, ...]:
+        found = {}
+        for i, (shape, (event, sealed)) in enumerate(zip(GEMM.shapes, pairs, strict=True)):
+            bound = floor(GEMM, shape, H200.target)
+            assert bound is not None
+            unit = bound.t_floor * factor(i)
+            found[shape.label] = timing([unit * event] * 3, [unit * sealed] * 3)
+        scores = total(GEMM, H200, shape_scores(GEMM, H200, [trial(0, found)]))
+        return scores.peak_fraction, scores.roofline_fraction, scores.attainable_fraction
+
+    before, after = means(lambda i: 1.0), means(lambda i: slower if i == place else 1.0)
+    for old, new in zip(before, after, strict=True):
+        assert old is not None and new is not None and new <= old * (1 + 1e-9)
+
+
+def test_the_published_score_of_a_gemm_stands_on_the_published_peak() -> None:
+    found = {shape.label: timing([500e-6] * 30, [500e-6] * 3) for shape in GEMM.shapes}
+    scores = score_2026_04(GEMM, RTX, shape_scores(GEMM, RTX, [trial(0, found)]))
+    # 2*M*N*K / 500 us / 400 TFLOP/s: 0.68719, 0.69239, 0.02147, 2.40518
+    assert scores.peak_fraction_2026_04 == pytest.approx((0.687195 * 0.692396 * 0.0214748 * 2.405182) ** 0.25, rel=1e-5)
+    assert (scores.peak_fraction, scores.roofline_fraction, scores.attainable_fraction) == (None, None, None)
+
+
+def test_the_published_scores_of_a_top_k_and_of_the_moe_use_their_published_formulas() -> None:
+    found = {shape.label: timing([20e-6] * 50) for shape in TOPK.shapes}
+    share = [525_056, 2_103_296, 2_109_440, 771_072, 2_098_688]  # bytes
+    by_hand = math.prod(moved / 20e-6 / 1800e9 for moved in share) ** 0.2
+    scores = score_2026_04(TOPK, RTX, shape_scores(TOPK, RTX, [trial(0, found)]))
+    assert scores.peak_fraction_2026_04 == pytest.approx(by_hand)
+    found = {shape.label: timing([50e-3] * 20) for shape in MOE.shapes}
+    flops = [2 * 32768 * 4096 * 3072, 2 * 4096 * 2048 * 2048, 2 * 16384 * 2048 * 8192]  # without the routing factor
+    by_hand = math.prod(count / 50e-3 / 200e12 for count in flops) ** (1 / 3)
+    scores = score_2026_04(MOE, RTX, shape_scores(MOE, RTX, [trial(0, found)]))
+    assert scores.peak_fraction_2026_04 == pytest.approx(by_hand)
+
+
+def test_the_published_protocol_is_for_its_gpu_and_its_problems_only() -> None:
+    with pytest.raises(TargetError, match="for rtx_pro_6000 only; this is h200"):
+        check_2026_04(GEMM, H200)
+    rope = load_problem(DECK / "09_fmha_preattn_mrope" / "problem.yaml")
+    with pytest.raises(TargetError, match="was not scored"):
+        check_2026_04(rope, RTX)
+    assert check_2026_04(TOPK, RTX).trials == 50
+    assert score_2026_04(GEMM, RTX, ()) == NO_SCORES
+
+
+@pytest.mark.parametrize("name", [f"0{n}" for n in range(1, 8)])
+def test_the_published_formulas_hold_at_every_shape(name: str) -> None:
+    problem = load_problem(next(DECK.glob(f"{name}_*/problem.yaml")))
+    scores = score_2026_04(problem, RTX, shape_scores(problem, RTX, [same(problem, RTX, 4.0)]))
+    assert scores.peak_fraction_2026_04 is not None and 0 < scores.peak_fraction_2026_04 < 3
