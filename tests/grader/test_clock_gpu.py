@@ -181,6 +181,32 @@ def test_what_cannot_be_captured_runs_call_by_call_and_leaves_nothing_broken(clo
 
 @pytest.mark.gpu
 @gpu
+def test_a_call_with_a_graph_or_a_stream_of_its_own_gives_right_results_in_a_batch(clock: GpuClock) -> None:
+    xs, ys = ([torch.full((1000,), float(i), device="cuda") for i in range(3)] for _ in range(2))
+    zs = [torch.empty(1000, device="cuda") for _ in range(3)]
+    static, graph, side = torch.zeros(1000, device="cuda"), torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    with torch.cuda.graph(graph):
+        doubled = static * 2
+
+    def call(i: int) -> None:
+        static.copy_(xs[i])
+        graph.replay()
+        ys[i].copy_(doubled)
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            zs[i].copy_(ys[i] + 1)
+        torch.cuda.current_stream().wait_stream(side)
+
+    clock.prepare([lambda i=i: call(i) for i in range(3)])  # type: ignore[misc]
+    for i, x in enumerate(xs):
+        x.fill_(7.0 + i)
+    clock.run()
+    assert [float(y[5]) for y in ys] == [14.0, 16.0, 18.0], clock.captured
+    assert [float(z[5]) for z in zs] == [15.0, 17.0, 19.0], clock.captured
+
+
+@pytest.mark.gpu
+@gpu
 def test_batches_give_their_memory_back(clock: GpuClock) -> None:
     x = torch.ones(32 << 20, device="cuda")
     y = torch.empty_like(x)
