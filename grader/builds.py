@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from grader.bundle import canonical
+from grader.bundle.read import canonical
 from grader.supervise import remove
 
 __all__ = ["Builds", "build_key", "builds_folder"]

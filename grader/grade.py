@@ -27,7 +27,7 @@ from grader.verdicts import Standing, outcome_of, verdict_of
 from kbh_lint import paths
 from kbh_lint.problems import Problem, load_deck
 
-__all__ = ["Progress", "Request", "grade"]
+__all__ = ["Progress", "Request", "grade", "problem_of", "shown_file"]
 
 Stage = Literal["read", "lint", "sandbox", "build", "trial", "evidence", "score"]
 MOST_BUNDLES = 10_000
@@ -89,7 +89,7 @@ def grade(request: Request, progress: Tell = lambda _: None) -> tuple[Cell, Path
 
 def _prepare(request: Request, scratch: Path, tell: Tell) -> _Job:
     tell(Progress("read", "begin"))
-    problem = _problem(request)
+    problem = problem_of(request)
     taken = snapshot(request.submission, scratch / "submission")
     chosen = choose_target(problem, request.target, say=lambda text: tell(Progress("read", "at", text)))
     if request.protocol == "2026-04":
@@ -102,7 +102,8 @@ def _prepare(request: Request, scratch: Path, tell: Tell) -> _Job:
     return _Job(request, problem, chosen, taken, files, hashes, known, name, scratch, tell)
 
 
-def _problem(request: Request) -> Problem:
+def problem_of(request: Request) -> Problem:
+    """The problem that a request names. Raises GradeError."""
     folder = paths.problems_dir(request.problems_dir)
     deck = load_deck(folder)
     if request.problem not in deck:

@@ -125,7 +125,7 @@ def _gpu_versions() -> dict[str, str]:
 
 def identity(request: Request, submission: str, files: Mapping[str, str], target: str, known: Mapping[str, str]) -> str:
     """SHA-256 of all that decides a result: two gradings with the same one may share trials."""
-    from grader.bundle import canonical
+    from grader.bundle.read import canonical
 
     parts = [options_of(request), submission, dict(files), target, dict(known)]
     return hashlib.sha256(canonical({"parts": parts})).hexdigest()

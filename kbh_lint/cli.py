@@ -302,10 +302,31 @@ def _kbh_problems(argv: Sequence[str]) -> int:
     return problems(argv)
 
 
-# A subcommand of `kbh`: its function and one line of help. The grader and the harness add theirs here.
+def _kbh_grade(argv: Sequence[str]) -> int:
+    from grader.grade_cli import main as grade
+
+    return grade(argv)
+
+
+def _kbh_show(argv: Sequence[str]) -> int:
+    from grader.show_cli import main as show
+
+    return show(argv)
+
+
+def _kbh_hardware(argv: Sequence[str]) -> int:
+    from grader.hardware_cli import main as hardware
+
+    return hardware(argv)
+
+
+# A subcommand of `kbh`: its function and one line of help. The harness adds its own here.
 COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "lint": (_kbh_lint, "say what a submission's score measures, from its source"),
+    "grade": (_kbh_grade, "run a submission: is it right, how fast, and what does that number measure"),
+    "show": (_kbh_show, "print what a grading found, or check its bundle"),
     "problems": (_kbh_problems, "list, show, write, render and check the problems of the deck"),
+    "hardware": (_kbh_hardware, "list the targets, and measure this machine"),
 }
 
 

@@ -1,0 +1,231 @@
+"""`kbh grade`: grades submissions, and what a bundle holds once more. Imports torch only when it grades."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from grader.grade_display import Display
+from grader.problems_common import TROUBLE, need_grade
+from grader.view import View, load_view
+from kbh_lint.cli import use_colour
+from kbh_lint.marked import DataError
+
+__all__ = ["main", "parser"]
+
+ERRORS = frozenset({
+    "BundleError", "CheckError", "CodecError", "CommandError", "DataError", "DeckError", "FormulaError", "GradeError",
+    "InterpreterRefusal", "PageError", "SandboxError", "SetupError", "TargetError", "Unfinished", "UsageError",
+})  # fmt: skip
+
+_EPILOG = """\
+A submission is linted, compiled, checked on hidden inputs, timed by two clocks, and run once more to see that it does
+the same. Nothing ever shows a score without the verdict on what it measures. Every step is kept in a bundle under
+--out; the same command goes on with a bundle that was cut.
+
+examples:
+  kbh grade solution.py                        the problem is taken from run.json, the file's or its folder's name
+  kbh grade my.py --problem 05_topk_bitonic    say which problem it solves
+  kbh grade my.py --strict                     no score unless every promise is shown kept; stops before it runs a leak
+  kbh grade my.py --target h200 --trials 5     on the GPU of this machine, in five processes with a key each
+  kbh grade kbh-results/05_topk_bitonic-...    a bundle: grade what it holds again, and say what changed
+  kbh show kbh-results/05_topk_bitonic-...     print a result again, or check every hash of it with --verify
+
+outcomes:
+  accepted   every result is right and every promise is shown kept
+  flagged    without --strict: right, but a promise is not shown kept; its number stands beside the verdict
+  withheld   the same with --strict: no number
+  suspect    faster than the hardware can be: no number
+  wrong      a result is wrong, or a shape crashed or took too long: no number
+  refused    it cannot be graded here: no number
+
+exit codes:
+  0  every submission is accepted
+  1  one is flagged, withheld, suspect or wrong
+  2  one could not be graded, or the command line cannot be followed
+
+A Triton submission can be graded without a GPU, at reduced shapes in an interpreter; such a number is labelled.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Prints a bad option in one line."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        self.exit(TROUBLE, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The options of `kbh grade`."""
+    ask = _Parser(
+        prog="kbh grade", description="Grades GPU kernels: is it right, how fast is it, and what does that measure?",
+        epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+    )  # fmt: skip
+    ask.add_argument("paths", nargs="+", type=Path, metavar="SUBMISSION", help="Python files, runs, or bundles")
+    what = ask.add_argument_group("what is graded")
+    what.add_argument("--problem", metavar="ID", help="the problem all of them solve (see kbh problems list)")
+    what.add_argument("--target", metavar="GPU", default="auto",
+                      help="the GPU of this machine, or cpu (default: the GPU where there is one)")  # fmt: skip
+    what.add_argument("--protocol", choices=("2026-11", "2026-04"), default="2026-11",
+                      help="2026-04: the published formulas, RTX PRO 6000 only (default: 2026-11)")  # fmt: skip
+    what.add_argument("--problems-dir", metavar="DIR", type=Path, help="use these problems instead of the project's")
+    how = ask.add_argument_group("how it is graded")
+    how.add_argument("--strict", action="store_true", help="give a score only when every promise is shown kept")
+    how.add_argument("--trials", metavar="N", type=int, default=1, help="processes, each with a key of its own")
+    how.add_argument("--samples", metavar="N", type=int, help="timed calls a shape (default: GPU 30, CPU 10)")
+    how.add_argument("--no-evidence", action="store_true", help="leave out the replay; then nothing is accepted that "
+                     "a promise wants it for")  # fmt: skip
+    how.add_argument("--all-evidence", action="store_true", help="with --strict: run also what is withheld already")
+    how.add_argument("--sandbox", choices=("auto", "bubblewrap", "landlock", "plain"), default="auto",
+                     help="what holds the submission's process (default: the best that works here)")  # fmt: skip
+    how.add_argument("--timeout", metavar="S", type=float, default=600.0,
+                     help="seconds that a submission's process may take in all (default: 600)")  # fmt: skip
+    out = ask.add_argument_group("output")
+    out.add_argument("--out", metavar="DIR", type=Path, help="where bundles are kept (default: kbh-results)")
+    out.add_argument("--fresh", action="store_true", help="start another bundle, also where one could be gone on with")
+    out.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    out.add_argument("--html", metavar="FILE", type=Path, help="also write a page with everything on it")
+    out.add_argument("--verbose", "-v", action="store_true", help="print each stage, also where there is no terminal")
+    out.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: auto")
+    return ask
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`kbh grade`. Returns the exit code."""
+    try:
+        args = parser().parse_args(argv)
+    except SystemExit as done:
+        return int(done.code or 0)
+    try:
+        need_grade()
+        return _run(args)
+    except KeyboardInterrupt:
+        print("\nkbh grade: interrupted; the same command goes on with what is done", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return TROUBLE
+    except Exception as error:
+        if not _is_plain(error):
+            raise
+        return _trouble(_sentence(error))
+
+
+def _is_plain(error: Exception) -> bool:
+    """Whether an error is one sentence for people; the grader's classes are known without importing torch."""
+    return type(error).__name__ in ERRORS or isinstance(error, (DataError, OSError))
+
+
+def _trouble(text: str) -> int:
+    print(f"kbh grade: error: {text}", file=sys.stderr)
+    return TROUBLE
+
+
+@dataclass
+class _Results:
+    """What came of all submissions: views, and one sentence for each that could not be graded."""
+
+    views: list[View] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def exit_code(self) -> int:
+        return max([view.cell.exit_code for view in self.views] + [TROUBLE] * bool(self.errors), default=TROUBLE)
+
+
+def _run(args: argparse.Namespace) -> int:
+    before = signal.signal(signal.SIGTERM, _stop)
+    display, results = Display(verbose=args.verbose), _Results()
+    try:
+        for path, problem in _expanded(args, results):
+            display.start(str(path))
+            _one(args, path, problem, display, results)
+    finally:
+        display.clear()
+        signal.signal(signal.SIGTERM, before)
+    if args.format == "json":
+        print(json.dumps(as_json(results.views, results.errors), indent=1))
+    if args.html is not None and results.views:
+        from grader.page import render
+
+        args.html.write_text(render(results.views), encoding="utf-8")
+    for error in results.errors:
+        print(f"kbh grade: error: {error}", file=sys.stderr)
+    return results.exit_code
+
+
+def _stop(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _expanded(args: argparse.Namespace, results: _Results) -> Iterator[tuple[Path, str]]:
+    """The files that the paths stand for, each with its problem, and bundles, which know their own."""
+    from grader.regrade import is_bundle
+    from kbh_lint import paths
+    from kbh_lint.source.submissions import BadInput, discover
+
+    for path in args.paths:
+        if is_bundle(path):
+            yield path, ""
+            continue
+        for item in discover([path], problem=args.problem, problems_dir=paths.problems_dir(args.problems_dir)):
+            if isinstance(item, BadInput):
+                results.errors.append(item.message)
+            elif item.problem is None:
+                results.errors.append(f"{item.path}: nothing says which problem it solves; name it with --problem")
+            else:
+                yield item.path, item.problem
+
+
+def _one(args: argparse.Namespace, path: Path, problem: str, display: Display, results: _Results) -> None:
+    """Grades one submission or bundle, and prints what came of it."""
+    from grader.grade import Request, grade
+    from grader.regrade import grade_again
+
+    try:
+        if not problem:
+            _, folder, _ = grade_again(path, args.out, args.problems_dir, display)
+        else:
+            request = Request(
+                path, problem, target=args.target, strict=args.strict, trials=args.trials, samples=args.samples,
+                evidence=not args.no_evidence, all_evidence=args.all_evidence, sandbox=args.sandbox,
+                timeout=args.timeout, out=args.out or Path("kbh-results"), protocol=args.protocol,
+                problems_dir=args.problems_dir, fresh=args.fresh,
+            )  # fmt: skip
+            _, folder = grade(request, display)
+        view = load_view(folder)
+    except Exception as error:
+        if not _is_plain(error):
+            raise
+        results.errors.append(f"{path}: {_sentence(error)}" if str(path) not in str(error) else _sentence(error))
+        return
+    results.views.append(view)
+    display.clear()
+    if args.format == "text":
+        from grader.cell_text import render
+
+        between = "\n" if len(results.views) > 1 else ""
+        print(between + render(view, colour=use_colour(args.color)), end="", flush=True)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return f"{error.filename or 'a file'}: {(error.strerror or str(error)).lower()}"
+    return str(error)
+
+
+def as_json(views: Sequence[View], errors: Sequence[str]) -> dict[str, Any]:
+    """Cells as JSON values: each has its verdict, and beside it where its bundle is and the hash that pins it."""
+    from grader.bundle import cell_to_json
+
+    cells = [
+        {"bundle": view.folder, "head": view.head, "compared": view.compared, "cell": cell_to_json(view.cell)}
+        for view in views
+    ]
+    return {"version": 1, "cells": cells, "errors": list(errors)}

@@ -1,0 +1,68 @@
+"""Words and numbers that the text report and the page share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from grader.cell import Cell, ShapeResult, ShapeScore
+
+__all__ = ["STATES", "fraction", "score_lines", "seconds", "shape_rows", "standing"]
+
+STATES = {"kept": "kept", "kept-by-precision": "kept by precision", "emulated": "emulated", "broken": "BROKEN",
+          "unproven": "unproven"}  # fmt: skip
+
+
+def seconds(value: float | None) -> str:
+    """A time with three digits and its unit; `-` for none."""
+    if value is None:
+        return "-"
+    if not math.isfinite(value):
+        return "infinite"
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value * 1e9:.0f} ns"
+
+
+def fraction(value: float | None) -> str:
+    """A share of a peak or a floor; `-` for none."""
+    return "-" if value is None else f"{value:.3g}" if value < 0.01 else f"{value:.3f}"
+
+
+def standing(cell: Cell) -> str:
+    """What must stand beside every number of a cell: its outcome and verdict, and what the target is when it is odd."""
+    mode = ", --strict" if cell.strict else ""
+    return f"{cell.outcome}{mode}; verdict {cell.verdict.verdict}"
+
+
+def score_lines(cell: Cell) -> Iterator[tuple[str, str]]:
+    """The scores of a cell by name, each with the verdict behind it; none where the cell has none."""
+    if cell.scores is None:
+        return
+    peaks = "measured peak of this machine" if cell.target.peaks == "measured" else "datasheet peak"
+    named = (
+        ("peak_fraction", f"of the {peaks}", cell.scores.peak_fraction),
+        ("peak_fraction_2026_04", "published formulas and peaks", cell.scores.peak_fraction_2026_04),
+        ("roofline_fraction", "of the roofline", cell.scores.roofline_fraction),
+        ("attainable_fraction", "of what an empty launch leaves", cell.scores.attainable_fraction),
+    )
+    label = f"; {cell.target.label}" if cell.target.label else ""
+    unstable = "; unstable" if cell.unstable else ""
+    for name, meaning, value in named:
+        if value is not None:
+            yield name, f"{fraction(value)} {meaning} ({standing(cell)}{unstable}{label})"
+
+
+def shape_rows(cell: Cell) -> Iterator[tuple[str, ShapeResult | None, ShapeScore | None]]:
+    """Every shape with its result in the worst trial and its score, where there are any."""
+    scores = {score.shape: score for score in cell.shapes}
+    order = ("right", "not-run", "timeout", "crashed", "wrong")
+    worst: dict[str, ShapeResult] = {}
+    for trial in cell.trials:
+        for result in trial.shapes:
+            known = worst.get(result.shape)
+            if known is None or order.index(result.status) > order.index(known.status):
+                worst[result.shape] = result
+    for label in {**worst, **scores}:
+        yield label, worst.get(label), scores.get(label)
