@@ -1,0 +1,98 @@
+"""Where a submission's process runs: bubblewrap; else Landlock and seccomp; else, for the CPU alone, plain.
+
+`choose` gives the best that works on this machine, tried with a process of its own that checks what it can reach.
+What the best one lacks stands in its record. `docs/grading.md` says what each kind holds against.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from grader.sandbox.base import Jail, Sandbox, SandboxError
+from grader.sandbox.bubblewrap import bubblewrap
+from grader.sandbox.plain import plain
+from grader.sandbox.reap import harden_judge
+
+__all__ = ["Jail", "Sandbox", "SandboxError", "Wanted", "choose", "harden_judge"]
+
+Wanted = Literal["auto", "bubblewrap", "landlock", "plain"]
+PROBE_SECONDS = 60.0
+PROBE = """
+import os, sys
+judge, uid, closed, scratch = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "closed", sys.argv[4]
+assert os.getuid() == uid, f"the user is {os.getuid()} instead of {uid}"
+with open(os.path.join(scratch, "probe"), "w") as file:
+    file.write("x")
+def denied(what, path, mode):
+    try:
+        open(path, mode).close()
+    except OSError:
+        return
+    raise AssertionError(f"{what} is open to it")
+if closed:
+    denied("the judge's memory", f"/proc/{judge}/mem", "rb")
+    denied("the folder above its own", os.path.join(os.path.dirname(scratch), "outside"), "w")
+    denied("the root of the file system", "/kbh-probe", "w")
+print("held")
+"""
+
+
+def choose(*, device: str, wanted: Wanted = "auto") -> Sandbox:
+    """The best sandbox that works here for a device ("cpu", "cuda", "cuda:0"), or the one that is wanted.
+
+    Raises SandboxError when there is none: a GPU gets "plain" only where it is asked for.
+    """
+    return _choose(device.startswith("cuda"), wanted)
+
+
+@cache
+def _choose(gpu: bool, wanted: Wanted) -> Sandbox:
+    kinds: dict[str, Callable[[], Sandbox]] = {"bubblewrap": bubblewrap, "plain": plain}
+    if wanted != "auto":
+        kinds = {name: make for name, make in kinds.items() if name == wanted}
+    elif gpu:
+        del kinds["plain"]
+    reasons = []
+    for name, make in kinds.items():
+        try:
+            sandbox = make()
+            _probe(sandbox, gpu)
+            return sandbox
+        except SandboxError as error:
+            reasons.append(f"{name}: {error}")
+    hint = "; install bubblewrap, or use a kernel with Landlock" if wanted == "auto" else ""
+    raise SandboxError(f"no sandbox works on this machine ({'; '.join(reasons)}){hint}")
+
+
+def _probe(sandbox: Sandbox, gpu: bool) -> None:
+    """Runs a process in the sandbox that looks at what it can reach. Raises SandboxError."""
+    closed = "closed" if sandbox.record.kind != "plain" else "open"
+    with tempfile.TemporaryDirectory(prefix="kbh-probe-") as folder, tempfile.TemporaryFile() as output:
+        scratch = Path(folder) / "scratch"
+        scratch.mkdir()
+        arguments = [str(os.getpid()), str(sandbox.record.uid), closed, str(scratch)]
+        process = sandbox.spawn(
+            [sys.executable, "-I", "-c", PROBE, *arguments],
+            env={},
+            cwd=scratch,
+            fds=[],
+            jail=Jail((), (scratch,), gpu=gpu),
+            output=output,
+        )
+        try:
+            status = process.wait(PROBE_SECONDS)
+        except subprocess.TimeoutExpired:
+            status = -1
+        finally:
+            sandbox.end(process)
+        output.seek(0)
+        said = output.read(4096).decode("utf-8", "replace").strip()
+    if status != 0 or said != "held":
+        raise SandboxError(f"its probe failed ({said.splitlines()[-1][:300] if said else f'exit status {status}'})")

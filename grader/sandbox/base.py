@@ -1,0 +1,66 @@
+"""What a sandbox is: a way to start a submission's process with little, and to end it with everything it started."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from grader.cell import SandboxRecord
+
+__all__ = ["Jail", "Sandbox", "SandboxError"]
+
+
+class SandboxError(Exception):
+    """A sandbox cannot be had or did not hold on this machine; the text is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Jail:
+    """What one process may touch, and how much it may use.
+
+    `read` and `write` are folders or files beyond those that Python, torch and the compilers need; what is in `write`
+    is given to the user that the process runs as. Sizes are in bytes: `data_bytes` is the private memory of each
+    process (None: no limit, for a GPU, whose runtime reserves far more than it uses), `file_bytes` the largest file,
+    `tmp_bytes` what fits into /tmp and /dev/shm where the sandbox makes its own. `profiler` adds the device nodes that
+    a profiler needs.
+    """
+
+    read: tuple[Path, ...]
+    write: tuple[Path, ...]
+    gpu: bool = False
+    data_bytes: int | None = None
+    processes: int = 256
+    file_bytes: int = 4 << 30
+    tmp_bytes: int = 2 << 30
+    profiler: bool = False
+
+
+class Sandbox(Protocol):
+    """One kind of sandbox on this machine."""
+
+    @property
+    def record(self) -> SandboxRecord:
+        """What it is and what it lacks, for the cell."""
+
+    def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: Path,
+        fds: Sequence[int],
+        jail: Jail,
+        output: BinaryIO,
+    ) -> subprocess.Popen[bytes]:
+        """Starts `argv` with exactly `env` and the descriptors `fds`, which keep their numbers. Raises SandboxError.
+
+        What it prints goes to `output`. The process that is returned is the one to wait for: its exit status is that
+        of `argv`, or 128 plus the number of the signal that killed it. The process dies when the thread that called
+        `spawn` does, so call it from a thread that lives as long as the judge.
+        """
+
+    def end(self, process: subprocess.Popen[bytes]) -> None:
+        """Kills the process and everything that it started, and waits until none is left. Raises SandboxError."""

@@ -1,0 +1,159 @@
+"""The strongest sandbox: bubblewrap gives the process a file system, a process table and a network of its own.
+
+As root no user namespace is made: bubblewrap binds the folders while it may read all of them, keeps three capabilities
+for `jail.py` inside, and that becomes a real user without any. Otherwise the kernel must grant user namespaces.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from grader.cell import SandboxRecord
+from grader.sandbox.base import Jail, SandboxError
+from grader.sandbox.launch import Restriction, memory_file, start
+from grader.sandbox.places import SYSTEM, Places, gpu_nodes, places
+from grader.sandbox.reap import end_namespace
+from grader.sandbox.seccomp import program
+from grader.sandbox.users import give, leased_uid
+
+__all__ = ["Bubblewrap", "bubblewrap"]
+
+START_SECONDS = 20.0
+HIDDEN_BYTES = 1 << 16  # of the empty folder that lies over what is hidden
+NAMESPACES = (
+    "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "kbh",
+    "--die-with-parent", "--new-session",
+)  # fmt: skip
+FOR_JAIL = ("--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP")
+
+
+@dataclass(frozen=True, slots=True)
+class Bubblewrap:
+    """Processes in namespaces of their own. `uid` is the real user inside as root, else None."""
+
+    command: str
+    uid: int | None
+    record: SandboxRecord
+    first: dict[int, int] = field(default_factory=dict)  # process -> descriptor of the first process in its namespace
+
+    def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: Path,
+        fds: Sequence[int],
+        jail: Jail,
+        output: BinaryIO,
+    ) -> subprocess.Popen[bytes]:
+        """See `grader.sandbox.Sandbox`."""
+        where = places(jail)
+        if self.uid is not None:
+            for folder in where.write:
+                give(folder, self.uid)
+        restriction = Restriction(
+            uid=self.uid, seccomp=program(memory_files=jail.gpu, unix_sockets=True, shared_user=False)
+        )
+        told, tell = os.pipe2(os.O_CLOEXEC)
+        arguments = memory_file("kbh-bwrap", b"\0".join(a.encode() for a in self._arguments(where, jail, cwd, tell)))
+        try:
+            process = start(
+                [self.command, "--args", str(arguments)],
+                restriction,
+                argv,
+                env=env,
+                cwd=cwd,
+                fds=fds,
+                jail=jail,
+                output=output,
+                also=[arguments, tell],
+            )
+            os.close(tell)
+            tell = -1
+            self.first[process.pid] = _first_process(process, told)
+        finally:
+            for fd in (told, tell, arguments):
+                if fd >= 0:
+                    os.close(fd)
+        return process
+
+    def end(self, process: subprocess.Popen[bytes]) -> None:
+        """Ends the first process of the namespace, with which the kernel ends all others."""
+        end_namespace(process, self.first.pop(process.pid, None))
+
+    def _arguments(self, where: Places, jail: Jail, cwd: Path, tell: int) -> Iterator[str]:
+        yield from NAMESPACES
+        yield from ("--info-fd", str(tell))
+        yield from FOR_JAIL if self.uid is not None else ("--unshare-user", "--cap-drop", "ALL")
+        yield from ("--proc", "/proc", "--dev", "/dev")
+        for node in gpu_nodes(jail.profiler) if jail.gpu else ():
+            yield from ("--dev-bind", str(node), str(node))
+        for folder in ("/dev/shm", "/tmp"):
+            yield from ("--perms", "1777", "--size", str(jail.tmp_bytes), "--tmpfs", folder)
+        for depth in _by_depth(where):
+            yield from depth
+        yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/")
+
+
+def bubblewrap() -> Bubblewrap:
+    """Bubblewrap as this machine has it. Raises SandboxError."""
+    command = shutil.which("bwrap")
+    if command is None:
+        raise SandboxError("bubblewrap is not installed")
+    uid = leased_uid()
+    record = SandboxRecord("bubblewrap", os.getuid() if uid is None else uid, network=False)
+    return Bubblewrap(command, uid, record)
+
+
+def _by_depth(where: Places) -> Iterator[tuple[str, ...]]:
+    """Mounts from the outside in, so that what lies deeper wins, and the folders on the way to them."""
+    kinds = dict.fromkeys(where.hidden, "hidden") | dict.fromkeys(where.read, "read")
+    kinds |= dict.fromkeys(where.write, "write")
+    mounted: dict[Path, str] = {}
+    made = {Path("/")}
+    for path in sorted(kinds, key=lambda path: len(path.parts)):
+        holder = next((mounted[above] for above in path.parents if above in mounted), None)
+        if kinds[path] == holder or (kinds[path] == "hidden" and holder is None):
+            continue
+        if holder in (None, "hidden"):
+            for above in reversed(path.parents):
+                if above not in mounted and above not in made:
+                    made.add(above)
+                    yield ("--perms", "0755", "--dir", str(above))  # left to itself bubblewrap makes them private
+        mounted[path] = kinds[path]
+        if kinds[path] == "read":
+            yield _read_only(path)
+        elif kinds[path] == "write":
+            yield ("--bind", str(path), str(path))
+        else:
+            yield ("--perms", "0555", "--size", str(HIDDEN_BYTES), "--tmpfs", str(path))
+
+
+def _read_only(path: Path) -> tuple[str, ...]:
+    if path in SYSTEM and path.is_symlink():
+        return ("--symlink", os.readlink(path), str(path))
+    return ("--ro-bind", str(path), str(path))
+
+
+def _first_process(process: subprocess.Popen[bytes], told: int) -> int:
+    """A descriptor of the first process of the namespace, as bubblewrap tells it. Raises SandboxError."""
+    data = b""
+    while select.select([told], [], [], START_SECONDS)[0]:
+        part = os.read(told, 4096)
+        data += part
+        if not part or data.rstrip().endswith(b"}"):
+            break
+    with contextlib.suppress(ValueError, KeyError, TypeError, ProcessLookupError):
+        return os.pidfd_open(int(json.loads(data)["child-pid"]))
+    process.kill()
+    process.wait()
+    raise SandboxError("bubblewrap could not make the namespaces of the submission's process")

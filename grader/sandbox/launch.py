@@ -1,0 +1,129 @@
+"""Starts `jail.py`, with its settings in a memory file, as all kinds of sandbox do."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from grader.sandbox.base import Jail, SandboxError
+
+__all__ = ["Restriction", "memory_file", "start"]
+
+JAIL = Path(__file__).with_name("jail.py")
+ADDRESS_SPACE_BYTES = 24 << 30  # beyond private memory: libraries, stacks, shared memory that is mapped twice
+OPEN_FILES = 4096
+LOCKED_BYTES = 64 << 20
+USER_NAMES = {"LOGNAME": "kbh", "USER": "kbh"}  # the user has no line in /etc/passwd
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """What `jail.py` does to itself. `rules` and `landlock` are Landlock's; `wait` is a descriptor to read first."""
+
+    uid: int | None = None
+    read_all: bool = False
+    supervise: bool = False
+    landlock: tuple[int, int, int] | None = None
+    rules: Sequence[tuple[Path, int]] = ()
+    seccomp: bytes = b""
+    wait: int | None = None
+    own_processes: bool = True  # whether the limit on processes counts only this submission's
+    extra: Mapping[str, str] = field(default_factory=dict)  # variables that mark the process
+
+
+def start(
+    prefix: Sequence[str],
+    restriction: Restriction,
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    cwd: Path,
+    fds: Sequence[int],
+    jail: Jail,
+    output: BinaryIO,
+    also: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Runs `prefix`, which gets the descriptors `also`, and then `jail.py` with these settings. Raises SandboxError."""
+    settings: dict[str, Any] = {
+        "argv": list(argv),
+        "env": {**USER_NAMES, **env, **restriction.extra},
+        "cwd": str(cwd.absolute()),
+        "keep": list(fds),
+        "limits": _limits(jail, fds, restriction.own_processes),
+        "uid": restriction.uid,
+        "read_all": restriction.read_all,
+        "supervise": restriction.supervise,
+        "parent": os.getpid() if not prefix else 0,
+        "landlock": restriction.landlock,
+        "rules": [[str(path), rights] for path, rights in restriction.rules],
+        "seccomp": restriction.seccomp.hex(),
+        "wait": restriction.wait,
+    }
+    config = memory_file("kbh-jail", json.dumps(settings).encode())
+    given = [config, *fds, *also, *([] if restriction.wait is None else [restriction.wait])]
+    command = [*prefix, sys.executable, "-I", "-S", str(JAIL), str(config)]
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.close, config)
+        try:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=_own_environment(),
+                cwd="/",
+                pass_fds=given,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise SandboxError(f"{command[0]} could not be started: {error.strerror}") from None
+
+
+def memory_file(name: str, data: bytes) -> int:
+    """A descriptor from which `data` can be read once."""
+    fd = os.memfd_create(name, os.MFD_CLOEXEC)
+    os.write(fd, data)
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
+
+
+def _own_environment() -> dict[str, str]:
+    """For the sandbox's own programs: enough to find their libraries, and nothing of the user's."""
+    return {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "PATH") if name in os.environ}
+
+
+def _limits(jail: Jail, fds: Sequence[int], own_processes: bool) -> dict[str, int]:
+    """The limits of each process, by the names that `resource` has for them."""
+    limits = {
+        "CORE": 0,
+        "FSIZE": jail.file_bytes,
+        "NOFILE": OPEN_FILES,
+        "MEMLOCK": LOCKED_BYTES,
+        "MSGQUEUE": 0,
+        "NICE": 0,
+        "NPROC": jail.processes + 2 * (os.cpu_count() or 1) + (0 if own_processes else _running()),
+        "RTPRIO": 0,
+    }
+    if jail.data_bytes is not None:
+        limits["DATA"] = jail.data_bytes
+        limits["AS"] = jail.data_bytes + ADDRESS_SPACE_BYTES + 2 * sum(os.fstat(fd).st_size for fd in fds)
+    return limits
+
+
+def _running() -> int:
+    """Threads that run as this user now."""
+    count = 0
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                lines = dict(line.split(":", 1) for line in (entry / "status").read_text().splitlines())
+                if lines["Uid"].split()[0] == str(os.getuid()):
+                    count += int(lines["Threads"])
+    return count

@@ -1,0 +1,120 @@
+"""What of the file system a submission's process needs, and what it must not see."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from grader.sandbox.base import Jail, SandboxError
+
+__all__ = ["Places", "SYSTEM", "expand", "gpu_nodes", "places"]
+
+ROOT = Path(__file__).resolve().parents[2]
+SYSTEM = tuple(Path(p) for p in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"))
+ETC = tuple(
+    Path("/etc") / name
+    for name in (
+        "alternatives",
+        "group",
+        "ld.so.cache",
+        "ld.so.conf",
+        "ld.so.conf.d",
+        "localtime",
+        "nsswitch.conf",
+        "passwd",
+    )
+)
+LIBRARIES = ("torch", "triton", "numpy", "yaml")
+CPU_FACTS = tuple(Path("/sys/devices/system") / name for name in ("cpu", "node"))
+MOST_ENTRIES = 5000  # of a folder that is listed because something in it is hidden
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Paths by what is allowed beneath them. The deepest that holds a path decides: `hidden` may lie in `read`."""
+
+    read: tuple[Path, ...]
+    write: tuple[Path, ...]
+    hidden: tuple[Path, ...]
+
+
+def places(jail: Jail) -> Places:
+    """Everything that the jail allows and that the interpreter, torch and the compilers need. Raises SandboxError."""
+    read = {*_always(), *_toolkit(), *(p.absolute() for p in jail.read), *([Path("/sys")] if jail.gpu else CPU_FACTS)}
+    read |= {path.resolve() for path in read if path.exists()}
+    write = tuple(sorted({p.absolute() for p in jail.write}))
+    for path in write:
+        if not path.is_dir() or path.is_symlink():
+            raise SandboxError(f"{path} is not a folder that the sandbox could let a process write to")
+    roots = [path for path in read if path.parent == path]
+    if roots:
+        raise SandboxError("the sandbox would show the whole file system: Python or CUDA is installed at its root")
+    return Places(tuple(sorted(p for p in read if p.exists())), write, _hidden())
+
+
+@cache
+def _always() -> frozenset[Path]:
+    """The system, the interpreter with its libraries, and the half of this program that a candidate imports."""
+    prefixes = {Path(p) for p in (sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix)}
+    return frozenset({*SYSTEM, *ETC, *prefixes, *_library_folders(), ROOT / "grader", ROOT / "kbh_lint"})
+
+
+@cache
+def _library_folders() -> frozenset[Path]:
+    """Where the libraries of a candidate are installed; none of them is imported."""
+    specs = (importlib.util.find_spec(name) for name in LIBRARIES)
+    return frozenset(Path(spec.origin).parent.parent for spec in specs if spec is not None and spec.origin)
+
+
+def _toolkit() -> set[Path]:
+    """CUDA's compiler and the folders of the loader."""
+    found = {Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)}
+    nvcc = shutil.which("nvcc")
+    if nvcc is not None:
+        found |= {Path(nvcc), Path(nvcc).resolve().parent.parent}
+    found |= {Path(p) for p in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if p}
+    return {path for path in found if path.is_absolute() and path.exists()}
+
+
+@cache
+def _hidden() -> tuple[Path, ...]:
+    """The deck, and the whole repository where this program runs from one."""
+    deck = ROOT / "kbh_lint" / "_data"
+    repository = () if ROOT in _library_folders() else (ROOT,)
+    return (*repository, *((deck,) if deck.exists() else ()))
+
+
+def expand(where: Places) -> list[Path]:
+    """The `read` paths for a sandbox that cannot hide: a folder with something hidden in it becomes its entries."""
+    shown: list[Path] = []
+    queue = list(where.read)
+    while queue:
+        path = queue.pop()
+        if path in where.hidden and path not in where.read:
+            continue
+        if not _strictly_above(path, where.hidden):
+            shown.append(path)
+            continue
+        entries = sorted(path.iterdir())[: MOST_ENTRIES + 1]
+        if len(entries) > MOST_ENTRIES:
+            raise SandboxError(f"{path} has too many entries to show all but the hidden ones")
+        queue += [entry for entry in entries if not entry.is_symlink()]
+    return sorted(set(shown))
+
+
+def _strictly_above(path: Path, others: Iterable[Path]) -> bool:
+    return any(path in other.parents for other in others)
+
+
+def gpu_nodes(profiler: bool) -> list[Path]:
+    """The device nodes of NVIDIA's driver that exist here."""
+    names = ["nvidiactl", "nvidia-uvm", "nvidia-modeset", "nvidia-caps", *(["nvidia-uvm-tools"] if profiler else [])]
+    nodes = [Path("/dev") / name for name in names]
+    nodes += sorted(p for p in Path("/dev").glob("nvidia[0-9]*") if p.name.removeprefix("nvidia").isdigit())
+    return [node for node in nodes if node.exists()]
