@@ -10,10 +10,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import torch
 
+from grader import driver
 from grader.channel import POISON, Slot
 from grader.driver import GpuError
 from grader.vmm import VmmMemory, VmmViews, _rounded
@@ -87,6 +91,108 @@ def test_a_region_on_a_cpu_is_refused_in_one_sentence() -> None:
         VmmMemory("inputs", 1, "cpu")
     with pytest.raises(GpuError, match="is no GPU"):
         VmmViews(0, 1, "cpu")
+
+
+class FakeDriver:
+    """Keeps books of what the driver would hold; the call number `fails` of those that acquire or map is refused."""
+
+    CUresult = SimpleNamespace(CUDA_SUCCESS=0)
+
+    def __init__(self, fails: int = -1) -> None:
+        self.fails, self.calls = fails, 0
+        self.handles: set[int] = set()
+        self.ranges: set[int] = set()
+        self.mapped: set[int] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return MagicMock(name=name)
+
+    def _refused(self) -> bool:
+        self.calls += 1
+        return self.calls - 1 == self.fails
+
+    def _new(self, held: set[int]) -> tuple[Any, ...]:
+        if self._refused():
+            return (SimpleNamespace(name="CUDA_ERROR_OUT_OF_MEMORY"),)
+        held.add(1000 * self.calls)
+        return 0, 1000 * self.calls
+
+    def cuMemGetAllocationGranularity(self, *_: Any) -> tuple[Any, ...]:
+        return 0, 2 << 20
+
+    def cuMemAddressReserve(self, *_: Any) -> tuple[Any, ...]:
+        return self._new(self.ranges)
+
+    def cuMemCreate(self, *_: Any) -> tuple[Any, ...]:
+        return self._new(self.handles)
+
+    def cuMemImportFromShareableHandle(self, *_: Any) -> tuple[Any, ...]:
+        return self._new(self.handles)
+
+    def cuMemExportToShareableHandle(self, *_: Any) -> tuple[Any, ...]:
+        return (
+            (SimpleNamespace(name="CUDA_ERROR_UNKNOWN"),) if self._refused() else (0, os.open(os.devnull, os.O_RDONLY))
+        )
+
+    def cuMemMap(self, address: int, *_: Any) -> tuple[Any, ...]:
+        assert address in self.ranges and address not in self.mapped
+        if self._refused():
+            return (SimpleNamespace(name="CUDA_ERROR_INVALID_VALUE"),)
+        self.mapped.add(address)
+        return (0,)
+
+    def cuMemSetAccess(self, *_: Any) -> tuple[Any, ...]:
+        return (SimpleNamespace(name="CUDA_ERROR_INVALID_DEVICE"),) if self._refused() else (0,)
+
+    def cuMemUnmap(self, address: int, _: int) -> tuple[Any, ...]:
+        self.mapped.remove(address)
+        return (0,)
+
+    def cuMemRelease(self, handle: int) -> tuple[Any, ...]:
+        self.handles.remove(handle)
+        return (0,)
+
+    def cuMemAddressFree(self, address: int, _: int) -> tuple[Any, ...]:
+        assert address not in self.mapped, "addresses are freed after the memory was unmapped"
+        self.ranges.remove(address)
+        return (0,)
+
+
+def life(fake: FakeDriver) -> bool:
+    """A region made, mapped by the other side, replaced and closed; whether anything was refused."""
+    opened: list[Any] = []
+    try:
+        opened.append(VmmMemory("first", 5 << 20, "cuda:0"))
+        opened.append(VmmViews(opened[0].fd, opened[0].size, "cuda:0"))
+        opened.append(VmmMemory("second", 5 << 20, "cuda:0"))
+        opened[1].replace(opened[2].fd)
+    except GpuError as error:
+        assert "the CUDA driver refused cuMem" in str(error)
+        return True
+    finally:
+        for region in opened:
+            region.close()
+    return False
+
+
+@pytest.fixture
+def no_gpu_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda *_: None)
+
+
+@pytest.mark.usefixtures("no_gpu_needed")
+def test_whatever_the_driver_refuses_no_handle_descriptor_or_address_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    fails, refused = 0, True
+    files = len(os.listdir("/proc/self/fd"))
+    while refused:
+        fake = FakeDriver(fails)
+        monkeypatch.setattr(driver, "_driver", lambda fake=fake: fake)
+        refused = life(fake)
+        assert not fake.handles and not fake.mapped and not fake.ranges, f"after refusing call {fails}"
+        assert len(os.listdir("/proc/self/fd")) == files
+        fails += 1
+    assert fails == 18, "each of the seventeen calls that acquire was refused once"
 
 
 @pytest.mark.gpu
