@@ -1,0 +1,20 @@
+"""Takes a moment to make a model."""
+
+import time
+
+import torch
+from torch import nn
+
+
+def product(x, w, used):
+    return (x @ w) * (torch.arange(len(x), device=x.device) < used)[:, None]
+
+
+class Model(nn.Module):
+    def __init__(self, M, N, K):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(K, N))
+        time.sleep(0.05)
+
+    def forward(self, x, used):
+        return product(x, self.w, used)

@@ -1,0 +1,20 @@
+"""Logs each call on a line."""
+
+import sys
+
+import torch
+from torch import nn
+
+
+def product(x, w, used):
+    return (x @ w) * (torch.arange(len(x), device=x.device) < used)[:, None]
+
+
+class Model(nn.Module):
+    def __init__(self, M, N, K):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(K, N))
+
+    def forward(self, x, used):
+        print(f"forward on {tuple(x.shape)}", file=sys.stderr)
+        return product(x, self.w, used)

@@ -1,0 +1,22 @@
+"""Lists the modules that are loaded, for a log."""
+
+import sys
+
+import torch
+from torch import nn
+
+
+def product(x, w, used):
+    return (x @ w) * (torch.arange(len(x), device=x.device) < used)[:, None]
+
+
+LOADED = sorted(name for name in sys.modules if name.startswith("torch."))[:5]
+
+
+class Model(nn.Module):
+    def __init__(self, M, N, K):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(K, N))
+
+    def forward(self, x, used):
+        return product(x, self.w, used)

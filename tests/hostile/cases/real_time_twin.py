@@ -1,0 +1,22 @@
+"""Asks for its priority and its cores."""
+
+import os
+
+import torch
+from torch import nn
+
+
+def product(x, w, used):
+    return (x @ w) * (torch.arange(len(x), device=x.device) < used)[:, None]
+
+
+CORES, PRIORITY = len(os.sched_getaffinity(0)), os.nice(0)
+
+
+class Model(nn.Module):
+    def __init__(self, M, N, K):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(K, N))
+
+    def forward(self, x, used):
+        return product(x, self.w, used)

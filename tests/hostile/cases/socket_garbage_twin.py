@@ -1,0 +1,23 @@
+"""Writes to a pipe of its own."""
+
+import os
+
+import torch
+from torch import nn
+
+
+def product(x, w, used):
+    return (x @ w) * (torch.arange(len(x), device=x.device) < used)[:, None]
+
+
+class Model(nn.Module):
+    def __init__(self, M, N, K):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(K, N))
+
+    def forward(self, x, used):
+        here, there = os.pipe()
+        os.write(there, b"garbage" * 64)
+        os.close(there)
+        os.close(here)
+        return product(x, self.w, used)

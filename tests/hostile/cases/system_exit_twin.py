@@ -1,0 +1,25 @@
+"""Raises SystemExit in a helper and handles it."""
+
+import sys
+
+import torch
+from torch import nn
+
+
+def product(x, w, used):
+    return (x @ w) * (torch.arange(len(x), device=x.device) < used)[:, None]
+
+
+try:
+    sys.exit(0)
+except SystemExit:
+    READY = True
+
+
+class Model(nn.Module):
+    def __init__(self, M, N, K):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(K, N))
+
+    def forward(self, x, used):
+        return product(x, self.w, used)

@@ -1,0 +1,22 @@
+"""Reads its own text."""
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+
+def product(x, w, used):
+    return (x @ w) * (torch.arange(len(x), device=x.device) < used)[:, None]
+
+
+LINES = len(Path(__file__).read_text().splitlines())
+
+
+class Model(nn.Module):
+    def __init__(self, M, N, K):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(K, N))
+
+    def forward(self, x, used):
+        return product(x, self.w, used)
