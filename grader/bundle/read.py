@@ -208,9 +208,10 @@ def read_file(folder: Path, limit: int, *parts: str) -> bytes:
     """A file of the bundle. Raises BundleError for one that is missing, larger than `limit`, or no plain file."""
     where = "/".join(parts)
     fd = _open(folder, os.O_NONBLOCK, *parts)  # a pipe must not hold us up
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise BundleError(f"{where} is not a plain file")
     with os.fdopen(fd, "rb", buffering=0) as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise BundleError(f"{where} is not a plain file")
         data = bytearray()
         while part := file.read(min(1 << 20, limit + 1 - len(data))):
             data += part

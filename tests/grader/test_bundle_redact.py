@@ -181,8 +181,8 @@ def test_redacting_twice_is_redacting_once(text: str) -> None:
 @pytest.mark.parametrize(
     "unit",
     [
-        "eyJ", "-eyJ", "eyJa_", "eyJabcdefgh.", "://a:", "://a:b", "sk-", "sk-a", "xoxb-", "a@", "a", " ",
-        "-----BEGIN PRIVATE KEY", "bearer ", "password=", "authorization:", "\\nsk-", "%20sk-", "<redacted>", "/nowhere",
+        "eyJ", "-eyJ", "eyJa_", "eyJabcdefgh.", "://a:", "://a:b", "sk-", "sk-a", "xoxb-", "a@", "a", " ", "<redacted>",
+        "-----BEGIN PRIVATE KEY", "bearer ", "password=", "authorization:", "\\nsk-", "%20sk-", "/nowhere",
     ],
 )  # fmt: skip
 def test_the_time_is_linear_in_the_text_whatever_it_holds(unit: str) -> None:
