@@ -7,7 +7,7 @@ from textwrap import wrap
 
 from grader.cell import Cell, FindingRecord, PromiseRecord, TrialResult
 from grader.view import View
-from grader.words import STATES, fraction, score_lines, seconds, shape_rows, standing
+from grader.words import STATES, fraction, in_order, notes_of, score_lines, seconds, shape_rows, spread, standing
 from kbh_lint.report.text import Paint, excerpt, one_line
 
 __all__ = ["render"]
@@ -66,7 +66,7 @@ def _promises(cell: Cell, paint: Paint) -> Iterator[str]:
 
 def _promise(promise: PromiseRecord, paint: Paint) -> Iterator[str]:
     state = paint(STATES[promise.state], STATE_COLOURS.get(promise.state, "yellow"))
-    layers = ", ".join(f"{layer} {STATES[found]}" for layer, found in promise.layers.items())
+    layers = ", ".join(f"{layer} {STATES[promise.layers[layer]]}" for layer in in_order(promise.layers))
     missing = f"; not looked at: {', '.join(promise.missing)}" if promise.missing else ""
     yield f"  promise {one_line(promise.id)}: {state} ({layers}{missing})"
     if promise.reason and promise.state not in promise.accepts:
@@ -74,7 +74,9 @@ def _promise(promise: PromiseRecord, paint: Paint) -> Iterator[str]:
 
 
 def _shapes(cell: Cell) -> Iterator[str]:
-    rows: list[tuple[str, ...]] = [("shape", "result", "t_scored", "claimed", "sealed", "clock", "floor", "roofline", "spread")]
+    rows: list[tuple[str, ...]] = [
+        ("shape", "result", "t_scored", "claimed", "sealed", "clock", "floor", "roofline", "spread")
+    ]
     for label, result, score in shape_rows(cell):
         status = "" if result is None else result.status
         if score is None:
@@ -83,7 +85,7 @@ def _shapes(cell: Cell) -> Iterator[str]:
         veto = f" ({score.vetoed} of {score.samples} vetoed)" if score.vetoed else ""
         rows.append((
             one_line(label), status, seconds(score.t_scored), seconds(score.t_event) + veto, seconds(score.t_sealed),
-            score.clock, seconds(score.t_floor), fraction(score.roofline_fraction), f"{score.spread:.1%}",
+            score.clock, seconds(score.t_floor), fraction(score.roofline_fraction), spread(score),
         ))  # fmt: skip
     if len(rows) == 1:
         return
@@ -113,8 +115,7 @@ def _scores(cell: Cell, paint: Paint) -> Iterator[str]:
         yield f"  {paint(name, 'bold')} {text}"
     if cell.scores is None:
         yield f"  no score: {standing(cell)}"
-    notes = dict.fromkeys(note for score in cell.shapes for note in score.notes)
-    yield from (f"  note: {one_line(note)}" for note in notes)
+    yield from (f"  note: {one_line(note)}" for note in notes_of(cell))
 
 
 def _foot(view: View) -> Iterator[str]:

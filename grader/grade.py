@@ -15,7 +15,7 @@ from typing import Literal
 from grader import judge, scoring
 from grader.builds import Builds, build_key, builds_folder
 from grader.bundle import Bundle, BundleError, cell_to_json, redact, trial_from_json, trial_to_json
-from grader.cell import SCORED, Cell, Scores, ShapeScore, TrialResult, VerdictRecord
+from grader.cell import SCORED, Cell, TrialResult, VerdictRecord
 from grader.keys import new_master
 from grader.linting import LINTER, Linted, lint_snapshot
 from grader.request import GradeError, Request, identity, options_of, problem_files, versions
@@ -65,6 +65,12 @@ class _Job:
     def device(self) -> Literal["cuda", "cpu"]:
         return self.chosen.record.device
 
+    def workplace(self) -> Path:
+        """A fresh folder for one process; always the same path, because builds remember it."""
+        place = self.scratch / "run"
+        remove(place)
+        return place
+
     @property
     def options(self) -> judge.TrialOptions:
         found = judge.default_options(self.device, timeout=self.request.timeout)
@@ -94,6 +100,7 @@ def _prepare(request: Request, scratch: Path, tell: Tell) -> _Job:
     chosen = choose_target(problem, request.target, say=lambda text: tell(Progress("read", "at", text)))
     if request.protocol == "2026-04":
         scoring.check_2026_04(problem, chosen)
+        raise GradeError("the protocol 2026-04 cannot be graded yet: its clock flushes and waits otherwise than ours")
     folder = taken.file.parent
     files = {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
     hashes, known = problem_files(problem, hardware_file(problem)), versions(chosen.record.device)
@@ -232,8 +239,11 @@ def _sandbox(job: _Job) -> Sandbox:
 def _build(job: _Job, sandbox: Sandbox) -> Path | None:
     """The compiler caches of this submission: those of an earlier grading, or what a first process fills now.
 
-    A submission that fails here fails in the trial too, which is where that counts.
+    A submission that fails here fails in the trial too, which is where that counts. On a CPU nothing is compiled that
+    a process would find again.
     """
+    if job.device == "cpu":
+        return None
     job.tell(Progress("build", "begin"))
     record, kind = job.chosen.record, sandbox.record.kind
     key = build_key(job.snapshot.sha256, (job.problem.id, record.id, record.product, record.scale, kind), job.versions)
@@ -246,7 +256,7 @@ def _build(job: _Job, sandbox: Sandbox) -> Path | None:
     try:
         said = judge.build(
             job.problem, job.snapshot, device=job.device, scale=record.scale, options=job.options, sandbox=sandbox,
-            scratch=job.scratch / "build", caches=made, progress=lambda text: job.tell(Progress("build", "at", text)),
+            scratch=job.workplace(), caches=made, progress=lambda text: job.tell(Progress("build", "at", text)),
         )  # fmt: skip
     except CheckError:
         remove(made)
@@ -272,27 +282,26 @@ def _abandon(bundle: Bundle, index: int) -> None:
     open_ = ""
     for entry in bundle.entries():
         if entry.kind == "commitment":
-            open_ = str(entry.data["sha256"])
+            open_ = str(entry.data["commitment"])
         elif entry.kind in ("abandoned", "trial"):
             open_ = ""
     if open_:
-        bundle.append("abandoned", {"trial": index, "sha256": open_, "reason": "the grading was cut"})
+        bundle.append("abandoned", {"trial": index, "commitment": open_, "reason": "the grading was cut"})
 
 
 def _trial(job: _Job, bundle: Bundle, sandbox: Sandbox, caches: Path | None, index: int) -> TrialResult:
     of = f"{index + 1} of {job.request.trials}"
     job.tell(Progress("trial", "begin", of=of))
     master = new_master()
-    bundle.append("commitment", {"trial": index, "sha256": judge.commitment(master)})
+    bundle.append("commitment", {"trial": index, "commitment": judge.commitment(master)})
     result = judge.run_trial(
         job.problem, job.snapshot, index=index, device=job.device, scale=job.chosen.record.scale, master=master,
-        options=job.options, sandbox=sandbox, scratch=job.scratch / f"trial-{index}", caches=caches,
+        options=job.options, sandbox=sandbox, scratch=job.workplace(), caches=caches,
         keep_log=lambda text: bundle.put(redact(text, scratch=[job.scratch]).encode()) if text else "",
         progress=lambda text: job.tell(Progress("trial", "at", text, of)),
     )  # fmt: skip
     result = _clean(result, job.scratch)
     bundle.append("trial", trial_to_json(result), [result.log] if result.log else [])
-    remove(job.scratch / f"trial-{index}")
     job.tell(Progress("trial", "done", result.status, of))
     return result
 
@@ -323,7 +332,7 @@ def _evidence(
     trial = secrets.choice(list(trials))
     found = judge.replay(
         job.problem, job.snapshot, trial, device=job.device, scale=job.chosen.record.scale, options=job.options,
-        sandbox=sandbox, scratch=job.scratch / "evidence", caches=caches,
+        sandbox=sandbox, scratch=job.workplace(), caches=caches,
         progress=lambda text: job.tell(Progress("evidence", "at", text)),
     )  # fmt: skip
     differences = tuple(redact(sentence, scratch=[job.scratch]) for sentence in found)
@@ -348,13 +357,7 @@ def _cell(job: _Job, standing: Standing) -> Cell:
         verdict=standing.verdict,
         trials=tuple(standing.trials),
         shapes=shapes,
-        scores=_scores(job, shapes) if outcome in SCORED else None,
+        scores=scoring.total(job.problem, job.chosen, shapes) if outcome in SCORED else None,
         unstable=bool(shapes) and scoring.unstable(job.problem, job.chosen, shapes),
         versions=job.versions,
     )
-
-
-def _scores(job: _Job, shapes: Sequence[ShapeScore]) -> Scores:
-    if job.request.protocol == "2026-04":
-        return scoring.score_2026_04(job.problem, job.chosen, shapes)
-    return scoring.total(job.problem, job.chosen, shapes)

@@ -57,7 +57,7 @@ def load_view(folder: Path) -> View:
         source_of(bundle),
         bundle.head,
         str(folder),
-        tuple(str(entry.data.get("sha256", "")) for entry in entries if entry.kind == "commitment"),
+        tuple(str(entry.data.get("commitment", "")) for entry in entries if entry.kind == "commitment"),
         _logs(bundle, trials),
         compared[-1] if compared else "",
     )

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from grader.cell import Cell, ShapeResult, ShapeScore
 
-__all__ = ["STATES", "fraction", "score_lines", "seconds", "shape_rows", "standing"]
+__all__ = [
+    "STATES", "fraction", "in_order", "notes_of", "score_lines", "seconds", "shape_rows", "spread", "standing",
+]  # fmt: skip
+
+LAYERS = ("source", "ptx", "sass", "counters", "run")
 
 STATES = {"kept": "kept", "kept-by-precision": "kept by precision", "emulated": "emulated", "broken": "BROKEN",
           "unproven": "unproven"}  # fmt: skip
@@ -28,6 +32,26 @@ def seconds(value: float | None) -> str:
 def fraction(value: float | None) -> str:
     """A share of a peak or a floor; `-` for none."""
     return "-" if value is None else f"{value:.3g}" if value < 0.01 else f"{value:.3f}"
+
+
+def spread(score: ShapeScore) -> str:
+    """The coefficient of variation over repeats; `-` where there were too few."""
+    return f"{score.spread:.1%}" if score.spread > 0 else "-"
+
+
+def in_order(layers: Iterable[str]) -> list[str]:
+    """Layers of evidence from what is read to what is run."""
+    return sorted(layers, key=lambda layer: (LAYERS.index(layer) if layer in LAYERS else len(LAYERS), layer))
+
+
+def notes_of(cell: Cell) -> Iterator[str]:
+    """What is to be known about the times, each note once with the shapes that it is about."""
+    about: dict[str, list[str]] = {}
+    for score in cell.shapes:
+        for note in score.notes:
+            about.setdefault(note, []).append(score.shape)
+    for note, labels in about.items():
+        yield note if len(labels) == len(cell.shapes) else f"{note} ({', '.join(labels)})"
 
 
 def standing(cell: Cell) -> str:
