@@ -119,7 +119,8 @@ class ShapeTiming:
     """The two clocks of one shape.
 
     `claimed`: the candidate's event times, one a timed call. `walls`: the judge's clock from before the call's inputs
-    were written until its answer. `null_s`: an empty call by the claimed clock, measured before the import.
+    were written until its answer. `null_s`: an empty call by the claimed clock, measured before the import. `health`:
+    the GPU's clocks, power, temperature and guests before and after the batches.
     """
 
     claimed: tuple[float, ...]
@@ -128,6 +129,7 @@ class ShapeTiming:
     null_s: float
     host_sync: bool = False
     notes: tuple[str, ...] = ()
+    health: tuple[Mapping[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

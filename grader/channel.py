@@ -32,7 +32,7 @@ __all__ = [
 MAX_NUMBERS = 512
 MAX_TEXT = 1 << 16
 MAX_DESCRIPTORS = 3
-ALIGNMENT = 256
+ALIGNMENT = 512  # what torch gives its own tensors on a GPU; wide loads and descriptors count on it
 POISON = 0xFF  # NaN in every float format of the deck, -1 in the integers
 _HEADER = struct.Struct("<4sBxHII")
 _MAGIC = b"kbh1"
@@ -52,7 +52,7 @@ class Kind(IntEnum):
     REFUSED = 5  # this machine cannot run it
     LOAD = 16  # a model at one shape; brings the memory of state, inputs and outputs
     CALL = 17  # one call on one slot
-    PREPARE = 18  # get ready for a batch over the first slots
+    PREPARE = 18  # get ready for batches; brings the memory of their inputs and outputs
     STOP = 19
     IMPORT = 20  # import the submission
     GO = 21  # run the batch; brings the memory of its inputs

@@ -40,7 +40,9 @@ DETAIL_CHARACTERS = 3000
 NULL_CALLS = 9
 NULL_BATCHES = 3
 MOST_INSTANCES = 8
+DIGESTS = 2
 Say = Callable[[str], None]
+State = Mapping[str, Tensor]
 
 
 class _Ended(Exception):
@@ -94,7 +96,8 @@ def build(
 ) -> str:  # fmt: skip
     """Has the submission compiled in a process of its own, one call a shape, and keeps the compiler caches.
 
-    Returns why it failed, or nothing. The values come from a key that is thrown away.
+    Returns why this machine cannot run it, or nothing: what else goes wrong, a trial finds again and tells. The values
+    come from a key that is thrown away.
     """
     code, master = load_code(problem), new_master()
     with _session(snapshot, device, options, sandbox, scratch) as session:
@@ -152,6 +155,12 @@ class _ShapeState:
     walls: list[float] = field(default_factory=list)
     sealed: list[SealedBatch] = field(default_factory=list)
     waited: bool = False
+    health: list[Mapping[str, float]] = field(default_factory=list)
+
+    def wrong_case(self, case: str, message: str) -> None:
+        """Notes a call that is wrong without a comparison."""
+        self.fault(message)
+        self.cases.append(CaseOutcome(case, False, None, None, message))
 
     def fault(self, message: str, status: ShapeStatus = "wrong") -> None:
         """Notes the first thing that is wrong."""
@@ -192,18 +201,18 @@ class _Trial:
             self._ended(_Ended("timeout" if gone.late else "crashed", str(gone), gone.detail), current)
 
     def compile(self, shapes: Sequence[Shape]) -> str:
-        """One call a shape, right or wrong; what kept it from that."""
+        """One call a shape, right or wrong; why this machine cannot run it, if so."""
         try:
             self._started([])
             for shape in shapes:
                 self.say(f"compiling for {shape.label}")
-                case = self._case(shape, CaseSpec("build", "nominal"), None)
-                self._expect(self.session.load(case.binding, case.state, rounds=1), f"at {shape.label}")
+                case = self._case(shape, CaseSpec("build", "nominal"))
+                self._expect(self.session.load(case.binding, [case.state], rounds=1), f"at {shape.label}")
                 self._expect(self.session.call(0, case.inputs, f"run at {shape.label}").answer, f"at {shape.label}")
         except _Ended as end:
-            return str(end)
-        except ChildGone as gone:
-            return str(gone)
+            return str(end) if end.status == "refused" else ""
+        except ChildGone:
+            pass
         return ""
 
     def replayed(self, shapes: Sequence[Shape], trial: TrialResult) -> list[str]:
@@ -241,8 +250,9 @@ class _Trial:
         if self.options.timing and state.claimed:
             null = self.nulls[plan.shape.label]
             timing = ShapeTiming(
-                tuple(state.claimed), tuple(state.walls), tuple(state.sealed), null.seconds, state.waited
-            )
+                tuple(state.claimed), tuple(state.walls), tuple(state.sealed), null.seconds, state.waited,
+                health=tuple(state.health),
+            )  # fmt: skip
         return ShapeResult(
             plan.shape.label, state.status, state.message, state.calls, len(state.cases), tuple(state.cases), timing
         )
@@ -260,70 +270,76 @@ class _Trial:
 
     def _calibrate(self, shape: Shape) -> _Null:
         """The cost of calling nothing, in a process that holds no code but ours yet."""
-        session, slots = self.session, self._slots(shape)
-        self._expect(session.load(self.contract.bind(shape), {}, rounds=slots, null=True), "before the import")
+        session, few = self.session, planning.LEAST_ROUNDS
+        self._expect(session.load(self.contract.bind(shape), (), rounds=few, null=True), "before the import")
         claims = []
         for index in range(NULL_CALLS):
-            called = session.call(index % slots, None, "do nothing")
+            called = session.call(index % few, None, "do nothing")
             self._expect(called.answer, "before the import")
             claims.append(called.answer.numbers[0])
-        few, many = (
-            min(session.batch(None, rounds, "do nothing").wall for _ in range(NULL_BATCHES))
-            for rounds in (planning.LEAST_ROUNDS, slots)
-        )
-        call = max(many - few, 0.0) / (slots - planning.LEAST_ROUNDS) if slots > planning.LEAST_ROUNDS else 0.0
-        return _Null(median(claims), max(few - planning.LEAST_ROUNDS * call, 0.0), call)
+        many = max(few + 1, min(planning.NULL_ROUNDS, self._room() // max(session.in_bytes + session.out_bytes, 1)))
+        short, long = (self._null_batch(rounds) for rounds in (few, many))
+        call = max(long - short, 0.0) / (many - few)
+        return _Null(median(claims), max(short - few * call, 0.0), call)
+
+    def _null_batch(self, rounds: int) -> float:
+        """Seconds of the shortest of a few empty batches."""
+        self._expect(self.session.prepare(rounds, None, "do nothing"), "before the import")
+        return min(self.session.batch(None, rounds, "do nothing").wall for _ in range(NULL_BATCHES))
 
     def _shape(self, plan: ShapePlan, state: _ShapeState) -> None:
         state.status = "right"
         for group in plan.groups:
-            shared = self._group(plan, group, state)
-            if group.base and self.options.timing and shared is not None and state.status == "right":
-                self._batches(plan.shape, state, shared)
-            if shared is not None:
-                answer = self.session.finish()
-                if answer.kind == Kind.FAULT:
-                    state.fault(f"at {plan.shape.label}: {_line(answer.text)}")
-                else:
-                    self._expect(answer, f"at {plan.shape.label}")
+            models = self._group(plan, group, state)
+            if not models:
+                continue
+            if group.base and self.options.timing and state.status == "right":
+                self._batches(plan.shape, state, models)
+            answer = self.session.finish()
+            if answer.kind == Kind.FAULT:
+                state.fault(f"at {plan.shape.label}: {_line(answer.text)}")
+            else:
+                self._expect(answer, f"at {plan.shape.label}")
 
-    def _group(self, plan: ShapePlan, group: Group, state: _ShapeState) -> Mapping[str, Tensor] | None:
-        """The single calls of one state. Returns the state's tensors; None when the model cannot be used further."""
-        shape, shared = plan.shape, None
-        used = planning.LEAST_ROUNDS  # few, so that calls meet the same addresses with other values
-        slots = self._slots(shape) if group.base and self.options.timing else used
+    def _group(self, plan: ShapePlan, group: Group, state: _ShapeState) -> Sequence[State]:
+        """The single calls of one group. Returns the states of its models; none when they cannot be used further."""
+        shape = plan.shape
+        first = self._case(shape, group.specs[0], None)
+        states = self._states(shape, first, self._instances(first)) if group.base else [first.state]
+        slots = max(planning.LEAST_ROUNDS, len(states))  # few, so that calls meet the same addresses with other values
+        loaded = self.session.load(first.binding, states, rounds=slots)
+        if not self._usable(loaded, f"when its model was made at {shape.label}", state):
+            return ()
         for number, spec in enumerate(group.specs):
-            case = self._case(shape, spec, shared)
-            if shared is None:
-                shared = case.state
-                instances = self._instances(case) if group.base else 1
-                loaded = self.session.load(case.binding, shared, rounds=slots, instances=instances)
-                if not self._usable(loaded, f"when its model was made at {shape.label}", state):
-                    return None
+            index = number % slots
+            held = states[index % len(states)]
+            case = self._case(shape, spec, held) if group.base else first if number == 0 else self._case(shape, spec)
             self.say(f"{shape.label}: call {state.calls + 1} of {plan.calls}")
-            called = self.session.call(number % used, case.inputs, f"run {spec.id} at {shape.label}")
+            called = self.session.call(index, case.inputs, f"run {spec.id} at {shape.label}")
             state.calls += 1
             if called.answer.kind == Kind.FAULT:
                 said = f"{spec.id} at {shape.label}: {_line(called.answer.text)}"
-                state.fault(said)
-                state.cases.append(CaseOutcome(spec.id, False, None, None, said))
-                continue
-            if not self._usable(called.answer, f"in {spec.id} at {shape.label}", state):
-                return None
-            self._take(plan, group, state, case, called, number % used)
-        return shared
+                state.wrong_case(spec.id, said)
+            elif self._usable(called.answer, f"in {spec.id} at {shape.label}", state):
+                self._take(plan, group, state, case, called, index, first_model=held is states[0])
+            else:
+                return ()
+        return states
 
-    def _take(self, plan: ShapePlan, group: Group, state: _ShapeState, case: Case, called: Called, index: int) -> None:
+    def _take(
+        self, plan: ShapePlan, group: Group, state: _ShapeState, case: Case, called: Called, index: int, *,
+        first_model: bool,
+    ) -> None:  # fmt: skip
         """Copies what the call left, then looks whether the call counts for right or for time."""
         outputs = self.session.outputs(index)
         changed = self.session.changed(index, case.inputs)
         spec, label = case.spec, plan.shape.label
         if changed:
-            said = f"{spec.id} at {label}: it changed its input {', '.join(changed)}"
-            state.fault(said)
-            state.cases.append(CaseOutcome(spec.id, False, None, None, said))
+            state.wrong_case(spec.id, f"{spec.id} at {label}: it changed its input {', '.join(changed)}")
         elif spec.id in plan.compared:
-            self._compare(case, outputs, state, digest=spec.id in plan.digested)
+            kept = sum(outcome.digest != "" for outcome in state.cases)
+            digest = first_model and kept < DIGESTS and spec.id in plan.digested
+            self._compare(case, outputs, state, digest=digest)
         if spec.id in group.timed:
             seconds, waited = (*called.answer.numbers, 0.0, 0.0)[:2]
             state.claimed.append(seconds if math.isfinite(seconds) and seconds > 0 else 0.0)
@@ -340,33 +356,40 @@ class _Trial:
         state.cases.append(CaseOutcome(case.spec.id, result.ok, error, result.tolerance, result.message, mark))
         return result.ok
 
-    def _batches(self, shape: Shape, state: _ShapeState, shared: Mapping[str, Tensor]) -> None:
+    def _batches(self, shape: Shape, state: _ShapeState, states: Sequence[State]) -> None:
         """Sealed batches; the first is a rehearsal unless one is long already. All are compared, or some by lot."""
         session, null = self.session, self.nulls[shape.label]
         seconds = max(median(state.claimed), 1e-7) if state.claimed else 1e-3
-        rounds = planning.round_count(seconds, session.in_bytes, session.out_bytes, self._cache_bytes(), session.rounds)
+        slot_bytes = session.in_bytes + session.out_bytes
+        rounds = planning.round_count(seconds, slot_bytes, self._cache_bytes(), self._room())
         slow = seconds * rounds > planning.SLOW_BATCH_SECONDS
+        health = [self._health()]
+        example = self._case(shape, CaseSpec("sealed/example", "nominal"), states[0])
+        doing = f"run a batch at {shape.label}"
+        if not self._usable(session.prepare(rounds, example.inputs, doing), f"in a batch at {shape.label}", state):
+            return
         for number in range(1 if slow else self.options.batches + 1):
             self.say(f"{shape.label}: {rounds} calls on the judge's clock")
             specs = planning.batch_specs(number, rounds)
-            cases = (self._case(shape, spec, shared) for spec in specs)
-            called = session.batch(cases, rounds, f"run a batch at {shape.label}")
+            cases = (self._case(shape, spec, states[i % len(states)]) for i, spec in enumerate(specs))
+            called = session.batch(cases, rounds, doing)
             if not self._usable(called.answer, f"in a batch at {shape.label}", state):
                 return
             state.calls += rounds
             outputs = session.batch_outputs(rounds)
             for index in self._lot(number, rounds, shape):
-                case = self._case(shape, specs[index], shared)
-                changed = session.changed(index, case.inputs)
+                case = self._case(shape, specs[index], states[index % len(states)])
+                changed = session.changed(index, case.inputs, batch=True)
                 if changed:
                     state.fault(f"a batch at {shape.label}: it changed its input {', '.join(changed)}")
                 self._compare(case, outputs[index], state)
             if number or slow:
                 state.sealed.append(SealedBatch(rounds, called.wall, null.overhead(rounds)))
+        state.health = [reading for reading in (*health, self._health()) if reading]
 
     def _replay(self, shape: Shape, seen: CaseOutcome) -> list[str]:
-        case = self._case(shape, CaseSpec(seen.case, "nominal"), None)
-        self._expect(self.session.load(case.binding, case.state, rounds=planning.LEAST_ROUNDS), f"at {shape.label}")
+        case = self._case(shape, CaseSpec(seen.case, "nominal"))
+        self._expect(self.session.load(case.binding, [case.state], rounds=planning.LEAST_ROUNDS), f"at {shape.label}")
         marks, states = [], _ShapeState()
         for index in range(planning.LEAST_ROUNDS):
             called = self.session.call(index, case.inputs, f"run at {shape.label}")
@@ -382,7 +405,7 @@ class _Trial:
 
     # --- help ---
 
-    def _case(self, shape: Shape, spec: CaseSpec, state: Mapping[str, Tensor] | None) -> Case:
+    def _case(self, shape: Shape, spec: CaseSpec, state: State | None = None) -> Case:
         with ours(f"the inputs of {spec.id} of {self.problem.id}"):
             return materialise(self.problem, shape, spec, self.master, device=self.device, code=self.code, state=state)
 
@@ -393,21 +416,32 @@ class _Trial:
             return range(rounds)
         return random.Random(derive(self.master, "lot", shape.label, batch)).sample(range(rounds), least)
 
-    def _slots(self, shape: Shape) -> int:
-        binding = self.contract.bind(shape)
-        room = planning.CPU_RING_BYTES
-        if self.session.device.type == "cuda":
-            room = int(torch.cuda.mem_get_info(self.session.device)[0] * planning.GPU_RING_SHARE)
-        return planning.slot_count(_bytes(binding.inputs), _bytes(binding.outputs), room)
+    def _states(self, shape: Shape, first: Case, count: int) -> list[State]:
+        """States of as many models: the plain one and others drawn like it."""
+        others = (CaseSpec("state", "nominal", state=f"{first.spec.state}/{i}") for i in range(1, count))
+        return [first.state, *(self._case(shape, spec).state for spec in others)]
 
     def _instances(self, case: Case) -> int:
-        """Models with weights of their own, so that a round of calls does not find them in the cache."""
-        weights = sum(tensor.nbytes for tensor in case.state.values())
-        cache = self._cache_bytes()
+        """How many models take turns, so that a round of calls does not find weights in the cache."""
+        if self.options.instances is not None or not self.options.timing:
+            return self.options.instances or 1
+        weights, cache = sum(tensor.nbytes for tensor in case.state.values()), self._cache_bytes()
         if weights < 4096 or not cache:
             return 1
-        room = int(torch.cuda.mem_get_info(self.session.device)[0] * planning.GPU_RING_SHARE) // weights
-        return max(1, min(MOST_INSTANCES, math.ceil(4 * cache / weights), room))
+        return max(1, min(MOST_INSTANCES, math.ceil(4 * cache / weights), self._room() // weights))
+
+    def _room(self) -> int:
+        """Bytes for the slots of a batch."""
+        if self.session.device.type != "cuda":
+            return planning.CPU_RING_BYTES
+        return int(torch.cuda.mem_get_info(self.session.device)[0] * planning.GPU_RING_SHARE)
+
+    def _health(self) -> Mapping[str, float]:
+        if self.session.device.type != "cuda":
+            return {}
+        from grader.health import health
+
+        return health(self.session.device)
 
     def _cache_bytes(self) -> int:
         """The device's last-level cache; 0 on a CPU, where reduced shapes fit into it whatever is done."""

@@ -18,25 +18,26 @@ from kbh_lint.problems import Problem, Shape
 
 __all__ = [
     "Group", "ShapePlan", "TrialOptions", "batch_specs", "default_options", "graded_shapes", "plan_shape",
-    "round_count", "slot_count",
+    "round_count",
 ]  # fmt: skip
 
 LEAST_ROUNDS = 3
+NULL_ROUNDS = 48  # the longer batch by which the cost of an empty call is learned
 MOST_ROUNDS = 1024
 CPU_RING_BYTES = 256 << 20
 GPU_RING_SHARE = 0.2  # of free memory, for each of the two rings that exist while a batch is revealed
 SEALED_SECONDS = 5e-3  # what a batch should last at least
 SLOW_BATCH_SECONDS = 0.2  # batches longer than this need no rehearsal and no repetition
-DIGESTS = 2
 _DRAWING = threading.Lock()  # hypothesis and imports of the deck's code are not for several threads at once
 
 
 @dataclass(frozen=True, slots=True)
 class TrialOptions:
-    """How much a trial does. `timeout` bounds the seconds of the candidate in all, `call_timeout` those of one call.
+    """How much a trial does. `timeout` bounds the seconds of the submission in all, `call_timeout` those of one call.
 
     `samples` timed calls a shape count after `warmups` calls; `batches` are sealed ones. `compare_least` is how many
-    timed calls are compared where comparing all is too dear (None: all).
+    timed calls are compared where comparing all is too dear (None: all). `instances` models with weights of their own
+    take turns (None: as many as it takes that weights are not found in the cache).
     """
 
     samples: int
@@ -45,6 +46,7 @@ class TrialOptions:
     timeout: float
     call_timeout: float
     compare_least: int | None
+    instances: int | None = None
     timing: bool = True
 
 
@@ -52,7 +54,7 @@ def default_options(device: str, *, timeout: float = 600.0) -> TrialOptions:
     """30 samples on a GPU, of which 8 are compared; 10 on a CPU, where calls may be interpreted, all compared."""
     if device.startswith("cuda"):
         return TrialOptions(30, 10, 3, timeout, min(60.0, timeout), 8)
-    return TrialOptions(10, 3, 2, timeout, min(120.0, timeout), None)
+    return TrialOptions(10, 3, 2, timeout, min(120.0, timeout), None, 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,8 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class ShapePlan:
-    """The calls of one shape, group after group. Ids in `compared` are held against the oracle; those in `digested`
-    have the hash of their output kept, so that a later pass can ask for the same."""
+    """The calls of one shape, group after group. Ids in `compared` are held against the oracle; of those in `digested`
+    some have the hash of their output kept, so that a later pass can ask for the same."""
 
     shape: Shape
     groups: tuple[Group, ...]
@@ -110,7 +112,7 @@ def plan_shape(problem: Problem, shape: Shape, master: bytes, options: TrialOpti
     least = len(chosen) if options.compare_least is None else options.compare_least
     compared = frozenset([spec.id for spec in cases] + chosen[:least])
     planned = tuple(Group(tuple(specs), _counted(specs, options)) for specs in shuffled)
-    return ShapePlan(shape, planned, compared, frozenset(chosen[:DIGESTS]))
+    return ShapePlan(shape, planned, compared, frozenset(chosen[: max(least, 1)]))
 
 
 def _extra(options: TrialOptions) -> int:
@@ -128,13 +130,11 @@ def batch_specs(batch: int, rounds: int) -> list[CaseSpec]:
     return [replace(CaseSpec("", "nominal", i), id=f"sealed/{batch}/{i}") for i in range(rounds)]
 
 
-def slot_count(in_bytes: int, out_bytes: int, room: int) -> int:
-    """How many slots of inputs and outputs fit into `room` bytes, within LEAST_ROUNDS and MOST_ROUNDS."""
-    return max(LEAST_ROUNDS, min(MOST_ROUNDS, room // max(in_bytes + out_bytes, 1)))
+def round_count(seconds: float, slot_bytes: int, cache_bytes: int, room: int) -> int:
+    """Calls of a sealed batch: it lasts SEALED_SECONDS and touches four times the cache, as far as there is room.
 
-
-def round_count(seconds: float, in_bytes: int, out_bytes: int, cache_bytes: int, slots: int) -> int:
-    """Calls of a sealed batch: it lasts SEALED_SECONDS and touches four times the cache, as far as there are slots."""
-    lasting = SEALED_SECONDS / max(seconds, 1e-6)
-    cold = 4 * cache_bytes / max(in_bytes + out_bytes, 1)
-    return max(LEAST_ROUNDS, min(slots, int(max(lasting, cold)) + 1))
+    `seconds` is what one call takes, `slot_bytes` its inputs and outputs, `room` bytes for all slots.
+    """
+    lasting, cold = SEALED_SECONDS / max(seconds, 1e-6), 4 * cache_bytes / max(slot_bytes, 1)
+    most = min(MOST_ROUNDS, room // max(slot_bytes, 1))
+    return max(LEAST_ROUNDS, min(most, int(max(lasting, cold)) + 1))

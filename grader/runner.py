@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,14 @@ class _Null(nn.Module):
         return self.outputs
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A slot: the inputs of forward in order, and where its outputs go."""
+
+    inputs: dict[str, Tensor]
+    outputs: tuple[Tensor, ...]
+
+
 class Runner:
     """The submission's module, its models at one shape, and the slots that they are called on."""
 
@@ -56,10 +65,12 @@ class Runner:
         self.models: list[nn.Module] = []
         self.views: dict[str, SharedViews] = {}
         self.expected: list[Expected] = []
-        self.inputs: list[dict[str, Tensor]] = []
-        self.outputs: list[tuple[Tensor, ...]] = []
+        self.slots: dict[str, tuple[Slot, ...]] = {}
+        self.strides: dict[str, int] = {}
+        self.calls: list[_Place] = []
+        self.batch: list[_Place] = []
         self.state: list[dict[str, Tensor]] = []
-        self.pristine: dict[str, Tensor] = {}
+        self.pristine: list[dict[str, Tensor]] = []
 
     def start(self, file: Path, root: str) -> Answer:
         """Imports the submission."""
@@ -75,41 +86,45 @@ class Runner:
         return Kind.READY, ()
 
     def load(self, plan: Mapping[str, Any], descriptors: Sequence[int]) -> Answer:
-        """Fresh models at one shape, with the judge's weights, and the slots that calls will use."""
+        """Fresh models at one shape, each with weights of its own from the judge, and the slots of single calls."""
         self._drop()
-        slots = {name: slots_from_json(plan[name]) for name in REGIONS}
+        self.slots = {name: slots_from_json(plan[name]) for name in REGIONS}
+        self.strides = plan["strides"]
         for name, fd, size in zip(REGIONS, descriptors, plan["sizes"], strict=True):
             self.views[name] = make_views(fd, size, self.device)
-        self.expected = [Expected(slot.name, slot.dtype, slot.shape) for slot in slots["outputs"]]
-        for index in range(plan["rounds"]):
-            placed = [[_at(slot, index * plan["strides"][name]) for slot in slots[name]] for name in REGIONS[1:]]
-            self.inputs.append({slot.name: self.views["inputs"].tensor(slot) for slot in placed[0]})
-            self.outputs.append(tuple(self.views["outputs"].tensor(slot) for slot in placed[1]))
+        self.expected = [Expected(slot.name, slot.dtype, slot.shape) for slot in self.slots["outputs"]]
+        self.calls = self._places(self.views["inputs"], self.views["outputs"], plan["rounds"])
         if plan["null"]:
-            self.models = [_Null(tuple(torch.zeros_like(tensor) for tensor in self.outputs[0]), self.device)]
+            nothing = tuple(torch.zeros_like(tensor) for tensor in self.calls[0].outputs)
+            self.models = [_Null(nothing, self.device)]
             return Kind.READY, ()
-        weights = {slot.name: self.views["state"].tensor(slot) for slot in slots["state"]}
-        for _ in range(plan["instances"]):
-            self._make(plan["init"], weights)
-        self.pristine = {name: tensor.clone() for name, tensor in weights.items()}
+        for index in range(plan["instances"]):
+            places = [_at(slot, index * self.strides["state"]) for slot in self.slots["state"]]
+            self._make(plan["init"], {slot.name: self.views["state"].tensor(slot) for slot in places})
         return Kind.READY, ()
 
     def call(self, index: int) -> Answer:
         """Calls the model on a slot; the numbers are its seconds by this process's clock, and whether it waited."""
         self._poison()
-        model, inputs = self._model(index), self.inputs[index]
+        place = self.calls[index]
+        model, inputs = self._model(index), tuple(place.inputs.values())
         with torch.no_grad():
-            outputs, seconds, waited = self.clock.timed(lambda: model(*inputs.values()))
-        held = {**inputs, **(self.state[index % len(self.state)] if self.state else {})}
+            outputs, seconds, waited = self.clock.timed(lambda: model(*inputs))
+        held = {**place.inputs, **(self.state[index % len(self.state)] if self.state else {})}
         faults = output_faults(outputs, self.expected, self.device, held)
         if faults:
             raise Faults("; ".join(faults))
-        self._copy_out(index, outputs)
+        _copy_out(outputs, place)
         self._wait()
         return Kind.DONE, (seconds, float(waited))
 
-    def prepare(self, rounds: int) -> Answer:
-        """Gets ready to call the first `rounds` slots one after the other."""
+    def prepare(self, rounds: int, sizes: Sequence[int], descriptors: Sequence[int]) -> Answer:
+        """Gets ready to call `rounds` slots of other memory one after the other, as often as `go` is asked for."""
+        self.clock.prepare(())
+        self._close("batch inputs", "batch outputs")
+        for name, fd, size in zip(("batch inputs", "batch outputs"), descriptors, sizes, strict=True):
+            self.views[name] = make_views(fd, size, self.device)
+        self.batch = self._places(self.views["batch inputs"], self.views["batch outputs"], rounds)
         for model in self.models:
             if isinstance(model, _Null):
                 model.launch = False
@@ -121,15 +136,15 @@ class Runner:
 
     def go(self, fd: int) -> Answer:
         """Takes the batch's inputs, which lie in another memory, and runs it."""
-        self.views["inputs"].replace(fd)
+        self.views["batch inputs"].replace(fd)
         with torch.no_grad():
             self.clock.run()
         return Kind.DONE, ()
 
     def finish(self) -> Answer:
         """Whether the weights are still those of the judge; the end of a shape."""
-        for state in self.state:
-            changed = [name for name, tensor in state.items() if not _same(tensor, self.pristine[name])]
+        for state, pristine in zip(self.state, self.pristine, strict=True):
+            changed = [name for name, tensor in state.items() if not _same(tensor, pristine[name])]
             if changed:
                 raise Faults("; ".join(f"it changed its state {name}" for name in changed))
         return Kind.READY, ()
@@ -145,36 +160,51 @@ class Runner:
                 raise Faults(f"the state {name} is {held[name].dtype} instead of {weight.dtype}")
         self.models.append(model)
         self.state.append({name: held[name] for name in weights})
+        self.pristine.append({name: tensor.clone() for name, tensor in weights.items()})
+
+    def _places(self, inputs: SharedViews, outputs: SharedViews, count: int) -> list[_Place]:
+        found = []
+        for index in range(count):
+            read = [_at(slot, index * self.strides["inputs"]) for slot in self.slots["inputs"]]
+            write = [_at(slot, index * self.strides["outputs"]) for slot in self.slots["outputs"]]
+            into = tuple(outputs.tensor(slot) for slot in write)
+            found.append(_Place({slot.name: inputs.tensor(slot) for slot in read}, into))
+        return found
 
     def _drop(self) -> None:
         self.clock.prepare(())
-        self.models, self.inputs, self.outputs, self.state, self.pristine = [], [], [], [], {}
-        for views in self.views.values():
-            views.close()
-        self.views = {}
+        self.models, self.calls, self.batch, self.state, self.pristine = [], [], [], [], []
+        self._close(*self.views)
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
+
+    def _close(self, *names: str) -> None:
+        for name in names:
+            if name in self.views:
+                self.views.pop(name).close()
 
     def _model(self, index: int) -> nn.Module:
         return self.models[index % len(self.models)]
 
     def _one(self, index: int) -> None:
-        self._copy_out(index, self._model(index)(*self.inputs[index].values()))
-
-    def _copy_out(self, index: int, outputs: Any) -> None:
-        tensors: Sequence[Tensor] = outputs if isinstance(outputs, tuple) else (outputs,)
-        for place, tensor in zip(self.outputs[index], tensors, strict=True):
-            place.copy_(tensor)
+        place = self.batch[index]
+        _copy_out(self._model(index)(*place.inputs.values()), place)
 
     def _poison(self) -> None:
         """Fills free blocks of the allocator that fit the outputs, so that unwritten ones do not hold old results."""
-        held = [torch.empty_like(tensor) for tensor in self.outputs[0] for _ in range(2)]
+        held = [torch.empty_like(tensor) for tensor in self.calls[0].outputs for _ in range(2)]
         for tensor in held:
             tensor.view(torch.uint8).fill_(0xFF) if tensor.numel() else None
 
     def _wait(self) -> None:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
+
+
+def _copy_out(outputs: Any, place: _Place) -> None:
+    tensors: Sequence[Tensor] = outputs if isinstance(outputs, tuple) else (outputs,)
+    for target, tensor in zip(place.outputs, tensors, strict=True):
+        target.copy_(tensor)
 
 
 def _at(slot: Slot, offset: int) -> Slot:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -47,7 +47,6 @@ class Session:
     ) -> None:  # fmt: skip
         self.snapshot = snapshot
         self.device = torch.device(device)
-        self.rounds = 0
         self.in_bytes = self.out_bytes = 0
         self._call_timeout = call_timeout
         self._memory: dict[str, SharedMemory] = {}
@@ -87,9 +86,9 @@ class Session:
         return self._child.ask(Kind.IMPORT, "import the submission", limit=SETUP_LIMIT)
 
     def load(
-        self, binding: Binding, state: Mapping[str, Tensor], *, rounds: int, instances: int = 1, null: bool = False
+        self, binding: Binding, states: Sequence[Mapping[str, Tensor]], *, rounds: int, null: bool = False
     ) -> Frame:
-        """Has models made at a shape with the given state, and `rounds` slots for calls."""
+        """Has one model made for each state at a shape, and `rounds` slots for single calls; slot i is for model i."""
         self._free()
         specs: dict[str, Iterable[TensorSpec]] = {
             "state": binding.state.values(),
@@ -98,15 +97,15 @@ class Session:
         }
         self._slots = {name: layout(part, TORCH_DTYPES) for name, part in specs.items()}
         strides = {name: size_of(slots) for name, slots in self._slots.items()}
-        self.rounds, self.in_bytes, self.out_bytes = rounds, strides["inputs"], strides["outputs"]
+        self.in_bytes, self.out_bytes = strides["inputs"], strides["outputs"]
+        counts = {"state": max(len(states), 1), "inputs": rounds, "outputs": rounds}
         for name, stride in strides.items():
-            size = stride if name == "state" else stride * rounds
-            self._memory[name] = make_memory(f"kbh-{name}", size, self.device)
-        if not null:
-            self._write("state", 0, state, self._memory["state"])
+            self._memory[name] = make_memory(f"kbh-{name}", stride * counts[name], self.device)
+        for index, state in enumerate(states):
+            self._write(self._memory["state"], "state", index, state)
         self._settle()
         plan: dict[str, Any] = {name: slots_to_json(slots) for name, slots in self._slots.items()}
-        plan |= {"strides": strides, "rounds": rounds, "instances": instances, "init": list(binding.init.values())}
+        plan |= {"strides": strides, "rounds": rounds, "instances": len(states), "init": list(binding.init.values())}
         plan |= {"sizes": [memory.size for memory in self._memory.values()], "null": null}
         doing = f"make its model at {binding.shape.label}"
         descriptors = [memory.fd for memory in self._memory.values()]
@@ -118,7 +117,7 @@ class Session:
         self._settle()
         began = time.monotonic()
         if inputs is not None:
-            self._write("inputs", index, inputs, self._memory["inputs"])
+            self._write(self._memory["inputs"], "inputs", index, inputs)
             self._settle()
         answer = self._child.ask(Kind.CALL, doing, numbers=(float(index),), limit=self._call_timeout)
         return Called(answer, time.monotonic() - began)
@@ -128,40 +127,50 @@ class Session:
         taken = self._memory["outputs"].raw(self.out_bytes, index * self.out_bytes).clone()
         return tuple(_tensor(taken, slot) for slot in self._slots["outputs"])
 
-    def changed(self, index: int, inputs: Mapping[str, Tensor]) -> list[str]:
+    def changed(self, index: int, inputs: Mapping[str, Tensor], *, batch: bool = False) -> list[str]:
         """Names of the inputs in a slot that do not hold what the judge wrote there."""
-        memory, offset = self._memory["inputs"], index * self.in_bytes
+        memory, offset = self._memory["batch inputs" if batch else "inputs"], index * self.in_bytes
         return [
             slot.name
             for slot in self._slots["inputs"]
             if not torch.equal(memory.raw(slot.nbytes, offset + slot.offset), _bytes(inputs[slot.name]))
         ]
 
+    def prepare(self, rounds: int, example: Mapping[str, Tensor] | None, doing: str) -> Frame:
+        """Has the candidate get ready for batches of `rounds` calls, with an example in every slot."""
+        for name, stride in (("batch inputs", self.in_bytes), ("batch outputs", self.out_bytes)):
+            if name in self._memory:
+                self._memory.pop(name).close()
+            self._memory[name] = make_memory(f"kbh-{name}", stride * rounds, self.device)
+        for index in range(rounds if example is not None else 0):
+            self._write(self._memory["batch inputs"], "inputs", index, example or {})
+        self._settle()
+        regions = [self._memory["batch inputs"], self._memory["batch outputs"]]
+        numbers = (float(rounds), *(float(region.size) for region in regions))
+        fds = [region.fd for region in regions]
+        return self._child.ask(Kind.PREPARE, doing, numbers=numbers, descriptors=fds, limit=SETUP_LIMIT)
+
     def batch(self, cases: Iterable[Case] | None, rounds: int, doing: str) -> Called:
-        """A sealed batch on the first `rounds` slots; on values of no meaning without cases.
+        """A sealed batch on slots that were prepared; on values of no meaning without cases.
 
         The values are written to memory that the candidate does not have. It gets the descriptor after the clock was
         read, so no work on them can have been done before.
         """
-        limit = self._call_timeout * rounds
-        ready = self._child.ask(Kind.PREPARE, doing, numbers=(float(rounds),), limit=limit + SETUP_LIMIT)
-        if ready.kind != Kind.READY:
-            return Called(ready, 0.0)
-        fresh = make_memory("kbh-inputs", self._memory["inputs"].size, self.device)
+        fresh = make_memory("kbh-batch-inputs", self._memory["batch inputs"].size, self.device)
         for index, case in enumerate(cases or ()):
-            self._write("inputs", index, case.inputs, fresh)
-        self._memory["outputs"].poison(rounds * self.out_bytes)
+            self._write(fresh, "inputs", index, case.inputs)
+        self._memory["batch outputs"].poison(rounds * self.out_bytes)
         self._settle()
         began = time.monotonic()
-        answer = self._child.ask(Kind.GO, doing, descriptors=[fresh.fd], limit=limit)
+        answer = self._child.ask(Kind.GO, doing, descriptors=[fresh.fd], limit=self._call_timeout * rounds)
         wall = time.monotonic() - began
-        self._memory["inputs"].close()
-        self._memory["inputs"] = fresh
+        self._memory["batch inputs"].close()
+        self._memory["batch inputs"] = fresh
         return Called(answer, wall)
 
     def batch_outputs(self, rounds: int) -> list[tuple[Tensor, ...]]:
-        """The judge's own copy of the outputs of the first slots."""
-        taken = self._memory["outputs"].raw(rounds * self.out_bytes).clone()
+        """The judge's own copy of the outputs of a batch."""
+        taken = self._memory["batch outputs"].raw(rounds * self.out_bytes).clone()
         places = (taken[i * self.out_bytes : (i + 1) * self.out_bytes] for i in range(rounds))
         return [tuple(_tensor(place, slot) for slot in self._slots["outputs"]) for place in places]
 
@@ -169,8 +178,8 @@ class Session:
         """Asks whether the weights were left alone; the end of a shape."""
         return self._child.ask(Kind.FINISH, "end a shape", limit=SETUP_LIMIT)
 
-    def _write(self, region: str, index: int, tensors: Mapping[str, Tensor], memory: SharedMemory) -> None:
-        stride = self.in_bytes if region == "inputs" else 0
+    def _write(self, memory: SharedMemory, region: str, index: int, tensors: Mapping[str, Tensor]) -> None:
+        stride = size_of(self._slots[region])
         for slot in self._slots[region]:
             tensor = tensors[slot.name]
             if tensor.dtype != slot.dtype or tuple(tensor.shape) != slot.shape:

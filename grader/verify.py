@@ -208,7 +208,7 @@ class _Run:
             for shape in problem.shapes:
                 spec = plan_cases(problem, shape, self.master, nominal=1, structures=0, code=code)[0]
                 case = materialise(problem, shape, spec, self.master, device=self.device, code=code)
-                answers = [session.load(case.binding, case.state, rounds=1)]
+                answers = [session.load(case.binding, [case.state], rounds=1)]
                 for _ in range(WARMUPS + TRIALS):
                     answers.append(session.call(0, case.inputs, f"be timed at {shape.label}").answer)
                 bad = [answer for answer in answers if answer.kind not in (Kind.READY, Kind.DONE)]

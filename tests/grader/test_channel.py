@@ -110,7 +110,7 @@ def specs() -> list[SimpleNamespace]:
 
 def test_tensors_of_every_type_lie_apart_in_shared_memory_and_both_sides_see_them() -> None:
     slots = layout(specs(), TORCH_DTYPES)
-    assert [slot.offset for slot in slots] == [0, 256, 256, 512]
+    assert [slot.offset for slot in slots] == [0, 512, 512, 1024]
     assert channel.slots_from_json(channel.slots_to_json(slots)) == slots
     memory = Memory("kbh-test", size_of(slots))
     other = Views(memory.fd, memory.size)
