@@ -55,27 +55,26 @@ def notes_of(cell: Cell) -> Iterator[str]:
 
 
 def standing(cell: Cell) -> str:
-    """What must stand beside every number of a cell: its outcome and verdict, and what the target is when it is odd."""
+    """What stands beside every number of a cell: its outcome and its verdict."""
     mode = ", --strict" if cell.strict else ""
-    return f"{cell.outcome}{mode}; verdict {cell.verdict.verdict}"
+    return f"{cell.outcome}{mode}, verdict {cell.verdict.verdict}"
 
 
 def score_lines(cell: Cell) -> Iterator[tuple[str, str]]:
     """The scores of a cell by name, each with the verdict behind it; none where the cell has none."""
     if cell.scores is None:
         return
-    peaks = "measured peak of this machine" if cell.target.peaks == "measured" else "datasheet peak"
+    peak = "of this machine's measured peak" if cell.target.peaks == "measured" else "of the datasheet's peak"
     named = (
-        ("peak_fraction", f"of the {peaks}", cell.scores.peak_fraction),
-        ("peak_fraction_2026_04", "published formulas and peaks", cell.scores.peak_fraction_2026_04),
+        ("peak_fraction", peak, cell.scores.peak_fraction),
+        ("peak_fraction_2026_04", "by the published formulas and peaks", cell.scores.peak_fraction_2026_04),
         ("roofline_fraction", "of the roofline", cell.scores.roofline_fraction),
-        ("attainable_fraction", "of what an empty launch leaves", cell.scores.attainable_fraction),
+        ("attainable_fraction", "of what an empty call leaves", cell.scores.attainable_fraction),
     )
-    label = f"; {cell.target.label}" if cell.target.label else ""
-    unstable = "; unstable" if cell.unstable else ""
+    unstable = ", unstable" if cell.unstable else ""
     for name, meaning, value in named:
         if value is not None:
-            yield name, f"{fraction(value)} {meaning} ({standing(cell)}{unstable}{label})"
+            yield name, f"{fraction(value)} {meaning} ({standing(cell)}{unstable})"
 
 
 def shape_rows(cell: Cell) -> Iterator[tuple[str, ShapeResult | None, ShapeScore | None]]:
