@@ -17,6 +17,7 @@ from typing import Literal
 
 from grader.sandbox.base import Jail, Sandbox, SandboxError
 from grader.sandbox.bubblewrap import bubblewrap
+from grader.sandbox.landlock import landlock
 from grader.sandbox.plain import plain
 from grader.sandbox.reap import harden_judge
 
@@ -54,9 +55,9 @@ def choose(*, device: str, wanted: Wanted = "auto") -> Sandbox:
 
 @cache
 def _choose(gpu: bool, wanted: Wanted) -> Sandbox:
-    kinds: dict[str, Callable[[], Sandbox]] = {"bubblewrap": bubblewrap, "plain": plain}
+    kinds: dict[str, Callable[[], Sandbox]] = {"bubblewrap": bubblewrap, "landlock": landlock, "plain": plain}
     if wanted != "auto":
-        kinds = {name: make for name, make in kinds.items() if name == wanted}
+        kinds = {wanted: kinds[wanted]}
     elif gpu:
         del kinds["plain"]
     reasons = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import json
+import marshal
 import os
 import subprocess
 import sys
@@ -16,8 +16,8 @@ from grader.sandbox.base import Jail, SandboxError
 
 __all__ = ["Restriction", "memory_file", "start"]
 
-JAIL = Path(__file__).with_name("jail.py")
-ADDRESS_SPACE_BYTES = 24 << 30  # beyond private memory: libraries, stacks, shared memory that is mapped twice
+JAIL = "import sys; sys.path.append(sys.argv[1]); import jail; jail.main()"  # by import, so that its byte code is used
+ADDRESS_SPACE_BYTES = 8 << 30  # beyond private memory: libraries and what is reserved; bounds shared memory too
 OPEN_FILES = 4096
 LOCKED_BYTES = 64 << 20
 USER_NAMES = {"LOGNAME": "kbh", "USER": "kbh"}  # the user has no line in /etc/passwd
@@ -63,12 +63,12 @@ def start(
         "parent": os.getpid() if not prefix else 0,
         "landlock": restriction.landlock,
         "rules": [[str(path), rights] for path, rights in restriction.rules],
-        "seccomp": restriction.seccomp.hex(),
+        "seccomp": restriction.seccomp,
         "wait": restriction.wait,
     }
-    config = memory_file("kbh-jail", json.dumps(settings).encode())
+    config = memory_file("kbh-jail", marshal.dumps(settings))
     given = [config, *fds, *also, *([] if restriction.wait is None else [restriction.wait])]
-    command = [*prefix, sys.executable, "-I", "-S", str(JAIL), str(config)]
+    command = [*prefix, sys.executable, "-I", "-S", "-c", JAIL, str(Path(__file__).parent), str(config)]
     with contextlib.ExitStack() as stack:
         stack.callback(os.close, config)
         try:
@@ -113,6 +113,7 @@ def _limits(jail: Jail, fds: Sequence[int], own_processes: bool) -> dict[str, in
     }
     if jail.data_bytes is not None:
         limits["DATA"] = jail.data_bytes
+    if jail.data_bytes is not None and not jail.gpu:  # a GPU's runtime reserves addresses by the terabyte
         limits["AS"] = jail.data_bytes + ADDRESS_SPACE_BYTES + 2 * sum(os.fstat(fd).st_size for fd in fds)
     return limits
 

@@ -30,7 +30,7 @@ ETC = tuple(
         "passwd",
     )
 )
-LIBRARIES = ("torch", "triton", "numpy", "yaml")
+LIBRARIES = ("torch", "triton", "numpy", "yaml", "cuda")
 CPU_FACTS = tuple(Path("/sys/devices/system") / name for name in ("cpu", "node"))
 MOST_ENTRIES = 5000  # of a folder that is listed because something in it is hidden
 
@@ -68,8 +68,13 @@ def _always() -> frozenset[Path]:
 @cache
 def _library_folders() -> frozenset[Path]:
     """Where the libraries of a candidate are installed; none of them is imported."""
-    specs = (importlib.util.find_spec(name) for name in LIBRARIES)
-    return frozenset(Path(spec.origin).parent.parent for spec in specs if spec is not None and spec.origin)
+    found = set()
+    for name in LIBRARIES:
+        spec = importlib.util.find_spec(name)
+        if spec is not None:
+            origins = spec.submodule_search_locations or ([spec.origin] if spec.origin else [])
+            found |= {Path(origin).parent for origin in origins}
+    return frozenset(found)
 
 
 def _toolkit() -> set[Path]:

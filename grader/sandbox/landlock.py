@@ -1,0 +1,127 @@
+"""The second best sandbox: Landlock and seccomp, where no namespaces can be had.
+
+The process sees the paths that it needs and no other, has no sockets, and cannot signal what is not its own. It
+shares the process table with the machine; another user (where the judge is root) and Landlock keep it from reading
+other processes. A supervisor of the judge ends what it leaves.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import secrets
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from grader.cell import SandboxRecord
+from grader.sandbox.base import Jail, SandboxError
+from grader.sandbox.jail import SYS_LANDLOCK_CREATE
+from grader.sandbox.launch import Restriction, start
+from grader.sandbox.places import expand, gpu_nodes, places
+from grader.sandbox.reap import MARK, end_tree
+from grader.sandbox.seccomp import ARCHITECTURES, program
+from grader.sandbox.users import give, leased_uid
+
+__all__ = ["Landlock", "landlock"]
+
+# Rights over files, LANDLOCK_ACCESS_FS_*
+EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, TRUNCATE, IOCTL_DEVICE = 1, 2, 4, 8, 1 << 14, 1 << 15
+FILE_SYSTEM = ((1, (1 << 13) - 1), (2, 1 << 13), (3, TRUNCATE), (5, IOCTL_DEVICE))  # since which version
+READ = EXECUTE | READ_FILE | READ_DIR
+DEVICE = READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEVICE
+MAKE_DEVICES = 1 << 6 | 1 << 11  # character and block devices
+NETWORK = (4, 0b11)  # bind and connect of TCP
+SCOPES = (6, 0b11)  # abstract sockets and signals
+VERSION_FLAG = 1
+
+DEVICES = ("null", "zero", "full", "random", "urandom")
+FACTS = (
+    "cpuinfo", "devices", "driver", "filesystems", "loadavg", "meminfo", "stat", "sys/kernel/ngroups_max",
+    "sys/kernel/osrelease", "sys/vm/overcommit_memory", "uptime", "version",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Landlock:
+    """Processes that restrict themselves. `uid` is the user that they get, None for that of the judge."""
+
+    version: int
+    uid: int | None
+    record: SandboxRecord
+    mark: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: Path,
+        fds: Sequence[int],
+        jail: Jail,
+        output: BinaryIO,
+    ) -> subprocess.Popen[bytes]:
+        """See `grader.sandbox.Sandbox`."""
+        if self.uid is not None:
+            for folder in jail.write:
+                give(folder, self.uid)
+        restriction = Restriction(
+            uid=self.uid,
+            read_all=self.uid is not None,
+            supervise=True,
+            landlock=(
+                sum(rights for since, rights in FILE_SYSTEM if self.version >= since),
+                NETWORK[1] if self.version >= NETWORK[0] else 0,
+                SCOPES[1] if self.version >= SCOPES[0] else 0,
+            ),
+            rules=tuple(_rules(jail)),
+            seccomp=program(memory_files=jail.gpu, unix_sockets=False, shared_user=self.uid is None),
+            own_processes=self.uid is not None,
+            extra={MARK: self.mark},
+        )
+        return start([], restriction, argv, env=env, cwd=cwd, fds=fds, jail=jail, output=output)
+
+    def end(self, process: subprocess.Popen[bytes]) -> None:
+        """Ends the supervisor and everything below it."""
+        end_tree(process, self.mark)
+
+
+def landlock() -> Landlock:
+    """Landlock as this kernel has it. Raises SandboxError."""
+    if os.uname().machine not in ARCHITECTURES:
+        raise SandboxError(f"there is no table of system calls for {os.uname().machine}")
+    version = _version()
+    uid = leased_uid()
+    if version < SCOPES[0] and uid is None:
+        raise SandboxError(f"this kernel's Landlock (version {version}) does not keep signals from the judge")
+    notes = ["it sees which processes run on the machine" if uid is None else "it sees the names of other processes"]
+    if uid is not None:
+        notes.append("it keeps the right to read what belongs to other users, within the paths that it is shown")
+    record = SandboxRecord("landlock", os.getuid() if uid is None else uid, network=False, notes=tuple(notes))
+    return Landlock(version, uid, record)
+
+
+def _version() -> int:
+    """Which Landlock the kernel has. Raises SandboxError when it has none."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall.restype = ctypes.c_long
+    version: int = libc.syscall(
+        ctypes.c_long(SYS_LANDLOCK_CREATE), None, ctypes.c_size_t(0), ctypes.c_uint32(VERSION_FLAG)
+    )
+    if version < 1:
+        raise SandboxError("this kernel has no Landlock")
+    return version
+
+
+def _rules(jail: Jail) -> Iterator[tuple[Path, int]]:
+    """Paths, and what may be done beneath them."""
+    where = places(jail)
+    everything = sum(rights for _, rights in FILE_SYSTEM)
+    yield from ((path, READ) for path in expand(where))
+    yield from ((path, everything & ~MAKE_DEVICES & ~IOCTL_DEVICE) for path in where.write)
+    devices = [Path("/dev") / name for name in DEVICES]
+    yield from ((path, DEVICE) for path in [*devices, *(gpu_nodes(jail.profiler) if jail.gpu else ())])
+    yield from ((Path("/proc") / name, READ) for name in FACTS if (Path("/proc") / name).exists())
+    yield Path("/proc/self"), READ | WRITE_FILE
