@@ -11,7 +11,9 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-__all__ = ["GpuError", "bound", "constant", "make"]
+import torch
+
+__all__ = ["GpuError", "bound", "constant", "make", "ordinal"]
 
 
 class GpuError(Exception):
@@ -53,3 +55,13 @@ def constant(path: str) -> Any:
 def make(name: str) -> Any:
     """A new structure of the driver, all zero."""
     return getattr(_driver(), name)()
+
+
+def ordinal(device: str | torch.device) -> int:
+    """A GPU's number in this process, with its context made current in this thread. Raises GpuError without one."""
+    wanted = torch.device(device)
+    if wanted.type != "cuda" or not torch.cuda.is_available():
+        raise GpuError(f"{device} is no GPU that can be used here")
+    number = torch.cuda.current_device() if wanted.index is None else wanted.index
+    torch.cuda.synchronize(number)
+    return number

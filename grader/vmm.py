@@ -17,27 +17,18 @@ import torch
 from torch import Tensor
 
 from grader.channel import POISON, Slot
-from grader.driver import GpuError, bound, constant, make
+from grader.driver import GpuError, bound, constant, make, ordinal
 
 __all__ = ["VmmMemory", "VmmViews"]
 
 
-def _ordinal(device: torch.device) -> int:
-    """The device's number, with its context made current in this thread. Raises GpuError without a GPU."""
-    if device.type != "cuda" or not torch.cuda.is_available():
-        raise GpuError(f"{device} is no GPU that can be used here")
-    ordinal = torch.cuda.current_device() if device.index is None else device.index
-    torch.cuda.synchronize(ordinal)
-    return ordinal
-
-
-def _properties(ordinal: int) -> Any:
+def _properties(number: int) -> Any:
     """Of an allocation: device memory that can leave the process as a POSIX file descriptor."""
     properties = make("CUmemAllocationProp")
     properties.type = constant("CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED")
     properties.requestedHandleTypes = constant("CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR")
     properties.location.type = constant("CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE")
-    properties.location.id = ordinal
+    properties.location.id = number
     return properties
 
 
@@ -60,9 +51,9 @@ class _Region:
     """A reserved range of addresses of one device, with one allocation mapped at it. Raises GpuError."""
 
     def __init__(self, size: int, device: str | torch.device) -> None:
-        ordinal = _ordinal(torch.device(device))
-        self.device = torch.device("cuda", ordinal)
-        self._properties = _properties(ordinal)
+        number = ordinal(device)
+        self.device = torch.device("cuda", number)
+        self._properties = _properties(number)
         minimum = constant("CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM")
         granularity = bound("cuMemGetAllocationGranularity")(self._properties, minimum)
         self.size = _rounded(size, granularity)
