@@ -1,4 +1,4 @@
-# make demo   lint two bundled submissions, an honest one and a leaking one
+# make demo   lint and grade two bundled submissions on this machine's CPU, an honest one and a leaking one
 # make test   everything CI checks: ruff, mypy --strict, pytest, generated docs, the deck's stored evidence
 # Both make .venv themselves; they need Python 3.11 or newer, make and a package index.
 
@@ -13,8 +13,16 @@ PY := $(BIN)/python
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 PYTEST_ARGS ?=
 
-demo: $(VENV)/.core
-	$(BIN)/kbh-lint --exit-zero --no-cache examples
+# The leaking submission is graded twice: its number stands beside the verdict, and --strict gives none.
+DEMO := examples/01_fp8_gemm
+demo: $(VENV)/.grade
+	rm -rf kbh-results/demo
+	$(BIN)/kbh-lint --exit-zero --no-cache $(DEMO)
+	$(BIN)/kbh grade --target cpu --samples 3 --out kbh-results/demo -v $(DEMO)/honest.py $(DEMO)/leaking.py || test $$? = 1
+	$(BIN)/kbh grade --target cpu --strict --out kbh-results/demo -v $(DEMO)/leaking.py || test $$? = 1
+	@echo
+	@$(BIN)/kbh show --format short --html demo.html kbh-results/demo/*
+	@echo "All of it is in demo.html; kbh show --verify kbh-results/demo/* checks it."
 
 test: lint types unit docs-check verify-deck
 
@@ -85,9 +93,14 @@ $(VENV)/.core: $(VENV)/.python pyproject.toml constraints.txt
 	$(PY) -m compileall -q kbh_lint
 	touch $@
 
+$(VENV)/.grade: $(VENV)/.core
+	$(PIP) --editable '.[grade]'
+	$(PY) -m compileall -q grader
+	touch $@
+
 $(VENV)/.dev: $(VENV)/.core
 	$(PIP) --editable '.[dev,grade]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .kbh-cache
+	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .kbh-cache kbh-results demo.html

@@ -11,7 +11,9 @@ from pathlib import Path
 from grader.bundle import BundleError, CodecError, verify
 from grader.problems_common import DONE, TROUBLE
 from grader.view import Unfinished, View, load_view
+from grader.words import short
 from kbh_lint.cli import use_colour
+from kbh_lint.report.text import one_line
 
 __all__ = ["main", "parser"]
 
@@ -34,7 +36,8 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     ask.add_argument("bundles", nargs="+", type=Path, metavar="BUNDLE", help="folders that kbh grade wrote")
     ask.add_argument("--verify", action="store_true", help="check hashes, chain, commitments and keys")
-    ask.add_argument("--format", choices=("text", "json"), default="text", help="default: text")
+    ask.add_argument("--format", choices=("text", "short", "json"), default="text",
+                     help="short: one line each (default: text)")  # fmt: skip
     ask.add_argument("--html", metavar="FILE", type=Path, help="also write a page with everything on it")
     ask.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: auto")
     return ask
@@ -83,6 +86,9 @@ def _print(args: argparse.Namespace, views: Sequence[View], errors: Sequence[str
         from grader.grade_cli import as_json
 
         print(json.dumps(as_json(views, errors), indent=1))
+        return
+    if args.format == "short":
+        print("".join(f"{one_line(short(view.cell))}\n" for view in views), end="")
         return
     from grader.cell_text import render
 

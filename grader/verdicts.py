@@ -37,8 +37,9 @@ def verdict_of(
     """The verdict of all layers.
 
     `replay` holds what differed in the evidence pass, one sentence each; none means that it agreed, None that there was
-    no evidence pass. A layer that a promise declares and the target does not offer is listed as missing; one that the
-    target offers and this grading left out is missing too, and then strict does not accept.
+    no evidence pass. A run that agrees says what the source says: what was read is what was timed. A layer that a
+    promise declares and the target does not offer is listed as missing; one that the target offers and this grading
+    left out is missing too, and then strict does not accept.
     """
     mismatches = tuple(_mismatch(sentence) for sentence in replay or ())
     had = ("source",) if replay is None else ("source", "run")
@@ -48,7 +49,7 @@ def verdict_of(
         declared = settled.get(state.id, ("source",))
         layers: dict[str, State] = {"source": state.state}
         if replay is not None and "run" in declared:
-            layers["run"] = "broken" if mismatches else "kept"
+            layers["run"] = "broken" if mismatches else state.state
         merged = min(layers.values(), key=_WORST.index)
         missing = tuple(layer for layer in declared if layer not in had)
         reason = mismatches[0].message if merged == "broken" != state.state else state.reason

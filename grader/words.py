@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from grader.cell import Cell, ShapeResult, ShapeScore
 
 __all__ = [
-    "STATES", "fraction", "in_order", "notes_of", "score_lines", "seconds", "shape_rows", "spread", "standing",
+    "STATES", "fraction", "in_order", "notes_of", "score_lines", "seconds", "shape_rows", "short", "spread", "standing",
 ]  # fmt: skip
 
 LAYERS = ("source", "ptx", "sass", "counters", "run")
@@ -60,8 +60,8 @@ def standing(cell: Cell) -> str:
     return f"{cell.outcome}{mode}, verdict {cell.verdict.verdict}"
 
 
-def score_lines(cell: Cell) -> Iterator[tuple[str, str]]:
-    """The scores of a cell by name, each with the verdict behind it; none where the cell has none."""
+def _numbers(cell: Cell) -> Iterator[tuple[str, str]]:
+    """The scores of a cell and what each is a share of; none where the cell has none."""
     if cell.scores is None:
         return
     peak = "of this machine's measured peak" if cell.target.peaks == "measured" else "of the datasheet's peak"
@@ -71,10 +71,22 @@ def score_lines(cell: Cell) -> Iterator[tuple[str, str]]:
         ("roofline_fraction", "of the roofline", cell.scores.roofline_fraction),
         ("attainable_fraction", "of what an empty call leaves", cell.scores.attainable_fraction),
     )
-    unstable = ", unstable" if cell.unstable else ""
     for name, meaning, value in named:
         if value is not None:
-            yield name, f"{fraction(value)} {meaning} ({standing(cell)}{unstable})"
+            yield name, f"{fraction(value)} {meaning}" + (", unstable" if cell.unstable else "")
+
+
+def score_lines(cell: Cell) -> Iterator[tuple[str, str]]:
+    """The scores of a cell by name, each with the verdict behind it."""
+    for name, text in _numbers(cell):
+        yield name, f"{text} ({standing(cell)})"
+
+
+def short(cell: Cell) -> str:
+    """A cell in one line."""
+    score = next((f"{name} {text}" for name, text in _numbers(cell)), "no score")
+    label = f"; {cell.target.label}" if cell.target.label else ""
+    return f"{cell.file}: {standing(cell)}: {score}{label}"
 
 
 def shape_rows(cell: Cell) -> Iterator[tuple[str, ShapeResult | None, ShapeScore | None]]:
