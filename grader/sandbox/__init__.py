@@ -55,19 +55,20 @@ def choose(*, device: str, wanted: Wanted = "auto") -> Sandbox:
 
 @cache
 def _choose(gpu: bool, wanted: Wanted) -> Sandbox:
-    kinds: dict[str, Callable[[], Sandbox]] = {"bubblewrap": bubblewrap, "landlock": landlock, "plain": plain}
+    kinds: dict[str, Callable[[tuple[str, ...]], Sandbox]]
+    kinds = {"bubblewrap": bubblewrap, "landlock": landlock, "plain": plain}
     if wanted != "auto":
         kinds = {wanted: kinds[wanted]}
     elif gpu:
         del kinds["plain"]
-    reasons = []
+    reasons: list[str] = []
     for name, make in kinds.items():
         try:
-            sandbox = make()
+            sandbox = make(tuple(reasons))
             _probe(sandbox, gpu)
             return sandbox
         except SandboxError as error:
-            reasons.append(f"{name}: {error}")
+            reasons.append(f"no {name}: {error}")
     hint = "; install bubblewrap, or use a kernel with Landlock" if wanted == "auto" else ""
     raise SandboxError(f"no sandbox works on this machine ({'; '.join(reasons)}){hint}")
 

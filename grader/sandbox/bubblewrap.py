@@ -104,13 +104,13 @@ class Bubblewrap:
         yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/")
 
 
-def bubblewrap() -> Bubblewrap:
-    """Bubblewrap as this machine has it. Raises SandboxError."""
+def bubblewrap(notes: tuple[str, ...] = ()) -> Bubblewrap:
+    """Bubblewrap as this machine has it; `notes` go into its record. Raises SandboxError."""
     command = shutil.which("bwrap")
     if command is None:
         raise SandboxError("bubblewrap is not installed")
     uid = leased_uid()
-    record = SandboxRecord("bubblewrap", os.getuid() if uid is None else uid, network=False)
+    record = SandboxRecord("bubblewrap", os.getuid() if uid is None else uid, network=False, notes=notes)
     return Bubblewrap(command, uid, record)
 
 

@@ -170,14 +170,13 @@ def _stop(number: int, frame: object) -> NoReturn:
 
 def _end_children() -> None:
     """Kills until nothing is left; what loses its parent becomes a child of this process."""
-    own = os.getpid()
     while True:
-        kill(descendants(own))
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
             return
+        kill(descendants(os.getpid()))
         time.sleep(0.001)
 
 

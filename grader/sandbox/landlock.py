@@ -88,18 +88,17 @@ class Landlock:
         end_tree(process, self.mark)
 
 
-def landlock() -> Landlock:
-    """Landlock as this kernel has it. Raises SandboxError."""
+def landlock(notes: tuple[str, ...] = ()) -> Landlock:
+    """Landlock as this kernel has it; `notes` go into its record. Raises SandboxError."""
     if os.uname().machine not in ARCHITECTURES:
         raise SandboxError(f"there is no table of system calls for {os.uname().machine}")
     version = _version()
     uid = leased_uid()
-    if version < SCOPES[0] and uid is None:
+    if uid is None and version < SCOPES[0]:
         raise SandboxError(f"this kernel's Landlock (version {version}) does not keep signals from the judge")
-    notes = ["it sees which processes run on the machine" if uid is None else "it sees the names of other processes"]
-    if uid is not None:
-        notes.append("it keeps the right to read what belongs to other users, within the paths that it is shown")
-    record = SandboxRecord("landlock", os.getuid() if uid is None else uid, network=False, notes=tuple(notes))
+    own = "within what it is shown it may read what belongs to other users"  # Python or the scratch may be private
+    notes += ("it runs as the judge's user" if uid is None else own,)
+    record = SandboxRecord("landlock", os.getuid() if uid is None else uid, network=False, notes=notes)
     return Landlock(version, uid, record)
 
 

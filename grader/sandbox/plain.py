@@ -58,11 +58,9 @@ class Plain:
         end_tree(process, self.mark)
 
 
-def plain() -> Plain:
-    """What every machine has. Raises SandboxError when root can find no user for it."""
+def plain(notes: tuple[str, ...] = ()) -> Plain:
+    """What every machine has; `notes` go into its record. Raises SandboxError when root can find no user for it."""
     uid = leased_uid()
-    notes = ["the file system and the network are open to the submission"]
-    if uid is None:
-        notes.append("it runs as the judge's user")
-    record = SandboxRecord("plain", os.getuid() if uid is None else uid, network=True, notes=tuple(notes))
-    return Plain(uid, record)
+    notes += ("the file system and the network are open to the submission",)
+    notes += ("it runs as the judge's user" if uid is None else "it may read what belongs to other users",)
+    return Plain(uid, SandboxRecord("plain", os.getuid() if uid is None else uid, network=True, notes=notes))
