@@ -1,0 +1,214 @@
+"""A submission's processes end with it, and with the judge, whatever they do to stay."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from grader.sandbox import Jail, Sandbox, choose, harden_judge
+from grader.sandbox.jail import descendants
+
+ROOT = Path(__file__).resolve().parents[2]
+KINDS = ("bubblewrap", "landlock", "plain")
+LIMIT_SECONDS = 20
+PROCESSES = 30
+
+DAEMONS = """
+import os, signal, sys, time
+for _ in range(6):
+    if os.fork() == 0:
+        os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if os.fork() == 0:
+            time.sleep(600)
+        os._exit(0)
+print("ready", flush=True)
+time.sleep(600 if sys.argv[1] == "stay" else 0)
+"""
+BOMB = """
+import os, resource, sys, time
+if os.getuid() == 0 or resource.getrlimit(resource.RLIMIT_NPROC)[1] > 300:
+    sys.exit("the limit is not in place, so this does not start")
+print("ready", flush=True)
+while True:
+    try:
+        os.fork()
+    except OSError:
+        pass
+"""
+# Each generation leaves session and group of the last one and lives for a moment only.
+RUNNER = """
+import os
+print("ready", flush=True)
+while True:
+    try:
+        if os.fork():
+            os._exit(0)
+        os.setsid()
+    except OSError:
+        pass
+"""
+HIDDEN_THREAD = """
+import ctypes, os, threading, time
+if os.fork() == 0:
+    os.setsid()
+    threading.Thread(target=time.sleep, args=(600,)).start()
+    print("ready", flush=True)
+    ctypes.CDLL(None).syscall(60, 0)  # ends the first thread alone
+time.sleep(600)
+"""
+KILLER = """
+import os, signal, time
+if os.fork() == 0:
+    os.setsid()
+    time.sleep(600)
+print("ready", flush=True)
+for target in (os.getppid(), 0):
+    try:
+        os.kill(target, signal.SIGKILL)
+    except OSError:
+        pass
+time.sleep(600)
+"""
+MIDDLE = """
+import os, sys, time
+from pathlib import Path
+from grader.sandbox import Jail, choose, harden_judge
+from grader.sandbox.jail import descendants
+harden_judge()
+scratch = Path(sys.argv[2])
+log = (scratch.parent / "log").open("wb")
+sandbox = choose(device="cpu", wanted=sys.argv[1])
+sandbox.spawn([sys.executable, "-I", "-c", sys.argv[3], "stay"], env={}, cwd=scratch, fds=[],
+    jail=Jail((), (scratch,)), output=log)
+while b"ready" not in (scratch.parent / "log").read_bytes():
+    time.sleep(0.01)
+print(*[pid for pid, _ in descendants(os.getpid())], flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _judge() -> None:
+    harden_judge()
+
+
+@pytest.fixture(params=KINDS)
+def sandbox(request: pytest.FixtureRequest) -> Sandbox:
+    return choose(device="cpu", wanted=request.param)
+
+
+@pytest.fixture
+def scratch(tmp_path: Path) -> Path:
+    folder = tmp_path / "scratch"
+    folder.mkdir()
+    return folder
+
+
+def start(sandbox: Sandbox, scratch: Path, code: str, *arguments: str, jail: Jail | None = None) -> subprocess.Popen:
+    """A process that has said that it is ready."""
+    log = scratch.parent / "log"
+    with log.open("wb") as output:
+        process = sandbox.spawn(
+            [sys.executable, "-I", "-c", code, *arguments],
+            env={},
+            cwd=scratch,
+            fds=[],
+            jail=jail or Jail((), (scratch,)),
+            output=output,
+        )
+    until(lambda: b"ready" in log.read_bytes() or process.poll() is not None)
+    assert b"ready" in log.read_bytes(), log.read_bytes()
+    return process
+
+
+def until(reached: Callable[[], bool]) -> None:
+    limit = time.monotonic() + LIMIT_SECONDS
+    while not reached():
+        assert time.monotonic() < limit, "it did not happen in time"
+        os.sched_yield()
+
+
+def left(sandbox: Sandbox) -> list[int]:
+    """Processes of the sandbox's user, or, where that is the judge's, those below the judge."""
+    if sandbox.record.uid == os.getuid():
+        return [pid for pid, _ in descendants(os.getpid())]
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and f"\t{sandbox.record.uid}\t" in (entry / "status").read_text():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("stays", ["stay", "go"])
+def test_daemons_end_with_the_submission(sandbox: Sandbox, scratch: Path, stays: str) -> None:
+    process = start(sandbox, scratch, DAEMONS, stays)
+    sandbox.end(process)
+    assert left(sandbox) == []
+    assert process.returncode is not None
+
+
+def test_a_fork_bomb_stays_below_its_limit_and_ends(sandbox: Sandbox, scratch: Path) -> None:
+    if sandbox.record.uid == 0:
+        pytest.skip("the kernel does not count the processes of root")
+    jail = Jail((), (scratch,), processes=PROCESSES)
+    process = start(sandbox, scratch, BOMB, jail=jail)
+    until(lambda: len(left(sandbox)) >= PROCESSES)
+    assert len(left(sandbox)) <= PROCESSES + 2 * (os.cpu_count() or 1)
+    sandbox.end(process)
+    assert left(sandbox) == []
+
+
+def test_a_chain_of_short_lives_ends(sandbox: Sandbox, scratch: Path) -> None:
+    sandbox.end(start(sandbox, scratch, RUNNER))
+    assert left(sandbox) == []
+
+
+def test_a_process_whose_first_thread_is_gone_ends(sandbox: Sandbox, scratch: Path) -> None:
+    if os.uname().machine != "x86_64":
+        pytest.skip("the number of exit is that of x86_64")
+    sandbox.end(start(sandbox, scratch, HIDDEN_THREAD))
+    assert left(sandbox) == []
+
+
+def test_an_attack_on_the_supervisor_leaves_nothing(sandbox: Sandbox, scratch: Path) -> None:
+    sandbox.end(start(sandbox, scratch, KILLER))
+    assert left(sandbox) == []
+
+
+def test_the_exit_status_is_that_of_the_program(sandbox: Sandbox, scratch: Path) -> None:
+    for code, status in (("raise SystemExit(7)", 7), ("import os; os.kill(os.getpid(), 11)", 128 + signal.SIGSEGV)):
+        process = start(sandbox, scratch, f"print('ready', flush=True)\n{code}")
+        assert process.wait(LIMIT_SECONDS) == status
+        sandbox.end(process)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_judges_death_takes_all_of_it_along(kind: str, scratch: Path) -> None:
+    judge = subprocess.Popen(
+        [sys.executable, "-c", MIDDLE, kind, str(scratch), DAEMONS],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True,
+    )
+    assert judge.stdout is not None
+    handles = [os.pidfd_open(int(pid)) for pid in judge.stdout.readline().split()]
+    assert len(handles) >= 7
+    judge.kill()
+    judge.wait()
+    judge.stdout.close()
+    for handle in handles:
+        ended = select.select([handle], [], [], LIMIT_SECONDS)[0]
+        os.close(handle)
+        assert ended, "a process outlived the judge"
