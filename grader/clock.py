@@ -24,7 +24,13 @@ CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 
 class Clock(Protocol):
-    """Times single calls and runs batches."""
+    """Times single calls and runs batches. `captured` says why a batch runs call by call; empty when it does not."""
+
+    captured: str
+
+    def canary(self) -> float:
+        """The share of a small read after a flush that comes from memory; 0 where nobody looks."""
+        ...
 
     def timed(self, call: Callable[[], T]) -> tuple[T, float, bool]:
         """(what the call returned, its seconds, whether it waited for the device)."""
@@ -42,9 +48,15 @@ class Clock(Protocol):
 class Untimed:
     """Runs calls as they are, for checks that measure nothing."""
 
+    captured = ""
+
     def __init__(self, wait: Callable[[], None]) -> None:
         self._wait = wait
         self._calls: Sequence[Callable[[], None]] = ()
+
+    def canary(self) -> float:
+        """Nobody looks."""
+        return 0.0
 
     def timed(self, call: Callable[[], T]) -> tuple[T, float, bool]:
         """The time is 0."""

@@ -33,7 +33,7 @@ from grader.session import Called, Session
 from grader.supervise import ChildGone, Snapshot, restore_caches
 from kbh_lint.problems import Problem, Shape, TensorSpec
 
-__all__ = ["TrialOptions", "build", "commitment", "default_options", "replay", "run_trial"]
+__all__ = ["NotReplayed", "TrialOptions", "build", "commitment", "default_options", "replay", "run_trial"]
 
 MESSAGE_CHARACTERS = 1000
 DETAIL_CHARACTERS = 3000
@@ -41,6 +41,7 @@ NULL_CALLS = 9
 NULL_BATCHES = 3
 MOST_INSTANCES = 8
 DIGESTS = 2
+SLACK_SECONDS = 3e-4  # by which a short batch may be slower for reasons of ours
 Say = Callable[[str], None]
 State = Mapping[str, Tensor]
 
@@ -52,6 +53,10 @@ class _Ended(Exception):
         super().__init__(message)
         self.status: ShapeStatus | Literal["refused"] = status
         self.detail = detail
+
+
+class NotReplayed(Exception):
+    """The process of the evidence pass failed before anything could be compared; the text is one sentence."""
 
 
 def commitment(master: bytes) -> str:
@@ -114,7 +119,7 @@ def replay(
     """Asks a fresh process for results that the trial has seen, on the same hidden values; a sentence each difference.
 
     Outputs must be the same bit for bit. A kernel that gives other bits on the same values in this process too must be
-    as near to the oracle as its problem asks.
+    as near to the oracle as its problem asks. Raises NotReplayed when the process did not get that far.
     """
     code, master = load_code(problem), bytes.fromhex(trial.master)
     if caches is not None:
@@ -133,13 +138,18 @@ def _session(snapshot: Snapshot, device: str, options: TrialOptions, sandbox: Sa
 
 @dataclass(frozen=True, slots=True)
 class _Null:
-    """What an empty model costs: seconds by the claimed clock, and of a batch as `batch + rounds * call`."""
+    """What an empty model costs: seconds by the claimed clock, and of a batch as `batch + rounds * call`.
+
+    `canary` is the share of a small read that comes from memory after a flush; 0 where nobody looked.
+    """
 
     seconds: float
     batch: float
     call: float
+    canary: float
 
     def overhead(self, rounds: int) -> float:
+        """Seconds of a batch that are ours."""
         return self.batch + rounds * self.call
 
 
@@ -155,6 +165,7 @@ class _ShapeState:
     walls: list[float] = field(default_factory=list)
     sealed: list[SealedBatch] = field(default_factory=list)
     waited: bool = False
+    eager: bool = False
     health: list[Mapping[str, float]] = field(default_factory=list)
 
     def wrong_case(self, case: str, message: str) -> None:
@@ -219,16 +230,14 @@ class _Trial:
         """What differs from the trial."""
         seen = {result.shape: [case for case in result.cases if case.digest] for result in trial.shapes}
         found = []
-        label = ""
         try:
             self._started([])
             for shape in shapes:
-                label = shape.label
-                if seen.get(label):
-                    self.say(f"asking again at {label}")
-                    found += self._replay(shape, random.SystemRandom().choice(seen[label]))
+                if seen.get(shape.label):
+                    self.say(f"asking again at {shape.label}")
+                    found += self._replay(shape, random.SystemRandom().choice(seen[shape.label]))
         except (_Ended, ChildGone) as end:
-            found.append(f"when it was asked again{' at ' + label if label else ''}, {end}")
+            raise NotReplayed(f"when it was to be asked again, {end}") from end
         return found
 
     def status(self, shapes: Sequence[ShapeResult]) -> Literal["right", "wrong", "refused"]:
@@ -251,7 +260,7 @@ class _Trial:
             null = self.nulls[plan.shape.label]
             timing = ShapeTiming(
                 tuple(state.claimed), tuple(state.walls), tuple(state.sealed), null.seconds, state.waited,
-                health=tuple(state.health),
+                notes=_notes(null, state), health=tuple(state.health),
             )  # fmt: skip
         return ShapeResult(
             plan.shape.label, state.status, state.message, state.calls, len(state.cases), tuple(state.cases), timing
@@ -271,7 +280,8 @@ class _Trial:
     def _calibrate(self, shape: Shape) -> _Null:
         """The cost of calling nothing, in a process that holds no code but ours yet."""
         session, few = self.session, planning.LEAST_ROUNDS
-        self._expect(session.load(self.contract.bind(shape), (), rounds=few, null=True), "before the import")
+        loaded = session.load(self.contract.bind(shape), (), rounds=few, null=True)
+        self._expect(loaded, "before the import")
         claims = []
         for index in range(NULL_CALLS):
             called = session.call(index % few, None, "do nothing")
@@ -280,7 +290,7 @@ class _Trial:
         many = max(few + 1, min(planning.NULL_ROUNDS, self._room() // max(session.in_bytes + session.out_bytes, 1)))
         short, long = (self._null_batch(rounds) for rounds in (few, many))
         call = max(long - short, 0.0) / (many - few)
-        return _Null(median(claims), max(short - few * call, 0.0), call)
+        return _Null(median(claims), max(short - few * call, 0.0), call, *loaded.numbers[:1])
 
     def _null_batch(self, rounds: int) -> float:
         """Seconds of the shortest of a few empty batches."""
@@ -357,35 +367,57 @@ class _Trial:
         return result.ok
 
     def _batches(self, shape: Shape, state: _ShapeState, states: Sequence[State]) -> None:
-        """Sealed batches; the first is a rehearsal unless one is long already. All are compared, or some by lot."""
-        session, null = self.session, self.nulls[shape.label]
-        seconds = max(median(state.claimed), 1e-7) if state.claimed else 1e-3
-        slot_bytes = session.in_bytes + session.out_bytes
-        rounds = planning.round_count(seconds, slot_bytes, self._cache_bytes(), self._room())
-        slow = seconds * rounds > planning.SLOW_BATCH_SECONDS
-        health = [self._health()]
-        example = self._case(shape, CaseSpec("sealed/example", "nominal"), states[0])
-        doing = f"run a batch at {shape.label}"
-        if not self._usable(session.prepare(rounds, example.inputs, doing), f"in a batch at {shape.label}", state):
+        """Sealed batches: a short one that tells how long a call takes, a rehearsal, and those that count.
+
+        The claimed time says how many calls a batch needs, unless the short one shows that it cannot be true. A short
+        one that takes long counts itself.
+        """
+        claimed = median(state.claimed) if state.claimed else 0.0
+        readings = [self._health()]
+        first = self._batch(shape, state, states, planning.LEAST_ROUNDS, 0, prepared=False)
+        if first is None:
             return
-        for number in range(1 if slow else self.options.batches + 1):
-            self.say(f"{shape.label}: {rounds} calls on the judge's clock")
-            specs = planning.batch_specs(number, rounds)
-            cases = (self._case(shape, spec, states[i % len(states)]) for i, spec in enumerate(specs))
-            called = session.batch(cases, rounds, doing)
-            if not self._usable(called.answer, f"in a batch at {shape.label}", state):
+        honest = first.per_call <= 4 * claimed + SLACK_SECONDS
+        seconds = claimed if honest else first.per_call
+        slot_bytes = self.session.in_bytes + self.session.out_bytes
+        rounds = planning.round_count(seconds, slot_bytes, self._cache_bytes(), self._room())
+        if seconds * rounds > planning.SLOW_BATCH_SECONDS:
+            state.sealed.append(first)
+            return
+        for number in range(1, self.options.batches + 2):
+            sealed = self._batch(shape, state, states, rounds, number, prepared=number > 1)
+            if sealed is None:
                 return
-            state.calls += rounds
-            outputs = session.batch_outputs(rounds)
-            for index in self._lot(number, rounds, shape):
-                case = self._case(shape, specs[index], states[index % len(states)])
-                changed = session.changed(index, case.inputs, batch=True)
-                if changed:
-                    state.fault(f"a batch at {shape.label}: it changed its input {', '.join(changed)}")
-                self._compare(case, outputs[index], state)
-            if number or slow:
-                state.sealed.append(SealedBatch(rounds, called.wall, null.overhead(rounds)))
-        state.health = [reading for reading in (*health, self._health()) if reading]
+            if number > 1:
+                state.sealed.append(sealed)
+        state.health = [reading for reading in (*readings, self._health()) if reading]
+
+    def _batch(
+        self, shape: Shape, state: _ShapeState, states: Sequence[State], rounds: int, number: int, *, prepared: bool
+    ) -> SealedBatch | None:
+        """One batch, compared as a whole or by lot; None when it broke down."""
+        session, doing = self.session, f"run a batch at {shape.label}"
+        self.say(f"{shape.label}: {rounds} calls on the judge's clock")
+        if not prepared:
+            example = self._case(shape, CaseSpec(f"sealed/{number}/example", "nominal"), states[0])
+            ready = session.prepare(rounds, example.inputs, doing)
+            if not self._usable(ready, f"in a batch at {shape.label}", state):
+                return None
+        specs = planning.batch_specs(number, rounds)
+        cases = (self._case(shape, spec, states[i % len(states)]) for i, spec in enumerate(specs))
+        called = session.batch(cases, rounds, doing)
+        if not self._usable(called.answer, f"in a batch at {shape.label}", state):
+            return None
+        state.calls += rounds
+        state.eager |= called.answer.numbers[:1] == (0.0,)
+        outputs = session.batch_outputs(rounds)
+        for index in self._lot(number, rounds, shape):
+            case = self._case(shape, specs[index], states[index % len(states)])
+            changed = session.changed(index, case.inputs, batch=True)
+            if changed:
+                state.fault(f"a batch at {shape.label}: it changed its input {', '.join(changed)}")
+            self._compare(case, outputs[index], state)
+        return SealedBatch(rounds, called.wall, self.nulls[shape.label].overhead(rounds))
 
     def _replay(self, shape: Shape, seen: CaseOutcome) -> list[str]:
         case = self._case(shape, CaseSpec(seen.case, "nominal"))
@@ -482,6 +514,13 @@ class _Trial:
             self.failure = str(end)
         else:
             current.fault(str(end), end.status)
+
+
+def _notes(null: _Null, state: _ShapeState) -> tuple[str, ...]:
+    notes = [f"after a flush {null.canary:.2f} of a read comes from memory"] if null.canary else []
+    if state.eager and state.sealed:
+        notes.append("the batches could not be captured and ran call by call")
+    return tuple(notes)
 
 
 def _line(text: str) -> str:

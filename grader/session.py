@@ -48,7 +48,7 @@ class Session:
         self.snapshot = snapshot
         self.device = torch.device(device)
         self.in_bytes = self.out_bytes = 0
-        self._call_timeout = call_timeout
+        self._timeout, self._call_timeout = timeout, call_timeout
         self._memory: dict[str, SharedMemory] = {}
         self._slots: dict[str, tuple[Slot, ...]] = {}
         arguments = [str(snapshot.file), "--device", device]
@@ -56,7 +56,7 @@ class Session:
         arguments += ["--interpret"] if self.device.type == "cpu" and snapshot.triton else []
         folder = snapshot.file.parent
         self._child = Child(
-            arguments, sandbox=sandbox, scratch=scratch, read=(folder,), cwd=folder, budget=timeout,
+            arguments, sandbox=sandbox, scratch=scratch, read=(folder,), cwd=folder, budget=SETUP_LIMIT,
             gpu=self.device.type == "cuda",
         )  # fmt: skip
 
@@ -82,7 +82,7 @@ class Session:
 
     def submission(self) -> Frame:
         """Has the submission imported; its time counts from here."""
-        self._child.begin()
+        self._child.begin(self._timeout)
         return self._child.ask(Kind.IMPORT, "import the submission", limit=SETUP_LIMIT)
 
     def load(
@@ -100,7 +100,7 @@ class Session:
         self.in_bytes, self.out_bytes = strides["inputs"], strides["outputs"]
         counts = {"state": max(len(states), 1), "inputs": rounds, "outputs": rounds}
         for name, stride in strides.items():
-            self._memory[name] = make_memory(f"kbh-{name}", stride * counts[name], self.device)
+            self._memory[name] = self._region(name, stride * counts[name])
         for index, state in enumerate(states):
             self._write(self._memory["state"], "state", index, state)
         self._settle()
@@ -141,7 +141,7 @@ class Session:
         for name, stride in (("batch inputs", self.in_bytes), ("batch outputs", self.out_bytes)):
             if name in self._memory:
                 self._memory.pop(name).close()
-            self._memory[name] = make_memory(f"kbh-{name}", stride * rounds, self.device)
+            self._memory[name] = self._region(name, stride * rounds)
         for index in range(rounds if example is not None else 0):
             self._write(self._memory["batch inputs"], "inputs", index, example or {})
         self._settle()
@@ -156,7 +156,7 @@ class Session:
         The values are written to memory that the candidate does not have. It gets the descriptor after the clock was
         read, so no work on them can have been done before.
         """
-        fresh = make_memory("kbh-batch-inputs", self._memory["batch inputs"].size, self.device)
+        fresh = self._region("batch inputs", self._memory["batch inputs"].size)
         for index, case in enumerate(cases or ()):
             self._write(fresh, "inputs", index, case.inputs)
         self._memory["batch outputs"].poison(rounds * self.out_bytes)
@@ -185,6 +185,12 @@ class Session:
             if tensor.dtype != slot.dtype or tuple(tensor.shape) != slot.shape:
                 raise CheckError(f"the case has {slot.name} as {tensor.dtype} {list(tensor.shape)}")
             memory.tensor(replace(slot, offset=slot.offset + index * stride)).copy_(tensor)
+
+    def _region(self, name: str, size: int) -> SharedMemory:
+        try:
+            return make_memory(f"kbh-{name.replace(' ', '-')}", size, self.device)
+        except (OSError, RuntimeError) as error:
+            raise CheckError(f"memory for the {name} cannot be had: {' '.join(str(error).split())[:300]}") from error
 
     def _settle(self) -> None:
         if self.device.type == "cuda":

@@ -34,6 +34,7 @@ KEPT_VARIABLES = (
     "TORCH_CUDA_ARCH_LIST", "TRITON_LIBCUDA_PATH", "TRITON_PTXAS_PATH", "TZ",
 )  # fmt: skip
 TAIL_CHARACTERS = 1500
+LINE_BYTES = 4096
 LOG_BYTES = 256 << 10  # kept of each end of what a submission prints
 CPU_DATA_BYTES = 12 << 30  # private memory on a CPU; a GPU's runtime reserves far more than it uses
 CACHE_FOLDERS = {
@@ -166,9 +167,9 @@ class Child:
                 command, env=variables, cwd=cwd, fds=(theirs.fileno(),), jail=jail, output=output
             )
 
-    def begin(self) -> None:
-        """Lets the budget count from now: what came before was our own work."""
-        self._left = self.budget
+    def begin(self, budget: float) -> None:
+        """Gives it a new budget from now on: what came before was our own work."""
+        self.budget = self._left = budget
 
     def ask(
         self, kind: Kind, doing: str, *, text: str = "", numbers: tuple[float, ...] = (),
@@ -258,8 +259,12 @@ class _Noise:
     def text(self) -> str:
         """What came until now; all of it when the child has ended."""
         self._thread.join(1.0)
-        gap = f"\n[{self._dropped} bytes left out]\n".encode() if self._dropped else b""
-        return (bytes(self._first) + gap + bytes(self._last)).decode("utf-8", "replace")
+        first, last = bytes(self._first), bytes(self._last)
+        if self._dropped:  # whole lines beside the gap, so that no half of a secret escapes being taken out
+            first = first[: max(first.rfind(b"\n"), LOG_BYTES - LINE_BYTES)]
+            last = last[min(last.find(b"\n") % (LOG_BYTES + 1), LINE_BYTES) :]
+            first += f"\n[about {self._dropped} bytes left out]\n".encode()
+        return (first + last).decode("utf-8", "replace")
 
     def _drain(self, reader: int) -> None:
         with os.fdopen(reader, "rb", buffering=0) as pipe:

@@ -68,9 +68,11 @@ def test_a_submission_that_changes_its_weights_is_found_at_the_end_of_the_shape(
 
 
 def test_each_breach_of_the_contract_fails_the_call_that_makes_it(tmp_path: Path) -> None:
-    calls = "".join(f"        if self.n == {n}: {body}\n" for n, body in enumerate(BREACHES, 1))
-    text = HONEST.partition("        return")[0].replace("super().__init__()", "super().__init__(); self.n = 0")
-    report = check(tmp_path, text + "        self.n += 1\n" + calls)
+    calls = "".join(f"        if self.count[0] == {n}: {body}\n" for n, body in enumerate(BREACHES, 1))
+    text = HONEST.partition("        return")[0].replace(
+        "class Model(nn.Module):", "class Model(nn.Module):\n    count = [0]"
+    )
+    report = check(tmp_path, text + "        self.count[0] += 1\n" + calls)
     assert report.outcome == "failed" and len(report.cases) == 5
     for case, words in zip(report.cases, BREACHES.values(), strict=True):
         assert not case.ok and case.message == f"{case.case} at 64x16x32: {words}"
@@ -134,8 +136,8 @@ def test_needing_a_gpu_at_run_time_is_told_as_that(tmp_path: Path) -> None:
 
 
 def test_a_refusal_does_not_hide_a_wrong_result(tmp_path: Path) -> None:
-    text = HONEST.replace("super().__init__()", "super().__init__(); self.n = 0")
-    wrong = "self.n += 1\n        if self.n == 3: x.cuda()\n        return 2 * (x"
+    text = HONEST.replace("class Model(nn.Module):", "class Model(nn.Module):\n    n = [0]")
+    wrong = "self.n[0] += 1\n        if self.n[0] == 3: x.cuda()\n        return 2 * (x"
     report = check(tmp_path, text.replace("return (x", wrong))
     assert report.outcome == "failed" and "are off by more than" in report.message
 

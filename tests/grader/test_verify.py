@@ -151,14 +151,14 @@ def test_wording_may_change_without_a_new_run_but_no_number_may(tmp_path: Path) 
 
 
 def result(shape: str, case: str, error: float | None) -> CaseResult:
-    return CaseResult(shape, case, error is not None, error, 0.01, 0, 1, "", 0.1)
+    return CaseResult(shape, case, error is not None, error, 0.01, "")
 
 
 def test_an_entry_holds_the_worst_case_of_each_shape_and_times_as_shares_of_the_floor(tmp_path: Path) -> None:
     problem = load_deck(problems_dir())[ID]
     first, second, *rest = [shape.label for shape in problem.shapes]
     cases = (result(first, "nominal/0", 0.002), result(first, "stress/large", 0.005), result(second, "nominal/0", None))
-    report = CheckReport(ID, HONEST, "abc", "cuda", "full", "passed", "", "", cases, 3, "", 1.0)
+    report = CheckReport(ID, HONEST, "abc", "cuda", "full", "passed", "", "", cases, "", 1.0)
     entry = verify._entry("honest", report, tmp_path)
     assert entry["shapes"][first] == {"cases": 2, "worst": 0.5, "worst_case": "stress/large"}
     assert entry["shapes"][second]["worst"] == math.inf
@@ -212,14 +212,6 @@ def test_a_run_gives_evidence_of_every_solution_and_times_only_the_honest_ones_t
     )
     monkeypatch.setattr("torch.cuda.mem_get_info", lambda device: (1 << 34, 1 << 34))
     monkeypatch.setattr(verify, "device_times", lambda *_, **__: [2e-6])
-    seconds = {"reference.py": 3e-3, "honest-good.py": 1e-3}
-    asked: list[str] = []
-
-    def time(session: Any, trials: int) -> tuple[float, ...]:
-        asked.append(session.scratch.name)
-        return (seconds[session.scratch.name],) * trials
-
-    monkeypatch.setattr("grader.check.Session.time", time)
     said: list[str] = []
     target = verify.load_targets(problems_dir() / "hardware.yaml")["h200"]
     run = verify._Run([problem], target, "cpu", jobs=2, timeout=120, say=said.append)
@@ -228,11 +220,11 @@ def test_a_run_gives_evidence_of_every_solution_and_times_only_the_honest_ones_t
     assert len(grown) == 2 and grown[0]["reference"]["seconds"] == {}, "stored before the times, and after them"
     data = grown[-1]
     assert any("has no mutants" in line for line in said)
-    assert asked == ["reference.py", "honest-good.py"]
-    assert data["reference"]["outcome"] == "passed" and data["reference"]["seconds"] == {"64x16x32": 3e-3}
+    eager = data["reference"]["seconds"]["64x16x32"]
+    assert data["reference"]["outcome"] == "passed" and 0 < eager < 0.1
     good, bad, right = (data["solutions"][f] for f in ("honest/good.py", "honest/bad.py", "decoys/right.py"))
     assert good["outcome"] == right["outcome"] == "passed" and good["cases"] == right["cases"] == 5
-    assert good["speedup"] == pytest.approx(3) and good["shapes"]["64x16x32"]["seconds"] == 1e-3
+    assert good["speedup"] == pytest.approx(eager / good["shapes"]["64x16x32"]["seconds"])
     assert bad["outcome"] == "failed" and "ended its process (exit status 0)" in bad["message"]
     assert "speedup" not in right and "speedup" not in bad and "mutants" not in data
     assert any(line.startswith("toy honest/bad.py: failed") for line in said)
