@@ -7,56 +7,26 @@ judge copied them, inputs are checked to hold what the judge wrote, and batches 
 from __future__ import annotations
 
 import hashlib
-import math
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
-from statistics import median
-from typing import Literal
-
-import torch
-from torch import Tensor
 
 from grader import plan as planning
-from grader.cases import Case, CaseSpec, materialise
-from grader.cell import CaseOutcome, SealedBatch, ShapeResult, ShapeStatus, ShapeTiming, TrialResult
-from grader.channel import Frame, Kind, clean_text
-from grader.correctness import compare
-from grader.deck import TORCH_DTYPES, Code, load_code, ours
+from grader.cell import ShapeResult, TrialResult
+from grader.deck import load_code
 from grader.keys import derive, new_master
 from grader.native import cannot_run
-from grader.plan import Group, ShapePlan, TrialOptions, default_options
+from grader.plan import TrialOptions, default_options
 from grader.sandbox import Sandbox
-from grader.session import Called, Session
-from grader.supervise import ChildGone, Snapshot, restore_caches
-from kbh_lint.problems import Problem, Shape, TensorSpec
+from grader.session import Session
+from grader.supervise import Snapshot, restore_caches
+from grader.trial import NotReplayed, Trial
+from kbh_lint.problems import Problem
 
 __all__ = ["NotReplayed", "TrialOptions", "build", "commitment", "default_options", "replay", "run_trial"]
 
-MESSAGE_CHARACTERS = 1000
-DETAIL_CHARACTERS = 3000
-NULL_CALLS = 9
-NULL_BATCHES = 3
-MOST_INSTANCES = 8
-DIGESTS = 2
-SLACK_SECONDS = 3e-4  # by which a short batch may be slower for reasons of ours
 Say = Callable[[str], None]
-State = Mapping[str, Tensor]
-
-
-class _Ended(Exception):
-    """Nothing further can be asked: the text is one sentence about the submission."""
-
-    def __init__(self, status: ShapeStatus | Literal["refused"], message: str, detail: str = "") -> None:
-        super().__init__(message)
-        self.status: ShapeStatus | Literal["refused"] = status
-        self.detail = detail
-
-
-class NotReplayed(Exception):
-    """The process of the evidence pass failed before anything could be compared; the text is one sentence."""
 
 
 def commitment(master: bytes) -> str:
@@ -85,7 +55,7 @@ def run_trial(
     if caches is not None:
         restore_caches(caches, scratch / "caches")
     with _session(snapshot, device, options, sandbox, scratch) as session:
-        trial = _Trial(problem, code, master, options, device, session, progress)
+        trial = Trial(problem, code, master, options, device, session, progress)
         trial.run(order)
     results = tuple(trial.result(plan) for plan in plans)
     return TrialResult(
@@ -106,7 +76,7 @@ def build(
     """
     code, master = load_code(problem), new_master()
     with _session(snapshot, device, options, sandbox, scratch) as session:
-        trial = _Trial(problem, code, master, options, device, session, progress)
+        trial = Trial(problem, code, master, options, device, session, progress)
         said = trial.compile(planning.graded_shapes(problem, scale))
     restore_caches(scratch / "caches", caches)
     return said
@@ -125,7 +95,7 @@ def replay(
     if caches is not None:
         restore_caches(caches, scratch / "caches")
     with _session(snapshot, device, options, sandbox, scratch) as session:
-        again = _Trial(problem, code, master, options, device, session, progress)
+        again = Trial(problem, code, master, options, device, session, progress)
         return tuple(again.replayed(planning.graded_shapes(problem, scale), trial))
 
 
@@ -134,407 +104,3 @@ def _session(snapshot: Snapshot, device: str, options: TrialOptions, sandbox: Sa
         snapshot, device=device, sandbox=sandbox, scratch=scratch, timeout=options.timeout,
         call_timeout=options.call_timeout, timing=options.timing,
     )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class _Null:
-    """What an empty model costs: seconds by the claimed clock, and of a batch as `batch + rounds * call`.
-
-    `canary` is the share of a small read that comes from memory after a flush; 0 where nobody looked.
-    """
-
-    seconds: float
-    batch: float
-    call: float
-    canary: float
-
-    def overhead(self, rounds: int) -> float:
-        """Seconds of a batch that are ours."""
-        return self.batch + rounds * self.call
-
-
-@dataclass
-class _ShapeState:
-    """What is known of one shape so far."""
-
-    status: ShapeStatus = "not-run"
-    message: str = ""
-    calls: int = 0
-    cases: list[CaseOutcome] = field(default_factory=list)
-    claimed: list[float] = field(default_factory=list)
-    walls: list[float] = field(default_factory=list)
-    sealed: list[SealedBatch] = field(default_factory=list)
-    waited: bool = False
-    eager: bool = False
-    health: list[Mapping[str, float]] = field(default_factory=list)
-
-    def wrong_case(self, case: str, message: str) -> None:
-        """Notes a call that is wrong without a comparison."""
-        self.fault(message)
-        self.cases.append(CaseOutcome(case, False, None, None, message))
-
-    def fault(self, message: str, status: ShapeStatus = "wrong") -> None:
-        """Notes the first thing that is wrong."""
-        if self.status not in ("wrong", "crashed", "timeout"):
-            self.status, self.message = status, message
-
-
-class _Trial:
-    """One trial in progress."""
-
-    def __init__(
-        self, problem: Problem, code: Code, master: bytes, options: TrialOptions, device: str, session: Session,
-        say: Say,
-    ) -> None:  # fmt: skip
-        self.problem, self.code, self.master, self.options = problem, code, master, options
-        self.device, self.session, self.say = device, session, say
-        self.contract = next(iter(problem.contracts.values()))
-        self.states: dict[str, _ShapeState] = {}
-        self.nulls: dict[str, _Null] = {}
-        self.failure = self.refusal = self.detail = ""
-
-    # --- the course of a trial ---
-
-    def run(self, plans: Sequence[ShapePlan]) -> None:
-        """Everything: calibration, the import, and shape after shape until nothing further can be asked."""
-        for plan in plans:
-            self.states[plan.shape.label] = _ShapeState()
-        current: _ShapeState | None = None
-        try:
-            self._started([plan.shape for plan in plans] if self.options.timing else [])
-            for plan in plans:
-                current = self.states[plan.shape.label]
-                self._shape(plan, current)
-                current = None
-        except _Ended as end:
-            self._ended(end, current)
-        except ChildGone as gone:
-            self._ended(_Ended("timeout" if gone.late else "crashed", str(gone), gone.detail), current)
-
-    def compile(self, shapes: Sequence[Shape]) -> str:
-        """One call a shape, right or wrong; why this machine cannot run it, if so."""
-        try:
-            self._started([])
-            for shape in shapes:
-                self.say(f"compiling for {shape.label}")
-                case = self._case(shape, CaseSpec("build", "nominal"))
-                self._expect(self.session.load(case.binding, [case.state], rounds=1), f"at {shape.label}")
-                self._expect(self.session.call(0, case.inputs, f"run at {shape.label}").answer, f"at {shape.label}")
-        except _Ended as end:
-            return str(end) if end.status == "refused" else ""
-        except ChildGone:
-            pass
-        return ""
-
-    def replayed(self, shapes: Sequence[Shape], trial: TrialResult) -> list[str]:
-        """What differs from the trial."""
-        seen = {result.shape: [case for case in result.cases if case.digest] for result in trial.shapes}
-        found = []
-        try:
-            self._started([])
-            for shape in shapes:
-                if seen.get(shape.label):
-                    self.say(f"asking again at {shape.label}")
-                    found += self._replay(shape, random.SystemRandom().choice(seen[shape.label]))
-        except (_Ended, ChildGone) as end:
-            raise NotReplayed(f"when it was to be asked again, {end}") from end
-        return found
-
-    def status(self, shapes: Sequence[ShapeResult]) -> Literal["right", "wrong", "refused"]:
-        """Right when every shape is."""
-        if self.refusal:
-            return "refused"
-        return "wrong" if self.failure or any(shape.status != "right" for shape in shapes) else "right"
-
-    def message(self, shapes: Sequence[ShapeResult]) -> str:
-        """Why it is not right, in one sentence; else what was done."""
-        bad = next((shape.message for shape in shapes if shape.status in ("wrong", "crashed", "timeout")), "")
-        compared = sum(shape.compared for shape in shapes)
-        return self.refusal or self.failure or bad or f"{compared} compared calls are right"
-
-    def result(self, plan: ShapePlan) -> ShapeResult:
-        """What was seen of a shape."""
-        state = self.states[plan.shape.label]
-        timing = None
-        if self.options.timing and state.claimed:
-            null = self.nulls[plan.shape.label]
-            timing = ShapeTiming(
-                tuple(state.claimed), tuple(state.walls), tuple(state.sealed), null.seconds, state.waited,
-                notes=_notes(null, state), health=tuple(state.health),
-            )  # fmt: skip
-        return ShapeResult(
-            plan.shape.label, state.status, state.message, state.calls, len(state.cases), tuple(state.cases), timing
-        )
-
-    # --- steps ---
-
-    def _started(self, calibrate: Sequence[Shape]) -> None:
-        self.say("starting the submission's process")
-        self._expect(self.session.start(), "when it was started")
-        for shape in calibrate:
-            self.say(f"measuring an empty call at {shape.label}")
-            self.nulls[shape.label] = self._calibrate(shape)
-        self.say("importing the submission")
-        self._expect(self.session.submission(), "when it was imported")
-
-    def _calibrate(self, shape: Shape) -> _Null:
-        """The cost of calling nothing, in a process that holds no code but ours yet."""
-        session, few = self.session, planning.LEAST_ROUNDS
-        loaded = session.load(self.contract.bind(shape), (), rounds=few, null=True)
-        self._expect(loaded, "before the import")
-        claims = []
-        for index in range(NULL_CALLS):
-            called = session.call(index % few, None, "do nothing")
-            self._expect(called.answer, "before the import")
-            claims.append(called.answer.numbers[0])
-        many = max(few + 1, min(planning.NULL_ROUNDS, self._room() // max(session.in_bytes + session.out_bytes, 1)))
-        short, long = (self._null_batch(rounds) for rounds in (few, many))
-        call = max(long - short, 0.0) / (many - few)
-        return _Null(median(claims), max(short - few * call, 0.0), call, *loaded.numbers[:1])
-
-    def _null_batch(self, rounds: int) -> float:
-        """Seconds of the shortest of a few empty batches."""
-        self._expect(self.session.prepare(rounds, None, "do nothing"), "before the import")
-        return min(self.session.batch(None, rounds, "do nothing").wall for _ in range(NULL_BATCHES))
-
-    def _shape(self, plan: ShapePlan, state: _ShapeState) -> None:
-        state.status = "right"
-        for group in plan.groups:
-            models = self._group(plan, group, state)
-            if not models:
-                continue
-            if group.base and self.options.timing and state.status == "right":
-                self._batches(plan.shape, state, models)
-            answer = self.session.finish()
-            if answer.kind == Kind.FAULT:
-                state.fault(f"at {plan.shape.label}: {_line(answer.text)}")
-            else:
-                self._expect(answer, f"at {plan.shape.label}")
-
-    def _group(self, plan: ShapePlan, group: Group, state: _ShapeState) -> Sequence[State]:
-        """The single calls of one group. Returns the states of its models; none when they cannot be used further."""
-        shape = plan.shape
-        first = self._case(shape, group.specs[0], None)
-        states = self._states(shape, first, self._instances(first)) if group.base else [first.state]
-        slots = max(planning.LEAST_ROUNDS, len(states))  # few, so that calls meet the same addresses with other values
-        loaded = self.session.load(first.binding, states, rounds=slots)
-        if not self._usable(loaded, f"when its model was made at {shape.label}", state):
-            return ()
-        for number, spec in enumerate(group.specs):
-            index = number % slots
-            held = states[index % len(states)]
-            case = self._case(shape, spec, held) if group.base else first if number == 0 else self._case(shape, spec)
-            self.say(f"{shape.label}: call {state.calls + 1} of {plan.calls}")
-            called = self.session.call(index, case.inputs, f"run {spec.id} at {shape.label}")
-            state.calls += 1
-            if called.answer.kind == Kind.FAULT:
-                said = f"{spec.id} at {shape.label}: {_line(called.answer.text)}"
-                state.wrong_case(spec.id, said)
-            elif self._usable(called.answer, f"in {spec.id} at {shape.label}", state):
-                self._take(plan, group, state, case, called, index, first_model=held is states[0])
-            else:
-                return ()
-        return states
-
-    def _take(
-        self, plan: ShapePlan, group: Group, state: _ShapeState, case: Case, called: Called, index: int, *,
-        first_model: bool,
-    ) -> None:  # fmt: skip
-        """Copies what the call left, then looks whether the call counts for right or for time."""
-        outputs = self.session.outputs(index)
-        changed = self.session.changed(index, case.inputs)
-        spec, label = case.spec, plan.shape.label
-        if changed:
-            state.wrong_case(spec.id, f"{spec.id} at {label}: it changed its input {', '.join(changed)}")
-        elif spec.id in plan.compared:
-            kept = sum(outcome.digest != "" for outcome in state.cases)
-            digest = first_model and kept < DIGESTS and spec.id in plan.digested
-            self._compare(case, outputs, state, digest=digest)
-        if spec.id in group.timed:
-            seconds, waited = (*called.answer.numbers, 0.0, 0.0)[:2]
-            state.claimed.append(seconds if math.isfinite(seconds) and seconds > 0 else 0.0)
-            state.walls.append(called.wall)
-            state.waited |= waited != 0
-
-    def _compare(self, case: Case, outputs: Sequence[Tensor], state: _ShapeState, *, digest: bool = False) -> bool:
-        with ours(f"the oracle of {self.problem.id} on {case.spec.id} at {case.shape.label}"):
-            result = compare(outputs, self.code.oracle(case.binding.init, case.inputs, case.state), case)
-        if not result.ok:
-            state.fault(result.message)
-        mark = _digest(outputs) if digest else ""
-        error = None if math.isnan(result.error) else result.error
-        state.cases.append(CaseOutcome(case.spec.id, result.ok, error, result.tolerance, result.message, mark))
-        return result.ok
-
-    def _batches(self, shape: Shape, state: _ShapeState, states: Sequence[State]) -> None:
-        """Sealed batches: a short one that tells how long a call takes, a rehearsal, and those that count.
-
-        The claimed time says how many calls a batch needs, unless the short one shows that it cannot be true. A short
-        one that takes long counts itself.
-        """
-        claimed = median(state.claimed) if state.claimed else 0.0
-        readings = [self._health()]
-        first = self._batch(shape, state, states, planning.LEAST_ROUNDS, 0, prepared=False)
-        if first is None:
-            return
-        honest = first.per_call <= 4 * claimed + SLACK_SECONDS
-        seconds = claimed if honest else first.per_call
-        slot_bytes = self.session.in_bytes + self.session.out_bytes
-        rounds = planning.round_count(seconds, slot_bytes, self._cache_bytes(), self._room())
-        if seconds * rounds > planning.SLOW_BATCH_SECONDS:
-            state.sealed.append(first)
-            return
-        for number in range(1, self.options.batches + 2):
-            sealed = self._batch(shape, state, states, rounds, number, prepared=number > 1)
-            if sealed is None:
-                return
-            if number > 1:
-                state.sealed.append(sealed)
-        state.health = [reading for reading in (*readings, self._health()) if reading]
-
-    def _batch(
-        self, shape: Shape, state: _ShapeState, states: Sequence[State], rounds: int, number: int, *, prepared: bool
-    ) -> SealedBatch | None:
-        """One batch, compared as a whole or by lot; None when it broke down."""
-        session, doing = self.session, f"run a batch at {shape.label}"
-        self.say(f"{shape.label}: {rounds} calls on the judge's clock")
-        if not prepared:
-            example = self._case(shape, CaseSpec(f"sealed/{number}/example", "nominal"), states[0])
-            ready = session.prepare(rounds, example.inputs, doing)
-            if not self._usable(ready, f"in a batch at {shape.label}", state):
-                return None
-        specs = planning.batch_specs(number, rounds)
-        cases = (self._case(shape, spec, states[i % len(states)]) for i, spec in enumerate(specs))
-        called = session.batch(cases, rounds, doing)
-        if not self._usable(called.answer, f"in a batch at {shape.label}", state):
-            return None
-        state.calls += rounds
-        state.eager |= called.answer.numbers[:1] == (0.0,)
-        outputs = session.batch_outputs(rounds)
-        for index in self._lot(number, rounds, shape):
-            case = self._case(shape, specs[index], states[index % len(states)])
-            changed = session.changed(index, case.inputs, batch=True)
-            if changed:
-                state.fault(f"a batch at {shape.label}: it changed its input {', '.join(changed)}")
-            self._compare(case, outputs[index], state)
-        return SealedBatch(rounds, called.wall, self.nulls[shape.label].overhead(rounds))
-
-    def _replay(self, shape: Shape, seen: CaseOutcome) -> list[str]:
-        case = self._case(shape, CaseSpec(seen.case, "nominal"))
-        self._expect(self.session.load(case.binding, [case.state], rounds=planning.LEAST_ROUNDS), f"at {shape.label}")
-        marks, states = [], _ShapeState()
-        for index in range(planning.LEAST_ROUNDS):
-            called = self.session.call(index, case.inputs, f"run at {shape.label}")
-            self._expect(called.answer, f"at {shape.label}")
-            outputs = self.session.outputs(index)
-            marks.append(_digest(outputs))
-            self._compare(case, outputs, states)
-        if marks[0] == seen.digest:
-            return []
-        if len(set(marks)) > 1 and all(outcome.ok for outcome in states.cases):
-            return []
-        return [f"at {shape.label} it gave another result for the same values when it was asked again"]
-
-    # --- help ---
-
-    def _case(self, shape: Shape, spec: CaseSpec, state: State | None = None) -> Case:
-        with ours(f"the inputs of {spec.id} of {self.problem.id}"):
-            return materialise(self.problem, shape, spec, self.master, device=self.device, code=self.code, state=state)
-
-    def _lot(self, batch: int, rounds: int, shape: Shape) -> Sequence[int]:
-        """Which calls of a batch are compared; drawn now, after the outputs were copied."""
-        least = self.options.compare_least
-        if least is None or rounds <= least:
-            return range(rounds)
-        return random.Random(derive(self.master, "lot", shape.label, batch)).sample(range(rounds), least)
-
-    def _states(self, shape: Shape, first: Case, count: int) -> list[State]:
-        """States of as many models: the plain one and others drawn like it."""
-        others = (CaseSpec("state", "nominal", state=f"{first.spec.state}/{i}") for i in range(1, count))
-        return [first.state, *(self._case(shape, spec).state for spec in others)]
-
-    def _instances(self, case: Case) -> int:
-        """How many models take turns, so that a round of calls does not find weights in the cache."""
-        if self.options.instances is not None or not self.options.timing:
-            return self.options.instances or 1
-        weights, cache = sum(tensor.nbytes for tensor in case.state.values()), self._cache_bytes()
-        if weights < 4096 or not cache:
-            return 1
-        return max(1, min(MOST_INSTANCES, math.ceil(4 * cache / weights), self._room() // weights))
-
-    def _room(self) -> int:
-        """Bytes for the slots of a batch."""
-        if self.session.device.type != "cuda":
-            return planning.CPU_RING_BYTES
-        return int(torch.cuda.mem_get_info(self.session.device)[0] * planning.GPU_RING_SHARE)
-
-    def _health(self) -> Mapping[str, float]:
-        if self.session.device.type != "cuda":
-            return {}
-        from grader.health import health
-
-        return health(self.session.device)
-
-    def _cache_bytes(self) -> int:
-        """The device's last-level cache; 0 on a CPU, where reduced shapes fit into it whatever is done."""
-        if self.session.device.type != "cuda":
-            return 0
-        return int(torch.cuda.get_device_properties(self.session.device).L2_cache_size)
-
-    def _usable(self, answer: Frame, when: str, state: _ShapeState) -> bool:
-        """Whether the model can be called further; a shape that raised is noted, and a refusal ends the trial."""
-        try:
-            self._expect(answer, when)
-        except _Ended as end:
-            if end.status == "refused":
-                raise
-            state.fault(str(end), "wrong" if answer.kind == Kind.FAULT else "crashed")
-            self.detail = self.detail or end.detail
-            return False
-        return True
-
-    def _expect(self, answer: Frame, when: str) -> None:
-        """Raises _Ended unless the answer is that all went well."""
-        if answer.kind in (Kind.READY, Kind.DONE):
-            return
-        first, detail = _line(answer.text), clean_text(answer.text, DETAIL_CHARACTERS).partition("\n")[2]
-        if answer.kind == Kind.REFUSED:
-            raise _Ended("refused", f"it cannot be graded on this machine: {first}")
-        if answer.kind == Kind.ERROR:
-            raise _Ended("crashed", f"the submission raised {first} {when}", detail)
-        if answer.kind == Kind.FAULT:
-            raise _Ended("wrong", f"{first} {when}")
-        raise _Ended("wrong", f"the submission answered with {answer.kind.name} {when}")
-
-    def _ended(self, end: _Ended, current: _ShapeState | None) -> None:
-        self.detail = self.detail or end.detail
-        if end.status == "refused":
-            self.refusal = str(end)
-        elif current is None:
-            self.failure = str(end)
-        else:
-            current.fault(str(end), end.status)
-
-
-def _notes(null: _Null, state: _ShapeState) -> tuple[str, ...]:
-    notes = [f"after a flush {null.canary:.2f} of a read comes from memory"] if null.canary else []
-    if state.eager and state.sealed:
-        notes.append("the batches could not be captured and ran call by call")
-    return tuple(notes)
-
-
-def _line(text: str) -> str:
-    return clean_text(text.partition("\n")[0], MESSAGE_CHARACTERS)
-
-
-def _digest(outputs: Sequence[Tensor]) -> str:
-    """SHA-256 of the bytes of the outputs, one after the other."""
-    digest = hashlib.sha256()
-    for tensor in outputs:
-        flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        digest.update(flat.numpy().tobytes())
-    return digest.hexdigest()
-
-
-def _bytes(specs: Sequence[TensorSpec]) -> int:
-    return sum(math.prod(spec.shape) * TORCH_DTYPES[spec.dtype].itemsize for spec in specs)

@@ -20,6 +20,7 @@ from grader.cases import Case
 from grader.channel import Frame, Kind, Slot, layout, size_of, slots_to_json
 from grader.correctness import output_name
 from grader.deck import TORCH_DTYPES
+from grader.driver import GpuError
 from grader.memory import SharedMemory, make_memory
 from grader.sandbox import Sandbox
 from grader.supervise import CheckError, Child, Snapshot
@@ -189,7 +190,7 @@ class Session:
     def _region(self, name: str, size: int) -> SharedMemory:
         try:
             return make_memory(f"kbh-{name.replace(' ', '-')}", size, self.device)
-        except (OSError, RuntimeError) as error:
+        except (GpuError, OSError, RuntimeError) as error:
             raise CheckError(f"memory for the {name} cannot be had: {' '.join(str(error).split())[:300]}") from error
 
     def _settle(self) -> None:

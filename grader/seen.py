@@ -1,0 +1,69 @@
+"""What a trial has seen of a shape so far, and what an empty call costs there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from grader.cell import CaseOutcome, SealedBatch, ShapeResult, ShapeStatus, ShapeTiming
+
+__all__ = ["Null", "Seen"]
+
+
+@dataclass(frozen=True, slots=True)
+class Null:
+    """What an empty model costs: seconds by the claimed clock, and of a batch as `batch + rounds * call`.
+
+    `canary` is the share of a small read that comes from memory after a flush; 0 where nobody looked.
+    """
+
+    seconds: float
+    batch: float
+    call: float
+    canary: float
+
+    def overhead(self, rounds: int) -> float:
+        """Seconds of a batch that are ours."""
+        return self.batch + rounds * self.call
+
+
+@dataclass
+class Seen:
+    """What is known of one shape so far."""
+
+    status: ShapeStatus = "not-run"
+    message: str = ""
+    calls: int = 0
+    cases: list[CaseOutcome] = field(default_factory=list)
+    claimed: list[float] = field(default_factory=list)
+    walls: list[float] = field(default_factory=list)
+    sealed: list[SealedBatch] = field(default_factory=list)
+    waited: bool = False
+    eager: bool = False
+    health: list[Mapping[str, float]] = field(default_factory=list)
+
+    def wrong_case(self, case: str, message: str) -> None:
+        """Notes a call that is wrong without a comparison."""
+        self.fault(message)
+        self.cases.append(CaseOutcome(case, False, None, None, message))
+
+    def fault(self, message: str, status: ShapeStatus = "wrong") -> None:
+        """Notes the first thing that is wrong."""
+        if self.status not in ("wrong", "crashed", "timeout"):
+            self.status, self.message = status, message
+
+    def result(self, shape: str, null: Null | None) -> ShapeResult:
+        """All of it; with times where calls were timed."""
+        timing = None
+        if null is not None and self.claimed:
+            timing = ShapeTiming(
+                tuple(self.claimed), tuple(self.walls), tuple(self.sealed), null.seconds, self.waited,
+                notes=self._notes(null), health=tuple(self.health),
+            )  # fmt: skip
+        return ShapeResult(shape, self.status, self.message, self.calls, len(self.cases), tuple(self.cases), timing)
+
+    def _notes(self, null: Null) -> tuple[str, ...]:
+        notes = [f"after a flush {null.canary:.2f} of a read comes from memory"] if null.canary else []
+        if self.eager and self.sealed:
+            notes.append("the batches could not be captured and ran call by call")
+        return tuple(notes)
