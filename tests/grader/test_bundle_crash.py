@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from bundle_disk import Killed, Operation, Recorder, crashes, lay_out
 
 from grader.bundle import Bundle, BundleError, verify
-from tests.grader.bundle_disk import Killed, Operation, Recorder, crashes, lay_out
 
 LOG, REPORT = b"what it printed", b"what the linter said"
 

@@ -24,6 +24,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from toy import HONEST, solution, toy_problem
 
 from grader.bundle import trial_from_json, trial_to_json
 from grader.candidate import _answer, _serve
@@ -33,7 +34,6 @@ from grader.judge import default_options, run_trial
 from grader.runner import Runner
 from grader.sandbox import Jail
 from grader.supervise import Child, ChildGone, snapshot
-from tests.grader.toy import HONEST, solution, toy_problem
 
 Candidate = Callable[[socket.socket], None]
 SOON = 10.0  # seconds; the limits that are given to the judge here are far below
