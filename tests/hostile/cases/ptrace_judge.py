@@ -48,11 +48,15 @@ def read(pid, call):
     return system(call, pid, ctypes.byref(here), 1, ctypes.byref(there), 1, 0)
 
 
+def take(pid):
+    return system(438, os.pidfd_open(pid), 0, 0)
+
+
 X86 = os.uname().machine == "x86_64"
 for pid in {JUDGE, VICTIM, os.getppid()} - {0, 1}:
     attempt(f"PTRACE_SEIZE {pid}", system, 101 if X86 else 117, 0x4206, pid, 0, 0)
     attempt(f"process_vm_readv {pid}", read, pid, 310 if X86 else 270)
-    attempt(f"pidfd_getfd {pid}", system, 438, os.pidfd_open(pid), 0, 0)
+    attempt(f"pidfd_getfd {pid}", take, pid)
 attempt("a new user namespace", system, 272 if X86 else 97, 0x10000000)
 attempt("perf_event_open", system, 298 if X86 else 241, ctypes.create_string_buffer(128), 0, -1, -1, 0)
 attempt("bpf", system, 321 if X86 else 280, 0, ctypes.create_string_buffer(128), 128)

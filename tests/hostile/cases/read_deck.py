@@ -28,13 +28,13 @@ def attempt(name, action, *args):
 
 
 PLACES = [f"{DECK}", f"{PROBLEMS}", "/work", "/home", "/root", "/srv", "/mnt", os.getcwd()]
-NAMES = {"cases.py", "problem.yaml", "tolerance.json", "legal.py", "mutants.py", "cases.yaml"}
+NAMES = {"problem.yaml", "tolerance.json", "legal.py", "cases.yaml"}
 
 
 def search(top):
     for count, (folder, _, files) in enumerate(os.walk(top)):
         for name in NAMES.intersection(files):
-            if Path(folder, name).read_bytes():
+            if "grader" not in Path(folder).parts and Path(folder, name).read_bytes():
                 return True
         if count > 3000:
             break

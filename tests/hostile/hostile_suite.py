@@ -1,0 +1,345 @@
+"""Grades hostile submissions and their twins by the real path, and looks at what they left behind.
+
+A case is `cases/NAME.py`, its twin `cases/NAME_twin.py`; what must happen is in cases.yaml. Submissions that try to
+reach something outside read from facts.json, beside them, where it is: they print BREACH when they got there and TRIED
+when they did not. `python tests/hostile/hostile_suite.py` writes README.md.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import os
+import re
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parent.parent
+CASES = HERE / "cases"
+DECK = HERE / "deck"
+PROBLEM = "h_product"
+PROOFS = {
+    "value": "compared with the oracle",
+    "contract": "the output contract",
+    "clock": "the judge's clock",
+    "sandbox": "the sandbox",
+    "budget": "a limit of time or memory",
+    "channel": "the channel",
+    "snapshot": "the read-only snapshot and private caches",
+    "evidence": "the evidence pass",
+    "linter": "the linter",
+}
+MARKER = "KBH_HOSTILE"
+SIDECARS = ("facts.json", "hostile_block.txt")
+
+
+@dataclass(frozen=True)
+class HostileCase:
+    """A submission and what must become of it.
+
+    `outcomes` are the ones allowed; `reason` must match what the cell says. Where the attack is on time, no shape may
+    get less than `least_ms`, or less than that share of what the twin gets. With `tried`, its log must show that the
+    attack was made. `landlock` has it graded there too, and `control` run without a sandbox, where it must get through.
+    """
+
+    name: str
+    outcomes: tuple[str, ...]
+    proof: str
+    reason: str = ""
+    device: str = "cpu"
+    least_ms: float = 0.0
+    share_of_twin: float = 0.0
+    tried: bool = False
+    evidence: bool = False
+    strict: bool = False
+    landlock: bool = False
+    control: bool = False
+    timeout: float = 60.0
+    samples: int = 4
+
+    @property
+    def file(self) -> Path:
+        """The attack."""
+        return CASES / f"{self.name}.py"
+
+    @property
+    def twin(self) -> Path:
+        """The honest submission that looks like it."""
+        return CASES / f"{self.name}_twin.py"
+
+    @property
+    def idea(self) -> str:
+        """What it tries, in one sentence."""
+        return idea(self.file)
+
+
+def idea(file: Path) -> str:
+    """The first line of a submission's docstring."""
+    return (ast.get_docstring(ast.parse(file.read_text())) or "").splitlines()[0]
+
+
+def load_cases() -> tuple[HostileCase, ...]:
+    """The cases of cases.yaml, in its order."""
+    rows: list[dict[str, Any]] = yaml.safe_load((HERE / "cases.yaml").read_text())
+    return tuple(HostileCase(**{**row, "outcomes": tuple(row["outcomes"].split())}) for row in rows)
+
+
+@dataclass(frozen=True)
+class Graded:
+    """A cell, all bytes of its bundle, what the submission printed, and what it should not have left behind."""
+
+    cell: Any
+    data: bytes
+    log: str
+    left: tuple[str, ...]
+
+
+class World:
+    """What a submission must not reach: a tree of files, a server, a process, an open file, a variable."""
+
+    def __init__(self, out: Path) -> None:
+        self.tree = Path(tempfile.mkdtemp(prefix="kbh-canary-", dir="/tmp"))
+        self.scratch = Path(tempfile.mkdtemp(prefix="kbh-scratch-", dir="/tmp"))
+        self.scratch.chmod(0o755)
+        self.out = out
+        (self.tree / "secret.txt").write_text(secrets.token_hex(16))
+        (self.tree / "folder").mkdir()
+        (self.tree / "folder" / "more.txt").write_text("more")
+        for path in (self.tree, *self.tree.rglob("*")):
+            path.chmod(0o777 if path.is_dir() else 0o666)
+        self.secret = (self.tree / "secret.txt").open("rb")
+        os.set_inheritable(self.secret.fileno(), True)
+        self.token = f"{MARKER}-{secrets.token_hex(16)}"
+        os.environ["KBH_HOSTILE_TOKEN"] = self.token
+        self.victim = subprocess.Popen(["sleep", "3600"], env={**os.environ}, start_new_session=True)
+        self._listen()
+        self.before = self._state()
+
+    def _listen(self) -> None:
+        tcp, udp, local = socket.socket(), socket.socket(type=socket.SOCK_DGRAM), socket.socket(socket.AF_UNIX)
+        tcp.bind(("127.0.0.1", 0))
+        self.port = tcp.getsockname()[1]
+        udp.bind(("127.0.0.1", self.port))
+        local.bind(f"\0kbh-hostile-{self.port}")
+        for link in (tcp, local):
+            link.listen()
+        self.links = {"TCP": tcp, "UDP": udp, "a local socket": local}
+        for link in self.links.values():
+            link.setblocking(False)
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """Where all of it is, for the submissions."""
+        return {
+            "canary": str(self.tree), "port": self.port, "judge": os.getpid(), "victim": self.victim.pid,
+            "deck": str(DECK), "problems": str(REPOSITORY / "problems"), "repository": str(REPOSITORY),
+        }  # fmt: skip
+
+    def close(self) -> None:
+        """Ends the victim and removes the tree."""
+        self.victim.kill()
+        self.victim.wait()
+        self.secret.close()
+        for link in self.links.values():
+            link.close()
+        subprocess.run(["rm", "-rf", str(self.tree), str(self.scratch)], check=False)  # rmtree fails on deep trees
+        os.environ.pop("KBH_HOSTILE_TOKEN", None)
+
+    def recover(self) -> None:
+        """Forgets what an attack outside a sandbox did on purpose."""
+        list(self.left(0))
+        self.before = self._state()
+
+    def _state(self) -> str:
+        """Names, modes, times and bytes of the tree."""
+        digest = hashlib.sha256()
+        for path in sorted(self.tree.rglob("*")):
+            info = path.lstat()
+            data = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+            digest.update(repr((str(path), info.st_mode, info.st_mtime_ns, info.st_nlink, data)).encode())
+        return digest.hexdigest()
+
+    def left(self, uid: int) -> Iterator[str]:
+        """What was reached or left, one sentence each; `uid` is the user that the submission ran as."""
+        if self._state() != self.before:
+            yield "the files outside are not what they were"
+        if self.victim.poll() is not None:
+            yield "a process outside was ended"
+        for name, link in self.links.items():
+            try:
+                while True:
+                    link.recv(1) if name == "UDP" else link.accept()[0].close()
+                    yield f"it connected by {name}"
+            except BlockingIOError:
+                continue
+        for pid, parent, owner in processes():
+            mine = parent == os.getpid() and pid != self.victim.pid
+            if mine or (owner == uid and uid not in (0, os.getuid())):
+                yield f"the process {pid} is left"
+        for path in self.scratch.glob("*/*"):
+            if path.name != ".lock":
+                yield f"{path} is left in the scratch folder"
+        for place in (REPOSITORY, HERE, Path("/var/tmp")):
+            if (place / "kbh-hostile.txt").exists():
+                yield f"it wrote to {place}"
+
+
+def processes() -> Iterator[tuple[int, int, int]]:
+    """(number, parent, real user) of every process that is no zombie."""
+    for name in os.listdir("/proc"):
+        try:
+            lines = dict(re.findall(r"^(\w+):\t(.*)$", Path("/proc", name, "status").read_text(), re.M))
+        except OSError:
+            continue
+        if name.isdigit() and not lines["State"].startswith("Z"):
+            yield int(name), int(lines["PPid"]), int(lines["Uid"].split()[0])
+
+
+def place(file: Path, world: World, folder: Path) -> Path:
+    """A copy of a submission with the sidecars that it reads."""
+    text = file.read_text()
+    copy = folder / file.name
+    copy.write_text(text)
+    for name in SIDECARS:
+        if name in text:
+            data = json.dumps(world.facts) if name == "facts.json" else (CASES / name).read_text()
+            (folder / name).write_text(data)
+    return copy
+
+
+@contextmanager
+def scratch_in(folder: Path) -> Iterator[None]:
+    """Has everything temporary of this process made below a folder."""
+    before = tempfile.tempdir, os.environ.get("TMPDIR")
+    tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
+    try:
+        yield
+    finally:
+        tempfile.tempdir = before[0]
+        os.environ.pop("TMPDIR")
+        if before[1] is not None:
+            os.environ["TMPDIR"] = before[1]
+
+
+def grade_file(file: Path, case: HostileCase, world: World, folder: Path, sandbox: str = "auto") -> Graded:
+    """Grades one submission by the real path."""
+    from grader.grade import Request, grade
+
+    request = Request(
+        submission=place(file, world, folder), problem=PROBLEM, target=case.device if case.device == "cpu" else "auto",
+        strict=case.strict, samples=case.samples, evidence=case.evidence, sandbox=sandbox, timeout=case.timeout,
+        out=world.out, problems_dir=DECK, fresh=True,
+    )  # fmt: skip
+    with scratch_in(world.scratch):
+        cell, bundle = grade(request)
+    data = b"".join(path.read_bytes() for path in sorted(bundle.rglob("*")) if path.is_file())
+    logs = [trial.log for trial in cell.trials if trial.log]
+    log = "".join((bundle / "objects" / name[:2] / name).read_text("utf-8", "replace") for name in logs)
+    uid = cell.trials[0].sandbox.uid if cell.trials else 0
+    left = list(world.left(uid))
+    if world.token.encode() in data:
+        left.append("a secret of the judge's environment is in the bundle")
+    return Graded(cell, data, log, tuple(left))
+
+
+def faults(case: HostileCase, got: Graded) -> list[str]:
+    """Why a hostile submission was not contained as its case says; none when it was."""
+    cell = got.cell
+    said = f"{cell.outcome}: {cell.reason} | " + " | ".join(
+        f.message for f in cell.verdict.findings if f.layer == "run"
+    )
+    found = list(got.left)
+    if cell.outcome not in case.outcomes:
+        found.append(f"it was {said}")
+    elif not re.search(case.reason, said):
+        found.append(f"the reason is another: {said}")
+    found += re.findall(r"BREACH [^\n\"\\]{1,80}", got.log)
+    if case.tried and "TRIED" not in got.log:
+        found.append("its log does not show that it tried")
+    if case.least_ms and cell.scores is not None:
+        found += [
+            f"{shape.shape} got {shape.t_scored * 1e3:.3f} ms for {case.least_ms} ms of work"
+            for shape in cell.shapes
+            if shape.t_scored < case.least_ms / 1e3
+        ]
+    if cell.outcome not in ("accepted", "flagged") and cell.scores is not None:
+        found.append("it has a score")
+    return found
+
+
+def gain(case: HostileCase, got: Graded, twin: Graded) -> list[str]:
+    """Shapes at which a hostile submission got less than its share of the twin's time."""
+    pairs = zip(got.cell.shapes, twin.cell.shapes, strict=True)
+    return [
+        f"{shape.shape} got {shape.t_scored * 1e6:.1f} us, the twin {honest.t_scored * 1e6:.1f} us"
+        for shape, honest in pairs
+        if shape.t_scored < case.share_of_twin * honest.t_scored
+    ]
+
+
+def twin_faults(case: HostileCase, got: Graded, plain: frozenset[str]) -> list[str]:
+    """Why an honest twin was not taken for honest; `plain` are the rules that the plain product of torch breaks."""
+    cell = got.cell
+    found = list(got.left)
+    if cell.outcome not in ("accepted", "flagged"):
+        found.append(f"it was {cell.outcome}: {cell.reason}")
+    found += [f"{f.rule}: {f.message}" for f in cell.verdict.findings if f.rule not in plain]
+    most = 2.5 * case.least_ms
+    if most and cell.outcome in ("accepted", "flagged"):
+        found += [
+            f"{shape.shape} got {shape.t_scored * 1e3:.3f} ms for {case.least_ms} ms of work"
+            for shape in cell.shapes
+            if not case.least_ms / 1e3 <= shape.t_scored <= most / 1e3
+        ]
+    return found
+
+
+def must(case: HostileCase) -> str:
+    """What must happen, in a few words."""
+    words = " or ".join(case.outcomes)
+    words += f", at least {case.least_ms:g} ms" if case.least_ms else ""
+    return words + (f", at least {case.share_of_twin:g} of its twin's time" if case.share_of_twin else "")
+
+
+def readme() -> str:
+    """README.md: one line a case."""
+    cases = load_cases()
+    counts = [sum((c.device == "cpu") is on_cpu for c in cases) for on_cpu in (True, False)]
+    lines = [
+        "# Hostile submissions",
+        "",
+        "Each tries one thing. It must end as the table says, stopped by what stands under *by*. Beside each lies an",
+        "honest twin, `NAME_twin.py`, that looks like it and must be graded as any other submission. After every",
+        "grading the suite looks for changed files outside, connections to a server of its own, processes and",
+        "scratch folders that are left, and secrets in the bundle.",
+        "",
+        f"{counts[0]} cases run on a CPU, {counts[1]} need a GPU (`pytest -m gpu tests/hostile`). The tables are",
+        "made by `python tests/hostile/hostile_suite.py` from cases.yaml and the files.",
+        "",
+    ]
+    for device, title in (("cpu", "On a CPU"), ("cuda", "On a GPU")):
+        lines += [f"## {title}", "", "| case | tries | must be | by | its twin |", "|---|---|---|---|---|"]
+        for case in cases:
+            if case.device == device:
+                lines.append(
+                    f"| `{case.name}` | {case.idea} | {must(case)} | {PROOFS[case.proof]} | {idea(case.twin)} |"
+                )
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    (HERE / "README.md").write_text(readme())
+    sys.exit(0)

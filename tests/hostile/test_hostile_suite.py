@@ -1,0 +1,144 @@
+"""Every hostile submission is contained as cases.yaml says, and every honest twin is graded like any other."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from hostile_suite import (
+    CASES,
+    HERE,
+    MARKER,
+    PROOFS,
+    HostileCase,
+    World,
+    faults,
+    gain,
+    grade_file,
+    load_cases,
+    place,
+    readme,
+)
+from hostile_suite import twin_faults as faults_of_twin
+
+from grader.sandbox import SandboxError, choose
+
+ALL = load_cases()
+GPU = pytest.mark.gpu
+SEEN: dict[str, bool] = {}
+PLAIN = """import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def __init__(self, M, N, K):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(K, N))
+
+    def forward(self, x, used):
+        return (x @ self.w) * (torch.arange(len(x), device=x.device) < used)[:, None]
+"""
+
+
+def of_device(cases: list[HostileCase]) -> list[object]:
+    return [pytest.param(c, id=c.name, marks=[GPU] if c.device != "cpu" else []) for c in cases]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    if not sys.platform.startswith("linux"):
+        pytest.skip("grading needs Linux")
+    before = os.environ.get("XDG_CACHE_HOME"), torch.get_num_threads()
+    os.environ["XDG_CACHE_HOME"] = str(tmp_path_factory.mktemp("cache"))
+    torch.set_num_threads(1)
+    made = World(tmp_path_factory.mktemp("bundles"))
+    yield made
+    made.close()
+    torch.set_num_threads(before[1])
+    os.environ.pop("XDG_CACHE_HOME")
+    if before[0] is not None:
+        os.environ["XDG_CACHE_HOME"] = before[0]
+
+
+@pytest.fixture(scope="module")
+def plain(world: World, tmp_path_factory: pytest.TempPathFactory) -> frozenset[str]:
+    """The rules that the plain product of torch breaks: what is flagged beyond them is a false positive."""
+    file = tmp_path_factory.mktemp("plain") / "plain.py"
+    file.write_text(PLAIN)
+    got = grade_file(file, HostileCase("plain", ("flagged",), "value"), world, tmp_path_factory.mktemp("copy"))
+    assert got.cell.outcome == "flagged", got.cell.reason
+    return frozenset(finding.rule for finding in got.cell.verdict.findings)
+
+
+def sandboxed(device: str, wanted: str) -> str:
+    try:
+        return choose(device="cpu" if device == "cpu" else "cuda", wanted=wanted).record.kind
+    except SandboxError as error:
+        pytest.skip(f"there is no such sandbox here: {error}")
+
+
+@pytest.mark.parametrize("case", of_device(list(ALL)))
+def test_a_hostile_submission_is_contained(case: HostileCase, world: World, tmp_path: Path) -> None:
+    if sandboxed(case.device, "auto") == "plain":
+        pytest.skip("hostile submissions are run in a sandbox only")
+    SEEN[case.name] = False
+    got = grade_file(case.file, case, world, tmp_path)
+    assert faults(case, got) == []
+    if case.share_of_twin:
+        assert gain(case, got, grade_file(case.twin, case, world, tmp_path)) == []
+    SEEN[case.name] = True
+
+
+@pytest.mark.parametrize("case", of_device(list(ALL)))
+def test_its_honest_twin_is_graded_as_usual(
+    case: HostileCase, world: World, plain: frozenset[str], tmp_path: Path
+) -> None:
+    SEEN[f"{case.name}_twin"] = False
+    assert faults_of_twin(case, grade_file(case.twin, case, world, tmp_path), plain) == []
+    SEEN[f"{case.name}_twin"] = True
+
+
+@pytest.mark.parametrize("case", of_device([c for c in ALL if c.landlock]))
+def test_landlock_contains_it_where_there_is_no_bubblewrap(case: HostileCase, world: World, tmp_path: Path) -> None:
+    sandboxed(case.device, "landlock")
+    assert faults(case, grade_file(case.file, case, world, tmp_path, "landlock")) == []
+
+
+@pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in ALL if c.control])
+def test_without_a_sandbox_it_gets_through(case: HostileCase, world: World, tmp_path: Path) -> None:
+    copy = place(case.file, world, tmp_path)
+    run = subprocess.run(
+        [sys.executable, str(copy)], stdout=subprocess.PIPE, text=True, timeout=120, check=False, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(HERE.parent.parent), "TMPDIR": str(tmp_path)},
+        pass_fds=(world.secret.fileno(),),
+    )  # fmt: skip
+    assert "BREACH" in run.stdout
+    world.recover()
+
+
+def test_every_case_has_a_submission_and_a_twin_and_every_submission_a_case() -> None:
+    names = {case.name for case in ALL}
+    assert len(names) == len(ALL)
+    assert {path.stem for path in CASES.glob("*.py")} == names | {f"{name}_twin" for name in names}
+    assert all(case.proof in PROOFS and case.idea.endswith(".") for case in ALL)
+    assert sum(case.device == "cpu" for case in ALL) >= 44
+    assert all(MARKER not in case.twin.read_text() for case in ALL)
+
+
+def test_the_table_of_cases_is_up_to_date() -> None:
+    assert (HERE / "README.md").read_text() == readme(), "run python tests/hostile/hostile_suite.py"
+
+
+def test_all_is_contained_and_no_twin_is_accused(capsys: pytest.CaptureFixture[str]) -> None:
+    """The sum of the above, of those that ran here."""
+    twins = {name: ok for name, ok in SEEN.items() if name.endswith("_twin")}
+    hostile = {name: ok for name, ok in SEEN.items() if name not in twins}
+    with capsys.disabled():
+        print(f"\nhostile submissions contained: {sum(hostile.values())} of {len(hostile)}; ", end="")
+        print(f"honest twins graded as usual: {sum(twins.values())} of {len(twins)}")
+    assert all(SEEN.values())
