@@ -1,0 +1,180 @@
+"""What grading costs beside a grader that trusts the submission: `python bench/grade.py [PROBLEM FILE ...]`.
+
+Runs `kbh grade --no-evidence` and `bench/naive.py` on the same submission in turns, with as many warm-ups and timed
+calls, and compares the wall-clock time of the whole commands. On a GPU both run once before, so that both find their
+compiled code. Grading may cost 1.0 times the naive run and 15 s more; both run in the order naive, grade, grade, naive,
+so that a machine that slows down slows both.
+
+Without arguments: the honest Triton solutions of 05_topk_bitonic and 01_fp8_gemm. `--check` makes a missed goal exit 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+DEFAULT = ("05_topk_bitonic", "01_fp8_gemm")
+MOST_FACTOR = 1.0
+MOST_EXTRA_S = 15.0
+TIMEOUT_S = 1800.0
+GRADE = "import sys; from kbh_lint.cli import kbh_main; sys.exit(kbh_main(['grade', *sys.argv[1:]]))"
+GRADED = ("accepted", "flagged")
+
+
+class BenchError(Exception):
+    """A run that is compared did not grade; the text is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Wall-clock seconds of one pair of runs."""
+
+    naive: float
+    grade: float
+
+    @property
+    def extra(self) -> float:
+        """Seconds of grading beyond the naive run's."""
+        return self.grade - MOST_FACTOR * self.naive
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is run: the submission, where, and how many calls a shape."""
+
+    problem: str
+    file: Path
+    device: str
+    warmups: int
+    samples: int
+    folder: Path
+
+    def naive(self) -> float:
+        """Seconds of the naive grader. Raises BenchError."""
+        command = [
+            sys.executable, str(ROOT / "bench" / "naive.py"), self.problem, str(self.file), "--device", self.device,
+            "--warmups", str(self.warmups), "--samples", str(self.samples), "--caches", str(self.folder / "naive"),
+        ]  # fmt: skip
+        seconds, done = _run(command)
+        if done.returncode:
+            raise BenchError(f"naive.py did not grade {self.problem}: {_last(done)}")
+        return seconds
+
+    def grade(self) -> float:
+        """Seconds of `kbh grade --no-evidence`. Raises BenchError when it ends without a score."""
+        command = [
+            sys.executable, "-c", GRADE, str(self.file), "--problem", self.problem, "--no-evidence", "--fresh",
+            "--samples", str(self.samples), "--out", str(self.folder / "results"), "--format", "json",
+            "--target", "cpu" if self.device == "cpu" else "auto",
+        ]  # fmt: skip
+        seconds, done = _run(command)
+        try:
+            outcome = _outcome(done.stdout)
+        except ValueError:
+            raise BenchError(f"kbh grade did not grade {self.problem}: {_last(done)}") from None
+        if outcome not in GRADED:
+            raise BenchError(f"kbh grade says that {self.problem} is {outcome}: its cost is not that of a grading")
+        return seconds
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    asked = _parser().parse_args(argv)
+    words: list[str] = asked.submissions
+    if len(words) % 2:
+        print("bench/grade.py: name a problem and a file, in turns", file=sys.stderr)
+        return 2
+    files = [(name, ROOT / "problems" / name / "honest" / "triton.py") for name in DEFAULT]
+    if words:
+        files = [(name, Path(file)) for name, file in zip(words[::2], words[1::2], strict=True)]
+    sys.path.insert(0, str(ROOT))
+    from grader.plan import default_options
+
+    options = default_options(asked.device)
+    samples = asked.samples or options.samples
+    met = True
+    try:
+        with tempfile.TemporaryDirectory(prefix="kbh-bench-") as folder:
+            for name, file in files:
+                place = Path(folder) / name
+                plan = Plan(name, file, asked.device, options.warmups, samples, place)
+                met = _report(plan, _pairs(plan, asked.pairs)) and met
+    except BenchError as error:
+        print(f"bench/grade.py: {error}", file=sys.stderr)
+        return 2
+    return 1 if asked.check and not met else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("submissions", nargs="*", metavar="PROBLEM FILE", help="what is graded")
+    ask.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
+    ask.add_argument("--pairs", metavar="N", type=int, choices=range(1, 21), default=1, help="pairs of runs, up to 20")
+    ask.add_argument("--samples", metavar="N", type=int, help="timed calls a shape (default: as kbh grade)")
+    ask.add_argument("--check", action="store_true", help="exit 1 when a goal is missed")
+    return ask
+
+
+def _pairs(plan: Plan, count: int) -> list[Cost]:
+    """The costs of `count` pairs of runs."""
+    if plan.device != "cpu":
+        plan.naive()
+        plan.grade()
+    costs = []
+    for index in range(count):
+        if index % 2 == 0:
+            naive = plan.naive()
+            costs.append(Cost(naive, plan.grade()))
+        else:
+            grade = plan.grade()
+            costs.append(Cost(plan.naive(), grade))
+    return costs
+
+
+def _report(plan: Plan, costs: Sequence[Cost]) -> bool:
+    """Prints one submission's costs; whether the goal is met by the median pair."""
+    print(f"{plan.problem}  {plan.file.parent.name}/{plan.file.name} on {plan.device}, {plan.samples} samples a shape")
+    for cost in costs:
+        ratio = cost.grade / cost.naive
+        print(f"  naive {cost.naive:8.2f} s   kbh grade {cost.grade:8.2f} s   {ratio:5.2f} times, {cost.extra:+7.2f} s")
+    extra = statistics.median(cost.extra for cost in costs)
+    met = extra <= MOST_EXTRA_S
+    goal = f"at most {MOST_FACTOR:g} times naive and {MOST_EXTRA_S:g} s"
+    print(f"  over {MOST_FACTOR:g} times naive: {extra:+.2f} s ({goal}: {'ok' if met else 'MISSED'})", flush=True)
+    return met
+
+
+def _run(command: list[str]) -> tuple[float, subprocess.CompletedProcess[str]]:
+    began = time.perf_counter()
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise BenchError(f"{command[1]} took more than {TIMEOUT_S:g} s") from None
+    return time.perf_counter() - began, done
+
+
+def _outcome(text: str) -> str:
+    """The outcome in the JSON of `kbh grade`. Raises ValueError when there is none."""
+    data = json.loads(text)
+    try:
+        return str(data["cells"][0]["cell"]["outcome"])
+    except (KeyError, IndexError, TypeError):
+        raise ValueError("no outcome") from None
+
+
+def _last(done: subprocess.CompletedProcess[str]) -> str:
+    lines = (done.stderr or done.stdout).strip().splitlines()
+    return lines[-1][:300] if lines else f"it ended with {done.returncode} and said nothing"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
