@@ -24,6 +24,7 @@ from grader.bundle.read import (
     shown,
 )
 from grader.bundle.store import FOLDERS, LEFT_OVERS, LOCK
+from grader.bundle.sums import score_faults
 from grader.cell import Cell
 
 __all__ = ["verify"]
@@ -36,8 +37,8 @@ _TEMPORARY = re.compile(r"[0-9a-f]{16}")
 def verify(folder: Path) -> list[str]:
     """Every fault of a bundle as one sentence, at most FAULTS; an empty list says that it is whole.
 
-    A grading that was cut leaves a whole bundle, without a cell. Whether the scores follow from the samples is not
-    looked at here.
+    A grading that was cut leaves a whole bundle, without a cell. Floors and peak fractions of shapes follow from the
+    problem, which is not looked at here.
     """
     faults: list[str] = []
     for fault in _faults(folder):
@@ -211,6 +212,7 @@ class _Story:
         if cell.verdict.report and cell.verdict.report not in self.reports:
             yield "the linter's report that it rests on is in no lint entry"
         yield from self._submission(cell)
+        yield from score_faults(cell)
 
     def _submission(self, cell: Cell) -> Iterator[str]:
         """The cell's submission is the one that the bundle was opened for, and is in it."""

@@ -1,0 +1,76 @@
+"""Whether the scores of a cell follow from its own samples, as far as that can be told without the problem.
+
+The formulas are those of grader.scoring: medians over a trial, then over trials, the larger of the two clocks, and
+geometric means over shapes. Which samples count depends on the problem's floors, so a claimed time is held against the
+samples only where none was vetoed; the floor itself and the peak are taken from the cell.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from statistics import fmean, median
+
+from grader.cell import Cell, ShapeScore, ShapeTiming
+
+__all__ = ["score_faults"]
+
+NEAR = 1e-9
+
+
+def score_faults(cell: Cell) -> Iterator[str]:
+    """A sentence for each number that does not follow from those it is worked out of."""
+    for score in cell.shapes:
+        yield from (
+            f"the {what} of {score.shape[:80]} does not follow from its samples" for what in _wrong(cell, score)
+        )
+    if cell.scores is None:
+        return
+    if not cell.trials or any(trial.status != "right" for trial in cell.trials):
+        yield "it has scores, though not every trial is right"
+    for name in ("peak_fraction", "roofline_fraction", "attainable_fraction"):
+        mean = getattr(cell.scores, name)
+        if mean is not None and not _near(mean, _geometric([getattr(score, name) for score in cell.shapes])):
+            yield f"its {name} is not the geometric mean of those of its shapes"
+
+
+def _wrong(cell: Cell, score: ShapeScore) -> Iterator[str]:
+    """Which fields of a shape's score are not what they should be."""
+    timings = _timings(cell, score.shape)
+    if timings is None:
+        yield "score"
+        return
+    sealed = [median(batch.per_call for batch in timing.sealed) for timing in timings if timing.sealed]
+    if (score.t_sealed is None) != (not sealed) or (sealed and not _near(score.t_sealed or 0.0, median(sealed))):
+        yield "sealed time"
+    if not score.vetoed and not _near(score.t_event, median(median(timing.claimed) for timing in timings)):
+        yield "claimed time"
+    if not _near(score.t_null, median(timing.null_s for timing in timings)):
+        yield "time of an empty call"
+    if score.samples != sum(len(timing.claimed) for timing in timings):
+        yield "number of samples"
+    if not _near(score.t_scored, max(score.t_event, score.t_sealed or 0.0)):
+        yield "scored time"
+    if not _near(score.roofline_fraction * score.t_scored, score.t_floor):
+        yield "roofline fraction"
+    if not _near(score.attainable_fraction * score.t_scored, score.t_floor + score.t_null):
+        yield "attainable fraction"
+
+
+def _timings(cell: Cell, shape: str) -> Sequence[ShapeTiming] | None:
+    """The times of a shape in each trial; None where one lacks them or was not right."""
+    found = [result for trial in cell.trials for result in trial.shapes if result.shape == shape]
+    timings = [result.timing for result in found if result.timing is not None and result.status == "right"]
+    whole = len(timings) == len(cell.trials) > 0 and all(timing.claimed for timing in timings)
+    batches = (batch.rounds for timing in timings for batch in timing.sealed)
+    return timings if whole and all(rounds > 0 for rounds in batches) else None
+
+
+def _geometric(values: Sequence[float]) -> float:
+    if not values or any(not 0 < value < math.inf for value in values):
+        return math.nan
+    return math.exp(fmean(map(math.log, values)))
+
+
+def _near(value: float, other: float) -> bool:
+    return math.isclose(value, other, rel_tol=NEAR, abs_tol=1e-15)
