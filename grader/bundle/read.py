@@ -13,23 +13,23 @@ import math
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 __all__ = [
-    "ENTRIES_BYTES", "ENTRY_BYTES", "ENTRY_COUNT", "FORMAT", "KINDS", "OBJECT_BYTES", "OBJECT_COUNT",
-    "BundleError", "Entry", "canonical", "entry_bytes", "entry_name", "is_sha256", "names_in", "object_parts",
-    "parse_entry", "read_entries", "read_file", "shown",
+    "ENTRIES_WEIGHT", "ENTRY_BYTES", "ENTRY_COUNT", "FORMAT", "KINDS", "OBJECT_BYTES", "OBJECT_COUNT",
+    "BundleError", "Entry", "canonical", "check_weight", "entry_bytes", "entry_name", "is_sha256", "names_in",
+    "object_parts", "parse_entry", "read_entries", "read_file", "shown",
 ]  # fmt: skip
 
 FORMAT = 1
 KINDS = ("open", "commitment", "abandoned", "lint", "trial", "evidence", "cell", "regrade")
 ENTRY_BYTES = 16 << 20
-ENTRY_COUNT = 10_000
-ENTRIES_BYTES = 256 << 20  # all entries of a bundle, which are held in memory together
+ENTRY_COUNT = 2_000
+ENTRIES_WEIGHT = 256 << 20  # of all entries, which are held in memory together
 OBJECT_BYTES = 64 << 20
 OBJECT_COUNT = 20_000
 OBJECTS_OF_ENTRY = 2_000
@@ -47,7 +47,10 @@ class BundleError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One step of a grading, at `time` in UTC. `hash` is the SHA-256 of its bytes, `prev` that of the entry before."""
+    """One step of a grading, at `time` in UTC. `hash` is the SHA-256 of its bytes, `prev` that of the entry before.
+
+    `weight` is about how many bytes it takes in memory.
+    """
 
     seq: int
     prev: str
@@ -56,6 +59,7 @@ class Entry:
     data: Mapping[str, Any]
     objects: tuple[str, ...]
     hash: str
+    weight: int
 
 
 def is_sha256(text: object) -> bool:
@@ -116,6 +120,9 @@ def entry_bytes(seq: int, prev: str, kind: str, time: str, data: Mapping[str, An
 def parse_entry(written: bytes, seq: int, prev: str | None) -> Entry:
     """Reads the entry that should be number `seq` after the entry `prev` (None: any). Raises BundleError."""
     name = f"entries/{entry_name(seq)}"
+    weight = len(written) + 32 * sum(map(written.count, (b",", b"[", b"{")))
+    if weight > ENTRIES_WEIGHT:
+        raise BundleError(f"{name} holds more values than an entry may")
     fields = _parse(written, name)
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
         raise BundleError(f"{name} is not an entry of format {FORMAT}")
@@ -137,7 +144,7 @@ def parse_entry(written: bytes, seq: int, prev: str | None) -> Entry:
     if len(objects) > OBJECTS_OF_ENTRY:
         raise BundleError(f"{name} names more than {OBJECTS_OF_ENTRY:,} objects")
     digest = hashlib.sha256(written).hexdigest()
-    return Entry(seq, fields["prev"], fields["kind"], fields["time"], fields["data"], tuple(objects), digest)
+    return Entry(seq, fields["prev"], fields["kind"], fields["time"], fields["data"], tuple(objects), digest, weight)
 
 
 def _parse(written: bytes, name: str) -> Any:
@@ -167,14 +174,17 @@ def _is_time(value: object) -> bool:
 def read_entries(folder: Path) -> tuple[Entry, ...]:
     """Every entry, checked against the one before it. Raises BundleError at the first fault."""
     entries: list[Entry] = []
-    total = 0
     for seq in range(1, len(_entry_names(folder)) + 1):
         written = read_file(folder, ENTRY_BYTES, "entries", entry_name(seq))
-        total += len(written)
-        if total > ENTRIES_BYTES:
-            raise BundleError(f"the entries of {folder} have more than {ENTRIES_BYTES:,} bytes")
         entries.append(parse_entry(written, seq, entries[-1].hash if entries else ""))
+        check_weight(entries)
     return tuple(entries)
+
+
+def check_weight(entries: Sequence[Entry]) -> None:
+    """Raises BundleError for entries that are more than a bundle holds."""
+    if sum(entry.weight for entry in entries) > ENTRIES_WEIGHT:
+        raise BundleError(f"entries/{entry_name(entries[-1].seq)} makes the entries more than a bundle may hold")
 
 
 def _entry_names(folder: Path) -> list[str]:

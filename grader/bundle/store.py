@@ -30,6 +30,7 @@ from grader.bundle.read import (
     OBJECTS_OF_ENTRY,
     BundleError,
     Entry,
+    check_weight,
     entry_bytes,
     entry_name,
     names_in,
@@ -139,6 +140,7 @@ class Bundle:
         seq = len(self._entries) + 1
         written = entry_bytes(seq, self.head, kind, _now(), data, tuple(objects))
         entry = parse_entry(written, seq, self.head)  # what cannot be read back is not written
+        check_weight([*self._entries, entry])
         with self._writing():
             temporary = self._new_file(written)
             self._files.link(temporary, self.folder / "entries" / entry_name(seq))

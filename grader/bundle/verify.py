@@ -9,13 +9,13 @@ from pathlib import Path
 
 from grader.bundle.codec import CodecError, cell_from_json, trial_from_json
 from grader.bundle.read import (
-    ENTRIES_BYTES,
     ENTRY_BYTES,
     ENTRY_COUNT,
     OBJECT_BYTES,
     OBJECT_COUNT,
     BundleError,
     Entry,
+    check_weight,
     entry_name,
     is_sha256,
     names_in,
@@ -89,21 +89,22 @@ def _entry_faults(folder: Path, entries: list[Entry]) -> Iterator[str]:
     yield from (f"entries/{shown(name)} is not the name of an entry" for name in names if not _ENTRY.fullmatch(name))
     if not numbers:
         yield f"{folder} is no bundle: it has no entries"
-    total, prev, expected = 0, "", 1
+    prev, expected = "", 1
     for seq in numbers:
         missing = range(expected, seq)
         yield from (f"entries/{entry_name(absent)} is missing" for absent in missing)
         expected = seq + 1
         try:
             written = read_file(folder, ENTRY_BYTES, "entries", entry_name(seq))
-            total += len(written)
-            if total > ENTRIES_BYTES:
-                yield f"the entries have more than {ENTRIES_BYTES:,} bytes"
-                return
             before, prev = None if missing else prev, hashlib.sha256(written).hexdigest()
             entries.append(parse_entry(written, seq, before))
         except BundleError as error:
             yield str(error)
+        try:
+            check_weight(entries)
+        except BundleError as error:
+            yield str(error)
+            return
 
 
 def _object_faults(folder: Path, there: set[str]) -> Iterator[str]:

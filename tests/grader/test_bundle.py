@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from grader.bundle import Bundle, BundleError, cell_to_json, trial_to_json, verify
+from grader.bundle import Bundle, BundleError, cell_to_json, read, trial_to_json, verify
 from grader.bundle.read import ENTRY_BYTES, OBJECT_BYTES, canonical, entry_bytes
 from grader.cell import (
     CaseOutcome,
@@ -190,6 +190,24 @@ def test_what_cannot_be_kept_is_refused_and_the_bundle_stays_usable(
         bundle.append("evidence", {"ok": True})
     assert len(Bundle.open(tmp_path / "b").entries()) == 2
     assert verify(tmp_path / "b") == []
+
+
+def test_more_values_than_fit_into_memory_are_neither_written_nor_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(tmp_path / "b", rows()[:3])
+    monkeypatch.setattr(read, "ENTRIES_WEIGHT", sum(entry.weight for entry in Bundle.open(folder).entries()) + 3000)
+    with Bundle.open(folder, write=True) as bundle:
+        bundle.append("evidence", {"many": [0] * 20})
+        with pytest.raises(BundleError, match="more than a bundle may hold"):
+            bundle.append("evidence", {"many": [0] * 60})
+        with pytest.raises(BundleError, match="holds more values than an entry may"):
+            bundle.append("evidence", {"many": [0] * 4000})
+    assert verify(folder) == [] and len(Bundle.open(folder).entries()) == 4
+    monkeypatch.setattr(read, "ENTRIES_WEIGHT", 3000)
+    with pytest.raises(BundleError, match=r"entries/00000\d.json makes the entries more than a bundle may hold"):
+        Bundle.open(folder)
+    assert verify(folder)[0].endswith("more than a bundle may hold")
 
 
 def nested(depth: int) -> dict[str, Any]:
