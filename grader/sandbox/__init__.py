@@ -39,7 +39,7 @@ def denied(what, path, mode):
     raise AssertionError(f"{what} is open to it")
 if closed:
     denied("the judge's memory", f"/proc/{judge}/mem", "rb")
-    denied("the folder above its own", os.path.join(os.path.dirname(scratch), "outside"), "w")
+    denied("a file beside its folder", os.path.join(os.path.dirname(scratch), "outside"), "r")
     denied("the root of the file system", "/kbh-probe", "w")
 print("held")
 """
@@ -79,6 +79,7 @@ def _probe(sandbox: Sandbox, gpu: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="kbh-probe-") as folder, tempfile.TemporaryFile() as output:
         scratch = Path(folder) / "scratch"
         scratch.mkdir()
+        (Path(folder) / "outside").touch()
         arguments = [str(os.getpid()), str(sandbox.record.uid), closed, str(scratch)]
         process = sandbox.spawn(
             [sys.executable, "-I", "-c", PROBE, *arguments],

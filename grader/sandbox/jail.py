@@ -139,19 +139,18 @@ def _supervise(settings: dict[str, Any]) -> None:
     import signal
 
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
-    _prctl(PR_SET_DUMPABLE, 0)
-    signal.signal(signal.SIGTERM, _stop)
     _prctl(PR_SET_PDEATHSIG, SIGTERM)
     if os.getppid() != settings["parent"]:
         os._exit(FAILED)
     settings["parent"] = os.getpid()
     child = os.fork()
     if child == 0:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.setsid()
         return
     status = FAILED << 8
     try:
+        signal.signal(SIGTERM, _stop)
+        _prctl(PR_SET_DUMPABLE, 0)
         os.closerange(3, max(settings["keep"], default=2) + 1)
         pid = 0
         while pid != child:
@@ -159,7 +158,7 @@ def _supervise(settings: dict[str, Any]) -> None:
     except SystemExit:  # the judge is gone, or wants this gone
         status = SIGKILL
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(SIGTERM, signal.SIG_IGN)
         _end_children()
         os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
 

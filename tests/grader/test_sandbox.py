@@ -59,9 +59,10 @@ for name, number in (("read", 310), ("write", 311)):
     attempt(f"process_vm_{name}",
         lambda: call(number, judge, ctypes.addressof(ours), 1, ctypes.addressof(theirs), 1, 0))
 attempt("pidfd_getfd", lambda: call(438, os.pidfd_open(judge), 0, 0))
-attempt("limit judge", lambda: resource.prlimit(judge, resource.RLIMIT_CPU, (1, 1)))
-attempt("slow judge", lambda: os.setpriority(os.PRIO_PROCESS, judge, 19))
-attempt("move judge", lambda: os.sched_setaffinity(judge, {0}))
+if facts["apart"]:  # else they would change the judge
+    attempt("limit judge", lambda: resource.prlimit(judge, resource.RLIMIT_CPU, (1, 1)))
+    attempt("slow judge", lambda: os.setpriority(os.PRIO_PROCESS, judge, 19))
+    attempt("move judge", lambda: os.sched_setaffinity(judge, {0}))
 attempt("become root", lambda: os.setuid(0))
 attempt("deck", lambda: os.listdir(facts["root"] + "/problems"))
 attempt("deck file", lambda: read(facts["root"] + "/problems/common.py"))
@@ -145,16 +146,8 @@ def run():
     return y.sum().item()
 """
 
-MEMORY = [
-    "judge mem",
-    "judge environ",
-    "judge maps",
-    "judge auxv",
-    "judge descriptor",
-    "judge map_files",
-    "judge root",
-    "judge cwd",
-]
+MEMORY = ["judge mem", "judge environ", "judge maps", "judge auxv", "judge descriptor", "judge map_files",
+          "judge root", "judge cwd"]  # fmt: skip
 SIGNALS = ["kill judge", "ptrace judge", "seize judge", "process_vm_read", "process_vm_write", "pidfd_getfd",
            "limit judge", "slow judge", "move judge", "become root"]  # fmt: skip
 READS = ["deck", "deck file", "tests", "git", "outside file", "outside folder", "shadow", "judge cmdline"]
@@ -231,7 +224,8 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             "judge": os.getpid(), "port": tcp.getsockname()[1], "udp": udp.getsockname()[1], "abstract": address,
             "outside": str(outside), "root": str(ROOT), "home": str(Path.home()), "data": DATA_BYTES,
             "address": id(outside), "fd": inherited.fileno(), "kept": not_given.fileno(),
-            "closed": request.param in CLOSED, "triton": TRITON,
+            "closed": request.param in CLOSED,
+            "apart": request.param in CLOSED or sandbox.record.uid != os.getuid(), "triton": TRITON,
         }  # fmt: skip
         jail = Jail((), (scratch,), data_bytes=DATA_BYTES)
         said = run(sandbox, EXPLORER, scratch, json.dumps(facts), jail=jail, fds=[inherited.fileno()])
@@ -330,11 +324,18 @@ def test_a_readable_path_is_shown_but_not_written(tmp_path: Path) -> None:
     shown.mkdir()
     scratch.mkdir()
     (shown / "solution.py").write_text("x = 1")
-    code = "import os, sys; print(open(sys.argv[1]).read(), os.access(sys.argv[1], os.W_OK), end='')"
+    code = """
+import sys
+print(open(sys.argv[1]).read())
+try:
+    open(sys.argv[1], "w")
+except OSError:
+    print("closed")
+"""
     for kind in CLOSED:
         jail = Jail((shown,), (scratch,))
         said = run(choose(device="cpu", wanted=kind), code, scratch, str(shown / "solution.py"), jail=jail)
-        assert said == "x = 1 False"
+        assert said.split("\n") == ["x = 1", "closed", ""]
 
 
 def test_a_gpu_gets_no_plain_sandbox_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
