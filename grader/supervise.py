@@ -154,7 +154,7 @@ class Child:
         self._closed = False
         root, libraries = Path(__file__).resolve().parent.parent, Path(torch.__file__).resolve().parent.parent
         places = os.pathsep.join([str(root), str(libraries)])  # -I leaves out a user's site-packages
-        command = [sys.executable, "-I", "-c", boot, places, str(theirs.fileno()), *arguments]
+        command = [sys.executable, "-I", "-u", "-c", boot, places, str(theirs.fileno()), *arguments]
         variables = environment(scratch)
         jail = Jail(
             read=tuple(read), write=(scratch / "work", scratch / "caches"), gpu=gpu,

@@ -1,0 +1,211 @@
+"""Trials with real processes on a small problem: what is asked, what is believed, and what is kept."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import pytest
+from toy import HONEST, solution, toy_problem
+
+from grader import plan as planning
+from grader.cell import TrialResult
+from grader.deck import load_code
+from grader.judge import NotReplayed, TrialOptions, build, default_options, replay, run_trial
+from grader.keys import new_master
+from grader.sandbox import choose
+from grader.supervise import Snapshot, restore_caches, snapshot
+from kbh_lint.problems import Problem
+
+MASTER = bytes(range(32))
+OPTIONS = TrialOptions(4, 2, 2, 60.0, 20.0, None, 2)
+
+
+class Ground:
+    """A problem, a submission and a scratch folder."""
+
+    def __init__(self, folder: Path, text: str) -> None:
+        self.problem: Problem = toy_problem(folder)
+        self.scratch = folder / "scratch"
+        self.snapshot: Snapshot = snapshot(solution(folder, text), self.scratch / "submission")
+        self.logs: list[str] = []
+
+    def keep(self, text: str) -> str:
+        self.logs.append(text)
+        return "kept"
+
+    def settings(self, options: TrialOptions) -> dict[str, object]:
+        return {
+            "device": "cpu", "scale": "reduced", "options": options, "sandbox": choose(device="cpu", wanted="plain"),
+            "scratch": self.scratch, "progress": lambda text: None,
+        }  # fmt: skip
+
+    def trial(self, options: TrialOptions = OPTIONS, master: bytes = MASTER) -> TrialResult:
+        return run_trial(
+            self.problem, self.snapshot, index=0, master=master, caches=None, keep_log=self.keep,
+            **self.settings(options),  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def replay(self, trial: TrialResult) -> tuple[str, ...]:
+        return replay(self.problem, self.snapshot, trial, caches=None, **self.settings(OPTIONS))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def ground(tmp_path: Path) -> Callable[[str], Ground]:
+    return lambda text: Ground(tmp_path, text)
+
+
+def forward(body: str, before: str = "") -> str:
+    """The honest submission with another body of forward."""
+    text = HONEST.partition("        return (x")[0].replace("class Model", before + "\nclass Model")
+    return text + "".join(f"        {line}\n" for line in body.splitlines())
+
+
+RIGHT = "y = (x @ self.w) * (torch.arange(len(x)) < used)[:, None]\n"
+
+
+def test_a_right_submission_is_compared_on_every_call_and_timed_by_both_clocks(ground: Callable[[str], Ground]) -> None:
+    here = ground("print('hello from the import')\n" + HONEST)
+    result = here.trial()
+    (shape,) = result.shapes
+    assert result.status == shape.status == "right" and result.message.endswith("compared calls are right")
+    assert result.commitment == hashlib.sha256(bytes.fromhex(result.master)).hexdigest() and result.log == "kept"
+    assert here.logs == ["hello from the import\n"]
+    assert shape.calls == shape.compared == len(shape.cases) and all(case.ok for case in shape.cases)
+    assert shape.timing is not None and len(shape.timing.claimed) == len(shape.timing.walls) == 4
+    assert all(0 < claim < wall for claim, wall in zip(shape.timing.claimed, shape.timing.walls, strict=True))
+    assert len(shape.timing.sealed) == 2 and all(batch.per_call > 0 for batch in shape.timing.sealed)
+    assert sum(case.digest != "" for case in shape.cases) in (1, 2)
+    assert here.replay(result) == ()
+
+
+def test_no_value_is_drawn_twice_and_another_key_draws_others(ground: Callable[[str], Ground]) -> None:
+    here = ground(forward("print('in', hash(x.numpy().tobytes()))\n" + RIGHT + "return y"))
+
+    def seen(master: bytes) -> list[str]:
+        here.logs.clear()
+        here.trial(master=master)
+        return [line for line in here.logs[0].splitlines() if line.startswith("in")]
+
+    first, second = seen(MASTER), seen(new_master())
+    assert len(set(first)) == len(first) > 20 and not set(first) & set(second)
+
+
+def test_a_batch_is_timed_by_the_judge_whatever_is_claimed(ground: Callable[[str], Ground]) -> None:
+    lie = (
+        "import grader.clock as c, gc, time\nwork = time.perf_counter\n"
+        "for o in gc.get_objects():\n    if isinstance(o, c.CpuClock): o._now = lambda: 0.0\n"
+    )
+    slow = "end = work() + 2e-3\nwhile work() < end: pass\n"
+    result = ground(forward(slow + RIGHT + "return y", lie)).trial()
+    timing = result.shapes[0].timing
+    assert result.status == "right" and timing is not None
+    assert median(timing.claimed) == 0.0, "the claim is what the submission made it"
+    assert all(2e-3 < batch.per_call < 4e-2 for batch in timing.sealed)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("x.mul_(1.0001)\n" + RIGHT + "return y", "it changed its input x"),
+        (RIGHT + "return y if len(x) < 0 else y.t().contiguous().t()", "y is not contiguous"),
+        (RIGHT + "self.n = getattr(self, 'n', 0) + 1\nreturn y if self.n < 9 else y + 1", "are off by more than"),
+        (RIGHT + "self.n = getattr(self, 'n', 0) + 1\nassert self.n < 8\nreturn y", "raised AssertionError"),
+    ],
+)
+def test_what_goes_wrong_on_some_calls_only_is_found(ground: Callable[[str], Ground], body: str, words: str) -> None:
+    result = ground(forward(body)).trial()
+    assert result.status == "wrong" and words in result.message
+
+
+def test_an_output_kept_for_the_address_of_an_input_is_wrong(ground: Callable[[str], Ground]) -> None:
+    memo = "key = x.data_ptr()\nif key in kept: return kept[key].clone()\n" + RIGHT + "kept[key] = y\nreturn y"
+    result = ground(forward(memo, "kept = {}")).trial()
+    assert result.status == "wrong" and sum(not case.ok for case in result.shapes[0].cases) > 3
+
+
+def test_models_take_turns_with_weights_of_their_own(ground: Callable[[str], Ground]) -> None:
+    shared = (
+        "global first\nfirst = self.w if first is None else first\n" + RIGHT.replace("self.w", "first") + "return y"
+    )
+    assert ground(forward(shared, "first = None")).trial().status == "wrong"
+
+
+def test_a_call_that_hangs_is_stopped_alone_by_its_own_limit(ground: Callable[[str], Ground]) -> None:
+    text = forward(RIGHT + "import signal\nself.n = getattr(self, 'n', 0) + 1\nif self.n > 3: signal.pause()\nreturn y")
+    result = ground(text).trial(replace(OPTIONS, call_timeout=0.5))
+    assert result.shapes[0].status == "timeout" and "did not finish within 0.5 s; it was to run" in result.message
+
+
+def test_another_result_for_the_same_values_is_told_and_a_crash_is_not_taken_for_one(
+    ground: Callable[[str], Ground],
+) -> None:
+    here = ground(HONEST)
+    result = here.trial()
+    shape = result.shapes[0]
+    forged = tuple(replace(case, digest="0" * 64 if case.digest else "") for case in shape.cases)
+    said = here.replay(replace(result, shapes=(replace(shape, cases=forged),)))
+    assert said == ("at 64x16x32 it gave another result for the same values when it was asked again",)
+    here.snapshot.file.chmod(0o600)
+    here.snapshot.file.write_text("import os\nos._exit(3)\n")
+    with pytest.raises(NotReplayed, match="ended its process"):
+        here.replay(result)
+
+
+def test_building_fills_caches_and_tells_only_what_this_machine_cannot_do(
+    ground: Callable[[str], Ground], tmp_path: Path
+) -> None:
+    text = (
+        "import os, pathlib\nplace = pathlib.Path(os.environ['TRITON_CACHE_DIR'])\n(place / 'kernel').write_text('k')\n"
+    )
+    text += "os.symlink('/etc/passwd', place / 'link')\n"
+    here = ground(text + HONEST)
+    store = tmp_path / "store"
+    assert build(here.problem, here.snapshot, caches=store, **here.settings(OPTIONS)) == ""  # type: ignore[arg-type]
+    assert [str(p.relative_to(store)) for p in store.rglob("*") if not p.is_dir()] == ["triton/kernel"]
+    restore_caches(store, tmp_path / "again")
+    assert (tmp_path / "again/triton/kernel").read_text() == "k"
+
+
+def test_code_that_needs_a_gpu_is_refused_without_being_started(ground: Callable[[str], Ground]) -> None:
+    result = ground("import cupy\n" + HONEST).trial()
+    assert result.status == "refused" and "it uses cupy" in result.message and result.shapes[0].status == "not-run"
+
+
+def test_the_plan_has_enough_timed_calls_after_the_warm_ups_whatever_the_key(tmp_path: Path) -> None:
+    problem = toy_problem(tmp_path)
+    code, (shape,) = load_code(problem), problem.reduced
+    for options in (OPTIONS, default_options("cpu"), default_options("cuda")):
+        for seed in range(8):
+            plan = planning.plan_shape(problem, shape, bytes([seed]) * 32, options, code)
+            (group,) = plan.groups
+            assert len(group.timed) == options.samples and len(group.specs) == plan.calls
+            assert not {spec.id for spec in group.specs[: options.warmups]} & set(group.timed)
+            least = options.compare_least
+            timed = [spec.id for spec in group.specs if spec.id.startswith("timed/")]
+            assert least is None or len(plan.compared & set(timed)) == least
+            assert {spec.id for spec in group.specs if spec.id not in timed} <= plan.compared
+    orders = {
+        tuple(s.id for s in planning.plan_shape(problem, shape, bytes([n]) * 32, OPTIONS, code).groups[0].specs)
+        for n in range(8)
+    }
+    assert len(orders) == 8
+
+
+@pytest.mark.parametrize(
+    ("seconds", "slot", "cache", "room", "rounds"),
+    [
+        (1e-3, 1 << 20, 0, 1 << 30, 6),
+        (10.0, 1 << 20, 0, 1 << 30, 3),
+        (1e-6, 1 << 10, 0, 1 << 30, 1024),
+        (1e-3, 1 << 20, 60 << 20, 1 << 40, 241),
+        (1e-3, 1 << 30, 60 << 20, 1 << 31, 3),
+    ],
+)
+def test_a_batch_is_long_and_cold_as_far_as_there_is_room(
+    seconds: float, slot: int, cache: int, room: int, rounds: int
+) -> None:
+    assert planning.round_count(seconds, slot, cache, room) == rounds
