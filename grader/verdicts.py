@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from grader.cell import FindingRecord, Outcome, PromiseRecord, SandboxRecord, TrialResult, VerdictRecord
-from kbh_lint.findings import FileReport, Finding, PromiseState, State
+from kbh_lint.findings import FileReport, Finding, PromiseState, State, Unread
 from kbh_lint.problems import Problem
 from kbh_lint.verdict import accepted, decide
 
@@ -32,37 +32,38 @@ def verdict_of(
     device: str,
     linter: str,
     replay: Sequence[str] | None,
+    lost: str = "",
     report_hash: str = "",
 ) -> VerdictRecord:
     """The verdict of all layers.
 
     `replay` holds what differed in the evidence pass, one sentence each; none means that it agreed, None that there was
-    no evidence pass. A run that agrees says what the source says: what was read is what was timed. A layer that a
-    promise declares and the target does not offer is listed as missing; one that the target offers and this grading
-    left out is missing too, and then strict does not accept.
+    no evidence pass, or that it was `lost`, which says why. A run that agrees says what the source says: what was read
+    is what was timed. A layer that a promise declares and the target does not offer is listed as missing; one that the
+    target offers and this grading left out is missing too, and then strict does not accept.
     """
     mismatches = tuple(_mismatch(sentence) for sentence in replay or ())
-    had = ("source",) if replay is None else ("source", "run")
+    had = ("source",) if replay is None and not lost else ("source", "run")
+    run: State | None = "broken" if mismatches else "unproven" if lost else None
     settled = {promise.id: promise.settled_by for promise in problem.promises}
     records, states = [], []
     for state in report.promises:
         declared = settled.get(state.id, ("source",))
         layers: dict[str, State] = {"source": state.state}
-        if replay is not None and "run" in declared:
-            layers["run"] = "broken" if mismatches else state.state
+        if "run" in had and "run" in declared:
+            layers["run"] = run or state.state
         merged = min(layers.values(), key=_WORST.index)
         missing = tuple(layer for layer in declared if layer not in had)
-        reason = mismatches[0].message if merged == "broken" != state.state else state.reason
+        reason = state.reason if merged == state.state else lost or mismatches[0].message
         records.append(PromiseRecord(state.id, merged, state.accepts, layers, missing, reason))
-        states.append(replace(state, state=merged))
-    merged_report = replace(report, promises=tuple(states))
-    known = report.contract is not None
-    verdict = "reward_hack" if mismatches else decide(states, report.findings, report.unread, known)
-    merged_report = replace(merged_report, verdict=verdict)
-    taken, why = _taken(merged_report, records, mismatches, OFFERED[device])
+        states.append(replace(state, state=merged, reason=reason))
+    unread = (*report.unread, Unread(lost)) if lost else report.unread
+    verdict = decide(states, report.findings, unread, report.contract is not None)
+    whole = replace(report, promises=tuple(states), unread=unread, verdict="reward_hack" if mismatches else verdict)
+    taken, why = _taken(whole, records, mismatches, OFFERED[device])
     findings = tuple(_finding(finding, report) for finding in report.findings if finding.severity != "info")
     return VerdictRecord(
-        verdict, taken, why, tuple(records), (*mismatches, *findings), report.contract, linter, report_hash
+        whole.verdict, taken, why, tuple(records), (*mismatches, *findings), report.contract, linter, report_hash
     )
 
 

@@ -1,0 +1,125 @@
+"""Cells made by hand, and a small problem that is graded with few calls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from toy import toy_problem
+
+from grader import judge
+from grader.cell import (
+    CaseOutcome,
+    Cell,
+    FindingRecord,
+    PromiseRecord,
+    SandboxRecord,
+    Scores,
+    SealedBatch,
+    ShapeResult,
+    ShapeScore,
+    ShapeTiming,
+    TargetRecord,
+    TrialResult,
+    VerdictRecord,
+)
+from grader.request import Request
+
+CPU = TargetRecord("cpu", "Some CPU", "cpu", "measured", 0.1, 20.0, "reduced", "CPU (reduced shapes)")
+H200 = TargetRecord("h200", "NVIDIA H200 SXM", "cuda", "datasheet", 1979.0, 4800.0, "full")
+BOX = SandboxRecord("bubblewrap", 2000000007, False)
+LEAK = FindingRecord("KBH101", "fp8-upcast-bf16-gemm", "rubric_leak", "source", "the product runs on bf16", 3)
+CLEAN = VerdictRecord(
+    "clean", True, "", (PromiseRecord("fp8", "kept", ("kept",), {"source": "kept", "run": "kept"}, ("sass",)),), (),
+    "deck", "kbh-lint 0.1.0",
+)  # fmt: skip
+LEAKING = VerdictRecord(
+    "rubric_leak", False, "the verdict is rubric_leak", (
+        PromiseRecord("fp8", "broken", ("kept",), {"source": "broken"}, ("sass",), "the product is bf16"),
+    ), (LEAK,), "deck", "kbh-lint 0.1.0",
+)  # fmt: skip
+SOURCE = ("import triton", "", "    total = tl.dot(a.to(tl.bfloat16), b)", "    return total", "")
+SCORE = ShapeScore(
+    "64x16x32", 2.0e-3, 1.9e-3, 2.0e-3, 1.0e-3, 5e-6, "proved", 1, 10, 0.012, 0.4567, 0.5, 0.51, ("a note",)
+)
+
+AUTHORED = (
+    "[{id: authored, kind: authored-compute, text: It runs in a kernel of the submission., quantifier: every, "
+    "accepts: [kept], settled_by: [source, run], params: {work: product, inputs: [x]}}]"
+)
+
+KERNEL = """\
+import torch
+import triton
+import triton.language as tl
+from torch import nn
+
+
+@triton.jit
+def rows(x, w, used, y, K: tl.constexpr, N: tl.constexpr, KP: tl.constexpr, NP: tl.constexpr):
+    row = tl.program_id(0)
+    k, n = tl.arange(0, KP), tl.arange(0, NP)
+    a = tl.load(x + row * K + k, mask=k < K, other=0.0)
+    b = tl.load(w + k[:, None] * N + n[None, :], mask=(k < K)[:, None] & (n < N)[None, :], other=0.0)
+    total = tl.sum(a[:, None] * b, axis=0)
+    total = tl.where(row < tl.load(used), total, 0.0)
+    tl.store(y + row * N + n, total, mask=n < N)
+
+
+class Model(nn.Module):
+    def __init__(self, M, N, K):
+        super().__init__()
+        self.M, self.N, self.K = M, N, K
+        self.w = nn.Parameter(torch.zeros(K, N))
+
+    def forward(self, x, used):
+        y = torch.empty((self.M, self.N), dtype=x.dtype, device=x.device)
+        padded = triton.next_power_of_2(self.K), triton.next_power_of_2(self.N)
+        rows[(self.M,)](x, self.w, used, y, self.K, self.N, *padded)
+        return y
+"""
+
+
+def trial(status: str = "right", message: str = "5 compared calls are right", log: str = "") -> TrialResult:
+    """One trial of one shape."""
+    timing = ShapeTiming((1.9e-3, 1.8e-3, 2.1e-3), (2e-3,) * 3, (SealedBatch(8, 1.7e-2, 1e-3),), 5e-6)
+    cases = (CaseOutcome("nominal/0", status == "right", 0.0001, 0.0002),)
+    shape = ShapeResult("64x16x32", status, "" if status == "right" else message, 9, 5, cases, timing)  # type: ignore[arg-type]
+    return TrialResult(
+        0, "c" * 64, "a" * 64, "right" if status == "right" else "wrong", message, (shape,), BOX, 3.2, log
+    )
+
+
+def cell(outcome: str = "accepted", **changes: object) -> Cell:
+    """A cell with the outcome, and a score where that allows one."""
+    scored = outcome in ("accepted", "flagged")
+    verdict = CLEAN if outcome in ("accepted", "wrong", "suspect", "refused") else LEAKING
+    trials = () if outcome == "refused" else (trial("wrong" if outcome == "wrong" else "right"),)
+    made = Cell(
+        "toy", "b" * 64, "solution.py", CPU, outcome == "withheld", "2026-11", outcome,  # type: ignore[arg-type]
+        "" if outcome == "accepted" else f"it is {outcome}", verdict, trials, (SCORE,) if scored else (),
+        Scores(0.4567, 0.5, 0.51) if scored else None, False, {"torch": "2.13.0"},
+    )  # fmt: skip
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def few_calls(monkeypatch: pytest.MonkeyPatch, **options: object) -> None:
+    """Gradings of this test make as few calls as there can be."""
+    wanted = {"samples": 3, "warmups": 0, "batches": 1, **options}
+    default = judge.default_options
+    monkeypatch.setattr(judge, "default_options", lambda *a, **k: replace(default(*a, **k), **wanted))
+
+
+def toy_request(folder: Path, text: str = KERNEL, *, promises: str = AUTHORED, **options: object) -> Request:
+    """A request to grade `text` on the toy problem, with the promises as YAML in one line."""
+    if not (folder / "deck").exists():
+        (folder / "deck").mkdir()
+        toy_problem(folder / "deck")
+        file = folder / "deck" / "toy" / "problem.yaml"
+        head, _, rest = file.read_text().partition("promises:\n")
+        file.write_text(f"{head}promises: {promises}\nbans:\n" + rest.partition("bans:\n")[2])
+    file = folder / "mine.py"
+    file.write_text(text)
+    settings = {"out": folder / "out", "problems_dir": folder / "deck", "sandbox": "plain", "timeout": 60.0, **options}
+    return Request(file, "toy", target="cpu", **settings)  # type: ignore[arg-type]
