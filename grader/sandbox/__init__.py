@@ -18,6 +18,7 @@ from typing import Literal
 from grader.sandbox.base import Jail, Sandbox, SandboxError
 from grader.sandbox.bubblewrap import bubblewrap
 from grader.sandbox.landlock import landlock
+from grader.sandbox.places import searched
 from grader.sandbox.plain import plain
 from grader.sandbox.reap import harden_judge
 
@@ -26,8 +27,13 @@ __all__ = ["Jail", "Sandbox", "SandboxError", "Wanted", "choose", "harden_judge"
 Wanted = Literal["auto", "bubblewrap", "landlock", "plain"]
 PROBE_SECONDS = 60.0
 PROBE = """
-import os, sys
+import importlib.util, os, sys
 judge, uid, closed, scratch = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "closed", sys.argv[4]
+sys.path += sys.argv[5:]
+for name in ("torch", "grader", "kbh_lint"):
+    spec = importlib.util.find_spec(name)
+    assert spec is not None, f"{name} cannot be found"
+    open(spec.origin).close()
 assert os.getuid() == uid, f"the user is {os.getuid()} instead of {uid}"
 with open(os.path.join(scratch, "probe"), "w") as file:
     file.write("x")
@@ -80,7 +86,7 @@ def _probe(sandbox: Sandbox, gpu: bool) -> None:
         scratch = Path(folder) / "scratch"
         scratch.mkdir()
         (Path(folder) / "outside").touch()
-        arguments = [str(os.getpid()), str(sandbox.record.uid), closed, str(scratch)]
+        arguments = [str(os.getpid()), str(sandbox.record.uid), closed, str(scratch), *map(str, searched())]
         process = sandbox.spawn(
             [sys.executable, "-I", "-c", PROBE, *arguments],
             env={},

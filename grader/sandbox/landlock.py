@@ -51,7 +51,7 @@ class Landlock:
     version: int
     uid: int | None
     record: SandboxRecord
-    mark: str = field(default_factory=lambda: secrets.token_hex(8))
+    marks: dict[int, str] = field(default_factory=dict)  # process -> what all that it starts carries
 
     def spawn(
         self,
@@ -67,6 +67,7 @@ class Landlock:
         if self.uid is not None:
             for folder in jail.write:
                 give(folder, self.uid)
+        mark = secrets.token_hex(8)
         restriction = Restriction(
             uid=self.uid,
             read_all=self.uid is not None,
@@ -79,13 +80,15 @@ class Landlock:
             rules=tuple(_rules(jail)),
             seccomp=program(memory_files=jail.gpu, unix_sockets=False, shared_user=self.uid is None),
             own_processes=self.uid is not None,
-            extra={MARK: self.mark},
+            extra={MARK: mark},
         )
-        return start([], restriction, argv, env=env, cwd=cwd, fds=fds, jail=jail, output=output)
+        process = start([], restriction, argv, env=env, cwd=cwd, fds=fds, jail=jail, output=output)
+        self.marks[process.pid] = mark
+        return process
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """Ends the supervisor and everything below it."""
-        end_tree(process, self.mark)
+        end_tree(process, self.marks.pop(process.pid, None))
 
 
 def landlock(notes: tuple[str, ...] = ()) -> Landlock:
@@ -118,7 +121,9 @@ def _rules(jail: Jail) -> Iterator[tuple[Path, int]]:
     """Paths, and what may be done beneath them."""
     where = places(jail)
     everything = sum(rights for _, rights in FILE_SYSTEM)
-    yield from ((path, READ) for path in expand(where))
+    shown, listed = expand(where)
+    yield from ((path, READ) for path in shown)
+    yield from ((path, READ_DIR) for path in listed)
     yield from ((path, everything & ~MAKE_DEVICES & ~IOCTL_DEVICE) for path in where.write)
     devices = [Path("/dev") / name for name in DEVICES]
     yield from ((path, DEVICE) for path in [*devices, *(gpu_nodes(jail.profiler) if jail.gpu else ())])

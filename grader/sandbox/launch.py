@@ -56,7 +56,7 @@ def start(
         "env": {**USER_NAMES, **env, **restriction.extra},
         "cwd": str(cwd.absolute()),
         "keep": list(fds),
-        "limits": _limits(jail, fds, restriction.own_processes),
+        "limits": _limits(jail, restriction.own_processes),
         "uid": restriction.uid,
         "read_all": restriction.read_all,
         "supervise": restriction.supervise,
@@ -99,7 +99,7 @@ def _own_environment() -> dict[str, str]:
     return {name: os.environ[name] for name in ("LD_LIBRARY_PATH", "PATH") if name in os.environ}
 
 
-def _limits(jail: Jail, fds: Sequence[int], own_processes: bool) -> dict[str, int]:
+def _limits(jail: Jail, own_processes: bool) -> dict[str, int]:
     """The limits of each process, by the names that `resource` has for them."""
     limits = {
         "CORE": 0,
@@ -114,7 +114,7 @@ def _limits(jail: Jail, fds: Sequence[int], own_processes: bool) -> dict[str, in
     if jail.data_bytes is not None:
         limits["DATA"] = jail.data_bytes
     if jail.data_bytes is not None and not jail.gpu:  # a GPU's runtime reserves addresses by the terabyte
-        limits["AS"] = jail.data_bytes + ADDRESS_SPACE_BYTES + 2 * sum(os.fstat(fd).st_size for fd in fds)
+        limits["AS"] = jail.data_bytes + ADDRESS_SPACE_BYTES
     return limits
 
 

@@ -6,14 +6,14 @@ import importlib.util
 import os
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from grader.sandbox.base import Jail, SandboxError
 
-__all__ = ["Places", "SYSTEM", "expand", "gpu_nodes", "places"]
+__all__ = ["Places", "SYSTEM", "expand", "gpu_nodes", "places", "searched"]
 
 ROOT = Path(__file__).resolve().parents[2]
 SYSTEM = tuple(Path(p) for p in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"))
@@ -31,6 +31,8 @@ ETC = tuple(
     )
 )
 LIBRARIES = ("torch", "triton", "numpy", "yaml", "cuda")
+TOOLS = ("cc", "gcc", "c++", "g++", "clang", "clang++", "ld", "as", "nvcc", "ninja")
+MOST_LINKS = 20
 CPU_FACTS = tuple(Path("/sys/devices/system") / name for name in ("cpu", "node"))
 MOST_ENTRIES = 5000  # of a folder that is listed because something in it is hidden
 
@@ -77,14 +79,37 @@ def _library_folders() -> frozenset[Path]:
     return frozenset(found)
 
 
+def searched() -> list[Path]:
+    """The folders in which a candidate's Python finds this program and the libraries."""
+    return [ROOT, *sorted(_library_folders())]
+
+
 def _toolkit() -> set[Path]:
-    """CUDA's compiler and the folders of the loader."""
+    """Compilers with what lies beside them, CUDA, and the folders of the loader."""
     found = {Path(os.environ[name]) for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)}
-    nvcc = shutil.which("nvcc")
-    if nvcc is not None:
-        found |= {Path(nvcc), Path(nvcc).resolve().parent.parent}
+    for name in (*TOOLS, *(os.environ[name] for name in ("CC", "CXX", "CUDAHOSTCXX") if os.environ.get(name))):
+        tool = shutil.which(name)
+        if tool is not None:
+            found |= {path for step in _links(Path(tool)) for path in (step, _installation(step))}
     found |= {Path(p) for p in os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep) if p}
     return {path for path in found if path.is_absolute() and path.exists()}
+
+
+def _links(tool: Path) -> Iterator[Path]:
+    """The tool, and where its symbolic links lead, step by step."""
+    for _ in range(MOST_LINKS):
+        yield tool
+        if not tool.is_symlink():
+            return
+        tool = Path(os.path.normpath(tool.parent / os.readlink(tool)))
+
+
+def _installation(tool: Path) -> Path:
+    """The folder that a tool is installed in with its parts; the tool alone where that would show a home or more."""
+    folder = tool.parent.parent
+    home = Path(os.path.expanduser("~"))
+    kept_apart = {Path("/"), home, home / ".local", *home.parents, *ROOT.parents}
+    return folder if tool.parent.name == "bin" and folder not in kept_apart else tool
 
 
 @cache
@@ -95,9 +120,14 @@ def _hidden() -> tuple[Path, ...]:
     return (*repository, *((deck,) if deck.exists() else ()))
 
 
-def expand(where: Places) -> list[Path]:
-    """The `read` paths for a sandbox that cannot hide: a folder with something hidden in it becomes its entries."""
+def expand(where: Places) -> tuple[list[Path], list[Path]]:
+    """The `read` paths for a sandbox that cannot hide: a folder with something hidden in it becomes its entries.
+
+    The second list names the folders of which only the names of entries are to be shown: those, and the one that
+    Python searches for this program.
+    """
     shown: list[Path] = []
+    listed = [ROOT]
     queue = list(where.read)
     while queue:
         path = queue.pop()
@@ -106,11 +136,12 @@ def expand(where: Places) -> list[Path]:
         if not _strictly_above(path, where.hidden):
             shown.append(path)
             continue
+        listed.append(path)
         entries = sorted(path.iterdir())[: MOST_ENTRIES + 1]
         if len(entries) > MOST_ENTRIES:
             raise SandboxError(f"{path} has too many entries to show all but the hidden ones")
         queue += [entry for entry in entries if not entry.is_symlink()]
-    return sorted(set(shown))
+    return sorted(set(shown)), sorted(set(listed))
 
 
 def _strictly_above(path: Path, others: Iterable[Path]) -> bool:

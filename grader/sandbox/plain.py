@@ -28,7 +28,7 @@ class Plain:
 
     uid: int | None
     record: SandboxRecord
-    mark: str = field(default_factory=lambda: secrets.token_hex(8))
+    marks: dict[int, str] = field(default_factory=dict)  # process -> what all that it starts carries
 
     def spawn(
         self,
@@ -44,18 +44,21 @@ class Plain:
         if self.uid is not None:
             for folder in jail.write:
                 give(folder, self.uid)
+        mark = secrets.token_hex(8)
         restriction = Restriction(
             uid=self.uid,
             read_all=self.uid is not None,
             supervise=True,
             own_processes=self.uid is not None,
-            extra={MARK: self.mark},
+            extra={MARK: mark},
         )
-        return start([], restriction, argv, env=env, cwd=cwd, fds=fds, jail=jail, output=output)
+        process = start([], restriction, argv, env=env, cwd=cwd, fds=fds, jail=jail, output=output)
+        self.marks[process.pid] = mark
+        return process
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """Ends the supervisor and everything below it."""
-        end_tree(process, self.mark)
+        end_tree(process, self.marks.pop(process.pid, None))
 
 
 def plain(notes: tuple[str, ...] = ()) -> Plain:

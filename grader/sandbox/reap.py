@@ -47,8 +47,13 @@ def end_namespace(process: subprocess.Popen[bytes], first: int | None) -> None:
         os.close(first)
 
 
-def end_tree(process: subprocess.Popen[bytes], mark: str) -> None:
-    """Ends a supervisor, all below it, and the orphans with the variable MARK=`mark`. Raises SandboxError."""
+def end_tree(process: subprocess.Popen[bytes], mark: str | None) -> None:
+    """Ends a supervisor, all below it, and the orphans with the variable MARK=`mark`. Raises SandboxError.
+
+    Without a mark it was ended before, and nothing happens.
+    """
+    if mark is None:
+        return
     until = time.monotonic() + END_SECONDS
     patience = time.monotonic() + SUPERVISOR_SECONDS
     killed: set[int] = set()

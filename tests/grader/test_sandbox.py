@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from grader.sandbox import Jail, Sandbox, SandboxError, choose, harden_judge
+from grader.sandbox.places import searched
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("bubblewrap", "landlock", "plain")
@@ -64,10 +65,8 @@ if facts["apart"]:  # else they would change the judge
     attempt("slow judge", lambda: os.setpriority(os.PRIO_PROCESS, judge, 19))
     attempt("move judge", lambda: os.sched_setaffinity(judge, {0}))
 attempt("become root", lambda: os.setuid(0))
-attempt("deck", lambda: os.listdir(facts["root"] + "/problems"))
-attempt("deck file", lambda: read(facts["root"] + "/problems/common.py"))
-attempt("tests", lambda: os.listdir(facts["root"] + "/tests"))
-attempt("git", lambda: os.listdir(facts["root"] + "/.git"))
+for name, path in facts["repository"].items():
+    attempt(name, lambda: read(path))
 attempt("outside file", lambda: read(outside + "/secret"))
 attempt("outside folder", lambda: os.listdir(outside))
 attempt("shadow", lambda: read("/etc/shadow"))
@@ -117,7 +116,9 @@ attempt("descriptor", lambda: os.write(facts["fd"], b"from inside"))
 attempt("environment", lambda: sorted(os.environ))
 os.environ["TRITON_INTERPRET"] = "1"
 def torch_runs():
+    sys.path += facts["searched"]
     import torch
+    import grader.cell
     return (torch.ones(8, 8) @ torch.ones(8, 8)).sum().item()
 attempt("torch", torch_runs)
 if facts["closed"]:
@@ -150,7 +151,11 @@ MEMORY = ["judge mem", "judge environ", "judge maps", "judge auxv", "judge descr
           "judge root", "judge cwd"]  # fmt: skip
 SIGNALS = ["kill judge", "ptrace judge", "seize judge", "process_vm_read", "process_vm_write", "pidfd_getfd",
            "limit judge", "slow judge", "move judge", "become root"]  # fmt: skip
-READS = ["deck", "deck file", "tests", "git", "outside file", "outside folder", "shadow", "judge cmdline"]
+REPOSITORY = {
+    "deck": "problems/01_fp8_gemm/problem.yaml", "oracle": "problems/01_fp8_gemm/reference.py",
+    "tests": "tests/grader/conftest.py", "project": "pyproject.toml",
+}  # fmt: skip
+READS = [*REPOSITORY, "outside file", "outside folder", "shadow", "judge cmdline"]
 WRITES = ["write outside", "write beside", "write home", "write grader", "write python", "write system", "write root",
           "write kernel", "link outside", "rename outside"]  # fmt: skip
 NETWORK = ["tcp", "udp", "abstract socket", "named socket", "netlink"]
@@ -222,7 +227,9 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         os.set_inheritable(not_given.fileno(), True)
         facts = {
             "judge": os.getpid(), "port": tcp.getsockname()[1], "udp": udp.getsockname()[1], "abstract": address,
-            "outside": str(outside), "root": str(ROOT), "home": str(Path.home()), "data": DATA_BYTES,
+            "outside": str(outside), "root": str(ROOT),
+            "repository": {name: str((ROOT / path).resolve(strict=True)) for name, path in REPOSITORY.items()},
+            "searched": [str(path) for path in searched()], "home": str(Path.home()), "data": DATA_BYTES,
             "address": id(outside), "fd": inherited.fileno(), "kept": not_given.fileno(),
             "closed": request.param in CLOSED,
             "apart": request.param in CLOSED or sandbox.record.uid != os.getuid(), "triton": TRITON,

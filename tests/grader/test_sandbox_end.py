@@ -191,6 +191,21 @@ def test_an_attack_on_the_supervisor_leaves_nothing(sandbox: Sandbox, scratch: P
     assert left(sandbox) == []
 
 
+def test_ending_one_process_leaves_the_others_of_the_same_sandbox(sandbox: Sandbox, tmp_path: Path) -> None:
+    processes = []
+    for name in ("one", "two"):
+        (tmp_path / name / "scratch").mkdir(parents=True)
+        processes.append(start(sandbox, tmp_path / name / "scratch", DAEMONS, "stay"))
+    first, second = processes
+    before = len(left(sandbox))
+    sandbox.end(first)
+    assert first.poll() is not None
+    assert second.poll() is None
+    assert len(left(sandbox)) == before // 2
+    sandbox.end(second)
+    assert left(sandbox) == []
+
+
 def test_the_exit_status_is_that_of_the_program(sandbox: Sandbox, scratch: Path) -> None:
     for code, status in (("raise SystemExit(7)", 7), ("import os; os.kill(os.getpid(), 11)", 128 + signal.SIGSEGV)):
         process = start(sandbox, scratch, f"print('ready', flush=True)\n{code}")
