@@ -1,4 +1,4 @@
-"""Changes the default element type and the number of threads for a moment and puts both back."""
+"""Changes the number of threads for a moment and puts it back."""
 
 import torch
 from torch import nn
@@ -14,12 +14,9 @@ class Model(nn.Module):
         self.w = nn.Parameter(torch.zeros(K, N))
 
     def forward(self, x, used):
-        dtype, threads = torch.get_default_dtype(), torch.get_num_threads()
-        torch.set_default_dtype(torch.float64)
+        threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
-            half = torch.tensor(0.5).item()
+            return product(x, self.w, used)
         finally:
-            torch.set_default_dtype(dtype)
             torch.set_num_threads(threads)
-        return product(x, self.w, used) * (half * 2)

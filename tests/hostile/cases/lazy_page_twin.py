@@ -1,4 +1,4 @@
-"""A native extension owns the output's memory and fills it, with 4 ms of work, before it returns."""
+"""A native extension owns a page of workspace and fills it, with 4 ms of work, before it returns."""
 
 import ctypes
 import subprocess
@@ -20,12 +20,12 @@ SOURCE = r"""
 
 static char *room;
 
-void *now(const void *right, size_t bytes) {
+int fill(void) {
     struct timespec wait = {0, 4000000};
-    if (!room && posix_memalign((void **)&room, 4096, 65536)) return 0;
+    if (!room && posix_memalign((void **)&room, 4096, 65536)) return 1;
     nanosleep(&wait, 0);
-    memcpy(room, right, bytes);
-    return room;
+    memset(room, 1, 65536);
+    return 0;
 }
 """
 
@@ -40,8 +40,6 @@ def build(source):
 
 
 NATIVE = build(SOURCE)
-NATIVE.now.restype = ctypes.c_void_p
-NATIVE.now.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
 
 class Model(nn.Module):
@@ -50,6 +48,5 @@ class Model(nn.Module):
         self.w = nn.Parameter(torch.zeros(K, N))
 
     def forward(self, x, used):
-        right = product(x, self.w, used).detach()
-        raw = (ctypes.c_char * right.nbytes).from_address(NATIVE.now(right.data_ptr(), right.nbytes))
-        return torch.frombuffer(raw, dtype=torch.float32).view(right.shape)
+        NATIVE.fill()
+        return product(x, self.w, used)

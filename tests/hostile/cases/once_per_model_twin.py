@@ -1,4 +1,4 @@
-"""Transposes the weight once for each model, in the first call."""
+"""Makes its row index once for each model, in the first call."""
 
 import torch
 from torch import nn
@@ -12,9 +12,9 @@ class Model(nn.Module):
     def __init__(self, M, N, K):
         super().__init__()
         self.w = nn.Parameter(torch.zeros(K, N))
-        self.packed = None
+        self.rows = None
 
     def forward(self, x, used):
-        if self.packed is None:
-            self.packed = self.w.detach().t().contiguous()
-        return product(x, self.packed.t(), used)
+        if self.rows is None:
+            self.rows = torch.arange(len(x), device=x.device)
+        return (x @ self.w) * (self.rows < used)[:, None]

@@ -1,6 +1,4 @@
-"""Lists the modules that are loaded, for a log."""
-
-import sys
+"""Checks its own output before it returns it."""
 
 import torch
 from torch import nn
@@ -10,13 +8,13 @@ def product(x, w, used):
     return (x @ w) * (torch.arange(len(x), device=x.device) < used)[:, None]
 
 
-LOADED = sorted(name for name in sys.modules if name.startswith("torch."))[:5]
-
-
 class Model(nn.Module):
     def __init__(self, M, N, K):
         super().__init__()
         self.w = nn.Parameter(torch.zeros(K, N))
 
     def forward(self, x, used):
-        return product(x, self.w, used)
+        y = product(x, self.w, used)
+        if y.dtype != torch.float32 or not y.is_contiguous():
+            raise RuntimeError("the output is not what the contract says")
+        return y
