@@ -34,7 +34,7 @@ NO_GPU = (
 def main() -> None:
     """Reads the arguments and serves the judge until it hangs up."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("root")
+    parser.add_argument("places", help="where this package and the libraries lie; used before main")
     parser.add_argument("link", type=int)
     parser.add_argument("--device", required=True)
     parser.add_argument("--interpret", action="store_true", help="run Triton kernels in its interpreter")
@@ -64,7 +64,7 @@ def main() -> None:
 def _serve(runner: Runner, arguments: argparse.Namespace, question: Frame, descriptors: Sequence[int]) -> Answer:
     """Does what one frame asks."""
     if question.kind == Kind.IMPORT:
-        return runner.start(arguments.file, arguments.root)
+        return runner.start(arguments.file)
     if question.kind == Kind.LOAD:
         return runner.load(json.loads(question.text), descriptors)
     if question.kind == Kind.CALL:

@@ -36,16 +36,19 @@ KEPT_VARIABLES = (
 TAIL_CHARACTERS = 1500
 LINE_BYTES = 4096
 LOG_BYTES = 256 << 10  # kept of each end of what a submission prints
-CPU_DATA_BYTES = 12 << 30  # private memory on a CPU; a GPU's runtime reserves far more than it uses
+CPU_DATA_BYTES, GPU_DATA_BYTES = 12 << 30, 64 << 30  # private memory on the host
 CACHE_FOLDERS = {
     "TRITON_CACHE_DIR": "triton", "TORCH_EXTENSIONS_DIR": "extensions", "TORCHINDUCTOR_CACHE_DIR": "inductor",
     "CUDA_CACHE_PATH": "cuda",
 }  # fmt: skip
 MOST_CACHE_BYTES = 2 << 30
 MOST_CACHE_FILES = 20_000
+# The package by its place, so that the folder above it needs neither be listed nor stay on the path.
 BOOT = (
-    "import os, sys; first, *rest = sys.argv[1].split(os.pathsep); sys.path.insert(0, first); "
-    "sys.path += [p for p in rest if p not in sys.path]; sys.argv[1] = first; "
+    "import sys; from importlib import util; root, *rest = sys.argv[1].split(':'); "
+    "sys.path += [p for p in rest if p not in sys.path]; "
+    "spec = util.spec_from_file_location('grader', root + '/grader/__init__.py'); "
+    "sys.modules['grader'] = util.module_from_spec(spec); spec.loader.exec_module(sys.modules['grader']); "
     "from grader.candidate import main; main()"
 )
 
@@ -153,12 +156,12 @@ class Child:
         self._sandbox = sandbox
         self._closed = False
         root, libraries = Path(__file__).resolve().parent.parent, Path(torch.__file__).resolve().parent.parent
-        places = os.pathsep.join([str(root), str(libraries)])  # -I leaves out a user's site-packages
+        places = f"{root}:{libraries}"  # -I leaves out a user's site-packages
         command = [sys.executable, "-I", "-u", "-c", boot, places, str(theirs.fileno()), *arguments]
         variables = environment(scratch)
         jail = Jail(
             read=tuple(read), write=(scratch / "work", scratch / "caches"), gpu=gpu,
-            data_bytes=None if gpu else CPU_DATA_BYTES,
+            data_bytes=GPU_DATA_BYTES if gpu else CPU_DATA_BYTES,
         )  # fmt: skip
         reader, writer = os.pipe()
         with theirs, os.fdopen(writer, "wb") as output:

@@ -22,7 +22,7 @@ from grader.keys import derive
 from grader.plan import Group, ShapePlan, TrialOptions
 from grader.seen import Null, Seen
 from grader.session import Called, Session
-from grader.supervise import ChildGone
+from grader.supervise import CheckError, ChildGone
 from kbh_lint.problems import Problem, Shape, TensorSpec
 
 __all__ = ["Ended", "NotReplayed", "Trial"]
@@ -132,11 +132,16 @@ class Trial:
     # --- steps ---
 
     def _started(self, calibrate: Sequence[Shape]) -> None:
+        """Up to the import. Raises CheckError for what goes wrong before: no code of the submission has run then."""
         self.say("starting the submission's process")
-        self._expect(self.session.start(), "when it was started")
-        for shape in calibrate:
-            self.say(f"measuring an empty call at {shape.label}")
-            self.nulls[shape.label] = self._calibrate(shape)
+        try:
+            self._expect(self.session.start(), "when it was started")
+            for shape in calibrate:
+                self.say(f"measuring an empty call at {shape.label}")
+                self.nulls[shape.label] = self._calibrate(shape)
+        except (Ended, ChildGone) as end:
+            reason = (end.detail.strip().splitlines() or [str(end)])[-1]
+            raise CheckError(f"the process for the submission could not be used: {reason}") from end
         self.say("importing the submission")
         self._expect(self.session.submission(), "when it was imported")
 
