@@ -196,8 +196,8 @@ def _graded(job: _Job, bundle: Bundle) -> Cell:
     trials = _trials(job, bundle, sandbox, caches)
     verdict = _verdict(job, linted, report_hash, None)
     if job.request.evidence and trials and all(trial.status == "right" for trial in trials):
-        replay = _evidence(job, bundle, trials, sandbox, caches)
-        verdict = _verdict(job, linted, report_hash, replay)
+        replay, lost = _evidence(job, bundle, trials, sandbox, caches)
+        verdict = _verdict(job, linted, report_hash, replay, lost)
     job.tell(Progress("score", "begin"))
     suspicion = scoring.suspicion(job.problem, job.chosen, trials)
     return _cell(job, Standing(job.request.strict, job.device, verdict, "", trials, suspicion, sandbox.record))
@@ -215,9 +215,11 @@ def _lint(job: _Job, bundle: Bundle) -> tuple[Linted, str]:
     return linted, key
 
 
-def _verdict(job: _Job, linted: Linted, report_hash: str, replay: Sequence[str] | None) -> VerdictRecord:
+def _verdict(
+    job: _Job, linted: Linted, report_hash: str, replay: Sequence[str] | None, lost: str = ""
+) -> VerdictRecord:
     return verdict_of(
-        linted.report, job.problem, device=job.device, linter=LINTER, replay=replay, report_hash=report_hash
+        linted.report, job.problem, device=job.device, linter=LINTER, replay=replay, lost=lost, report_hash=report_hash
     )
 
 
@@ -323,22 +325,28 @@ def _clean(trial: TrialResult, scratch: Path) -> TrialResult:
 
 def _evidence(
     job: _Job, bundle: Bundle, trials: Sequence[TrialResult], sandbox: Sandbox, caches: Path | None
-) -> tuple[str, ...]:
-    """What a fresh process gives otherwise than a trial, drawn now, did on the same hidden inputs."""
-    known = [entry for entry in bundle.entries() if entry.kind == "evidence"]
+) -> tuple[tuple[str, ...] | None, str]:
+    """What a fresh process gives otherwise than a trial, drawn now, did on the same hidden inputs; or why that is lost."""
+    known = [entry.data for entry in bundle.entries() if entry.kind == "evidence"]
     if known:
-        return tuple(str(sentence) for sentence in known[-1].data["differences"])
+        lost = str(known[-1]["lost"])
+        return None if lost else tuple(str(sentence) for sentence in known[-1]["differences"]), lost
     job.tell(Progress("evidence", "begin"))
     trial = secrets.choice(list(trials))
-    found = judge.replay(
-        job.problem, job.snapshot, trial, device=job.device, scale=job.chosen.record.scale, options=job.options,
-        sandbox=sandbox, scratch=job.workplace(), caches=caches,
-        progress=lambda text: job.tell(Progress("evidence", "at", text)),
-    )  # fmt: skip
+    found: tuple[str, ...] = ()
+    lost = ""
+    try:
+        found = judge.replay(
+            job.problem, job.snapshot, trial, device=job.device, scale=job.chosen.record.scale, options=job.options,
+            sandbox=sandbox, scratch=job.workplace(), caches=caches,
+            progress=lambda text: job.tell(Progress("evidence", "at", text)),
+        )  # fmt: skip
+    except judge.NotReplayed as error:
+        lost = redact(str(error), scratch=[job.scratch])
     differences = tuple(redact(sentence, scratch=[job.scratch]) for sentence in found)
-    bundle.append("evidence", {"trial": trial.index, "differences": list(differences)})
-    job.tell(Progress("evidence", "done", "the same" if not differences else differences[0]))
-    return differences
+    bundle.append("evidence", {"trial": trial.index, "differences": list(differences), "lost": lost})
+    job.tell(Progress("evidence", "done", lost or (differences[0] if differences else "the same")))
+    return None if lost else differences, lost
 
 
 def _cell(job: _Job, standing: Standing) -> Cell:
