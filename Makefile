@@ -5,13 +5,16 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -euc
 .DELETE_ON_ERROR:
-.PHONY: demo test lint format types unit docs docs-check wheel seed-audit bench-lint verify-deck mutate ceilings clean
+.PHONY: demo test lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade verify-deck mutate ceilings clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
+# As many test processes as there are cores: kernels compile and interpret on one each.
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
 # The leaking submission is graded twice: its number stands beside the verdict, and --strict gives none.
 DEMO := examples/01_fp8_gemm
@@ -38,7 +41,7 @@ types: $(VENV)/.dev
 	$(BIN)/mypy
 
 unit: $(VENV)/.dev
-	$(BIN)/pytest $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 docs: $(VENV)/.core
 	$(PY) -m kbh_lint.docs docs/rules
@@ -57,6 +60,10 @@ seed-audit: $(VENV)/.core
 bench-lint: $(VENV)/.core
 	@test -n "$(CORPUS)" || { echo "say which submissions: make bench-lint CORPUS=DIR" >&2; exit 2; }
 	$(PY) bench/lint.py "$(CORPUS)"
+
+# What `kbh grade` costs beside bench/naive.py; the goal is 1.0 times and 15 s.
+bench-grade: $(VENV)/.dev
+	$(PY) bench/grade.py $(BENCH_ARGS)
 
 # Holds the stored GPU evidence of every problem against the files as they are, and lints every solution of the deck.
 verify-deck: $(VENV)/.dev

@@ -72,7 +72,7 @@ def test_an_honest_solution_passes_the_checker_on_a_cpu(problem: str, entry: Hon
     )  # fmt: skip
     report = check_submission(part, PROBLEMS / problem / entry.file, device="cpu", master=bytes(32), timeout=100.0)
     assert report.outcome == "passed", report.message
-    assert len(report.cases) == report.planned >= 10
+    assert len(report.cases) >= 10
 
 
 def test_a_tree_sum_passes_the_softmax_checker_so_that_only_the_linter_catches_it() -> None:

@@ -78,4 +78,4 @@ def test_an_honest_solution_passes_the_checker_in_the_interpreter(problem: str, 
     solution = PROBLEMS / problem / "honest" / "triton.py"
     report = check_submission(one, solution, device="cpu", scale="reduced", master=bytes(32), timeout=300.0)
     assert report.outcome == "passed", report.message
-    assert len(report.cases) == report.planned
+    assert len(report.cases) >= 10
