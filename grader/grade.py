@@ -326,7 +326,7 @@ def _clean(trial: TrialResult, scratch: Path) -> TrialResult:
 def _evidence(
     job: _Job, bundle: Bundle, trials: Sequence[TrialResult], sandbox: Sandbox, caches: Path | None
 ) -> tuple[tuple[str, ...] | None, str]:
-    """What a fresh process gives otherwise than a trial, drawn now, did on the same hidden inputs; or why that is lost."""
+    """What a fresh process gives otherwise than a trial did on the same hidden inputs, or why that is lost."""
     known = [entry.data for entry in bundle.entries() if entry.kind == "evidence"]
     if known:
         lost = str(known[-1]["lost"])

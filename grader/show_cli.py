@@ -13,7 +13,6 @@ from grader.problems_common import DONE, TROUBLE
 from grader.view import Unfinished, View, load_view
 from grader.words import short
 from kbh_lint.cli import use_colour
-from kbh_lint.report.text import one_line
 
 __all__ = ["main", "parser"]
 
@@ -88,7 +87,7 @@ def _print(args: argparse.Namespace, views: Sequence[View], errors: Sequence[str
         print(json.dumps(as_json(views, errors), indent=1))
         return
     if args.format == "short":
-        print("".join(f"{one_line(short(view.cell))}\n" for view in views), end="")
+        print("".join(f"{short(view.cell)}\n" for view in views), end="")
         return
     from grader.cell_text import render
 

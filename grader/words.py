@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from grader.cell import Cell, ShapeResult, ShapeScore
+from kbh_lint.report.text import one_line
 
 __all__ = [
     "STATES", "fraction", "in_order", "notes_of", "score_lines", "seconds", "shape_rows", "short", "spread", "standing",
@@ -86,7 +87,7 @@ def short(cell: Cell) -> str:
     """A cell in one line."""
     score = next((f"{name} {text}" for name, text in _numbers(cell)), "no score")
     label = f"; {cell.target.label}" if cell.target.label else ""
-    return f"{cell.file}: {standing(cell)}: {score}{label}"
+    return f"{one_line(cell.file)}: {standing(cell)}: {score}{label}"
 
 
 def shape_rows(cell: Cell) -> Iterator[tuple[str, ShapeResult | None, ShapeScore | None]]:

@@ -74,7 +74,9 @@ def _environment() -> Any:
 
 def _shown(value: Any) -> Any:
     """Text of a submission without characters that hide or turn what is around them."""
-    return clean(value) if type(value) is str and not value.isascii() else value
+    if type(value) is not str or (value.isascii() and value.isprintable()):
+        return value
+    return "\n".join(clean(line) for line in value.split("\n"))
 
 
 def _findings(view: View) -> Sequence[FindingRecord]:
@@ -86,7 +88,7 @@ def _quote(view: View, number: int) -> list[_Line]:
     if not view.line(number):
         return []
     around = range(max(1, number - CONTEXT), min(len(view.source), number + CONTEXT) + 1)
-    return [_Line(n, clean(view.line(n)[:MOST_COLUMNS]), n == number) for n in around]
+    return [_Line(n, view.line(n)[:MOST_COLUMNS], n == number) for n in around]
 
 
 def _shapes(cell: Cell) -> Iterator[_Shape]:
@@ -115,5 +117,4 @@ def _sandboxes(cell: Cell) -> list[str]:
 
 
 def _log(view: View, trial: TrialResult) -> str:
-    text = (view.logs or {}).get(trial.log, "")
-    return "\n".join(clean(line) for line in text.splitlines())
+    return (view.logs or {}).get(trial.log, "")
