@@ -17,6 +17,7 @@ from typing import Literal
 
 from grader.sandbox.base import Jail, Sandbox, SandboxError
 from grader.sandbox.bubblewrap import bubblewrap
+from grader.sandbox.control import groups_work
 from grader.sandbox.landlock import landlock
 from grader.sandbox.places import searched
 from grader.sandbox.plain import plain
@@ -68,9 +69,10 @@ def _choose(gpu: bool, wanted: Wanted) -> Sandbox:
     elif gpu:
         del kinds["plain"]
     reasons: list[str] = []
+    bound = "memory is limited for each process alone" if not groups_work() else "a control group limits memory in sum"
     for name, make in kinds.items():
         try:
-            sandbox = make(tuple(reasons))
+            sandbox = make((*reasons, bound))
             _probe(sandbox, gpu)
             return sandbox
         except SandboxError as error:

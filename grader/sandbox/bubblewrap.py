@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from grader.cell import SandboxRecord
 from grader.sandbox.base import Jail, SandboxError
-from grader.sandbox.launch import Restriction, memory_file, start
+from grader.sandbox.launch import Restriction, close_group, memory_file, start
 from grader.sandbox.places import SYSTEM, Places, gpu_nodes, places
 from grader.sandbox.reap import end_namespace
 from grader.sandbox.seccomp import program
@@ -88,7 +88,10 @@ class Bubblewrap:
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """Ends the first process of the namespace, with which the kernel ends all others."""
-        end_namespace(process, self.first.pop(process.pid, None))
+        try:
+            end_namespace(process, self.first.pop(process.pid, None))
+        finally:
+            close_group(process)
 
     def _arguments(self, where: Places, jail: Jail, cwd: Path, tell: int) -> Iterator[str]:
         yield from NAMESPACES

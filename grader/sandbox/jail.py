@@ -47,9 +47,9 @@ def main() -> NoReturn:
         fd = int(sys.argv[2])
         with open(fd, "rb") as file:
             settings: dict[str, Any] = marshal.load(file)
-        if settings["wait"] is not None:  # until the judge has put this process where it belongs
-            os.read(settings["wait"], 1)
-            os.close(settings["wait"])
+        if not os.read(settings["wait"], 1):  # until the judge has put this process where it belongs
+            os._exit(FAILED)
+        os.close(settings["wait"])
         if settings["supervise"]:
             _supervise(settings)
         _become(settings)

@@ -19,7 +19,7 @@ from typing import BinaryIO
 from grader.cell import SandboxRecord
 from grader.sandbox.base import Jail, SandboxError
 from grader.sandbox.jail import SYS_LANDLOCK_CREATE
-from grader.sandbox.launch import Restriction, start
+from grader.sandbox.launch import Restriction, close_group, start
 from grader.sandbox.places import expand, gpu_nodes, places
 from grader.sandbox.reap import MARK, end_tree
 from grader.sandbox.seccomp import ARCHITECTURES, program
@@ -88,7 +88,10 @@ class Landlock:
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """Ends the supervisor and everything below it."""
-        end_tree(process, self.marks.pop(process.pid, None))
+        try:
+            end_tree(process, self.marks.pop(process.pid, None))
+        finally:
+            close_group(process)
 
 
 def landlock(notes: tuple[str, ...] = ()) -> Landlock:

@@ -13,19 +13,21 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from grader.sandbox.base import Jail, SandboxError
+from grader.sandbox.control import Group, make_group
 
-__all__ = ["Restriction", "memory_file", "start"]
+__all__ = ["Restriction", "close_group", "memory_file", "start"]
 
 JAIL = "import sys; sys.path.append(sys.argv[1]); import jail; jail.main()"  # by import, so that its byte code is used
 ADDRESS_SPACE_BYTES = 8 << 30  # beyond private memory: libraries and what is reserved; bounds shared memory too
 OPEN_FILES = 4096
 LOCKED_BYTES = 64 << 20
+_GROUPS: dict[int, Group] = {}  # of the processes that run
 USER_NAMES = {"LOGNAME": "kbh", "USER": "kbh"}  # the user has no line in /etc/passwd
 
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """What `jail.py` does to itself. `rules` and `landlock` are Landlock's; `wait` is a descriptor to read first."""
+    """What `jail.py` does to itself. `rules` and `landlock` are Landlock's."""
 
     uid: int | None = None
     read_all: bool = False
@@ -33,7 +35,6 @@ class Restriction:
     landlock: tuple[int, int, int] | None = None
     rules: Sequence[tuple[Path, int]] = ()
     seccomp: bytes = b""
-    wait: int | None = None
     own_processes: bool = True  # whether the limit on processes counts only this submission's
     extra: Mapping[str, str] = field(default_factory=dict)  # variables that mark the process
 
@@ -51,39 +52,57 @@ def start(
     also: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Runs `prefix`, which gets the descriptors `also`, and then `jail.py` with these settings. Raises SandboxError."""
-    settings: dict[str, Any] = {
-        "argv": list(argv),
-        "env": {**USER_NAMES, **env, **restriction.extra},
-        "cwd": str(cwd.absolute()),
-        "keep": list(fds),
-        "limits": _limits(jail, restriction.own_processes),
-        "uid": restriction.uid,
-        "read_all": restriction.read_all,
-        "supervise": restriction.supervise,
-        "parent": os.getpid() if not prefix else 0,
-        "landlock": restriction.landlock,
-        "rules": [[str(path), rights] for path, rights in restriction.rules],
-        "seccomp": restriction.seccomp,
-        "wait": restriction.wait,
-    }
-    config = memory_file("kbh-jail", marshal.dumps(settings))
-    given = [config, *fds, *also, *([] if restriction.wait is None else [restriction.wait])]
-    command = [*prefix, sys.executable, "-I", "-S", "-c", JAIL, str(Path(__file__).parent), str(config)]
+    limits = _limits(jail, restriction.own_processes)
+    group = make_group(jail, limits["NPROC"])
     with contextlib.ExitStack() as stack:
+        wait, go = os.pipe2(os.O_CLOEXEC)
+        stack.callback(os.close, wait)
+        stack.callback(os.close, go)
+        settings: dict[str, Any] = {
+            "argv": list(argv),
+            "env": {**USER_NAMES, **env, **restriction.extra},
+            "cwd": str(cwd.absolute()),
+            "keep": list(fds),
+            "limits": limits,
+            "uid": restriction.uid,
+            "read_all": restriction.read_all,
+            "supervise": restriction.supervise,
+            "parent": os.getpid() if not prefix else 0,
+            "landlock": restriction.landlock,
+            "rules": [[str(path), rights] for path, rights in restriction.rules],
+            "seccomp": restriction.seccomp,
+            "wait": wait,
+        }
+        config = memory_file("kbh-jail", marshal.dumps(settings))
         stack.callback(os.close, config)
+        command = [*prefix, sys.executable, "-I", "-S", "-c", JAIL, str(Path(__file__).parent), str(config)]
         try:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=_own_environment(),
                 cwd="/",
-                pass_fds=given,
+                pass_fds=[config, wait, *fds, *also],
                 start_new_session=True,
             )
         except OSError as error:
+            if group is not None:
+                group.close()
             raise SandboxError(f"{command[0]} could not be started: {error.strerror}") from None
+        if group is not None:
+            group.take(process.pid)
+            _GROUPS[process.pid] = group
+        os.write(go, b"g")
+    return process
+
+
+def close_group(process: subprocess.Popen[bytes]) -> None:
+    """Removes the control group of a process that was ended. Raises SandboxError when something is left in it."""
+    group = _GROUPS.pop(process.pid, None)
+    if group is not None:
+        group.close()
 
 
 def memory_file(name: str, data: bytes) -> int:

@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 from grader.cell import SandboxRecord
 from grader.sandbox.base import Jail
-from grader.sandbox.launch import Restriction, start
+from grader.sandbox.launch import Restriction, close_group, start
 from grader.sandbox.reap import MARK, end_tree
 from grader.sandbox.users import give, leased_uid
 
@@ -58,7 +58,10 @@ class Plain:
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """Ends the supervisor and everything below it."""
-        end_tree(process, self.marks.pop(process.pid, None))
+        try:
+            end_tree(process, self.marks.pop(process.pid, None))
+        finally:
+            close_group(process)
 
 
 def plain(notes: tuple[str, ...] = ()) -> Plain:

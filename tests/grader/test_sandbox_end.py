@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from grader.sandbox import Jail, Sandbox, choose, harden_judge
+from grader.sandbox.control import groups_work
 from grader.sandbox.jail import descendants
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,6 +79,16 @@ for target in (os.getppid(), 0):
         os.kill(target, signal.SIGKILL)
     except OSError:
         pass
+time.sleep(600)
+"""
+HOARD = """
+import os, time
+print("ready", flush=True)
+for _ in range(3):
+    if os.fork() == 0:
+        break
+held = bytearray(300 << 20)
+held[::4096] = b"x" * len(held[::4096])
 time.sleep(600)
 """
 MIDDLE = """
@@ -203,6 +214,16 @@ def test_ending_one_process_leaves_the_others_of_the_same_sandbox(sandbox: Sandb
     assert second.poll() is None
     assert len(left(sandbox)) == before // 2
     sandbox.end(second)
+    assert left(sandbox) == []
+
+
+def test_the_memory_of_all_processes_together_is_limited(sandbox: Sandbox, scratch: Path) -> None:
+    if not groups_work():
+        pytest.skip("this machine has no place for a control group with a memory controller")
+    jail = Jail((), (scratch,), data_bytes=500 << 20, tmp_bytes=50 << 20)
+    process = start(sandbox, scratch, HOARD, jail=jail)
+    assert process.wait(LIMIT_SECONDS) in (128 + signal.SIGKILL, -signal.SIGKILL)
+    sandbox.end(process)
     assert left(sandbox) == []
 
 
