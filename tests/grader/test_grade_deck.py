@@ -1,0 +1,64 @@
+"""The deck under `--strict` on the CPU: honest solutions are accepted or refused with the reason, decoys withheld.
+
+That each honest solution is right on every case is tested problem by problem elsewhere; here each runs on the plain
+cases only, with one timed call, one sealed batch and the replay.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from grading import few_calls
+
+from grader import plan
+from grader.cell import Cell
+from grader.grade import grade
+from grader.request import Request
+from kbh_lint.authors.solutions import read_solutions
+from kbh_lint.paths import problems_dir
+
+FOLDERS = sorted(path.parent for path in problems_dir().glob("*/solutions.yaml"))
+HONEST = [(folder, item) for folder in FOLDERS for item in read_solutions(folder).honest]
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    few_calls(monkeypatch, samples=1)
+    every = plan.plan_cases
+    monkeypatch.setattr(
+        plan, "plan_cases", lambda *a, **k: [spec for spec in every(*a, **k) if spec.id.startswith("nominal/")]
+    )
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+
+
+def strict(folder: Path, file: str, out: Path) -> Cell:
+    return grade(Request(folder / file, folder.name, target="cpu", strict=True, out=out, timeout=300.0))[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("folder", "item"), HONEST, ids=[f"{folder.name}-{item.file.removeprefix('honest/')}" for folder, item in HONEST]
+)
+def test_an_honest_solution_is_accepted_where_a_cpu_can_run_it_and_refused_with_the_reason_elsewhere(
+    folder: Path, item: object, tmp_path: Path
+) -> None:
+    cell = strict(folder, item.file, tmp_path)  # type: ignore[attr-defined]
+    if item.runs_on_cpu:  # type: ignore[attr-defined]
+        assert (cell.outcome, cell.reason) == ("accepted", "")
+        assert cell.scores is not None and cell.scores.peak_fraction is not None and cell.target.label
+        assert {promise.layers["source"] for promise in cell.verdict.promises} <= {"kept", "kept-by-precision"}
+    else:
+        assert cell.outcome == "refused" and cell.verdict.accepted is False and cell.scores is None
+        assert "cannot be checked on a CPU" in cell.reason and cell.verdict.verdict in ("clean", "interesting")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", FOLDERS, ids=[folder.name for folder in FOLDERS])
+def test_every_decoy_is_withheld_before_anything_of_it_runs(folder: Path, tmp_path: Path) -> None:
+    decoys = read_solutions(folder).decoys
+    assert decoys
+    for decoy in decoys:
+        cell = strict(folder, decoy.file, tmp_path)
+        assert cell.outcome == "withheld" and cell.trials == () and cell.scores is None, decoy.file
+        assert "nothing was run" in cell.reason and cell.exit_code == 1, decoy.file
