@@ -39,6 +39,7 @@ def main() -> None:
     parser.add_argument("--device", required=True)
     parser.add_argument("--interpret", action="store_true", help="run Triton kernels in its interpreter")
     parser.add_argument("--timing", action="store_true", help="time calls, with cold caches")
+    parser.add_argument("--profile", choices=["counters", "trace"], help="mark calls for a profiler")
     parser.add_argument("file", type=Path)
     arguments = parser.parse_args()
     link = socket.socket(fileno=arguments.link)
@@ -47,7 +48,7 @@ def main() -> None:
         from grader.interpreter import install
 
         install()
-    runner = Runner(torch.device(arguments.device), arguments.timing)
+    runner = Runner(torch.device(arguments.device), arguments.timing, arguments.profile)
     send(link, Frame(Kind.READY, 0))
     while True:
         try:
@@ -93,11 +94,15 @@ def _answer(link: socket.socket, seq: int, work: Callable[[], Answer]) -> None:
 
 def _refusal(error: BaseException) -> str:
     """Why this machine cannot run the submission, when that is what the exception says; else empty."""
+    try:
+        said = str(error)
+    except BaseException:  # an exception whose own text raises
+        return ""
     if type(error).__name__ == "InterpreterRefusal":
-        return str(error)
+        return said
     if torch.cuda.is_available():
         return ""
-    return next((f"it needs a GPU ({words})" for words in NO_GPU if words in str(error)), "")
+    return next((f"it needs a GPU ({words})" for words in NO_GPU if words in said), "")
 
 
 def _tell(error: BaseException) -> str:

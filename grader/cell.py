@@ -30,7 +30,7 @@ class FindingRecord:
     rule: str
     leak_class: str
     verdict: Verdict
-    layer: Literal["source", "ptx", "sass", "run"]
+    layer: Literal["source", "ptx", "sass", "counters", "run"]
     message: str
     line: int = 0
 
@@ -119,14 +119,15 @@ class ShapeTiming:
     """The two clocks of one shape.
 
     `claimed`: the candidate's event times, one a timed call. `walls`: the judge's clock from before the call's inputs
-    were written until its answer. `null_s`: an empty call by the claimed clock, measured before the import. `health`:
-    the GPU's clocks, power, temperature and guests before and after the batches.
+    were written until its answer. `null_s` and `null_wall`: an empty call by either clock, measured before the import.
+    `health`: the GPU's clocks, power, temperature and guests before and after the batches.
     """
 
     claimed: tuple[float, ...]
     walls: tuple[float, ...]
     sealed: tuple[SealedBatch, ...]
     null_s: float
+    null_wall: float = 0.0
     host_sync: bool = False
     notes: tuple[str, ...] = ()
     health: tuple[Mapping[str, float], ...] = ()

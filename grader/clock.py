@@ -11,13 +11,14 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import torch
 
-__all__ = ["Clock", "CpuClock", "Untimed", "make_clock"]
+__all__ = ["Clock", "CpuClock", "Instrument", "Untimed", "make_clock"]
 
 T = TypeVar("T")
+Instrument = Literal["counters", "trace"]
 MOST_FLUSH = 64 << 20  # bytes; some hosts report the cache of a whole socket
 LEAST_FLUSH = 8 << 20
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -93,8 +94,12 @@ class CpuClock(Untimed):
         return result, self._now() - began, False
 
 
-def make_clock(device: torch.device, timing: bool) -> Clock:
-    """The clock of a device."""
+def make_clock(device: torch.device, timing: bool, profile: Instrument | None = None) -> Clock:
+    """The clock of a device; with `profile` one that marks calls for a profiler instead of timing them."""
+    if profile and device.type == "cuda":
+        from grader.clock_profile import ProfileClock
+
+        return ProfileClock(device, profile)
     if timing and device.type == "cuda":
         from grader.clock_gpu import GpuClock
 

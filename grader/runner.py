@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.channel import Kind, Slot, slots_from_json
-from grader.clock import make_clock
+from grader.clock import Instrument, make_clock
 from grader.correctness import Expected, output_faults
 from grader.memory import SharedViews, make_views
 
@@ -58,9 +58,9 @@ class _Place:
 class Runner:
     """The submission's module, its models at one shape, and the slots that they are called on."""
 
-    def __init__(self, device: torch.device, timing: bool) -> None:
+    def __init__(self, device: torch.device, timing: bool, profile: Instrument | None = None) -> None:
         self.device = device
-        self.clock = make_clock(device, timing)
+        self.clock = make_clock(device, timing, profile)
         self.module: Any = None
         self.models: list[nn.Module] = []
         self.views: dict[str, SharedViews] = {}

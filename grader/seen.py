@@ -12,12 +12,13 @@ __all__ = ["Null", "Seen"]
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """What an empty model costs: seconds by the claimed clock, and of a batch as `batch + rounds * call`.
+    """What an empty model costs: a call by the claimed and by the judge's clock, a batch as `batch + rounds * call`.
 
     `canary` is the share of a small read that comes from memory after a flush; 0 where nobody looked.
     """
 
     seconds: float
+    wall: float
     batch: float
     call: float
     canary: float
@@ -57,7 +58,8 @@ class Seen:
         timing = None
         if null is not None and self.claimed:
             timing = ShapeTiming(
-                tuple(self.claimed), tuple(self.walls), tuple(self.sealed), null.seconds, self.waited,
+                tuple(self.claimed), tuple(self.walls), tuple(self.sealed), null.seconds, null.wall,
+                self.waited,
                 notes=self._notes(null), health=tuple(self.health),
             )  # fmt: skip
         return ShapeResult(shape, self.status, self.message, self.calls, len(self.cases), tuple(self.cases), timing)

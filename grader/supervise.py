@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import shutil
 import signal
@@ -16,7 +17,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +44,7 @@ CACHE_FOLDERS = {
 }  # fmt: skip
 MOST_CACHE_BYTES = 2 << 30
 MOST_CACHE_FILES = 20_000
+MOST_CACHE_DEPTH = 12  # what lies deeper is left out
 # The package by its place, so that the folder above it needs neither be listed nor stay on the path.
 BOOT = (
     "import sys; from importlib import util; root, *rest = sys.argv[1].split(':'); "
@@ -128,19 +130,20 @@ def restore_caches(source: Path, target: Path) -> None:
     remove(target)
     target.mkdir(parents=True)
     count = size = 0
-    for folder, names, files in os.walk(source):
-        names[:] = [name for name in names if not os.path.islink(os.path.join(folder, name))]
-        here = target / os.path.relpath(folder, source)
-        here.mkdir(exist_ok=True)
-        for name in files:
-            file = Path(folder, name)
-            status = file.lstat()
-            if not stat.S_ISREG(status.st_mode):
-                continue
-            count, size = count + 1, size + status.st_size
+    folders = [(source, target, 0)]
+    while folders:
+        here, there, depth = folders.pop()
+        for entry in os.scandir(here):
+            status = entry.stat(follow_symlinks=False)
+            count += 1
+            if stat.S_ISDIR(status.st_mode) and depth < MOST_CACHE_DEPTH:
+                (there / entry.name).mkdir()
+                folders.append((here / entry.name, there / entry.name, depth + 1))
+            elif stat.S_ISREG(status.st_mode):
+                size += status.st_size
+                shutil.copy2(entry.path, there / entry.name, follow_symlinks=False)
             if count > MOST_CACHE_FILES or size > MOST_CACHE_BYTES:
                 raise CheckError("the submission filled its compiler caches with more than a compiler writes")
-            shutil.copy2(file, here / name, follow_symlinks=False)
 
 
 class Child:
@@ -282,8 +285,55 @@ class _Noise:
 
 
 def remove(folder: Path) -> None:
-    """Deletes a scratch folder, whatever the submission did to it."""
-    shutil.rmtree(folder, ignore_errors=True)
+    """Deletes a scratch folder, whatever the submission did to it; follows no link and needs no long paths.
+
+    A submission may nest folders deeper than a path or a recursion can be, so what lies in a folder is first moved up.
+    """
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    try:
+        top = os.open(folder, flags)
+    except OSError:
+        return
+    numbers = itertools.count()
+    try:
+        while names := os.listdir(top):
+            if not sum([_remove_entry(top, name, flags, numbers) for name in names]):
+                break
+    finally:
+        os.close(top)
+    with contextlib.suppress(OSError):
+        os.rmdir(folder)
+
+
+def _remove_entry(top: int, name: str, flags: int, numbers: Iterator[int]) -> int:
+    """Deletes a file, or empties a folder by moving its folders up to `top`; returns how much got done."""
+    with contextlib.suppress(OSError):
+        os.unlink(name, dir_fd=top)
+        return 1
+    try:
+        here = os.open(name, flags, dir_fd=top)
+    except OSError:
+        return 0
+    done = 0
+    try:
+        with contextlib.suppress(OSError):
+            os.fchmod(here, 0o700)
+        for child in os.listdir(here):
+            try:
+                os.unlink(child, dir_fd=here)
+            except OSError:
+                with contextlib.suppress(OSError):
+                    moved = f".removed-{os.getpid()}-{next(numbers)}"
+                    os.rename(child, moved, src_dir_fd=here, dst_dir_fd=top)
+                    done += 1
+    except OSError:
+        pass
+    finally:
+        os.close(here)
+    with contextlib.suppress(OSError):
+        os.rmdir(name, dir_fd=top)
+        done += 1
+    return done
 
 
 def _signal_name(number: int) -> str:

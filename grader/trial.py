@@ -25,7 +25,7 @@ from grader.session import Called, Session
 from grader.supervise import CheckError, ChildGone
 from kbh_lint.problems import Problem, Shape, TensorSpec
 
-__all__ = ["Ended", "NotReplayed", "Trial"]
+__all__ = ["Ended", "NotReplayed", "Trial", "digest_of"]
 
 MESSAGE_CHARACTERS = 1000
 DETAIL_CHARACTERS = 3000
@@ -150,15 +150,16 @@ class Trial:
         session, few = self.session, planning.LEAST_ROUNDS
         loaded = session.load(self.contract.bind(shape), (), rounds=few, null=True)
         self._expect(loaded, "before the import")
-        claims = []
+        claims, walls = [], []
         for index in range(NULL_CALLS):
             called = session.call(index % few, None, "do nothing")
             self._expect(called.answer, "before the import")
             claims.append(called.answer.numbers[0])
+            walls.append(called.wall)
         many = max(few + 1, min(planning.NULL_ROUNDS, self._room() // max(session.in_bytes + session.out_bytes, 1)))
         short, long = (self._null_batch(rounds) for rounds in (few, many))
         call = max(long - short, 0.0) / (many - few)
-        return Null(median(claims), max(short - few * call, 0.0), call, *loaded.numbers[:1])
+        return Null(median(claims), median(walls), max(short - few * call, 0.0), call, *loaded.numbers[:1])
 
     def _null_batch(self, rounds: int) -> float:
         """Seconds of the shortest of a few empty batches."""
@@ -229,7 +230,7 @@ class Trial:
             result = compare(outputs, self.code.oracle(case.binding.init, case.inputs, case.state), case)
         if not result.ok:
             state.fault(result.message)
-        mark = _digest(outputs) if digest else ""
+        mark = digest_of(outputs) if digest else ""
         error = None if math.isnan(result.error) else result.error
         state.cases.append(CaseOutcome(case.spec.id, result.ok, error, result.tolerance, result.message, mark))
         return result.ok
@@ -295,7 +296,7 @@ class Trial:
             called = self.session.call(index, case.inputs, f"run at {shape.label}")
             self._expect(called.answer, f"at {shape.label}")
             outputs = self.session.outputs(index)
-            marks.append(_digest(outputs))
+            marks.append(digest_of(outputs))
             self._compare(case, outputs, states)
         if marks[0] == seen.digest:
             return []
@@ -388,7 +389,7 @@ def _line(text: str) -> str:
     return clean_text(text.partition("\n")[0], MESSAGE_CHARACTERS)
 
 
-def _digest(outputs: Sequence[Tensor]) -> str:
+def digest_of(outputs: Sequence[Tensor]) -> str:
     """SHA-256 of the bytes of the outputs, one after the other."""
     digest = hashlib.sha256()
     for tensor in outputs:

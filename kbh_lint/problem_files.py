@@ -43,7 +43,7 @@ REGIMES = ("compute", "memory")
 SHAPE_REGIMES = (*REGIMES, "mixed")
 WORK_KINDS = ("tensor", "elementwise")
 STATES = ("kept", "kept-by-precision", "emulated")
-LAYERS = ("source", "ptx", "sass", "run")
+LAYERS = ("source", "ptx", "sass", "counters", "run")
 PROMISE_KINDS = (
     "fp8-products", "authored-compute", "compensated-sum", "int4-packed", "authored-selection",
     "paged-online-softmax", "ragged-offsets",
