@@ -45,12 +45,14 @@ def test_the_bounds_in_the_operators_page_are_those_of_the_code() -> None:
 
 
 def test_the_options_the_operators_page_names_exist() -> None:
+    from grader.grade_cli import parser as grade_parser
     from kbh_lint.cli import FORMATS, parser
 
-    page = (ROOT / "docs/operators.md").read_text()
-    usage = parser("kbh-lint").format_help()
-    assert [option for option in re.findall(r"--[a-z][a-z-]+", page) if option not in usage] == []
-    assert [name for name in FORMATS if f"`{name}`" not in page] == []
+    lint, _, grade = (ROOT / "docs/operators.md").read_text().partition("## Grading")
+    for page, usage in ((lint, parser("kbh-lint").format_help()), (grade, grade_parser().format_help())):
+        options = re.findall(r"--[a-z][a-z-]+", page)
+        assert options and [option for option in options if option not in usage] == []
+    assert [name for name in FORMATS if f"`{name}`" not in lint] == []
 
 
 def imports() -> Iterator[tuple[str, str]]:
