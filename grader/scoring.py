@@ -37,6 +37,8 @@ MEASURED_COMPUTE_SHARE = 0.5
 MEASURED_MEMORY_SHARE = 0.1
 MOST_VETOED = 0.1  # the share of a shape's samples in one trial beyond which the cell is suspect
 MOST_OVERHEAD = 0.5  # the share of a sealed batch that may be ours before its length proves nothing
+LATENCY_SHARE = {"cuda": 1.1, "cpu": 1.2}  # how much longer a call alone may take than is scored, by the judge's clock,
+LATENCY_S = {"cuda": 150e-6, "cpu": 3e-3}  # and seconds beyond that: messages, launches, other processes
 AGREE = 1.1  # how far the larger of the two clocks may be from the smaller
 REPEATS = 3  # the fewest that a spread is worked out of
 SHORT_S = 20e-6
@@ -52,6 +54,13 @@ class _Measured:
     kept: tuple[float, ...]
     event: float
     sealed: float | None
+
+    @property
+    def latency(self) -> float | None:
+        """Seconds of single calls on the judge's clock, less an empty one's: what a call takes alone, at most."""
+        if not self.timing.walls or not self.timing.null_wall:
+            return None
+        return statistics.median(self.timing.walls) - self.timing.null_wall
 
     @property
     def scored(self) -> float:
@@ -169,7 +178,7 @@ def _shape_score(problem: Problem, chosen: Chosen, shape: Shape, trials: Sequenc
     event = statistics.median(one.event for one in measured)
     proved = [one.sealed for one in measured if one.sealed is not None]
     sealed = statistics.median(proved) if proved else None
-    resolved = all(_resolves(one.timing) for one in measured)
+    doubts = _doubts(chosen, measured, event, sealed)
     null = statistics.median(one.timing.null_s for one in measured)
     scored = max(event, sealed or 0.0)
     samples = sum(len(one.timing.claimed) for one in measured)
@@ -182,14 +191,14 @@ def _shape_score(problem: Problem, chosen: Chosen, shape: Shape, trials: Sequenc
         t_sealed=sealed,
         t_floor=bound.t_floor,
         t_null=null,
-        clock="proved" if sealed is not None and sealed <= AGREE * event and resolved else "weak",
+        clock="weak" if doubts else "proved",
         vetoed=vetoed,
         samples=samples,
         spread=spread or 0.0,
         peak_fraction=_declared(shape, bound) / scored,
         roofline_fraction=bound.t_floor / scored,
         attainable_fraction=(bound.t_floor + null) / scored,
-        notes=_notes(chosen, measured, event, sealed, resolved, vetoed, samples, spread),
+        notes=(*doubts, *_notes(chosen, measured, event, sealed, vetoed, samples, spread)),
     )
 
 
@@ -238,18 +247,34 @@ def _spread(measured: Sequence[_Measured]) -> float | None:
     return statistics.stdev(times) / mean if mean > 0 else None
 
 
+def _doubts(chosen: Chosen, measured: Sequence[_Measured], event: float, sealed: float | None) -> list[str]:
+    """Why the claimed time is not proved: a sentence each.
+
+    A batch proves how many calls fit into a time. Work that is put off to a batch's end, or done for several calls at
+    once, shows in single calls: on the judge's clock they take longer than the time that is scored.
+    """
+    if sealed is None:
+        return ["no sealed batch: the claimed time is not proved"]
+    doubts = []
+    if sealed > AGREE * event:
+        doubts.append(f"a call took {sealed / event - 1:.0%} more in the sealed batch than was claimed")
+    elif not all(_resolves(one.timing) for one in measured):
+        doubts.append("the sealed batches are too short beside our own overhead to prove the claimed time")
+    latencies = [one.latency for one in measured if one.latency is not None]
+    scored, device = max(event, sealed), chosen.record.device
+    if latencies and statistics.median(latencies) > LATENCY_SHARE[device] * scored + LATENCY_S[device]:
+        alone = statistics.median(latencies)
+        doubts.append(f"a call alone took {_micro(alone)} on the judge's clock, but {_micro(scored)} is scored")
+    return doubts
+
+
 def _notes(
-    chosen: Chosen, measured: Sequence[_Measured], event: float, sealed: float | None, resolved: bool, vetoed: int,
-    samples: int, spread: float | None,
+    chosen: Chosen, measured: Sequence[_Measured], event: float, sealed: float | None, vetoed: int, samples: int,
+    spread: float | None,
 ) -> tuple[str, ...]:  # fmt: skip
     notes = []
-    if sealed is None:
-        notes.append("no sealed batch: the claimed time is not proved")
-    elif sealed > AGREE * event:
-        notes.append(f"a call took {sealed / event - 1:.0%} more in the sealed batch than was claimed")
-    elif not resolved:
-        notes.append("the sealed batches are too short beside our own overhead to prove the claimed time")
-    elif event > AGREE * sealed and chosen.record.device == "cuda":  # on a CPU the batch finds warm caches
+    if sealed is not None and event > AGREE * sealed and chosen.record.device == "cuda":
+        # On a CPU the batch finds warm caches, so there it says nothing.
         notes.append("a call took less in the sealed batch than was claimed, by more than a tenth")
     if vetoed:
         notes.append(f"{vetoed} of {samples} samples are faster than this target can be and do not count")
