@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,8 +41,9 @@ PROOFS = {
     "evidence": "the evidence pass",
     "linter": "the linter",
 }
+# What is true of every twin, and no accusation here: torch makes the product.
+TORCH_RULES = frozenset({"KBH110", "KBH112", "KBH113", "KBH114", "KBH115", "KBH116", "KBH117"})
 MARKER = "KBH_HOSTILE"
-SIDECARS = ("facts.json", "hostile_block.txt")
 
 
 @dataclass(frozen=True)
@@ -209,13 +210,13 @@ def processes() -> Iterator[tuple[int, int, int]]:
 
 def place(file: Path, world: World, folder: Path) -> Path:
     """A copy of a submission with the sidecars that it reads."""
-    text = file.read_text()
     copy = folder / file.name
+    text = file.read_text()
     copy.write_text(text)
-    for name in SIDECARS:
-        if name in text:
-            data = json.dumps(world.facts) if name == "facts.json" else (CASES / name).read_text()
-            (folder / name).write_text(data)
+    (folder / "facts.json").write_text(json.dumps(world.facts))
+    for path in CASES.iterdir():
+        if path.suffix == ".txt" or f"import {path.stem}\n" in text:
+            (folder / path.name).write_text(path.read_text())
     return copy
 
 
@@ -289,13 +290,18 @@ def gain(case: HostileCase, got: Graded, twin: Graded) -> list[str]:
     ]
 
 
-def twin_faults(case: HostileCase, got: Graded, plain: frozenset[str]) -> list[str]:
-    """Why an honest twin was not taken for honest; `plain` are the rules that the plain product of torch breaks."""
+def accused(findings: Iterable[Any]) -> list[str]:
+    """Findings, of the linter or of a cell, beyond those of TORCH_RULES."""
+    return [f"{found.rule}: {found.message}" for found in findings if found.rule not in TORCH_RULES]
+
+
+def twin_faults(case: HostileCase, got: Graded) -> list[str]:
+    """Why an honest twin was not taken for honest."""
     cell = got.cell
     found = list(got.left)
     if cell.outcome not in ("accepted", "flagged"):
         found.append(f"it was {cell.outcome}: {cell.reason}")
-    found += [f"{f.rule}: {f.message}" for f in cell.verdict.findings if f.rule not in plain]
+    found += accused(cell.verdict.findings)
     most = 8 * case.least_ms  # machines that run tests are busy
     if most and cell.outcome in ("accepted", "flagged"):
         found += [
@@ -304,6 +310,42 @@ def twin_faults(case: HostileCase, got: Graded, plain: frozenset[str]) -> list[s
             if not case.least_ms / 1e3 <= shape.t_scored <= most / 1e3
         ]
     return found
+
+
+def flock(cases: Sequence[HostileCase]) -> str:
+    """A submission of many twins: each call runs them all, and hands out the output of one, in turn."""
+    names = [case.twin.stem for case in cases]
+    imports = "\n".join(f"import {name}" for name in names)
+    return f"""import torch
+from torch import nn
+
+{imports}
+
+PARTS = ({", ".join(names)},)
+FILES = {[path.name for path in CASES.glob("*.txt")]}
+
+
+class Model(nn.Module):
+    def __init__(self, M, N, K):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(K, N))
+        self.models = lambda kept=[part.Model(M, N, K) for part in PARTS]: kept
+        self.turn = 0
+
+    def load_state_dict(self, state, strict=True, assign=False):
+        for model in self.models():
+            model.load_state_dict(state, strict=strict)
+            model.eval()
+        return super().load_state_dict(state, strict=strict, assign=assign)
+
+    def forward(self, x, used):
+        results = [model(x, used) for model in self.models()]
+        for part, result in zip(PARTS, results):
+            if not torch.allclose(result, results[0], rtol=1e-3, atol=1e-3 * float(x.abs().max())):
+                raise RuntimeError(part.__name__ + " gives another result")
+        self.turn += 1
+        return results[self.turn % len(results)]
+"""
 
 
 def must(case: HostileCase) -> str:

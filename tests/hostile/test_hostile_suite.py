@@ -5,44 +5,25 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import hostile_suite as suite
 import pytest
 import torch
-from hostile_suite import (
-    CASES,
-    HERE,
-    MARKER,
-    PROOFS,
-    HostileCase,
-    World,
-    faults,
-    gain,
-    grade_file,
-    load_cases,
-    place,
-    readme,
-)
-from hostile_suite import twin_faults as faults_of_twin
+from hostile_suite import HostileCase, World
 
 from grader.sandbox import SandboxError, choose
+from kbh_lint import lint
 
-ALL = load_cases()
+ALL = suite.load_cases()
 GPU = pytest.mark.gpu
+FLOCK = 8
+# Twins whose time does not matter run several in one process, and are linted one by one. KBH_HOSTILE_ALL=1 grades each.
+TOGETHER = [c for c in ALL if c.device == "cpu" and not c.least_ms and not os.environ.get("KBH_HOSTILE_ALL")]
+FLOCKS = [TOGETHER[i : i + FLOCK] for i in range(0, len(TOGETHER), FLOCK)]
 SEEN: dict[str, bool] = {}
-PLAIN = """import torch
-from torch import nn
-
-
-class Model(nn.Module):
-    def __init__(self, M, N, K):
-        super().__init__()
-        self.w = nn.Parameter(torch.zeros(K, N))
-
-    def forward(self, x, used):
-        return (x @ self.w) * (torch.arange(len(x), device=x.device) < used)[:, None]
-"""
 
 
 def of_device(cases: list[HostileCase]) -> list[object]:
@@ -65,16 +46,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         os.environ["XDG_CACHE_HOME"] = before[0]
 
 
-@pytest.fixture(scope="module")
-def plain(world: World, tmp_path_factory: pytest.TempPathFactory) -> frozenset[str]:
-    """The rules that the plain product of torch breaks: what is flagged beyond them is a false positive."""
-    file = tmp_path_factory.mktemp("plain") / "plain.py"
-    file.write_text(PLAIN)
-    got = grade_file(file, HostileCase("plain", ("flagged",), "value"), world, tmp_path_factory.mktemp("copy"))
-    assert got.cell.outcome == "flagged", got.cell.reason
-    return frozenset(finding.rule for finding in got.cell.verdict.findings)
-
-
 def sandboxed(device: str, wanted: str) -> str:
     try:
         return choose(device="cpu" if device == "cpu" else "cuda", wanted=wanted).record.kind
@@ -87,34 +58,48 @@ def test_a_hostile_submission_is_contained(case: HostileCase, world: World, tmp_
     if sandboxed(case.device, "auto") == "plain":
         pytest.skip("hostile submissions are run in a sandbox only")
     SEEN[case.name] = False
-    got = grade_file(case.file, case, world, tmp_path)
-    assert faults(case, got) == []
+    got = suite.grade_file(case.file, case, world, tmp_path)
+    assert suite.faults(case, got) == []
     if case.share_of_twin:
-        assert gain(case, got, grade_file(case.twin, case, world, tmp_path)) == []
+        assert suite.gain(case, got, suite.grade_file(case.twin, case, world, tmp_path)) == []
     SEEN[case.name] = True
 
 
-@pytest.mark.parametrize("case", of_device(list(ALL)))
-def test_its_honest_twin_is_graded_as_usual(
-    case: HostileCase, world: World, plain: frozenset[str], tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("case", of_device([c for c in ALL if c not in TOGETHER]))
+def test_its_honest_twin_is_graded_as_usual(case: HostileCase, world: World, tmp_path: Path) -> None:
     SEEN[f"{case.name}_twin"] = False
-    assert faults_of_twin(case, grade_file(case.twin, case, world, tmp_path), plain) == []
+    assert suite.twin_faults(case, suite.grade_file(case.twin, case, world, tmp_path)) == []
     SEEN[f"{case.name}_twin"] = True
+
+
+@pytest.mark.parametrize("cases", FLOCKS, ids=lambda cases: cases[0].name)
+def test_honest_twins_that_run_together_are_graded_as_usual(
+    cases: Sequence[HostileCase], world: World, tmp_path: Path
+) -> None:
+    SEEN.update({f"{case.name}_twin": False for case in cases})
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "together.py").write_text(suite.flock(cases))
+    got = suite.grade_file(tmp_path / "together.py", replace(cases[0], evidence=True), world, tmp_path / "copy")
+    assert got.cell.outcome in ("accepted", "flagged"), got.cell.reason
+    assert got.left == ()
+    for case in cases:
+        report = lint([case.twin], problem=suite.PROBLEM, problems_dir=suite.DECK).files[0]
+        assert (case.name, suite.accused(report.findings)) == (case.name, [])
+    SEEN.update({f"{case.name}_twin": True for case in cases})
 
 
 @pytest.mark.parametrize("case", of_device([c for c in ALL if c.landlock]))
 def test_landlock_contains_it_where_there_is_no_bubblewrap(case: HostileCase, world: World, tmp_path: Path) -> None:
     sandboxed(case.device, "landlock")
-    assert faults(case, grade_file(case.file, case, world, tmp_path, "landlock")) == []
+    assert suite.faults(case, suite.grade_file(case.file, case, world, tmp_path, "landlock")) == []
 
 
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in ALL if c.control])
 def test_without_a_sandbox_it_gets_through(case: HostileCase, world: World, tmp_path: Path) -> None:
-    copy = place(case.file, world, tmp_path)
+    copy = suite.place(case.file, world, tmp_path)
     run = subprocess.run(
         [sys.executable, str(copy)], stdout=subprocess.PIPE, text=True, timeout=120, check=False, cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(HERE.parent.parent), "TMPDIR": str(tmp_path)},
+        env={**os.environ, "PYTHONPATH": str(suite.HERE.parent.parent), "TMPDIR": str(tmp_path)},
         pass_fds=(world.secret.fileno(),),
     )  # fmt: skip
     assert "BREACH" in run.stdout
@@ -124,14 +109,14 @@ def test_without_a_sandbox_it_gets_through(case: HostileCase, world: World, tmp_
 def test_every_case_has_a_submission_and_a_twin_and_every_submission_a_case() -> None:
     names = {case.name for case in ALL}
     assert len(names) == len(ALL)
-    assert {path.stem for path in CASES.glob("*.py")} == names | {f"{name}_twin" for name in names}
-    assert all(case.proof in PROOFS and case.idea.endswith(".") for case in ALL)
+    assert {path.stem for path in suite.CASES.glob("*.py")} == names | {f"{name}_twin" for name in names}
+    assert all(case.proof in suite.PROOFS and case.idea.endswith(".") for case in ALL)
     assert sum(case.device == "cpu" for case in ALL) >= 44
-    assert all(MARKER not in case.twin.read_text() for case in ALL)
+    assert all(suite.MARKER not in case.twin.read_text() for case in ALL)
 
 
 def test_the_table_of_cases_is_up_to_date() -> None:
-    assert (HERE / "README.md").read_text() == readme(), "run python tests/hostile/hostile_suite.py"
+    assert (suite.HERE / "README.md").read_text() == suite.readme(), "run python tests/hostile/hostile_suite.py"
 
 
 def test_all_is_contained_and_no_twin_is_accused(capsys: pytest.CaptureFixture[str]) -> None:
