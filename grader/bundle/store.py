@@ -214,7 +214,11 @@ class Bundle:
 
 def _make(folder: Path, files: Files) -> None:
     """Makes the folders of a bundle, durably; refuses a folder that holds other things."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    whole = folder.absolute()
+    missing = [path for path in (whole, *whole.parents) if not path.exists()]
+    deepest = missing[-1].parent if missing else whole
+    with contextlib.suppress(PermissionError):  # an earlier attempt may have been killed when it had made this one
+        files.sync(deepest.parent)
     for path in reversed(missing):
         files.mkdir(path)
         files.sync(path.parent)
@@ -224,7 +228,6 @@ def _make(folder: Path, files: Files) -> None:
     for name in FOLDERS:
         files.mkdir(folder / name)
     files.sync(folder)
-    files.sync(folder.absolute().parent)
 
 
 def _locked(folder: Path) -> int:

@@ -98,7 +98,9 @@ class _Disk:
 
     def do(self, operation: Operation) -> None:
         what, path, other = operation
-        if what == "sync":
+        if not path.is_relative_to(self.root):
+            assert what == "sync"  # of what was there long before
+        elif what == "sync":
             self._sync(self.at(path))
         elif what == "mkdir":
             if path.name not in self.folder(path.parent).live:

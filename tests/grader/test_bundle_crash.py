@@ -37,27 +37,29 @@ class Record:
         self.finished.append(len(self.disk.log))
 
 
-def kill_after_the_rename_of(record: Record, bundle: Bundle, data: bytes) -> None:
-    """`put`, cut when the object has its name but its folder is not synced."""
-    renamed = False
+def killed_after(disk: Recorder, what: str, name: str, work: Callable[[], object]) -> None:
+    """Does something that is cut after the first operation of a kind on a path of that name."""
+    reached = False
 
     def before(operation: Operation) -> None:
-        nonlocal renamed
-        if renamed:
+        nonlocal reached
+        if reached:
             raise Killed
-        renamed = operation[0] == "rename"
+        reached = operation[0] == what and name in ("", operation[1].name)
 
-    record.disk.before, usual = before, record.disk.before
+    disk.before, usual = before, disk.before
     with pytest.raises(Killed):
-        bundle.put(data)
-    record.disk.before = usual
-    bundle.close()
+        work()
+    disk.before = usual
 
 
 def grading(root: Path, disk: Recorder) -> Record:
-    """Two processes write one bundle: the first is killed while it puts the object that the second then names."""
+    """Several processes write one bundle: two are killed when a folder has its name but is not synced, a third when an
+    object is, which the last then names."""
     record, folder = Record(disk), root / "out" / "bundle"
     made: list[Bundle] = []
+    for name in ("out", "bundle"):
+        killed_after(disk, "mkdir", name, lambda: Bundle.create(folder, {}, files=disk))
 
     def create() -> str:
         made.append(Bundle.create(folder, {"what": "toy"}, [b"a submission"], files=disk))
@@ -67,7 +69,8 @@ def grading(root: Path, disk: Recorder) -> Record:
     first = made[0]
     record.step(lambda: first.append("commitment", {"trial": 0, "commitment": "0" * 64}))
     record.step(lambda: first.append("evidence", {"at": 1}, [first.put(LOG)]))
-    kill_after_the_rename_of(record, first, REPORT)
+    killed_after(disk, "rename", "", lambda: first.put(REPORT))
+    first.close()
     with Bundle.open(folder, write=True, files=disk) as second:
         record.step(lambda: second.append("lint", {}, [hashlib.sha256(REPORT).hexdigest()]))
         record.step(lambda: second.append("evidence", {"at": 2}, [second.put(LOG), second.put(b"more")]))

@@ -149,6 +149,7 @@ HONEST = [
     "sha256 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
     "https://docs.example.org/a?b=c#d https://host:8080/x@y mailto:me@host task-2024-force-multiplier-long-name",
     "hf_hub_download_from_repository basic understanding bearer of good news sk-learn AKIA eyJ",
+    "sk-learn-compatible-estimators-only",
     "_ZN7cutlass6KernelINS_4gemm6kernel13GemmUniversalIN4cute5tupleIJiiiiEEE",
     "def api_key(self): pass  # password: none, secret: no",
 ]
