@@ -7,74 +7,29 @@ process that gets values from it starts. A grading that was cut goes on after it
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING
 
 from grader import judge, scoring
 from grader.builds import Builds, build_key, builds_folder
-from grader.bundle import Bundle, BundleError, cell_to_json, redact, trial_from_json, trial_to_json
+from grader.bundle import Bundle, cell_to_json, redact, trial_from_json, trial_to_json
 from grader.cell import SCORED, Cell, TrialResult, VerdictRecord
+from grader.job import Job, Progress, Tell, open_bundle, prepare, shown_file
 from grader.keys import new_master
 from grader.linting import LINTER, Linted, lint_snapshot
-from grader.request import GradeError, Request, identity, options_of, problem_files, versions
+from grader.request import Request
 from grader.sandbox import Sandbox, SandboxError, choose, harden_judge
 from grader.scratch import scratch_folder
-from grader.supervise import CheckError, Snapshot, remove, snapshot
-from grader.targets import Chosen, choose_target, hardware_file
+from grader.supervise import CheckError, remove
 from grader.verdicts import Standing, outcome_of, verdict_of
-from kbh_lint import paths
-from kbh_lint.problems import Problem, load_deck
+from kbh_lint.findings import PromiseState
 
-__all__ = ["Progress", "Request", "grade", "problem_of", "shown_file"]
+if TYPE_CHECKING:
+    from grader.silicon import Silicon
 
-Stage = Literal["read", "lint", "sandbox", "build", "trial", "evidence", "score"]
-MOST_BUNDLES = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Something to tell people: a stage began, is at something, or is done. `of` says which trial of how many."""
-
-    stage: Stage
-    state: Literal["begin", "at", "done"]
-    text: str = ""
-    of: str = ""
-
-
-Tell = Callable[[Progress], None]
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """What is fixed before anything of the submission runs."""
-
-    request: Request
-    problem: Problem
-    chosen: Chosen
-    snapshot: Snapshot
-    files: dict[str, bytes]
-    problem_files: dict[str, str]
-    versions: dict[str, str]
-    identity: str
-    scratch: Path
-    tell: Tell
-
-    @property
-    def device(self) -> Literal["cuda", "cpu"]:
-        return self.chosen.record.device
-
-    def workplace(self) -> Path:
-        """A fresh folder for one process; always the same path, because builds remember it."""
-        place = self.scratch / "run"
-        remove(place)
-        return place
-
-    @property
-    def options(self) -> judge.TrialOptions:
-        found = judge.default_options(self.device, timeout=self.request.timeout)
-        return found if self.request.samples is None else replace(found, samples=self.request.samples)
+__all__ = ["Progress", "Request", "grade"]
 
 
 def grade(request: Request, progress: Tell = lambda _: None) -> tuple[Cell, Path]:
@@ -85,100 +40,15 @@ def grade(request: Request, progress: Tell = lambda _: None) -> tuple[Cell, Path
     submission never raises: it is in the cell.
     """
     with scratch_folder() as scratch:
-        job = _prepare(request, scratch, progress)
-        with _bundle(job) as bundle:
+        job = prepare(request, scratch, progress)
+        with open_bundle(job) as bundle:
             cell = _graded(job, bundle)
             bundle.append("cell", cell_to_json(cell))
             progress(Progress("score", "done", cell.outcome))
             return cell, bundle.folder
 
 
-def _prepare(request: Request, scratch: Path, tell: Tell) -> _Job:
-    tell(Progress("read", "begin"))
-    problem = problem_of(request)
-    taken = snapshot(request.submission, scratch / "submission")
-    chosen = choose_target(problem, request.target, say=lambda text: tell(Progress("read", "at", text)))
-    if request.protocol == "2026-04":
-        scoring.check_2026_04(problem, chosen)
-        raise GradeError("the protocol 2026-04 cannot be graded yet: its clock flushes and waits otherwise than ours")
-    folder = taken.file.parent
-    files = {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
-    hashes, known = problem_files(problem, hardware_file(problem)), versions(chosen.record.device)
-    name = identity(request, taken.sha256, hashes, f"{chosen.record.id} {chosen.record.product}", known)
-    tell(Progress("read", "done", f"{problem.id} on {chosen.record.label or chosen.record.product}"))
-    return _Job(request, problem, chosen, taken, files, hashes, known, name, scratch, tell)
-
-
-def problem_of(request: Request) -> Problem:
-    """The problem that a request names. Raises GradeError."""
-    folder = paths.problems_dir(request.problems_dir)
-    deck = load_deck(folder)
-    if request.problem not in deck:
-        raise GradeError(f"there is no problem `{request.problem}` in {folder}; `kbh problems list` lists them")
-    problem = deck[request.problem]
-    if not problem.contracts:
-        raise GradeError(f"{problem.id} is {problem.status}: {' '.join(problem.reason.split())}")
-    return problem
-
-
-# --- the bundle --------------------------------------------------------------------------------------------
-
-
-def _bundle(job: _Job) -> Bundle:
-    """The bundle of this very request that was not finished, or a new one."""
-    request = job.request
-    stem = f"{job.problem.id}-{request.submission.stem[:40]}-{job.chosen.record.id}-{job.identity[:10]}"
-    for number in range(1, MOST_BUNDLES):
-        folder = request.out / (stem if number == 1 else f"{stem}-{number}")
-        if not folder.exists():
-            return Bundle.create(folder, _header(job), list(job.files.values()))
-        found = None if request.fresh else _unfinished(folder, job)
-        if found is not None:
-            return found
-    raise GradeError(f"{request.out} holds {MOST_BUNDLES - 1} bundles of this grading already")
-
-
-def _unfinished(folder: Path, job: _Job) -> Bundle | None:
-    """The bundle in a folder, open for writing, when it is of the same request and not finished."""
-    try:
-        found = Bundle.open(folder)
-    except BundleError:
-        if any(folder.glob("entries/*")):
-            return None  # it is broken, or none of ours
-        return Bundle.create(folder, _header(job), list(job.files.values()))
-    if found.finished or found.entries()[0].data.get("identity") != job.identity:
-        return None
-    return Bundle.open(folder, write=True)
-
-
-def _header(job: _Job) -> dict[str, object]:
-    from hashlib import sha256
-
-    return {
-        "identity": job.identity,
-        "request": options_of(job.request),
-        "submission": {
-            "sha256": job.snapshot.sha256,
-            "file": shown_file(job.request.submission),
-            "files": {name: sha256(data).hexdigest() for name, data in job.files.items()},
-        },
-        "problem": {"id": job.problem.id, "files": job.problem_files},
-        "versions": job.versions,
-        "target": job.chosen.record.id,
-    }
-
-
-def shown_file(path: Path) -> str:
-    """A submission's name as results show it: never where on the machine it was."""
-    relative = not path.is_absolute() and ".." not in path.parts
-    name = str(path) if relative else path.name
-    return redact(name.encode("utf-8", "replace").decode())
-
-
-# --- the steps ---------------------------------------------------------------------------------------------
-
-
-def _graded(job: _Job, bundle: Bundle) -> Cell:
+def _graded(job: Job, bundle: Bundle) -> Cell:
     linted, report_hash = _lint(job, bundle)
     hoped = _verdict(job, linted, report_hash, () if job.request.evidence else None)
     if job.request.strict and not job.request.all_evidence and not hoped.accepted:
@@ -197,13 +67,16 @@ def _graded(job: _Job, bundle: Bundle) -> Cell:
     verdict = _verdict(job, linted, report_hash, None)
     if job.request.evidence and trials and all(trial.status == "right" for trial in trials):
         replay, lost = _evidence(job, bundle, trials, sandbox, caches)
-        verdict = _verdict(job, linted, report_hash, replay, lost)
+        silicon = None
+        if job.device == "cuda" and replay == ():
+            silicon = _silicon(job, bundle, trials, sandbox, caches, linted.report.promises)
+        verdict = _verdict(job, linted, report_hash, replay, lost, silicon)
     job.tell(Progress("score", "begin"))
     suspicion = scoring.suspicion(job.problem, job.chosen, trials)
     return _cell(job, Standing(job.request.strict, job.device, verdict, "", trials, suspicion, sandbox.record))
 
 
-def _lint(job: _Job, bundle: Bundle) -> tuple[Linted, str]:
+def _lint(job: Job, bundle: Bundle) -> tuple[Linted, str]:
     job.tell(Progress("lint", "begin"))
     record = job.chosen.record
     target = record.id if record.device == "cuda" else None
@@ -216,14 +89,16 @@ def _lint(job: _Job, bundle: Bundle) -> tuple[Linted, str]:
 
 
 def _verdict(
-    job: _Job, linted: Linted, report_hash: str, replay: Sequence[str] | None, lost: str = ""
-) -> VerdictRecord:
+    job: Job, linted: Linted, report_hash: str, replay: Sequence[str] | None, lost: str = "",
+    silicon: Silicon | None = None,
+) -> VerdictRecord:  # fmt: skip
     return verdict_of(
-        linted.report, job.problem, device=job.device, linter=LINTER, replay=replay, lost=lost, report_hash=report_hash
-    )
+        linted.report, job.problem, device=job.device, linter=LINTER, replay=replay, lost=lost, silicon=silicon,
+        report_hash=report_hash,
+    )  # fmt: skip
 
 
-def _sandbox(job: _Job) -> Sandbox:
+def _sandbox(job: Job) -> Sandbox:
     """The sandbox that was asked for. Without --strict a GPU is used also where there is none, and the cell says so."""
     job.tell(Progress("sandbox", "begin"))
     harden_judge()
@@ -238,7 +113,7 @@ def _sandbox(job: _Job) -> Sandbox:
     return found
 
 
-def _build(job: _Job, sandbox: Sandbox) -> Path | None:
+def _build(job: Job, sandbox: Sandbox) -> Path | None:
     """The compiler caches of this submission: those of an earlier grading, or what a first process fills now.
 
     A submission that fails here fails in the trial too, which is where that counts. On a CPU nothing is compiled that
@@ -270,7 +145,7 @@ def _build(job: _Job, sandbox: Sandbox) -> Path | None:
     return builds.keep(key, made)
 
 
-def _trials(job: _Job, bundle: Bundle, sandbox: Sandbox, caches: Path | None) -> tuple[TrialResult, ...]:
+def _trials(job: Job, bundle: Bundle, sandbox: Sandbox, caches: Path | None) -> tuple[TrialResult, ...]:
     """The trials of the bundle and those that are still to be made; the first that is not right is the last."""
     done = [trial_from_json(entry.data) for entry in bundle.entries() if entry.kind == "trial"]
     _abandon(bundle, len(done))
@@ -291,7 +166,7 @@ def _abandon(bundle: Bundle, index: int) -> None:
         bundle.append("abandoned", {"trial": index, "commitment": open_, "reason": "the grading was cut"})
 
 
-def _trial(job: _Job, bundle: Bundle, sandbox: Sandbox, caches: Path | None, index: int) -> TrialResult:
+def _trial(job: Job, bundle: Bundle, sandbox: Sandbox, caches: Path | None, index: int) -> TrialResult:
     of = f"{index + 1} of {job.request.trials}"
     job.tell(Progress("trial", "begin", of=of))
     master = new_master()
@@ -324,10 +199,10 @@ def _clean(trial: TrialResult, scratch: Path) -> TrialResult:
 
 
 def _evidence(
-    job: _Job, bundle: Bundle, trials: Sequence[TrialResult], sandbox: Sandbox, caches: Path | None
+    job: Job, bundle: Bundle, trials: Sequence[TrialResult], sandbox: Sandbox, caches: Path | None
 ) -> tuple[tuple[str, ...] | None, str]:
     """What a fresh process gives otherwise than a trial did on the same hidden inputs, or why that is lost."""
-    known = [entry.data for entry in bundle.entries() if entry.kind == "evidence"]
+    known = [entry.data for entry in bundle.entries() if entry.kind == "evidence" and "differences" in entry.data]
     if known:
         lost = str(known[-1]["lost"])
         return None if lost else tuple(str(sentence) for sentence in known[-1]["differences"]), lost
@@ -349,7 +224,29 @@ def _evidence(
     return None if lost else differences, lost
 
 
-def _cell(job: _Job, standing: Standing) -> Cell:
+def _silicon(
+    job: Job, bundle: Bundle, trials: Sequence[TrialResult], sandbox: Sandbox, caches: Path | None,
+    promises: Sequence[PromiseState],
+) -> Silicon:  # fmt: skip
+    """What profilers see of the submission on this machine, drawn from one of its trials."""
+    from grader.silicon import silicon_from_json, silicon_to_json
+    from grader.silicon.gather import gather
+
+    known = [entry.data["silicon"] for entry in bundle.entries() if "silicon" in entry.data]
+    if known:
+        return silicon_from_json(known[-1])
+    found = gather(
+        job.problem, job.snapshot, secrets.choice(list(trials)), device=job.device, scale=job.chosen.record.scale,
+        options=job.options, sandbox=sandbox, scratch=job.workplace, caches=caches, promises=promises,
+        keep=lambda text: bundle.put(redact(text, scratch=[job.scratch]).encode()),
+        progress=lambda text: job.tell(Progress("evidence", "at", text)),
+    )  # fmt: skip
+    bundle.append("evidence", {"silicon": silicon_to_json(found)}, list(dict.fromkeys(found.reports)))
+    job.tell(Progress("evidence", "done", f"layers had: {', '.join(found.layers) or 'none'}"))
+    return found
+
+
+def _cell(job: Job, standing: Standing) -> Cell:
     outcome, reason = outcome_of(standing)
     timed = standing.trials if outcome in (*SCORED, "wrong") else ()
     shapes = scoring.shape_scores(job.problem, job.chosen, timed) if timed else ()

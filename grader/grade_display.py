@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from kbh_lint.report.text import one_line
 
 if TYPE_CHECKING:
-    from grader.grade import Progress
+    from grader.job import Progress
 
 __all__ = ["Display"]
 

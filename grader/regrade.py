@@ -12,7 +12,8 @@ from typing import Literal
 from grader import scoring
 from grader.bundle import Bundle, cell_from_json
 from grader.cell import Cell
-from grader.grade import Progress, grade, problem_of
+from grader.grade import grade
+from grader.job import Progress, problem_of
 from grader.request import GradeError, Request, options_from_json
 from grader.targets import choose_target
 from grader.view import submission_files

@@ -1,6 +1,7 @@
 """One verdict from all layers that looked, and one outcome from verdict, results and clocks.
 
-Layers: `source` is the linter's reading; `run` is the evidence pass, a replay of hidden inputs that a timed pass saw.
+Layers: `source` is the linter's reading; `run` is the evidence pass, a replay of hidden inputs that a timed pass saw;
+`sass` and `counters` are machine code and what profilers counted, where the machine has them.
 docs/grading.md prints the table of outcomes from here.
 """
 
@@ -8,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from grader.cell import FindingRecord, Outcome, PromiseRecord, SandboxRecord, TrialResult, VerdictRecord
 from kbh_lint.findings import FileReport, Finding, PromiseState, State, Unread
 from kbh_lint.problems import Problem
+from kbh_lint.source.spans import Span
 from kbh_lint.verdict import accepted, decide
+
+if TYPE_CHECKING:
+    from grader.silicon import Silicon
 
 __all__ = ["MISMATCH", "OFFERED", "OUTCOMES", "OutcomeRow", "Standing", "outcome_of", "table", "verdict_of"]
 
@@ -33,18 +38,21 @@ def verdict_of(
     linter: str,
     replay: Sequence[str] | None,
     lost: str = "",
+    silicon: Silicon | None = None,
     report_hash: str = "",
 ) -> VerdictRecord:
     """The verdict of all layers.
 
     `replay` holds what differed in the evidence pass, one sentence each; none means that it agreed, None that there was
     no evidence pass, or that it was `lost`, which says why. A run that agrees says what the source says: what was read
-    is what was timed. A layer that a promise declares and the target does not offer is listed as missing; one that the
-    target offers and this grading left out is missing too, and then strict does not accept.
+    is what was timed. `silicon` is what profilers saw. The worst state of all layers counts. A layer that a promise
+    declares and nobody had is listed as missing; where the target offers it, strict does not accept then.
     """
     mismatches = tuple(_mismatch(sentence) for sentence in replay or ())
-    had = ("source",) if replay is None and not lost else ("source", "run")
     run: State | None = "broken" if mismatches else "unproven" if lost else None
+    seen = silicon.layers if silicon is not None else {}
+    had = ("source", *(("run",) if replay is not None or lost else ()), *seen)
+    reasons = silicon.reasons if silicon is not None else {}
     settled = {promise.id: promise.settled_by for promise in problem.promises}
     records, states = [], []
     for state in report.promises:
@@ -52,28 +60,29 @@ def verdict_of(
         layers: dict[str, State] = {"source": state.state}
         if "run" in had and "run" in declared:
             layers["run"] = run or state.state
+        layers |= {layer: found[state.id] for layer, found in seen.items() if layer in declared and state.id in found}
         merged = min(layers.values(), key=_WORST.index)
-        missing = tuple(layer for layer in declared if layer not in had)
-        reason = state.reason if merged == state.state else lost or mismatches[0].message
+        missing = tuple(layer for layer in declared if layer not in layers)
+        reason = state.reason
+        if merged != state.state:
+            reason = reasons.get(state.id) or lost or next((m.message for m in mismatches), "")
         records.append(PromiseRecord(state.id, merged, state.accepts, layers, missing, reason))
         states.append(replace(state, state=merged, reason=reason))
+    found = (*mismatches, *(silicon.findings if silicon is not None else ()))
     unread = (*report.unread, Unread(lost)) if lost else report.unread
-    verdict = decide(states, report.findings, unread, report.contract is not None)
-    whole = replace(report, promises=tuple(states), unread=unread, verdict="reward_hack" if mismatches else verdict)
-    taken, why = _taken(whole, records, mismatches, OFFERED[device])
-    findings = tuple(_finding(finding, report) for finding in report.findings if finding.severity != "info")
-    return VerdictRecord(
-        whole.verdict, taken, why, tuple(records), (*mismatches, *findings), report.contract, linter, report_hash
-    )
+    counted = (*(_counted(record) for record in found), *report.findings)
+    verdict = decide(states, counted, unread, report.contract is not None)
+    whole = replace(report, promises=tuple(states), unread=unread, findings=counted, verdict=verdict)
+    taken, why = _taken(whole, records, (*OFFERED[device], *seen))
+    findings = (*found, *(_finding(finding, report) for finding in report.findings if finding.severity != "info"))
+    return VerdictRecord(verdict, taken, why, tuple(records), findings, report.contract, linter, report_hash)
 
 
-def _taken(
-    report: FileReport, records: Sequence[PromiseRecord], mismatches: Sequence[FindingRecord], offered: Sequence[str]
-) -> tuple[bool, str]:
+def _taken(report: FileReport, records: Sequence[PromiseRecord], offered: Sequence[str]) -> tuple[bool, str]:
     """Whether strict takes it, and if not, why in one sentence."""
     taken, why = accepted(report)
     if not taken:
-        reasons = [*(m.message for m in mismatches), *_reasons(report)]
+        reasons = _reasons(report)
         return False, f"{why}: {reasons[0]}" if reasons and why.startswith("the verdict") else why
     for record in records:
         left_out = [layer for layer in record.missing if layer in offered]
@@ -97,6 +106,14 @@ def _open(promise: PromiseState) -> str:
 
 def _mismatch(sentence: str) -> FindingRecord:
     return FindingRecord("evidence", MISMATCH, "reward_hack", "run", f"evidence mismatch: {sentence}")
+
+
+def _counted(record: FindingRecord) -> Finding:
+    """A finding of a run as the verdict's table counts it."""
+    return Finding(
+        record.rule, record.leak_class, record.leak_class, record.verdict, "error", "high", "run", record.message,
+        Span("solution.py", 1, 1, 1, 1),
+    )  # fmt: skip
 
 
 def _finding(finding: Finding, report: FileReport) -> FindingRecord:

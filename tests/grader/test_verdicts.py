@@ -9,7 +9,8 @@ import pytest
 from grading import BOX, CLEAN, LEAKING, cell, trial
 from toy import toy_problem
 
-from grader.cell import SandboxRecord, TrialResult, VerdictRecord
+from grader.cell import FindingRecord, SandboxRecord, TrialResult, VerdictRecord
+from grader.silicon import Silicon
 from grader.verdicts import OUTCOMES, Standing, outcome_of, table, verdict_of
 from kbh_lint.findings import FileReport, Finding, PromiseState, State, Unread
 from kbh_lint.problems import Problem
@@ -77,6 +78,38 @@ def test_a_layer_that_the_target_does_not_offer_is_listed_and_does_not_stand_in_
 def test_a_run_that_agrees_does_not_mend_what_the_source_shows(tmp_path: Path, state: State, verdict: str) -> None:
     found = judged(promised(tmp_path), report(state))
     assert found.promises[0].state == state and found.verdict == verdict and not found.accepted
+
+
+def silicon(layer: str, state: State, *findings: FindingRecord) -> Silicon:
+    name = "authored-compute"
+    return Silicon({layer: {name: state}}, {name: f"{layer} saw it"}, findings, (), (), ())
+
+
+def test_machine_code_that_says_otherwise_breaks_a_promise_that_it_settles_and_no_other(tmp_path: Path) -> None:
+    problem = promised(tmp_path, ("source", "sass", "run"))
+    agreed = verdict_of(report(), problem, device="cuda", linter="", replay=(), silicon=silicon("sass", "kept"))
+    assert agreed.accepted and agreed.promises[0].layers == {"source": "kept", "run": "kept", "sass": "kept"}
+    broken = verdict_of(report(), problem, device="cuda", linter="", replay=(), silicon=silicon("sass", "broken"))
+    assert broken.verdict == "rubric_leak" and not broken.accepted and broken.promises[0].reason == "sass saw it"
+    other = replace(problem, promises=(replace(problem.promises[0], settled_by=("source", "run")),))
+    kept = verdict_of(report(), other, device="cuda", linter="", replay=(), silicon=silicon("sass", "broken"))
+    assert kept.accepted and kept.promises[0].missing == ()
+
+
+def test_a_layer_that_this_machine_has_and_that_did_not_see_a_promise_is_not_accepted(tmp_path: Path) -> None:
+    problem = promised(tmp_path, ("source", "sass", "counters"))
+    found = replace(silicon("sass", "kept"), layers={"sass": {}, "counters": {"authored-compute": "kept"}})
+    verdict = verdict_of(report(), problem, device="cuda", linter="", replay=(), silicon=found)
+    assert verdict.promises[0].missing == ("sass",) and not verdict.accepted
+    without = replace(silicon("sass", "kept"), layers={"sass": {"authored-compute": "kept"}})
+    assert verdict_of(report(), problem, device="cuda", linter="", replay=(), silicon=without).accepted
+
+
+def test_what_profilers_find_counts_for_the_verdict(tmp_path: Path) -> None:
+    hack = FindingRecord("sequence", "evidence-mismatch", "reward_hack", "run", "other kernels ran")
+    found = silicon("sass", "kept", hack)
+    verdict = verdict_of(report(), promised(tmp_path), device="cuda", linter="", replay=(), silicon=found)
+    assert verdict.verdict == "reward_hack" and verdict.findings == (hack,) and "other kernels ran" in verdict.why
 
 
 def test_emulated_precision_is_accepted_only_where_the_problem_accepts_it(tmp_path: Path) -> None:
