@@ -1,0 +1,94 @@
+"""The comparison of `kbh grade` with the naive grader: what runs, when its goal is missed, when it compares nothing."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+FILE = Path(__file__).resolve().parents[2] / "bench" / "grade.py"
+
+
+@pytest.fixture
+def bench() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("bench_grade", FILE)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["bench_grade"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def pretend(
+    bench: ModuleType, monkeypatch: pytest.MonkeyPatch, *, naive: float, grade: float, outcome: str = "flagged"
+) -> list[list[str]]:
+    """Runs that take these seconds; the list holds the commands that would have run."""
+    commands: list[list[str]] = []
+
+    def run(command: list[str]) -> tuple[float, subprocess.CompletedProcess[str]]:
+        commands.append(command)
+        if "naive.py" in command[1]:
+            return naive, subprocess.CompletedProcess(command, 0, "", "")
+        text = json.dumps({"cells": [{"cell": {"outcome": outcome}}]}) if outcome else ""
+        return grade, subprocess.CompletedProcess(command, 1, text, "kbh grade: error: no luck\n")
+
+    monkeypatch.setattr(bench, "_run", run)
+    return commands
+
+
+@pytest.mark.parametrize(
+    ("naive", "grade", "code", "told"),
+    [
+        (20.0, 34.9, 0, "+14.90 s (at most 1 times naive and 15 s: ok)"),
+        (20.0, 35.1, 1, "MISSED"),
+        (50.0, 40.0, 0, "ok"),
+    ],
+)
+def test_the_goal_is_the_naive_run_and_15_seconds(
+    bench: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    naive: float,
+    grade: float,
+    code: int,
+    told: str,
+) -> None:
+    commands = pretend(bench, monkeypatch, naive=naive, grade=grade)
+    assert bench.main(["05_topk_bitonic", "mine.py", "--pairs", "2", "--check"]) == code
+    assert told in capsys.readouterr().out
+    assert ["naive.py" in command[1] for command in commands] == [True, False, False, True]
+    counts = {tuple(command[command.index("--samples") :][:2]) for command in commands}
+    assert len(counts) == 1  # both sides time as many calls
+
+
+def test_on_a_gpu_both_run_once_before_so_that_neither_compiles(
+    bench: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = pretend(bench, monkeypatch, naive=1.0, grade=2.0)
+    assert bench.main(["05_topk_bitonic", "mine.py", "--device", "cuda"]) == 0
+    assert len(commands) == 4
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"), [("wrong", "is wrong: its cost is not that of a grading"), ("", "no luck")]
+)
+def test_a_run_without_a_score_is_no_comparison(
+    bench: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    outcome: str,
+    told: str,
+) -> None:
+    pretend(bench, monkeypatch, naive=1.0, grade=1.0, outcome=outcome)
+    assert bench.main(["05_topk_bitonic", "mine.py"]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_problem_without_its_file_is_told(bench: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.main(["05_topk_bitonic"]) == 2
+    assert "in turns" in capsys.readouterr().err
