@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from grader.bundle.codec import CodecError, cell_from_json, cell_to_json, trial_from_json, trial_to_json
+from grader.bundle.codec import (
+    CodecError,
+    cell_from_json,
+    cell_to_json,
+    from_json,
+    to_json,
+    trial_from_json,
+    trial_to_json,
+)
 from grader.bundle.read import BundleError, Entry
 from grader.bundle.redact import redact
 from grader.bundle.store import Bundle
 from grader.bundle.verify import verify
 
 __all__ = [
-    "Bundle", "BundleError", "CodecError", "Entry", "cell_from_json", "cell_to_json", "redact", "trial_from_json",
-    "trial_to_json", "verify",
+    "Bundle", "BundleError", "CodecError", "Entry", "cell_from_json", "cell_to_json", "from_json", "redact", "to_json",
+    "trial_from_json", "trial_to_json", "verify",
 ]  # fmt: skip

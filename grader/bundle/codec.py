@@ -1,7 +1,8 @@
-"""Cells and trials as JSON and back, by the types that grader.cell declares.
+"""Frozen dataclasses, above all cells and trials, as JSON and back, by the types that they declare.
 
 Both ways are strict: a missing or unknown field, a value of another type or a number that is none is an error which
-names its place, such as `trials[0].shapes[1].timing`. Infinity is the string "inf".
+names its place, such as `trials[0].shapes[1].timing`. Infinity is the string "inf". Fields may be dataclasses, text,
+numbers, truth values, literals of text, `tuple[X, ...]`, `Mapping[str, X]`, and any of these or None.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get
 
 from grader.cell import FORMAT, Cell, TrialResult
 
-__all__ = ["CodecError", "cell_from_json", "cell_to_json", "trial_from_json", "trial_to_json"]
+__all__ = ["CodecError", "cell_from_json", "cell_to_json", "from_json", "to_json", "trial_from_json", "trial_to_json"]
 
 T = TypeVar("T")
 INFINITIES = {"inf": math.inf, "-inf": -math.inf}
@@ -25,33 +26,39 @@ class CodecError(Exception):
     """A value does not fit its type; the text is one sentence that says where."""
 
 
+def to_json(value: object, hint: type[Any]) -> dict[str, Any]:
+    """A dataclass as JSON values. Raises CodecError where a field holds what its type does not allow."""
+    return cast(dict[str, Any], _encode(value, hint, ""))
+
+
+def from_json(data: object, hint: type[T]) -> T:
+    """The reverse of `to_json`. Raises CodecError, also for a value that contradicts itself (its ValueError)."""
+    try:
+        return cast(T, _decode(data, hint, ""))
+    except ValueError as error:
+        raise CodecError(str(error)) from None
+
+
 def cell_to_json(cell: Cell) -> dict[str, Any]:
     """A cell as JSON values. Raises CodecError where a field holds what its type does not allow."""
-    return cast(dict[str, Any], _encode(cell, Cell, ""))
+    return to_json(cell, Cell)
 
 
 def cell_from_json(data: object) -> Cell:
     """The reverse of `cell_to_json`. Raises CodecError, also for a score that the outcome does not allow."""
     if isinstance(data, Mapping) and data.get("format") != FORMAT:
         raise CodecError(f"this cell is not of format {FORMAT}, which is what this version reads")
-    return _decoded(data, Cell)
+    return from_json(data, Cell)
 
 
 def trial_to_json(trial: TrialResult) -> dict[str, Any]:
     """A trial as JSON values. Raises CodecError where a field holds what its type does not allow."""
-    return cast(dict[str, Any], _encode(trial, TrialResult, ""))
+    return to_json(trial, TrialResult)
 
 
 def trial_from_json(data: object) -> TrialResult:
     """The reverse of `trial_to_json`. Raises CodecError."""
-    return _decoded(data, TrialResult)
-
-
-def _decoded(data: object, hint: type[T]) -> T:
-    try:
-        return cast(T, _decode(data, hint, ""))
-    except ValueError as error:  # a cell that contradicts itself
-        raise CodecError(str(error)) from None
+    return from_json(data, TrialResult)
 
 
 @cache  # types: hashable, and few
@@ -153,3 +160,6 @@ def _name(hint: Any) -> str:
     if get_origin(hint) in (tuple, Mapping):
         return "a list" if get_origin(hint) is tuple else "a mapping"
     return names.get(hint, getattr(hint, "__name__", str(hint)))
+
+
+_decoded = from_json

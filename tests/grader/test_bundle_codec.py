@@ -7,13 +7,21 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from grader.bundle import CodecError, cell_from_json, cell_to_json, trial_from_json, trial_to_json
+from grader.bundle import (
+    CodecError,
+    cell_from_json,
+    cell_to_json,
+    from_json,
+    to_json,
+    trial_from_json,
+    trial_to_json,
+)
 from grader.bundle.codec import _fields
 from grader.cell import (
     CaseOutcome,
@@ -154,6 +162,29 @@ def test_a_score_with_an_outcome_that_allows_none_is_refused_when_it_is_read() -
     data["outcome"] = "withheld"
     with pytest.raises(CodecError, match="a cell that is withheld has no score"):
         cell_from_json(data)
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A dataclass of another module's own."""
+
+    layers: Mapping[str, Mapping[str, Literal["kept", "broken"]]]
+    rows: tuple[tuple[float, ...], ...]
+    note: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.rows:
+            raise ValueError("a part has rows")
+
+
+def test_any_frozen_dataclass_of_these_types_can_be_kept() -> None:
+    part = Part({"run": {"fp8": "kept"}}, ((1.0, math.inf), ()))
+    assert to_json(part, Part) == {"layers": {"run": {"fp8": "kept"}}, "rows": [[1.0, "inf"], []], "note": None}
+    assert from_json(to_json(part, Part), Part) == part
+    with pytest.raises(CodecError, match="layers.run.fp8 is 'x', not 'kept' or 'broken'"):
+        from_json({"layers": {"run": {"fp8": "x"}}, "rows": [[]], "note": None}, Part)
+    with pytest.raises(CodecError, match="a part has rows"):
+        from_json({"layers": {}, "rows": [], "note": None}, Part)
 
 
 def test_a_cell_of_another_format_is_named_as_one() -> None:
