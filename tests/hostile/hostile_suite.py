@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,7 +39,6 @@ PROOFS = {
     "channel": "the channel",
     "snapshot": "the read-only snapshot and private caches",
     "evidence": "the evidence pass",
-    "linter": "the linter",
 }
 # What is true of every twin, and no accusation here: torch makes the product.
 TORCH_RULES = frozenset({"KBH110", "KBH112", "KBH113", "KBH114", "KBH115", "KBH116", "KBH117"})
@@ -160,7 +159,7 @@ class World:
 
     def recover(self) -> None:
         """Forgets what an attack outside a sandbox did on purpose."""
-        list(self.left(0))
+        list(self.left(0, frozenset()))
         self.before = self._state()
 
     def _state(self) -> str:
@@ -172,8 +171,11 @@ class World:
             digest.update(repr((str(path), info.st_mode, info.st_mtime_ns, info.st_nlink, data)).encode())
         return digest.hexdigest()
 
-    def left(self, uid: int) -> Iterator[str]:
-        """What was reached or left, one sentence each; `uid` is the user that the submission ran as."""
+    def left(self, uid: int, before: Set[int]) -> Iterator[str]:
+        """What was reached or left, one sentence each.
+
+        `uid` is the user that the submission ran as, `before` the processes that were there before it.
+        """
         if self._state() != self.before:
             yield "the files outside are not what they were"
         if self.victim.poll() is not None:
@@ -186,8 +188,9 @@ class World:
             except BlockingIOError:
                 continue
         for pid, parent, owner in processes():
-            mine = parent == os.getpid() and pid != self.victim.pid
-            if mine or (owner == uid and uid not in (0, os.getuid())):
+            if pid in before:
+                continue
+            if parent == os.getpid() or (owner == uid and uid not in (0, os.getuid())):
                 yield f"the process {pid} is left"
         for path in self.scratch.glob("*/*"):
             if path.name != ".lock":
@@ -243,13 +246,14 @@ def grade_file(file: Path, case: HostileCase, world: World, folder: Path, sandbo
         strict=case.strict, samples=case.samples, evidence=case.evidence, sandbox=sandbox, timeout=case.timeout,
         out=world.out, problems_dir=DECK, fresh=True,
     )  # fmt: skip
+    before = frozenset(pid for pid, _, _ in processes())
     with scratch_in(world.scratch):
         cell, bundle = grade(request)
     data = b"".join(path.read_bytes() for path in sorted(bundle.rglob("*")) if path.is_file())
     logs = [trial.log for trial in cell.trials if trial.log]
     log = "".join((bundle / "objects" / name[:2] / name).read_text("utf-8", "replace") for name in logs)
     uid = cell.trials[0].sandbox.uid if cell.trials else 0
-    left = list(world.left(uid))
+    left = list(world.left(uid, before))
     if world.token.encode() in data:
         left.append("a secret of the judge's environment is in the bundle")
     return Graded(cell, data, log, tuple(left))
@@ -369,6 +373,11 @@ def readme() -> str:
         "",
         f"{counts[0]} cases run on a CPU, {counts[1]} need a GPU (`pytest -m gpu tests/hostile`). The tables are",
         "made by `python tests/hostile/hostile_suite.py` from cases.yaml and the files.",
+        "",
+        "One limit is known and bounded: `watch_and_overlap` begins its work before the claimed clock starts and does",
+        "the calls of a sealed batch at the same time. What it gets is the throughput of a batch, never less than the",
+        "batch's time over its calls. The judge's latency of single calls stays what it is; where it is longer than",
+        "the score says, the clock is shown as weak.",
         "",
     ]
     for device, title in (("cpu", "On a CPU"), ("cuda", "On a GPU")):

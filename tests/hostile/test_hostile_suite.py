@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,11 +19,11 @@ from kbh_lint import lint
 
 ALL = suite.load_cases()
 GPU = pytest.mark.gpu
+Record = Callable[[str, object], None]
 FLOCK = 8
 # Twins whose time does not matter run several in one process, and are linted one by one. KBH_HOSTILE_ALL=1 grades each.
 TOGETHER = [c for c in ALL if c.device == "cpu" and not c.least_ms and not os.environ.get("KBH_HOSTILE_ALL")]
 FLOCKS = [TOGETHER[i : i + FLOCK] for i in range(0, len(TOGETHER), FLOCK)]
-SEEN: dict[str, bool] = {}
 
 
 def of_device(cases: list[HostileCase]) -> list[object]:
@@ -54,29 +54,31 @@ def sandboxed(device: str, wanted: str) -> str:
 
 
 @pytest.mark.parametrize("case", of_device(list(ALL)))
-def test_a_hostile_submission_is_contained(case: HostileCase, world: World, tmp_path: Path) -> None:
+def test_a_hostile_submission_is_contained(
+    case: HostileCase, world: World, tmp_path: Path, record_property: Record
+) -> None:
+    record_property("hostile", 1)
     if sandboxed(case.device, "auto") == "plain":
         pytest.skip("hostile submissions are run in a sandbox only")
-    SEEN[case.name] = False
     got = suite.grade_file(case.file, case, world, tmp_path)
     assert suite.faults(case, got) == []
     if case.share_of_twin:
         assert suite.gain(case, got, suite.grade_file(case.twin, case, world, tmp_path)) == []
-    SEEN[case.name] = True
 
 
 @pytest.mark.parametrize("case", of_device([c for c in ALL if c not in TOGETHER]))
-def test_its_honest_twin_is_graded_as_usual(case: HostileCase, world: World, tmp_path: Path) -> None:
-    SEEN[f"{case.name}_twin"] = False
+def test_its_honest_twin_is_graded_as_usual(
+    case: HostileCase, world: World, tmp_path: Path, record_property: Record
+) -> None:
+    record_property("twins", 1)
     assert suite.twin_faults(case, suite.grade_file(case.twin, case, world, tmp_path)) == []
-    SEEN[f"{case.name}_twin"] = True
 
 
 @pytest.mark.parametrize("cases", FLOCKS, ids=lambda cases: cases[0].name)
 def test_honest_twins_that_run_together_are_graded_as_usual(
-    cases: Sequence[HostileCase], world: World, tmp_path: Path
+    cases: Sequence[HostileCase], world: World, tmp_path: Path, record_property: Record
 ) -> None:
-    SEEN.update({f"{case.name}_twin": False for case in cases})
+    record_property("twins", len(cases))
     (tmp_path / "copy").mkdir()
     (tmp_path / "together.py").write_text(suite.flock(cases))
     got = suite.grade_file(tmp_path / "together.py", replace(cases[0], evidence=True), world, tmp_path / "copy")
@@ -85,7 +87,6 @@ def test_honest_twins_that_run_together_are_graded_as_usual(
     for case in cases:
         report = lint([case.twin], problem=suite.PROBLEM, problems_dir=suite.DECK).files[0]
         assert (case.name, suite.accused(report.findings)) == (case.name, [])
-    SEEN.update({f"{case.name}_twin": True for case in cases})
 
 
 @pytest.mark.parametrize("case", of_device([c for c in ALL if c.landlock]))
@@ -117,13 +118,3 @@ def test_every_case_has_a_submission_and_a_twin_and_every_submission_a_case() ->
 
 def test_the_table_of_cases_is_up_to_date() -> None:
     assert (suite.HERE / "README.md").read_text() == suite.readme(), "run python tests/hostile/hostile_suite.py"
-
-
-def test_all_is_contained_and_no_twin_is_accused(capsys: pytest.CaptureFixture[str]) -> None:
-    """The sum of the above, of those that ran here."""
-    twins = {name: ok for name, ok in SEEN.items() if name.endswith("_twin")}
-    hostile = {name: ok for name, ok in SEEN.items() if name not in twins}
-    with capsys.disabled():
-        print(f"\nhostile submissions contained: {sum(hostile.values())} of {len(hostile)}; ", end="")
-        print(f"honest twins graded as usual: {sum(twins.values())} of {len(twins)}")
-    assert all(SEEN.values())
