@@ -142,8 +142,9 @@ class GpuClock:
             read(far[count:])
             return self._bare(lambda: read(far[:count]))
 
-        times = [median(one() for _ in range(CANARY_READS)) for one in (hot, flushed, cold)]
-        return (times[1] - times[0]) / max(times[2] - times[0], 1e-9)
+        reads = [(hot(), flushed(), cold()) for _ in range(CANARY_READS)]
+        warm, after, far_away = (median(times) for times in zip(*reads, strict=True))
+        return (after - warm) / max(far_away - warm, 1e-9)
 
     def _bare(self, call: Callable[[], object]) -> float:
         """Seconds of a call of ours behind the gate, without a flush."""

@@ -121,7 +121,14 @@ def test_inputs_come_from_dram_whatever_ran_before(clock: GpuClock) -> None:
     cold = median(clock.timed(lambda: y.copy_(x))[1] for _ in range(15))
     warm = median(clock._bare(lambda: y.copy_(x)) for _ in range(15))
     assert cold > 1.2 * warm
-    assert 0.8 < clock.canary() < 1.2
+
+
+@pytest.mark.gpu
+@gpu
+def test_the_canary_tells_a_flush_from_none(clock: GpuClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert 0.7 < clock.canary() < 1.3
+    monkeypatch.setattr(clock, "flush", lambda: None)
+    assert clock.canary() < 0.3
 
 
 @pytest.mark.gpu
