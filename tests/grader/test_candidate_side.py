@@ -1,0 +1,43 @@
+"""What the submission's process loads of ours: nothing that knows keys, plans, oracles or bounds."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[2] / "grader"
+ALLOWED = {
+    "candidate", "channel", "clock", "clock_gpu", "clock_profile", "correctness", "driver", "interpreter",
+    "interpreter_formats", "interpreter_libdevice", "interpreter_ops", "interpreter_reduce", "memory", "opener",
+    "runner", "vmm",
+}  # fmt: skip
+
+
+def run_time_imports(module: str) -> set[str]:
+    """Modules of the grader that one imports when its code runs; those for type checkers alone do not count."""
+    tree = ast.parse((PACKAGE / f"{module}.py").read_text())
+    skipped = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and id(node) not in skipped:
+            head, _, rest = node.module.partition(".")
+            if head == "grader":
+                found |= {rest.split(".")[0]} if rest else {alias.name for alias in node.names}
+            assert head != "kbh_lint", f"{module} needs the linter"
+    return found
+
+
+def test_the_candidate_s_modules_are_few_and_none_of_the_judge_s() -> None:
+    seen: set[str] = set()
+    todo = {"candidate"}
+    while todo:
+        module = todo.pop()
+        seen.add(module)
+        # correctness names element types by deck's table in one function that only a judge calls
+        todo |= run_time_imports(module) - seen - ({"deck"} if module == "correctness" else set())
+    assert seen == ALLOWED
