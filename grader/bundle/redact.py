@@ -24,7 +24,7 @@ LEAST = 6  # characters of a variable's value: a shorter one is too likely a wor
 LEAST_LINE = 16  # the same for one line of a value of several
 ROUNDS = 4  # one does nearly always; the others make sure that redacting again changes nothing
 
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|AUTH(?!ORS?(_|$))|COOKIE", re.IGNORECASE)
 
 # A token begins where no word goes on, or after an escape: "\n", "%20", a terminal's colour. It takes along what is
 # joined to it. The bounds inside keep text that is nearly a token from being scanned to its end again and again.

@@ -101,7 +101,12 @@ def test_every_long_line_of_a_secret_of_several_lines_goes() -> None:
     assert clean == "saw <redacted> there, no doubt"
 
 
-@pytest.mark.parametrize("name", ["PATH", "MAX_OUTPUT_TOKENS"])
+@pytest.mark.parametrize("name", ["MY_KEY", "token", "DB_PASSWORD", "AUTHORIZATION", "HTTP_AUTH", "SESSION_COOKIE"])
+def test_a_variable_that_names_a_secret_is_one_in_any_case(name: str) -> None:
+    assert redact("a word, horses, twice: horses", environ={**NOTHING, name: "horses"}).count("<redacted>") == 2
+
+
+@pytest.mark.parametrize("name", ["PATH", "MAX_OUTPUT_TOKENS", "GIT_AUTHOR_NAME", "AUTHORS"])
 def test_a_variable_that_names_no_secret_is_left_alone(name: str) -> None:
     assert redact("the limit is 128000", environ={**NOTHING, name: "128000"}) == "the limit is 128000"
 
