@@ -144,7 +144,7 @@ class GpuClock:
 
         reads = [(hot(), flushed(), cold()) for _ in range(CANARY_READS)]
         warm, after, far_away = (median(times) for times in zip(*reads, strict=True))
-        return (after - warm) / max(far_away - warm, 1e-9)
+        return float((after - warm) / max(far_away - warm, 1e-9))
 
     def _bare(self, call: Callable[[], object]) -> float:
         """Seconds of a call of ours behind the gate, without a flush."""
