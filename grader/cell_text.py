@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
 from grader.cell import Cell, FindingRecord, PromiseRecord, TrialResult
 from grader.view import View
-from grader.words import STATES, fraction, in_order, notes_of, score_lines, seconds, shape_rows, spread, standing
+from grader.words import (
+    STATES,
+    fraction,
+    in_order,
+    notes_of,
+    score_lines,
+    seconds,
+    shape_rows,
+    silicon_rows,
+    spread,
+    standing,
+)
 from kbh_lint.report.text import Paint, excerpt, one_line
 
 __all__ = ["render"]
@@ -23,8 +34,8 @@ STATE_COLOURS = {"kept": "green", "kept-by-precision": "green", "broken": "red"}
 def render(view: View, *, colour: bool = False) -> str:
     """The whole report on one cell. Text of the submission is cleaned, so that it cannot drive a terminal."""
     paint, cell = Paint(colour), view.cell
-    blocks = [_head(cell, paint), _findings(view, paint), _promises(cell, paint), _shapes(cell), _trouble(cell)]
-    blocks += [_scores(cell, paint), _foot(view)]
+    blocks = [_head(cell, paint), _findings(view, paint), _promises(cell, paint), _shapes(cell), _silicon(view)]
+    blocks += [_trouble(cell), _scores(cell, paint), _foot(view)]
     return "\n\n".join("\n".join(lines) for lines in map(list, blocks) if lines) + "\n"
 
 
@@ -89,11 +100,26 @@ def _shapes(cell: Cell) -> Iterator[str]:
         ))  # fmt: skip
     if len(rows) == 1:
         return
+    yield from _aligned(rows)
+    if cell.shapes:
+        yield "  sealed times are proof, by the judge's clock; claimed ones are the submission's own process's events"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         yield "  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-    if cell.shapes:
-        yield "  sealed times are proof, by the judge's clock; claimed ones are the submission's own process's events"
+
+
+def _silicon(view: View) -> Iterator[str]:
+    """What profilers saw, and what could not be had."""
+    if view.silicon is None:
+        return
+    if view.silicon.shapes:
+        yield "  one call of each shape under the profiler; operations are shares of those that the problem needs, and"
+        yield "  bytes read of those that a cold call must read"
+        yield from _aligned([[one_line(text) for text in row] for row in silicon_rows(view.silicon)])
+    yield from (f"  note: {one_line(note)}" for note in view.silicon.notes)
 
 
 def _trouble(cell: Cell) -> Iterator[str]:

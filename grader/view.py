@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from grader.bundle import Bundle, BundleError, CodecError, cell_from_json, trial_from_json
 from grader.cell import Cell, TrialResult
+
+if TYPE_CHECKING:
+    from grader.silicon import Silicon
 
 __all__ = ["LOG_CHARACTERS", "Unfinished", "View", "load_view"]
 
@@ -25,7 +29,8 @@ class Unfinished(Exception):
 @dataclass(frozen=True, slots=True)
 class View:
     """`source` has the lines of the submission's main file, `head` the hash that pins the bundle, `logs` what the
-    trials printed, by their hash. `compared` is how a second grading compares with the first, in one sentence."""
+    trials printed, by their hash, `silicon` what profilers saw, where they looked. `compared` is how a second grading
+    compares with the first, in one sentence."""
 
     cell: Cell
     source: Sequence[str] = ()
@@ -34,6 +39,7 @@ class View:
     commitments: Sequence[str] = ()
     logs: Mapping[str, str] | None = None
     compared: str = ""
+    silicon: Silicon | None = None
 
     def line(self, number: int) -> str:
         """A line of the submission, empty where it is not known."""
@@ -60,7 +66,17 @@ def load_view(folder: Path) -> View:
         tuple(str(entry.data.get("commitment", "")) for entry in entries if entry.kind == "commitment"),
         _logs(bundle, trials),
         compared[-1] if compared else "",
+        _silicon([entry.data for entry in entries if entry.kind == "evidence"]),
     )
+
+
+def _silicon(evidence: Sequence[Mapping[str, Any]]) -> Silicon | None:
+    known = [data["silicon"] for data in evidence if "silicon" in data]
+    if not known:
+        return None
+    from grader.silicon import silicon_from_json
+
+    return silicon_from_json(known[-1])
 
 
 def source_of(bundle: Bundle) -> tuple[str, ...]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from grader.cell import Cell, ShapeResult, ShapeScore
 from kbh_lint.report.text import one_line
 
+if TYPE_CHECKING:
+    from grader.silicon import Silicon
+
 __all__ = [
-    "STATES", "fraction", "in_order", "notes_of", "score_lines", "seconds", "shape_rows", "short", "spread", "standing",
+    "STATES", "fraction", "in_order", "notes_of", "score_lines", "seconds", "shape_rows", "short", "silicon_rows",
+    "spread", "standing",
 ]  # fmt: skip
 
 LAYERS = ("source", "ptx", "sass", "counters", "run")
@@ -88,6 +93,22 @@ def short(cell: Cell) -> str:
     score = next((f"{name} {text}" for name, text in _numbers(cell)), "no score")
     label = f"; {cell.target.label}" if cell.target.label else ""
     return f"{one_line(cell.file)}: {standing(cell)}: {score}{label}"
+
+
+def silicon_rows(silicon: Silicon) -> Iterator[tuple[str, ...]]:
+    """What profilers saw of one call of each shape, under a heading; every row has as many columns."""
+    yield ("shape", "kernels", "launches", "time", "span", "library", "tensor operations", "read")
+    for shape in silicon.shapes:
+        executed = ", ".join(
+            f"{kind} {count / shape.needed:.2f}" if shape.needed > 0 else f"{kind} {count:.3g}"
+            for kind, count in sorted(shape.tensor.items(), key=lambda item: -item[1])
+            if count > 0
+        )
+        read = f"{shape.read / shape.compulsory:.2f}" if shape.compulsory > 0 else f"{shape.read:.3g} B"
+        yield (
+            shape.shape, str(len(shape.kernels)), str(sum(row.launches for row in shape.kernels)),
+            seconds(shape.seconds), seconds(shape.span or None), f"{shape.library:.0%}", executed or "none", read,
+        )  # fmt: skip
 
 
 def shape_rows(cell: Cell) -> Iterator[tuple[str, ShapeResult | None, ShapeScore | None]]:

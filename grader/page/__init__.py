@@ -10,7 +10,18 @@ from typing import Any
 from grader.cell import Cell, FindingRecord, ShapeResult, ShapeScore, TrialResult
 from grader.page.plot import Plot, plot
 from grader.view import View
-from grader.words import STATES, fraction, in_order, notes_of, score_lines, seconds, shape_rows, spread, standing
+from grader.words import (
+    STATES,
+    fraction,
+    in_order,
+    notes_of,
+    score_lines,
+    seconds,
+    shape_rows,
+    silicon_rows,
+    spread,
+    standing,
+)
 from kbh_lint.report.text import clean
 
 __all__ = ["PageError", "render"]
@@ -67,7 +78,7 @@ def _environment() -> Any:
     found.filters.update(seconds=seconds, fraction=fraction, spread=spread, standing=standing, in_order=in_order)
     found.globals.update(
         STATES=STATES, shapes=_shapes, quote=_quote, findings=_findings, scores=score_lines, notes=notes_of,
-        sandboxes=_sandboxes, log=_log,
+        sandboxes=_sandboxes, log=_log, silicon_rows=silicon_rows,
     )  # fmt: skip
     return found
 

@@ -25,6 +25,8 @@ from grader.cell import (
     VerdictRecord,
 )
 from grader.request import Request
+from grader.silicon import ShapeEvidence, Silicon
+from grader.silicon.kernels import KernelRow
 
 CPU = TargetRecord("cpu", "Some CPU", "cpu", "measured", 0.1, 20.0, "reduced", "CPU (reduced shapes)")
 H200 = TargetRecord("h200", "NVIDIA H200 SXM", "cuda", "datasheet", 1979.0, 4800.0, "full")
@@ -79,6 +81,13 @@ class Model(nn.Module):
         rows[(self.M,)](x, self.w, used, y, self.K, self.N, *padded)
         return y
 """
+
+SILICON = Silicon(
+    {"sass": {"fp8": "broken"}}, {"fp8": "no fp8 product ran"}, (),
+    (ShapeEvidence("64x16x32", (KernelRow("gemm<x>", (4, 1, 1), (128, 1, 1), 2, 1.5e-3, "cuBLAS"),),
+                   {"bf16": 2.0e6, "fp8": 0.0}, 2.0e6, 3.0e5, 1.0e5, 2.0e5, 1.5e-3, 1.6e-3, 1.9e-3, 0.75),),
+    ("no trace: the tracer is not installed",), (),
+)  # fmt: skip
 
 
 def trial(status: str = "right", message: str = "5 compared calls are right", log: str = "") -> TrialResult:

@@ -12,7 +12,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from grading import H200, SCORE, SOURCE, cell, trial
+from grading import H200, SCORE, SILICON, SOURCE, cell, trial
 
 from grader import cell_text, page
 from grader.bundle import Bundle, cell_to_json, trial_to_json
@@ -76,6 +76,14 @@ def test_the_text_has_the_line_of_code_the_promises_and_what_did_not_look() -> N
     assert "promise fp8: BROKEN (source BROKEN; not looked at: sass)" in text
     assert text.index("rubric_leak") < text.index("promise") < text.index("t_scored") < text.index("peak_fraction")
     assert "1.9 ms (1 of 10 vetoed)" in text and "note: a note" in text and "1.2%" in text
+
+
+def test_what_profilers_saw_is_shown_with_what_could_not_be_had() -> None:
+    seen = replace(view("flagged"), silicon=SILICON)
+    for shown in (cell_text.render(seen), page.render([seen])):
+        text = re.sub(r"<[^>]*>", " ", shown)
+        assert re.search(r"64x16x32 +1 +2 +1.5 ms +1.6 ms +75% +bf16 1.00 +1.50", text)
+        assert "no trace: the tracer is not installed" in text
 
 
 def test_what_a_submission_says_cannot_drive_a_terminal() -> None:
