@@ -18,15 +18,16 @@ from kbh_lint.problems import Problem, Shape
 
 __all__ = [
     "Group", "ShapePlan", "TrialOptions", "batch_specs", "default_options", "graded_shapes", "plan_shape",
-    "round_count",
+    "null_rounds", "round_count",
 ]  # fmt: skip
 
 LEAST_ROUNDS = 3
-NULL_ROUNDS = 48  # the longer batch by which the cost of an empty call is learned
+NULL_ROUNDS = {"cpu": 48, "cuda": 512}  # the longer batch by which the cost of an empty call is learned
+NULL_BYTES = 4 << 30
 MOST_ROUNDS = 1024
 CPU_RING_BYTES = 256 << 20
 GPU_RING_SHARE = 0.2  # of free memory, for each of the two rings that exist while a batch is revealed
-SEALED_SECONDS = 5e-3  # what a batch should last at least
+SEALED_SECONDS = {"cpu": 5e-3, "cuda": 10e-3}  # what a batch should last; revealing one jitters by 0.15 ms on a GPU
 SLOW_BATCH_SECONDS = 0.2  # batches longer than this need no rehearsal and no repetition
 _DRAWING = threading.Lock()  # hypothesis and imports of the deck's code are not for several threads at once
 
@@ -130,11 +131,16 @@ def batch_specs(batch: int, rounds: int) -> list[CaseSpec]:
     return [replace(CaseSpec("", "nominal", i), id=f"sealed/{batch}/{i}") for i in range(rounds)]
 
 
-def round_count(seconds: float, slot_bytes: int, cache_bytes: int, room: int) -> int:
+def null_rounds(device: str, slot_bytes: int, room: int) -> int:
+    """Calls of the longer empty batch, at least one more than those of the short one."""
+    return max(LEAST_ROUNDS + 1, min(NULL_ROUNDS[device], min(room, NULL_BYTES) // max(slot_bytes, 1)))
+
+
+def round_count(device: str, seconds: float, slot_bytes: int, cache_bytes: int, room: int) -> int:
     """Calls of a sealed batch: it lasts SEALED_SECONDS and touches four times the cache, as far as there is room.
 
     `seconds` is what one call takes, `slot_bytes` its inputs and outputs, `room` bytes for all slots.
     """
-    lasting, cold = SEALED_SECONDS / max(seconds, 1e-6), 4 * cache_bytes / max(slot_bytes, 1)
+    lasting, cold = SEALED_SECONDS[device] / max(seconds, 1e-6), 4 * cache_bytes / max(slot_bytes, 1)
     most = min(MOST_ROUNDS, room // max(slot_bytes, 1))
     return max(LEAST_ROUNDS, min(most, int(max(lasting, cold)) + 1))

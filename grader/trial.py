@@ -30,7 +30,7 @@ __all__ = ["Ended", "NotReplayed", "Trial", "digest_of"]
 MESSAGE_CHARACTERS = 1000
 DETAIL_CHARACTERS = 3000
 NULL_CALLS = 9
-NULL_BATCHES = 3
+NULL_BATCHES = 5
 MOST_INSTANCES = 8
 DIGESTS = 2
 SLACK_SECONDS = 3e-4  # by which a short batch may be slower for reasons of ours
@@ -156,7 +156,7 @@ class Trial:
             self._expect(called.answer, "before the import")
             claims.append(called.answer.numbers[0])
             walls.append(called.wall)
-        many = max(few + 1, min(planning.NULL_ROUNDS, self._room() // max(session.in_bytes + session.out_bytes, 1)))
+        many = planning.null_rounds(session.device.type, session.in_bytes + session.out_bytes, self._room())
         short, long = (self._null_batch(rounds) for rounds in (few, many))
         call = max(long - short, 0.0) / (many - few)
         return Null(median(claims), median(walls), max(short - few * call, 0.0), call, *loaded.numbers[:1])
@@ -249,7 +249,7 @@ class Trial:
         honest = first.per_call <= 4 * claimed + SLACK_SECONDS
         seconds = claimed if honest else first.per_call
         slot_bytes = self.session.in_bytes + self.session.out_bytes
-        rounds = planning.round_count(seconds, slot_bytes, self._cache_bytes(), self._room())
+        rounds = planning.round_count(self.session.device.type, seconds, slot_bytes, self._cache_bytes(), self._room())
         if seconds * rounds > planning.SLOW_BATCH_SECONDS:
             state.sealed.append(first)
             return

@@ -208,4 +208,5 @@ def test_the_plan_has_enough_timed_calls_after_the_warm_ups_whatever_the_key(tmp
 def test_a_batch_is_long_and_cold_as_far_as_there_is_room(
     seconds: float, slot: int, cache: int, room: int, rounds: int
 ) -> None:
-    assert planning.round_count(seconds, slot, cache, room) == rounds
+    assert planning.round_count("cpu", seconds, slot, cache, room) == rounds
+    assert rounds <= planning.round_count("cuda", seconds, slot, cache, room) <= 2 * rounds
