@@ -281,6 +281,12 @@ def faults(case: HostileCase, got: Graded) -> list[str]:
         ]
     if cell.outcome not in ("accepted", "flagged") and cell.scores is not None:
         found.append("it has a score")
+    for trial in cell.trials:
+        texts = (cell.reason, trial.message, trial.detail, *(shape.message for shape in trial.shapes))
+        if any(not c.isprintable() and c != "\n" for text in texts for c in text):
+            found.append("a message holds control codes")
+        if trial.master in got.log:
+            found.append("it printed the judge's key")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Leaves a tree of 3000 nested folders and 3000 files, with names that are no text."""
+"""Leaves a tree of 1200 nested folders and 1200 files, with names that are no text."""
 
 import os
 
@@ -14,10 +14,10 @@ for variable in ("TMPDIR", "TORCH_EXTENSIONS_DIR"):
     start = os.getcwd()
     try:
         os.chdir(os.environ[variable])
-        for i in range(3000):
+        for i in range(1200):
             with open(f"f{i}".encode() + b"\xff\n", "w"):
                 pass
-        for _ in range(3000):
+        for _ in range(1200):
             os.mkdir("d" * 200)
             os.chdir("d" * 200)
     except OSError as error:
