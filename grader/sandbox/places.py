@@ -114,10 +114,12 @@ def _installation(tool: Path) -> Path:
 
 @cache
 def _hidden() -> tuple[Path, ...]:
-    """The deck, and the whole repository where this program runs from one."""
-    deck = ROOT / "kbh_lint" / "_data"
-    repository = () if ROOT in _library_folders() else (ROOT,)
-    return (*repository, *((deck,) if deck.exists() else ()))
+    """The repository where this program runs from one, and every installed deck."""
+    libraries = _library_folders()
+    repository = () if ROOT in libraries else (ROOT,)
+    installed = {Path(entry or ".").absolute() for entry in sys.path} | {ROOT} | libraries
+    decks = sorted(path for folder in installed if (path := folder / "kbh_lint" / "_data").is_dir())
+    return (*repository, *decks)
 
 
 def expand(where: Places) -> tuple[list[Path], list[Path]]:
@@ -150,7 +152,7 @@ def _strictly_above(path: Path, others: Iterable[Path]) -> bool:
 
 def gpu_nodes(profiler: bool) -> list[Path]:
     """The device nodes of NVIDIA's driver that exist here."""
-    names = ["nvidiactl", "nvidia-uvm", "nvidia-modeset", "nvidia-caps", *(["nvidia-uvm-tools"] if profiler else [])]
+    names = ["nvidiactl", "nvidia-uvm", "nvidia-caps", *(["nvidia-uvm-tools"] if profiler else [])]
     nodes = [Path("/dev") / name for name in names]
     nodes += sorted(p for p in Path("/dev").glob("nvidia[0-9]*") if p.name.removeprefix("nvidia").isdigit())
     return [node for node in nodes if node.exists()]

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from grader.sandbox import Jail, Sandbox, SandboxError, choose, harden_judge
-from grader.sandbox.places import searched
+from grader.sandbox.places import _hidden, searched
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("bubblewrap", "landlock", "plain")
@@ -343,6 +343,33 @@ except OSError:
         jail = Jail((shown,), (scratch,))
         said = run(choose(device="cpu", wanted=kind), code, scratch, str(shown / "solution.py"), jail=jail)
         assert said.split("\n") == ["x = 1", "closed", ""]
+
+
+def test_an_installed_deck_is_hidden_in_a_folder_that_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site, scratch = tmp_path / "site-packages", tmp_path / "scratch"
+    deck = site / "kbh_lint" / "_data" / "problems"
+    deck.mkdir(parents=True)
+    scratch.mkdir()
+    (deck / "reference.py").write_text("the oracle")
+    (site / "kbh_lint" / "rules.py").write_text("a rule")
+    (site / "other.py").write_text("a library")
+    monkeypatch.syspath_prepend(str(site))
+    code = """
+import sys
+for name in ("other.py", "kbh_lint/rules.py", "kbh_lint/_data/problems/reference.py"):
+    try:
+        print(open(sys.argv[1] + "/" + name).read())
+    except OSError:
+        print("closed")
+"""
+    _hidden.cache_clear()
+    try:
+        for kind in CLOSED:
+            jail = Jail((site,), (scratch,))
+            said = run(choose(device="cpu", wanted=kind), code, scratch, str(site), jail=jail)
+            assert said.split("\n") == ["a library", "a rule", "closed", ""]
+    finally:
+        _hidden.cache_clear()
 
 
 def test_a_gpu_gets_no_plain_sandbox_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
