@@ -168,6 +168,10 @@ class _Story:
                 yield "it gives up a trial that was not under way"
         elif entry.kind == "trial":
             yield from self._trial(entry)
+        elif entry.kind == "evidence":
+            asked = entry.data.get("trial")
+            if asked is not None and asked not in [trial["index"] for trial in self.trials]:
+                yield "it is about a trial that is not there"
         elif entry.kind == "lint":
             self.reports.update(entry.objects)
         elif entry.kind == "cell":

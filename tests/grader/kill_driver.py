@@ -33,6 +33,7 @@ from grader.grade import Progress, Request, grade  # noqa: E402
 from grader.keys import new_master  # noqa: E402
 from grader.plan import default_options, plan_shape  # noqa: E402
 from grader.sandbox import Jail  # noqa: E402
+from grader.supervise import CheckError  # noqa: E402
 from kbh_lint.problems import Problem  # noqa: E402
 
 MOST_GRADINGS = 150
@@ -166,9 +167,12 @@ def judge(request: Request, who: str, visited: set[str], sandbox: Forks) -> tupl
             ending = kill_judge if who == "judge" else kill_candidate
             cell, folder = grade(request, steps(ending(visited, os.fdopen(writer, "wb"), sandbox)))
             said = {"outcome": cell.outcome, "reason": cell.reason, "scored": cell.scores is not None}
-            found = [finding.message for finding in cell.verdict.findings if finding.layer == "run"]
-            os.write(result, json.dumps({**said, "folder": str(folder), "run": found}).encode())
+            evidence = [entry.data for entry in Bundle.open(folder).entries() if entry.kind == "evidence"]
+            os.write(result, json.dumps({**said, "evidence": evidence}).encode())
             code = 0
+        except CheckError as error:  # what `kbh grade` prints as one sentence
+            os.write(result, json.dumps({"error": str(error)}).encode())
+            code = 2
         finally:
             os._exit(code)
     os.close(writer)

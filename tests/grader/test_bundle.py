@@ -391,6 +391,8 @@ FORGED: list[tuple[list[Row], str]] = [
     (changed(10, put(submission="00" * 32)), "its submission is not the one that the bundle was opened for"),
     (changed(10, put(outcome="great")), "it is no cell: outcome is 'great'"),
     (changed(10, lambda d: d["verdict"].update(accepted=False)), "it is no cell: a cell is accepted only"),
+    (changed(9, put(trial=7)), "it is about a trial that is not there"),
+    (changed(9, put(trial=[])), "it is about a trial that is not there"),
     (without(2), "the linter's report that it rests on is in no lint entry"),
     (changed(1, lambda d: d.clear()), "its submission is not the one that the bundle was opened for"),
     (changed(1, lambda d: d["submission"].pop("files")), "the open entry does not list the submission's files"),
