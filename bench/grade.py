@@ -63,10 +63,11 @@ class Plan:
         command = [
             sys.executable, str(ROOT / "bench" / "naive.py"), self.problem, str(self.file), "--device", self.device,
             "--warmups", str(self.warmups), "--samples", str(self.samples), "--caches", str(self.folder / "naive"),
+            "--json",
         ]  # fmt: skip
         seconds, done = _run(command)
         if done.returncode:
-            raise BenchError(f"naive.py did not grade {self.problem}: {_last(done)}")
+            raise BenchError(f"naive.py did not grade {self.problem}: {_message(done)}")
         return seconds
 
     def grade(self) -> float:
@@ -169,6 +170,14 @@ def _outcome(text: str) -> str:
         return str(data["cells"][0]["cell"]["outcome"])
     except (KeyError, IndexError, TypeError):
         raise ValueError("no outcome") from None
+
+
+def _message(done: subprocess.CompletedProcess[str]) -> str:
+    """What naive.py said of a submission that it did not find right."""
+    try:
+        return str(json.loads(done.stdout)["message"])[:300]
+    except (ValueError, KeyError, TypeError):
+        return _last(done)
 
 
 def _last(done: subprocess.CompletedProcess[str]) -> str:

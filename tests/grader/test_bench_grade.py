@@ -89,6 +89,13 @@ def test_a_run_without_a_score_is_no_comparison(
     assert told in capsys.readouterr().err
 
 
+def test_what_the_naive_grader_finds_wrong_is_told(bench: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = json.dumps({"message": "values differ"})
+    monkeypatch.setattr(bench, "_run", lambda command: (1.0, subprocess.CompletedProcess(command, 1, said, "noise")))
+    with pytest.raises(bench.BenchError, match="did not grade 05_topk_bitonic: values differ"):
+        bench.Plan("05_topk_bitonic", Path("mine.py"), "cpu", 1, 1, Path("here")).naive()
+
+
 def test_a_problem_without_its_file_is_told(bench: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     assert bench.main(["05_topk_bitonic"]) == 2
     assert "in turns" in capsys.readouterr().err
