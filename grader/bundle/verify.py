@@ -151,6 +151,7 @@ class _Story:
         self.finished = False
 
     def faults(self) -> Iterator[str]:
+        """Every contradiction, with the entry that shows it."""
         for entry in self.entries:
             for fault in self._entry(entry):
                 yield f"entries/{entry_name(entry.seq)}: {fault}"
