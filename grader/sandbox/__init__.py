@@ -27,14 +27,14 @@ __all__ = ["Jail", "Sandbox", "SandboxError", "Wanted", "choose", "harden_judge"
 
 Wanted = Literal["auto", "bubblewrap", "landlock", "plain"]
 PROBE_SECONDS = 60.0
+PROGRAM = Path(__file__).resolve().parents[1]
 PROBE = """
 import importlib.util, os, sys
 judge, uid, closed, scratch = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "closed", sys.argv[4]
-sys.path += sys.argv[5:]
-for name in ("torch", "grader", "kbh_lint"):
-    spec = importlib.util.find_spec(name)
-    assert spec is not None, f"{name} cannot be found"
-    open(spec.origin).close()
+program, *libraries = sys.argv[5:]
+open(os.path.join(program, "candidate.py")).close()
+sys.path += libraries
+assert importlib.util.find_spec("torch") is not None, "torch cannot be found"
 assert os.getuid() == uid, f"the user is {os.getuid()} instead of {uid}"
 with open(os.path.join(scratch, "probe"), "w") as file:
     file.write("x")
@@ -88,7 +88,14 @@ def _probe(sandbox: Sandbox, gpu: bool) -> None:
         scratch = Path(folder) / "scratch"
         scratch.mkdir()
         (Path(folder) / "outside").touch()
-        arguments = [str(os.getpid()), str(sandbox.record.uid), closed, str(scratch), *map(str, searched())]
+        arguments = [
+            str(os.getpid()),
+            str(sandbox.record.uid),
+            closed,
+            str(scratch),
+            str(PROGRAM),
+            *map(str, searched()),
+        ]
         process = sandbox.spawn(
             [sys.executable, "-I", "-c", PROBE, *arguments],
             env={},

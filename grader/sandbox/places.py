@@ -80,8 +80,8 @@ def _library_folders() -> frozenset[Path]:
 
 
 def searched() -> list[Path]:
-    """The folders in which a candidate's Python finds this program and the libraries."""
-    return [ROOT, *sorted(_library_folders())]
+    """The folders in which a candidate's Python finds the libraries."""
+    return sorted(_library_folders())
 
 
 def _toolkit() -> set[Path]:
@@ -125,11 +125,10 @@ def _hidden() -> tuple[Path, ...]:
 def expand(where: Places) -> tuple[list[Path], list[Path]]:
     """The `read` paths for a sandbox that cannot hide: a folder with something hidden in it becomes its entries.
 
-    The second list names the folders of which only the names of entries are to be shown: those, and the one that
-    Python searches for this program.
+    The second list has those folders: Python must be able to list them, since it searches some of them.
     """
     shown: list[Path] = []
-    listed = [ROOT]
+    listed: list[Path] = []
     queue = list(where.read)
     while queue:
         path = queue.pop()

@@ -67,6 +67,7 @@ if facts["apart"]:  # else they would change the judge
 attempt("become root", lambda: os.setuid(0))
 for name, path in facts["repository"].items():
     attempt(name, lambda: read(path))
+attempt("list repository", lambda: os.listdir(facts["root"] + "/problems"))
 attempt("outside file", lambda: read(outside + "/secret"))
 attempt("outside folder", lambda: os.listdir(outside))
 attempt("shadow", lambda: read("/etc/shadow"))
@@ -118,7 +119,6 @@ os.environ["TRITON_INTERPRET"] = "1"
 def torch_runs():
     sys.path += facts["searched"]
     import torch
-    import grader.cell
     return (torch.ones(8, 8) @ torch.ones(8, 8)).sum().item()
 attempt("torch", torch_runs)
 if facts["closed"]:
@@ -155,7 +155,7 @@ REPOSITORY = {
     "deck": "problems/01_fp8_gemm/problem.yaml", "oracle": "problems/01_fp8_gemm/reference.py",
     "tests": "tests/grader/conftest.py", "project": "pyproject.toml",
 }  # fmt: skip
-READS = [*REPOSITORY, "outside file", "outside folder", "shadow", "judge cmdline"]
+READS = [*REPOSITORY, "list repository", "outside file", "outside folder", "shadow", "judge cmdline"]
 WRITES = ["write outside", "write beside", "write home", "write grader", "write python", "write system", "write root",
           "write kernel", "link outside", "rename outside"]  # fmt: skip
 NETWORK = ["tcp", "udp", "abstract socket", "named socket", "netlink"]
