@@ -160,6 +160,3 @@ def _name(hint: Any) -> str:
     if get_origin(hint) in (tuple, Mapping):
         return "a list" if get_origin(hint) is tuple else "a mapping"
     return names.get(hint, getattr(hint, "__name__", str(hint)))
-
-
-_decoded = from_json
