@@ -72,6 +72,11 @@ class Session:
         self._child.close()
         self._free()
 
+    def leave(self, seconds: float) -> None:
+        """As `close`, after the process had so long to end by itself, as a profiler around it needs."""
+        self._child.leave(seconds)
+        self._free()
+
     @property
     def log(self) -> str:
         """What the process printed; to be read after it was closed."""

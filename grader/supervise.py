@@ -220,6 +220,15 @@ class Child:
         """The limit that was passed: of all, when that is what ran out."""
         return self.budget if limit >= self._left else limit
 
+    def leave(self, seconds: float) -> None:
+        """Asks the process to end by itself and waits for that, at most so long; then `close`."""
+        with contextlib.suppress(OSError):
+            send(self.link, Frame(Kind.STOP, self._seq + 1))
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not self._exited():
+            time.sleep(0.01)
+        self.close()
+
     def close(self) -> None:
         """Kills the process and everything that it started, and waits for it."""
         if self._closed:
@@ -237,11 +246,14 @@ class Child:
         self.close()
         return ChildGone(f"the submission {message}", clean_text(self.log, TAIL_CHARACTERS), late=late)
 
+    def _exited(self) -> os.waitid_result | None:
+        """How the process ended, if it has. It is looked at without reaping it, so that its number stays taken."""
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+
     def _ending(self) -> str:
-        """How the process ended. It is looked at without reaping it, so that its group's number stays taken."""
         until = time.monotonic() + 5.0
         while time.monotonic() < until:
-            ended = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            ended = self._exited()
             if ended is None:
                 time.sleep(0.02)
             elif ended.si_code == os.CLD_EXITED and ended.si_status > 128:  # as a sandbox tells its child's end
