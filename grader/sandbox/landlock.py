@@ -9,23 +9,20 @@ from __future__ import annotations
 
 import ctypes
 import os
-import secrets
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
 
 from grader.cell import SandboxRecord
 from grader.sandbox.base import Jail, SandboxError
 from grader.sandbox.jail import SYS_LANDLOCK_CREATE
-from grader.sandbox.launch import Restriction, close_group, start
+from grader.sandbox.launch import Restriction
 from grader.sandbox.places import expand, gpu_nodes, places
-from grader.sandbox.reap import MARK, end_tree
 from grader.sandbox.seccomp import ARCHITECTURES, program
-from grader.sandbox.users import give, leased_uid
+from grader.sandbox.supervised import Supervised
+from grader.sandbox.users import leased_uid
 
-__all__ = ["Landlock", "landlock"]
+__all__ = ["landlock"]
 
 # Rights over files, LANDLOCK_ACCESS_FS_*
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, TRUNCATE, IOCTL_DEVICE = 1, 2, 4, 8, 1 << 14, 1 << 15
@@ -44,57 +41,7 @@ FACTS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Landlock:
-    """Processes that restrict themselves. `uid` is the user that they get, None for that of the judge."""
-
-    version: int
-    uid: int | None
-    record: SandboxRecord
-    marks: dict[int, str] = field(default_factory=dict)  # process -> what all that it starts carries
-
-    def spawn(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str],
-        cwd: Path,
-        fds: Sequence[int],
-        jail: Jail,
-        output: BinaryIO,
-    ) -> subprocess.Popen[bytes]:
-        """See `grader.sandbox.Sandbox`."""
-        if self.uid is not None:
-            for folder in jail.write:
-                give(folder, self.uid)
-        mark = secrets.token_hex(8)
-        restriction = Restriction(
-            uid=self.uid,
-            read_all=self.uid is not None,
-            supervise=True,
-            landlock=(
-                sum(rights for since, rights in FILE_SYSTEM if self.version >= since),
-                NETWORK[1] if self.version >= NETWORK[0] else 0,
-                SCOPES[1] if self.version >= SCOPES[0] else 0,
-            ),
-            rules=tuple(_rules(jail)),
-            seccomp=program(memory_files=jail.gpu, unix_sockets=False, shared_user=self.uid is None),
-            own_processes=self.uid is not None,
-            extra={MARK: mark},
-        )
-        process = start([], restriction, argv, env=env, cwd=cwd, fds=fds, jail=jail, output=output)
-        self.marks[process.pid] = mark
-        return process
-
-    def end(self, process: subprocess.Popen[bytes]) -> None:
-        """Ends the supervisor and everything below it."""
-        try:
-            end_tree(process, self.marks.pop(process.pid, None))
-        finally:
-            close_group(process)
-
-
-def landlock(notes: tuple[str, ...] = ()) -> Landlock:
+def landlock(notes: tuple[str, ...] = ()) -> Supervised:
     """Landlock as this kernel has it; `notes` go into its record. Raises SandboxError."""
     if os.uname().machine not in ARCHITECTURES:
         raise SandboxError(f"there is no table of system calls for {os.uname().machine}")
@@ -102,10 +49,21 @@ def landlock(notes: tuple[str, ...] = ()) -> Landlock:
     uid = leased_uid()
     if uid is None and version < SCOPES[0]:
         raise SandboxError(f"this kernel's Landlock (version {version}) does not keep signals from the judge")
-    own = "within what it is shown it may read what belongs to other users"  # Python or the scratch may be private
-    notes += ("it runs as the judge's user" if uid is None else own,)
+    other = "within what it is shown it may read what belongs to other users"
+    notes += ("it runs as the judge's user" if uid is None else other,)
     record = SandboxRecord("landlock", os.getuid() if uid is None else uid, network=False, notes=notes)
-    return Landlock(version, uid, record)
+    return Supervised(uid, record, partial(_restriction, version, uid is None))
+
+
+def _restriction(version: int, shared_user: bool, jail: Jail) -> Restriction:
+    """Landlock for the jail's paths, without network and signals to others as far as this version can, and seccomp."""
+    handled = (
+        sum(rights for since, rights in FILE_SYSTEM if version >= since),
+        NETWORK[1] if version >= NETWORK[0] else 0,
+        SCOPES[1] if version >= SCOPES[0] else 0,
+    )
+    seccomp = program(memory_files=jail.gpu, unix_sockets=False, shared_user=shared_user)
+    return Restriction(landlock=handled, rules=tuple(_rules(jail)), seccomp=seccomp)
 
 
 def _version() -> int:

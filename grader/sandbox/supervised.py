@@ -1,0 +1,66 @@
+"""Processes that share the process table with the judge, each under a supervisor that ends what it leaves."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import BinaryIO
+
+from grader.cell import SandboxRecord
+from grader.sandbox.base import Jail
+from grader.sandbox.launch import Restriction, close_group, start
+from grader.sandbox.reap import MARK, end_tree
+from grader.sandbox.users import give
+
+__all__ = ["Supervised"]
+
+
+@dataclass(frozen=True, slots=True)
+class Supervised:
+    """A sandbox without namespaces. `restrict` says what a process does to itself before the submission runs in it.
+
+    `uid` is the user that processes get, None for that of the judge. As root they keep the right to read what belongs
+    to others: Python or the way to the scratch folder may be private.
+    """
+
+    uid: int | None
+    record: SandboxRecord
+    restrict: Callable[[Jail], Restriction]
+    marks: dict[int, str] = field(default_factory=dict)  # process -> what all that it starts carries
+
+    def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: Path,
+        fds: Sequence[int],
+        jail: Jail,
+        output: BinaryIO,
+    ) -> subprocess.Popen[bytes]:
+        """See `grader.sandbox.Sandbox`."""
+        if self.uid is not None:
+            for folder in jail.write:
+                give(folder, self.uid)
+        mark = secrets.token_hex(8)
+        restriction = replace(
+            self.restrict(jail),
+            uid=self.uid,
+            read_all=self.uid is not None,
+            supervise=True,
+            own_processes=self.uid is not None,
+            extra={MARK: mark},
+        )
+        process = start([], restriction, argv, env=env, cwd=cwd, fds=fds, jail=jail, output=output)
+        self.marks[process.pid] = mark
+        return process
+
+    def end(self, process: subprocess.Popen[bytes]) -> None:
+        """Ends the supervisor and everything below it."""
+        try:
+            end_tree(process, self.marks.pop(process.pid, None))
+        finally:
+            close_group(process)
