@@ -91,23 +91,26 @@ def cpu_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def measure(device: str | torch.device, say: Say = lambda _: None) -> Measured:
-    """Measures the device, on random data: under 3 s on two cores of a CPU. Medians of repeated calls.
+    """Measures the device, on random data: under 3 s on two cores of a CPU.
 
-    Precisions that the device cannot multiply are left out on a GPU; on a CPU they have the rate of fp32.
+    A GPU's rates are by the median of repeated calls. A CPU's are by the fastest, because other processes run on it and
+    these rates are the peaks of a score. Precisions that the device cannot multiply are left out on a GPU; on a CPU
+    they have the rate of fp32.
     """
     where = torch.device(device)
-    timer, repeats = (_gpu_times, GPU_REPEATS) if where.type == "cuda" else (_cpu_times, CPU_REPEATS)
 
-    def median(call: Callable[[], object], times: int = repeats) -> float:
-        return statistics.median(timer(call, times, where))
+    def seconds(call: Callable[[], object]) -> float:
+        if where.type == "cuda":
+            return statistics.median(_gpu_times(call, GPU_REPEATS, where))
+        return min(_cpu_times(call, CPU_REPEATS))
 
     with torch.no_grad():
         say("measuring copy bandwidth")
-        copy = _copy_gbps(where, median)
+        copy = _copy_gbps(where, seconds)
         rates: dict[str, float] = {}
         for name in PRECISIONS:
             say(f"measuring {name} products")
-            rate = _product_rate(name, where, median)
+            rate = _product_rate(name, where, seconds)
             if rate is not None:
                 rates[name] = rate
     widened: tuple[str, ...] = ()
@@ -194,29 +197,28 @@ def _read(data: Any, of: Machine, path: Path) -> Measured:
 # --- measuring ---------------------------------------------------------------------------------------------
 
 
-_Median = Callable[[Callable[[], object]], float]
+_Seconds = Callable[[Callable[[], object]], float]
 
 
-def _copy_gbps(where: torch.device, median: _Median) -> float:
+def _copy_gbps(where: torch.device, seconds: _Seconds) -> float:
     size = GPU_COPY_BYTES if where.type == "cuda" else CPU_COPY_BYTES
     source = torch.randint(0, 256, (size,), dtype=torch.uint8, device=where)
     target = torch.empty_like(source)
-    return 2 * size / median(lambda: target.copy_(source)) / 1e9
+    return 2 * size / seconds(lambda: target.copy_(source)) / 1e9
 
 
-def _product_rate(name: str, where: torch.device, median: _Median) -> float | None:
+def _product_rate(name: str, where: torch.device, seconds: _Seconds) -> float | None:
     """TFLOP/s of a square product; None where torch cannot multiply this precision here."""
     try:
         with _exact_fp32():
             if where.type == "cuda":
-                return 2 * GPU_SIZE**3 / median(_product(name, GPU_SIZE, where)) / 1e12
+                return 2 * GPU_SIZE**3 / seconds(_product(name, GPU_SIZE, where)) / 1e12
             size, larger = CPU_SIZES
             call = _product(name, size, where)
-            call()
-            first = min(_cpu_times(call, 2, where))
+            first = min(_cpu_times(call, 2))
             if first * (larger / size) ** 3 > SLOW_S:
                 return 2 * size**3 / first / 1e12
-            return 2 * larger**3 / median(_product(name, larger, where)) / 1e12
+            return 2 * larger**3 / seconds(_product(name, larger, where)) / 1e12
     except (RuntimeError, NotImplementedError, ValueError, AttributeError):
         return None
 
@@ -247,14 +249,14 @@ def _exact_fp32() -> Iterator[None]:
         torch.backends.cuda.matmul.allow_tf32 = before
 
 
-def _cpu_times(call: Callable[[], object], repeats: int, where: torch.device) -> list[float]:
-    seconds = []
+def _cpu_times(call: Callable[[], object], repeats: int) -> list[float]:
     call()
+    found = []
     for _ in range(repeats):
         began = time.perf_counter()
         call()
-        seconds.append(time.perf_counter() - began)
-    return seconds
+        found.append(time.perf_counter() - began)
+    return found
 
 
 def _gpu_times(call: Callable[[], object], repeats: int, where: torch.device) -> list[float]:
