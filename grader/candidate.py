@@ -20,6 +20,7 @@ import torch
 
 from grader import clock
 from grader.channel import Frame, Kind, receive_with, send
+from grader.clock import make_clock
 from grader.runner import Answer, Faults, Runner
 
 TRACE_LINES = 14
@@ -39,6 +40,7 @@ def main() -> None:
     parser.add_argument("--device", required=True)
     parser.add_argument("--interpret", action="store_true", help="run Triton kernels in its interpreter")
     parser.add_argument("--timing", action="store_true", help="time calls, with cold caches")
+    parser.add_argument("--published-flush", type=int, default=0, metavar="BYTES", help="the clock of 2026-04")
     parser.add_argument("--profile", choices=["counters", "trace"], help="mark calls for a profiler")
     parser.add_argument("file", type=Path)
     arguments = parser.parse_args()
@@ -48,7 +50,8 @@ def main() -> None:
         from grader.interpreter import install
 
         install()
-    runner = Runner(torch.device(arguments.device), arguments.timing, arguments.profile)
+    device = torch.device(arguments.device)
+    runner = Runner(device, make_clock(device, arguments.timing, arguments.profile, arguments.published_flush))
     send(link, Frame(Kind.READY, 0))
     while True:
         try:

@@ -94,19 +94,25 @@ class CpuClock(Untimed):
         return result, self._now() - began, False
 
 
-def make_clock(device: torch.device, timing: bool, profile: Instrument | None = None) -> Clock:
-    """The clock of a device; with `profile` one that marks calls for a profiler instead of timing them."""
-    if profile and device.type == "cuda":
+def make_clock(
+    device: torch.device, timing: bool, profile: Instrument | None = None, published_flush: int = 0
+) -> Clock:
+    """The clock of a device.
+
+    With `profile` it marks calls for a profiler instead of timing them; with `published_flush` bytes it times as the
+    protocol of 2026-04 does, which only a GPU can.
+    """
+    if device.type != "cuda":
+        return CpuClock() if timing else Untimed(lambda: None)
+    if profile:
         from grader.clock_profile import ProfileClock
 
         return ProfileClock(device, profile)
-    if timing and device.type == "cuda":
-        from grader.clock_gpu import GpuClock
+    if not timing:
+        return Untimed(lambda: torch.cuda.synchronize(device))
+    from grader.clock_gpu import GpuClock, PublishedClock
 
-        return GpuClock(device)
-    if timing:
-        return CpuClock()
-    return Untimed((lambda: torch.cuda.synchronize(device)) if device.type == "cuda" else (lambda: None))
+    return PublishedClock(device, published_flush) if published_flush else GpuClock(device)
 
 
 def _last_level_cache() -> int:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.channel import Kind, Slot, slots_from_json
-from grader.clock import Instrument, make_clock
+from grader.clock import Clock
 from grader.correctness import Expected, output_faults
 from grader.memory import SharedViews, make_views
 
@@ -58,9 +58,8 @@ class _Place:
 class Runner:
     """The submission's module, its models at one shape, and the slots that they are called on."""
 
-    def __init__(self, device: torch.device, timing: bool, profile: Instrument | None = None) -> None:
-        self.device = device
-        self.clock = make_clock(device, timing, profile)
+    def __init__(self, device: torch.device, clock: Clock) -> None:
+        self.device, self.clock = device, clock
         self.module: Any = None
         self.models: list[nn.Module] = []
         self.views: dict[str, SharedViews] = {}
