@@ -25,7 +25,7 @@ class Jail:
     is given to the user that the process runs as. Sizes are in bytes: `data_bytes` is the private memory of each
     process (None: no limit, for a GPU, whose runtime reserves far more than it uses), `file_bytes` the largest file,
     `tmp_bytes` what fits into /tmp and /dev/shm where the sandbox makes its own. `profiler` adds the device nodes that
-    a profiler needs.
+    a profiler needs, and sockets on the loopback of a network of its own.
     """
 
     read: tuple[Path, ...]

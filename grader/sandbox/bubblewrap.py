@@ -11,6 +11,7 @@ import json
 import os
 import select
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -60,9 +61,9 @@ class Bubblewrap:
         if self.uid is not None:
             for folder in where.write:
                 give(folder, self.uid)
-        restriction = Restriction(
-            uid=self.uid, seccomp=program(memory_files=jail.gpu, unix_sockets=True, shared_user=False)
-        )
+        families = [socket.AF_UNIX, *([socket.AF_INET, socket.AF_INET6] if jail.profiler else [])]
+        seccomp = program(memory_files=jail.gpu, families=families, shared_user=False)
+        restriction = Restriction(uid=self.uid, seccomp=seccomp)
         told, tell = os.pipe2(os.O_CLOEXEC)
         arguments = memory_file("kbh-bwrap", b"\0".join(a.encode() for a in self._arguments(where, jail, cwd, tell)))
         try:

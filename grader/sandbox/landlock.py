@@ -62,7 +62,7 @@ def _restriction(version: int, shared_user: bool, jail: Jail) -> Restriction:
         NETWORK[1] if version >= NETWORK[0] else 0,
         SCOPES[1] if version >= SCOPES[0] else 0,
     )
-    seccomp = program(memory_files=jail.gpu, unix_sockets=False, shared_user=shared_user)
+    seccomp = program(memory_files=jail.gpu, families=(), shared_user=shared_user)
     return Restriction(landlock=handled, rules=tuple(_rules(jail)), seccomp=seccomp)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 __all__ = ["ARCHITECTURES", "NUMBERS", "program"]
 
@@ -34,20 +34,21 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "move_mount": (429, 429),
     "open_tree": (428, 428), "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433),
     "mount_setattr": (442, 442), "unshare": (272, 97), "setns": (308, 268), "chroot": (161, 51),
-    "mknod": (133, None), "mknodat": (259, 33), "fanotify_init": (300, 262), "open_by_handle_at": (304, 265),
+    "fanotify_init": (300, 262), "open_by_handle_at": (304, 265),
     "name_to_handle_at": (303, 264),
     # keys; memory and queues that stay when their process is gone
     "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219), "shmget": (29, 194), "semget": (64, 190),
     "msgget": (68, 186), "mq_open": (240, 180),
     # looked at with their arguments, or denied on some targets only
+    "mknod": (133, None), "mknodat": (259, 33),
     "socket": (41, 198), "clone": (56, 220), "clone3": (435, 435), "ioctl": (16, 29), "personality": (135, 92),
     "memfd_create": (319, 279), "setpriority": (141, 140), "ioprio_set": (251, 30), "sched_setaffinity": (203, 122),
     "sched_setscheduler": (144, 119), "sched_setparam": (142, 118), "sched_setattr": (314, 274),
     "prlimit64": (302, 261),
 }  # fmt: skip
 CONDITIONAL = (
-    "socket", "clone", "clone3", "ioctl", "personality", "memfd_create", "setpriority", "ioprio_set",
-    "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr", "prlimit64",
+    "mknod", "mknodat", "socket", "clone", "clone3", "ioctl", "personality", "memfd_create", "setpriority",
+    "ioprio_set", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr", "prlimit64",
 )  # fmt: skip
 DENIED = tuple(name for name in NUMBERS if name not in CONDITIONAL)
 
@@ -56,21 +57,21 @@ X32_BIT = 0x40000000  # calls of the 32-bit pointer ABI on x86_64: the same numb
 
 # struct seccomp_data: nr, arch, instruction pointer, six arguments of 64 bits (both machines are little endian)
 _NR, _ARCH, _ARGUMENTS = 0, 4, 16
-_LOAD, _JUMP_EQUAL, _JUMP_GREATER_EQUAL, _JUMP_SET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _AND, _JUMP_EQUAL, _JUMP_GREATER_EQUAL, _JUMP_SET, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _KILL, _ALLOW, _ERRNO = 0x80000000, 0x7FFF0000, 0x00050000
 _NEW_NAMESPACES = 0x7E020080  # CLONE_NEW*: user, pid, net, ipc, uts, cgroup, mount, time
 _PERSONALITY_QUERY = 0xFFFFFFFF
-_AF_UNIX = 1
+_FILE_TYPE, _FIFO = 0xF000, 0x1000
 _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: they type into a terminal
 
 Code = list[tuple[int, int, int, int]]  # operation, jump if true, jump if false, operand
 
 
-def program(*, memory_files: bool, unix_sockets: bool, shared_user: bool, machine: str | None = None) -> bytes:
+def program(*, memory_files: bool, families: Sequence[int], shared_user: bool, machine: str | None = None) -> bytes:
     """The filter as an array of struct sock_filter. Raises ValueError for a machine without a table.
 
-    `memory_files` allows memfd_create, whose pages no limit of a process bounds; `unix_sockets` allows sockets of that
-    one family; `shared_user` also denies what changes other processes of the same user.
+    `memory_files` allows memfd_create, whose pages no limit of a process bounds; `families` are those of
+    the sockets that it allows; `shared_user` also denies what changes other processes of the same user.
     """
     machine = machine or os.uname().machine
     if machine not in ARCHITECTURES:
@@ -82,8 +83,6 @@ def program(*, memory_files: bool, unix_sockets: bool, shared_user: bool, machin
     denied = [*DENIED, *(() if memory_files else ("memfd_create",))]
     if shared_user:
         denied += ["ioprio_set"]
-    if not unix_sockets:
-        denied += ["socket"]
     for name in denied:
         code += _when(NUMBERS[name][column], [_error(errno.EPERM)])
     code += _when(NUMBERS["clone3"][column], [_error(errno.ENOSYS)])  # its flags lie in memory; libc falls back
@@ -92,8 +91,9 @@ def program(*, memory_files: bool, unix_sockets: bool, shared_user: bool, machin
     code += _when(
         NUMBERS["personality"][column], _unless_argument(0, _JUMP_EQUAL, (0, _PERSONALITY_QUERY), wanted=True)
     )
-    if unix_sockets:
-        code += _when(NUMBERS["socket"][column], _unless_argument(0, _JUMP_EQUAL, [_AF_UNIX], wanted=True))
+    code += _when(NUMBERS["socket"][column], _unless_argument(0, _JUMP_EQUAL, families, wanted=True))
+    for name, mode in (("mknod", 1), ("mknodat", 2)):
+        code += _when(NUMBERS[name][column], _only_fifos(mode))
     if shared_user:  # zero is the calling process itself
         for name in ("sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr", "prlimit64"):
             code += _when(NUMBERS[name][column], _unless_argument(0, _JUMP_EQUAL, [0], wanted=True))
@@ -120,6 +120,17 @@ def _unless_argument(index: int, jump: int, values: Iterable[int], *, wanted: bo
     tests = [(jump, len(values) - i, 0, value) for i, value in enumerate(values)]
     last = [_error(errno.EPERM), (_RETURN, 0, 0, _ALLOW)]
     return [(_LOAD, 0, 0, _ARGUMENTS + 8 * index), *tests, *(last if wanted else last[::-1])]
+
+
+def _only_fifos(mode: int) -> Code:
+    """Allows the call where its argument number `mode` asks for a FIFO."""
+    return [
+        (_LOAD, 0, 0, _ARGUMENTS + 8 * mode),
+        (_AND, 0, 0, _FILE_TYPE),
+        (_JUMP_EQUAL, 0, 1, _FIFO),
+        (_RETURN, 0, 0, _ALLOW),
+        _error(errno.EPERM),
+    ]
 
 
 def _own_priority() -> Code:

@@ -16,8 +16,8 @@ HEADERS = {
     "x86_64": (Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"), r"#define __NR_(\w+)\s+(\d+)"),
     "aarch64": (Path("/usr/include/asm-generic/unistd.h"), r"#define __NR(?:3264)?_(\w+)\s+(\d+)"),
 }
-STRICT = {"memory_files": False, "unix_sockets": False, "shared_user": True}
-LOOSE = {"memory_files": True, "unix_sockets": True, "shared_user": False}
+STRICT = {"memory_files": False, "families": (), "shared_user": True}
+LOOSE = {"memory_files": True, "families": (1,), "shared_user": False}
 
 
 def decide(code: bytes, call: int, arguments: tuple[int, ...] = (), arch: int = ARCHITECTURES["x86_64"][1]) -> int:
@@ -32,6 +32,9 @@ def decide(code: bytes, call: int, arguments: tuple[int, ...] = (), arch: int = 
             return operand
         if operation == 0x20:
             accumulator = struct.unpack_from("<I", data, operand)[0]
+            continue
+        if operation == 0x54:
+            accumulator &= operand
             continue
         tests = {0x15: accumulator == operand, 0x35: accumulator >= operand, 0x45: bool(accumulator & operand)}
         at += yes if tests[operation] else no
@@ -65,6 +68,10 @@ def test_the_32_bit_pointer_calls_of_x86_64_kill() -> None:
         ("socket", (2, 1, 0), NOT_PERMITTED, NOT_PERMITTED),  # AF_INET
         ("socket", (1 << 32 | 2, 1, 0), NOT_PERMITTED, NOT_PERMITTED),  # the kernel drops the upper half
         ("socket", (16, 3, 0), NOT_PERMITTED, NOT_PERMITTED),  # AF_NETLINK
+        ("mknod", (0, 0o010600), ALLOWED, ALLOWED),  # a FIFO
+        ("mknod", (0, 0o060600), NOT_PERMITTED, NOT_PERMITTED),  # a block device
+        ("mknodat", (0, 0, 0o010600), ALLOWED, ALLOWED),
+        ("mknodat", (0, 0, 0o020600), NOT_PERMITTED, NOT_PERMITTED),  # a character device
         ("memfd_create", (0, 0), NOT_PERMITTED, ALLOWED),
         ("clone", (0x01200011,), ALLOWED, ALLOWED),  # fork of libc
         ("clone", (0x3D0F00,), ALLOWED, ALLOWED),  # a thread
