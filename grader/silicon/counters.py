@@ -1,0 +1,190 @@
+"""What the hardware counted in one call, and what that says about a promise.
+
+Executed operations are counted, not instructions that stand in the code: two for each product and sum of a tensor core,
+whatever the instruction, so a count compares with the operations that `problem.yaml` gives. Padding makes it larger.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from grader.deck import TORCH_DTYPES
+from grader.silicon.kernels import DURATION
+from grader.silicon.ncu import Launch, Unavailable
+from kbh_lint.findings import State
+from kbh_lint.problems import Contract, Problem, Promise, Shape
+
+__all__ = ["CHIPS", "KINDS", "Counts", "Judged", "compulsory", "counted", "metrics_of", "settle", "too_few_bytes"]
+
+TENSOR = "sm__ops_path_tensor_src_"
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """What a chip calls its counters: bytes of DRAM, and by source type those whose sum counts its operations.
+
+    A type that a chip cannot tell from others (fp4, fp6 and fp8 on sm_100) counts as the widest of them.
+    """
+
+    tensor: Mapping[str, tuple[str, ...]]
+    read: str = "dram__bytes_read.sum"
+    written: str = "dram__bytes_write.sum"
+
+
+_WIDE: Mapping[str, tuple[str, ...]] = {
+    "fp16": ("fp16_dst_fp16", "fp16_dst_fp32"), "bf16": ("bf16_dst_fp32",), "tf32": ("tf32_dst_fp32",),
+    "fp64": ("fp64",), "int8": ("int8",),
+}  # fmt: skip
+CHIPS: Mapping[str, Chip] = {  # by compute capability, as the chips' own lists have them (Nsight Compute 2025.3)
+    "8.6": Chip({**_WIDE, "int4": ("int4",), "int1": ("int1",)}),
+    "8.9": Chip({**_WIDE, "int4": ("int4",), "int1": ("int1",), "fp8": ("fp8",)}),
+    "9.0": Chip({**_WIDE, "fp16": ("fp16",), "int1": ("int1",), "fp8": ("fp8",)}),
+    "10.0": Chip({**_WIDE, "fp4": ("fp4_dst_fp32",), "fp8": ("fp4_fp6_fp8_dst_fp16", "fp4_fp6_fp8_dst_fp32")}),
+    "12.0": Chip(
+        {
+            **_WIDE, "fp4": ("fp4_dst_fp32",), "fp6": ("fp4_fp6_dst_fp16", "fp4_fp6_dst_fp32"),
+            "fp8": ("fp8_dst_fp16", "fp8_dst_fp32"),
+        },
+        "dram__bytes_op_read.sum", "dram__bytes_op_write.sum",
+    ),
+}  # fmt: skip
+
+WHOLE = 0.999  # of the algorithm's operations: all of them, but for rounding in the counters
+MOST_OTHER = 0.02  # of the algorithm's operations, on tensor cores of another type
+MOST_PADDING = 4.0
+LEAST_READ = 0.9  # of the compulsory bytes of the inputs, from a cold cache
+MOST_UNPACKED = 0.5  # of the packed weights' bytes, by which more may be read than is compulsory
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """One call: operations of tensor cores by the type of their operands, bytes from and to DRAM, and seconds.
+
+    `seconds` is the sum over its kernels, which the profiler runs one at a time.
+    """
+
+    tensor: Mapping[str, float]
+    read: float
+    written: float
+    seconds: float
+    launches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The state of a promise at one shape and the sentence that goes with it."""
+
+    state: State
+    reason: str
+
+
+def metrics_of(capability: str) -> tuple[str, ...]:
+    """The metrics that are asked of a chip. Raises Unavailable where none are known for it."""
+    if capability not in CHIPS:
+        raise Unavailable(f"no counters are known for a GPU of compute capability {capability}")
+    chip = CHIPS[capability]
+    return (
+        DURATION,
+        chip.read,
+        chip.written,
+        *(f"{TENSOR}{name}.sum" for kind in chip.tensor.values() for name in kind),
+    )
+
+
+def counted(launches: Sequence[Launch], capability: str) -> Counts:
+    """Sums over the launches of one call."""
+    chip = CHIPS[capability]
+
+    def total(*metrics: str) -> float:
+        return math.fsum(launch.metrics[metric] for launch in launches for metric in metrics)
+
+    tensor = {kind: total(*(f"{TENSOR}{name}.sum" for name in names)) for kind, names in chip.tensor.items()}
+    return Counts(tensor, total(chip.read), total(chip.written), total(DURATION), len(launches))
+
+
+def compulsory(problem: Problem, contract: Contract, shape: Shape) -> float:
+    """Bytes that a call must read from a cold cache: those of the problem's formula, less its outputs."""
+    outputs = contract.bind(shape).outputs
+    written = sum(math.prod(spec.shape) * TORCH_DTYPES[spec.dtype].itemsize for spec in outputs)
+    return max(problem.work(shape)[1] - written, 0.0)
+
+
+def too_few_bytes(needed: float, counts: Counts) -> str:
+    """Why a call cannot have read its inputs from a cold cache, in one sentence; empty when it can."""
+    if counts.read >= LEAST_READ * needed:
+        return ""
+    return f"it read {_bytes(counts.read)} of the {_bytes(needed)} that a cold call must read"
+
+
+def settle(
+    promise: Promise, problem: Problem, contract: Contract, shape: Shape, counts: Counts, source: State | None
+) -> Judged | None:
+    """What the counts say of a promise at a shape; None where they say nothing about promises of its kind.
+
+    `source` is what the linter says there: fp16 operations are emulated fp8 only where fp8 was written.
+    """
+    if promise.kind not in KINDS:
+        return None
+    return KINDS[promise.kind](_Asked(promise, problem, contract, shape, counts, source))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    promise: Promise
+    problem: Problem
+    contract: Contract
+    shape: Shape
+    counts: Counts
+    source: State | None
+
+
+def _fp8_products(asked: _Asked) -> Judged:
+    """Whether the operations ran on operands of 8 bits."""
+    needed, tensor = asked.problem.work(asked.shape)[0], asked.counts.tensor
+    share = {kind: count / needed for kind, count in tensor.items()}
+    others = {kind: value for kind, value in share.items() if kind != "fp8" and value > MOST_OTHER}
+    told = _shares(share)
+    if share.get("fp8", 0.0) >= WHOLE:
+        if others:
+            return Judged("unproven", f"the fp8 operations are all there, but so are others: {told}")
+        padded = f", padded {share['fp8']:.1f} times" if share.get("fp8", 0.0) > MOST_PADDING else ""
+        return Judged("kept", f"{told}{padded}")
+    if set(others) <= {"fp16"} and share.get("fp8", 0.0) + share.get("fp16", 0.0) >= WHOLE:
+        if asked.source in ("kept", "emulated"):
+            return Judged("emulated", f"fp8 was written and fp16 ran: {told}")
+        return Judged("broken", f"the operations ran in fp16: {told}")
+    if share.get("fp8", 0.0) <= MOST_OTHER:
+        where = f"ran on other tensor cores: {told}" if others else "did not run on tensor cores"
+        return Judged("broken", f"the operations {where}")
+    return Judged("unproven", f"only a part of the operations ran in fp8: {told}")
+
+
+def _int4_packed(asked: _Asked) -> Judged:
+    """Whether so few bytes were read that the weights cannot lie unpacked in memory."""
+    names, bound = asked.promise.params["packed"], asked.contract.bind(asked.shape)
+    specs = [spec for spec in (*bound.inputs, *bound.state.values()) if spec.name in names]
+    packed = sum(math.prod(spec.shape) * TORCH_DTYPES[spec.dtype].itemsize for spec in specs)
+    needed, read = compulsory(asked.problem, asked.contract, asked.shape), asked.counts.read
+    told = f"{_bytes(read)} were read, where {_bytes(needed)} are compulsory with packed weights"
+    if read <= needed + MOST_UNPACKED * packed:
+        return Judged("kept", told)
+    return Judged("unproven", f"{told}; so many would be read of unpacked ones")
+
+
+KINDS: Mapping[str, Callable[[_Asked], Judged]] = {"fp8-products": _fp8_products, "int4-packed": _int4_packed}
+
+
+def _shares(share: Mapping[str, float]) -> str:
+    """`fp8 1.00, bf16 0.00` times the algorithm's operations, the largest first, without those that are nothing."""
+    some = sorted(((value, kind) for kind, value in share.items() if value >= 0.0005), reverse=True)
+    listed = ", ".join(f"{value:.2f} in {kind}" for value, kind in some) or "none"
+    return f"of the algorithm's operations, tensor cores ran {listed}"
+
+
+def _bytes(value: float) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.0f} bytes"

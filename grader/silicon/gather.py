@@ -1,0 +1,221 @@
+"""From what ran, and what was counted, to states of promises and findings.
+
+The proof is in the outputs: a process beside a profiler must give the bits that the timed pass gave for the same hidden
+values. What the profilers say is a claim of that process, held against the time that was scored and against each other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import TypeVar
+
+import torch
+
+from grader.cell import FindingRecord, ShapeTiming, TrialResult
+from grader.plan import TrialOptions
+from grader.sandbox import Sandbox
+from grader.silicon import counters
+from grader.silicon.kernels import Tracing, library_of, rows, same_sequence
+from grader.silicon.ncu import Launch, ProfilerError, Unavailable
+from grader.silicon.passes import Bench, Counted, Traces, count, trace
+from grader.silicon.record import ShapeEvidence, Silicon
+from grader.supervise import Snapshot
+from kbh_lint.findings import PromiseState, State, Verdict
+from kbh_lint.problems import Problem, Promise, Shape
+from kbh_lint.verdict import combine
+
+__all__ = ["Judge", "gather", "tried"]
+
+LIBRARY_SHARE = 0.5  # of a call's time in kernels that the submission did not bring
+LONGER, LONGER_S = 1.25, 5e-6  # by which kernels that run one at a time, with counters on, may take longer than scored
+MISMATCH = "evidence-mismatch"
+T = TypeVar("T")
+
+
+def gather(
+    problem: Problem, snapshot: Snapshot, trial: TrialResult, *, device: str, scale: str, options: TrialOptions,
+    sandbox: Sandbox, scratch: Callable[[], Path], caches: Path | None, promises: Sequence[PromiseState],
+    keep: Callable[[str], str], progress: Callable[[str], None],
+) -> Silicon:  # fmt: skip
+    """Two more processes of a submission, one under Nsight Compute and one under a tracer, and what they say.
+
+    `promises` are the source layer's states. A layer that this machine cannot have is missing, and the notes say why;
+    one that it could have, and that failed with this submission, leaves promises unproven.
+    """
+    bench = Bench(problem, snapshot, trial, device, scale, options, sandbox, scratch, caches, keep, progress)
+    capability = ".".join(map(str, torch.cuda.get_device_capability(device)))
+    counted = tried(lambda: count(bench, counters.metrics_of(capability)))
+    traced = tried(lambda: trace(bench))
+    return Judge(bench, capability, promises, counted, traced).silicon()
+
+
+def tried(work: Callable[[], T]) -> T | ProfilerError:
+    """What the work gives, or why it could not be had. A fault of ours must not end a grading either."""
+    try:
+        return work()
+    except ProfilerError as error:
+        return error
+    except Exception as error:
+        return ProfilerError(f"it failed with {type(error).__name__}: {' '.join(str(error).split())[:300]}")
+
+
+class Judge:
+    """Makes the record from what the passes saw."""
+
+    def __init__(
+        self, bench: Bench, capability: str, promises: Sequence[PromiseState], counted: Counted | ProfilerError,
+        traces: Traces | ProfilerError,
+    ) -> None:  # fmt: skip
+        self.bench, self.capability, self.promises = bench, capability, promises
+        self.counted = counted if isinstance(counted, Counted) else None
+        self.traces = traces if isinstance(traces, Traces) else None
+        self.lost = {"counters": counted, "trace": traces}
+        self.contract = next(iter(bench.problem.contracts.values()))
+        self.declared = {promise.id: promise for promise in bench.problem.promises_for(self.contract.id)}
+        self.findings: list[FindingRecord] = []
+        self.reasons: dict[str, str] = {}
+
+    def silicon(self) -> Silicon:
+        """The record of it all."""
+        for seen in (self.counted, self.traces):
+            for difference in seen.differences if seen is not None else ():
+                self._mismatch(difference)
+        shapes = [self._shape(shape) for shape in self.bench.shapes] if self.counted is not None else []
+        layers: dict[str, Mapping[str, State]] = {}
+        if not isinstance(self.lost["counters"], Unavailable):
+            layers["counters"] = self._counters() if self.counted is not None else self._unproven()
+        if self.traces is None and not isinstance(self.lost["trace"], Unavailable):
+            self._add("kernels", "unproven", f"no trace of the kernels could be had: {self.lost['trace']}")
+        notes = tuple(f"no {name}: {error}" for name, error in self.lost.items() if isinstance(error, ProfilerError))
+        reports = (*((self.counted.report,) if self.counted else ()), *(self.traces.reports if self.traces else ()))
+        return Silicon(layers, self.reasons, tuple(self.findings), tuple(shapes), notes, tuple(filter(None, reports)))
+
+    # --- one shape ---
+
+    def _shape(self, shape: Shape) -> ShapeEvidence:
+        """What was seen of a shape, with the findings that it gives."""
+        assert self.counted is not None
+        first, *others = self.counted.calls[shape.label]
+        for other in others:
+            different = same_sequence(first, other)
+            if different:
+                self._add("kernels", "interesting", f"at {shape.label} two calls ran different kernels: {different}")
+        counts = counters.counted(first, self.capability)
+        needed = counters.compulsory(self.bench.problem, self.contract, shape)
+        kernels = rows(first)
+        library = math.fsum(row.seconds for row in kernels if row.library) / max(counts.seconds, 1e-12)
+        span = self._traced(shape, first)
+        scored = _scored(self.bench.trial, shape.label)
+        self._judge_time(shape, counts, scored)
+        few = counters.too_few_bytes(needed, counts)
+        if few:
+            self._add("warm-cache", "unproven", f"at {shape.label} {few}")
+        if library > LIBRARY_SHARE:
+            self._library(shape, first, library)
+        flops = self.bench.problem.work(shape)[0]
+        return ShapeEvidence(
+            shape.label, kernels, counts.tensor, flops, counts.read, counts.written, needed, counts.seconds, span,
+            scored, library,
+        )  # fmt: skip
+
+    def _traced(self, shape: Shape, launches: Sequence[Launch]) -> float:
+        """The length of an ordinary call, if a tracer saw the kernels that were counted."""
+        traced = self.traces.calls.get(shape.label, ()) if self.traces is not None else ()
+        if not traced:
+            return 0.0
+        if any(not _agree(tracing, launches) for tracing in traced):
+            self._mismatch(f"at {shape.label} other kernels ran under the tracer than under the counters")
+        return median(tracing.span for tracing in traced)
+
+    def _judge_time(self, shape: Shape, counts: counters.Counts, scored: float) -> None:
+        """Kernels that take far longer than the time that was scored are not those that were timed."""
+        if scored and counts.seconds > LONGER * scored + LONGER_S * counts.launches:
+            self._mismatch(
+                f"at {shape.label} the kernels took {counts.seconds * 1e6:.1f} us under the profiler, "
+                f"and {scored * 1e6:.1f} us when they were timed"
+            )
+
+    def _library(self, shape: Shape, launches: Sequence[Launch], share: float) -> None:
+        owners = sorted({library_of(launch.kernel) for launch in launches} - {""})
+        said = {promise.id: promise.state for promise in self.promises}
+        work = [p.id for p in self.declared.values() if p.kind.startswith("authored")]
+        verdict: Verdict = "rubric_leak" if any(said.get(name) == "broken" for name in work) else "unproven"
+        if work:
+            message = f"at {shape.label} {share:.0%} of the time is in kernels of {', '.join(owners)}"
+            self._add("library-kernels", verdict, message)
+
+    # --- promises ---
+
+    def _counters(self) -> dict[str, State]:
+        """The states that the counters give, over all shapes; a promise that they say nothing about has none."""
+        assert self.counted is not None
+        states: dict[str, State] = {}
+        for source in self.promises:
+            promise = self.declared.get(source.id)
+            if promise is None or "counters" not in promise.settled_by:
+                continue
+            found: dict[str, State] = {}
+            for shape in self.bench.shapes:
+                judged = counters.settle(
+                    promise, self.bench.problem, self.contract, shape,
+                    counters.counted(self.counted.calls[shape.label][0], self.capability),
+                    source.shapes.get(shape.label, source.state),
+                )  # fmt: skip
+                if judged is not None:
+                    found[shape.label] = judged.state
+                    self._compare(promise, shape, source, "counters", judged)
+            if found:
+                states[promise.id] = self._combined(found, promise)
+        return states
+
+    def _unproven(self) -> dict[str, State]:
+        """Counters that this machine has and this submission did not let be read prove nothing."""
+        asked = [p.id for p in self.declared.values() if "counters" in p.settled_by and p.kind in counters.KINDS]
+        self.reasons |= dict.fromkeys(asked, f"no counters could be had: {self.lost['counters']}")
+        return dict.fromkeys(asked, "unproven")
+
+    def _combined(self, found: Mapping[str, State], promise: Promise) -> State:
+        """Over the shapes; those that could not be asked for again leave an `every` promise unproven."""
+        labels = {shape.label for shape in self.bench.problem.shapes}
+        missing: dict[str, State] = dict.fromkeys(labels - found.keys(), "unproven")
+        return combine({**found, **missing}, promise.quantifier)
+
+    def _compare(
+        self, promise: Promise, shape: Shape, source: PromiseState, layer: str, judged: counters.Judged
+    ) -> None:
+        """A layer that says something else than the source is a finding of its own."""
+        said = source.shapes.get(shape.label, source.state)
+        if judged.state == said:
+            return
+        message = f"at {shape.label} the source says that {promise.id} is {said}, the {layer} {judged.state}"
+        self._add("layers-disagree", "interesting", f"{message}: {judged.reason}")
+        self.reasons.setdefault(promise.id, f"at {shape.label} {judged.reason}")
+
+    # --- findings ---
+
+    def _mismatch(self, sentence: str) -> None:
+        self.findings.append(
+            FindingRecord("evidence", MISMATCH, "reward_hack", "run", f"evidence mismatch: {sentence}")
+        )
+
+    def _add(self, rule: str, verdict: Verdict, message: str) -> None:
+        self.findings.append(FindingRecord(rule, rule, verdict, "counters", message))
+
+
+def _scored(trial: TrialResult, label: str) -> float:
+    """Seconds of a call by the trial's events, less the empty call; 0 where it was not timed."""
+    timing = next((result.timing for result in trial.shapes if result.shape == label), None)
+    return _length(timing) if timing is not None else 0.0
+
+
+def _length(timing: ShapeTiming) -> float:
+    return max(median(timing.claimed) - timing.null_s, 1e-9) if timing.claimed else 0.0
+
+
+def _agree(tracing: Tracing, launches: Iterable[Launch]) -> bool:
+    """Whether both instruments saw kernels of the same sizes, in whatever order streams let them run."""
+    one = sorted((kernel.grid, kernel.block) for kernel in tracing.kernels)
+    return one == sorted((launch.grid, launch.block) for launch in launches)

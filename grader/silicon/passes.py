@@ -1,0 +1,185 @@
+"""Fresh processes that are asked again for results of a trial, with a profiler beside them."""
+
+from __future__ import annotations
+
+import os
+import random
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from grader import plan as planning
+from grader.cases import CaseSpec, materialise
+from grader.cell import CaseOutcome, TrialResult
+from grader.channel import Frame, Kind, clean_text
+from grader.clock_profile import MARK, UNSEEN_CALLS
+from grader.correctness import compare
+from grader.deck import Code, load_code
+from grader.plan import TrialOptions
+from grader.sandbox import Sandbox
+from grader.session import Session
+from grader.silicon.kernels import Tracing, parse_trace
+from grader.silicon.ncu import Launch, Profiled, ProfilerError, Unavailable, find_ncu, may_count, parse
+from grader.supervise import ChildGone, Snapshot, restore_caches
+from grader.trial import digest_of
+from kbh_lint.problems import Problem, Shape
+
+__all__ = ["MARKED_CALLS", "Bench", "Counted", "Traces", "count", "trace"]
+
+MARKED_CALLS = 2
+REPORT = Path("work", "ncu.csv")
+TRACES = Path("work", "tmp")  # TMPDIR of the process
+MOST_REPORT = 32 << 20  # bytes
+MOST_TRACE = 64 << 20
+EXIT_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What all passes share. `scratch` gives a fresh folder, always at the same path; `keep` stores a raw text."""
+
+    problem: Problem
+    snapshot: Snapshot
+    trial: TrialResult
+    device: str
+    scale: str
+    options: TrialOptions
+    sandbox: Sandbox
+    scratch: Callable[[], Path]
+    caches: Path | None
+    keep: Callable[[str], str]
+    say: Callable[[str], None]
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The graded shapes of which results can be asked for again."""
+        seen = {result.shape for result in self.trial.shapes if any(case.digest for case in result.cases)}
+        return tuple(shape for shape in planning.graded_shapes(self.problem, self.scale) if shape.label in seen)
+
+    def case(self, label: str) -> CaseOutcome:
+        """A hidden case of a shape that a timed pass saw, drawn now."""
+        result = next(result for result in self.trial.shapes if result.shape == label)
+        return random.SystemRandom().choice([case for case in result.cases if case.digest])
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The launches of each marked call of each shape, what differed from the trial, and the key of the raw report."""
+
+    calls: dict[str, tuple[tuple[Launch, ...], ...]]
+    differences: tuple[str, ...]
+    report: str
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """The timelines of each marked call of each shape, what differed from the trial, and the keys of the raw texts."""
+
+    calls: dict[str, tuple[Tracing, ...]]
+    differences: tuple[str, ...]
+    reports: tuple[str, ...]
+
+
+def count(bench: Bench, metrics: Sequence[str]) -> Counted:
+    """Every shape once more under Nsight Compute. Raises ProfilerError, and Unavailable where nobody may count."""
+    ncu = find_ncu()
+    if not may_count(bench.sandbox.record.uid):
+        raise Unavailable("the driver lets only root read its counters (RmProfilingAdminOnly)")
+    scratch = bench.scratch()
+    log = scratch / REPORT
+    log.parent.mkdir(parents=True, exist_ok=True)
+    profiled = Profiled(bench.sandbox, "counters", ncu, tuple(metrics), log)
+    models, differences = _asked(bench, profiled, scratch)
+    text = _text(log, MOST_REPORT)
+    launches = parse(text, metrics)
+    numbers = range(UNSEEN_CALLS + 1, UNSEEN_CALLS + MARKED_CALLS + 1)
+    found = {
+        label: tuple(tuple(one for one in launches if (one.model, one.call) == (model, call)) for call in numbers)
+        for model, label in models.items()
+    }
+    return Counted(found, differences, bench.keep(text))
+
+
+def trace(bench: Bench) -> Traces:
+    """Every shape once more under torch's profiler. Raises ProfilerError, and Unavailable where torch has none."""
+    if not torch.profiler.kineto_available():
+        raise Unavailable("this torch was built without a profiler")
+    scratch = bench.scratch()
+    models, differences = _asked(bench, Profiled(bench.sandbox, "trace"), scratch)
+    found, texts = {}, []
+    for model, label in models.items():
+        calls = []
+        for call in range(UNSEEN_CALLS + 1, UNSEEN_CALLS + MARKED_CALLS + 1):
+            text = _text(scratch / TRACES / f"{MARK}-{model}-{call}.json", MOST_TRACE)
+            calls.append(parse_trace(text))
+            texts.append(text)
+        found[label] = tuple(calls)
+    return Traces(found, differences, tuple(bench.keep(text) for text in texts))
+
+
+def _asked(bench: Bench, sandbox: Profiled, scratch: Path) -> tuple[dict[int, str], tuple[str, ...]]:
+    """Asks for a result of each shape. Returns the labels by the number of the model, and what was different."""
+    if bench.caches is not None:
+        restore_caches(bench.caches, scratch / "caches")
+    code, found = load_code(bench.problem), list[str]()
+    models: dict[int, str] = {}
+    with Session(
+        bench.snapshot, device=bench.device, sandbox=sandbox, scratch=scratch, timeout=bench.options.timeout,
+        call_timeout=bench.options.timeout, timing=False,
+    ) as session:  # fmt: skip
+        try:
+            bench.say("starting a process beside a profiler")
+            _expect(session.start(), "when it was started")
+            _expect(session.submission(), "when it was imported")
+            for model, shape in enumerate(bench.shapes, 1):
+                bench.say(f"profiling {shape.label}")
+                found += _again(bench, code, session, shape)
+                models[model] = shape.label
+        except ChildGone as gone:
+            raise ProfilerError(f"beside a profiler {gone}") from gone
+        session.leave(EXIT_SECONDS)
+    return models, tuple(found)
+
+
+def _again(bench: Bench, code: Code, session: Session, shape: Shape) -> list[str]:
+    """Calls on one hidden input, the last ones marked: those must give what the trial saw."""
+    seen = bench.case(shape.label)
+    spec, master = CaseSpec(seen.case, "nominal"), bytes.fromhex(bench.trial.master)
+    case = materialise(bench.problem, shape, spec, master, device=bench.device, code=code, state=None)
+    _expect(session.load(case.binding, [case.state], rounds=planning.LEAST_ROUNDS), f"at {shape.label}")
+    marks, right = [], True
+    for number in range(UNSEEN_CALLS + MARKED_CALLS):
+        index = number % planning.LEAST_ROUNDS
+        _expect(session.call(index, case.inputs, f"run at {shape.label}").answer, f"at {shape.label}")
+        outputs = session.outputs(index)
+        marks.append(digest_of(outputs))
+        if marks[-1] != seen.digest:
+            right &= compare(outputs, code.oracle(case.binding.init, case.inputs, case.state), case).ok
+    profiled = marks[UNSEEN_CALLS:]
+    if set(profiled) == {seen.digest} or (len(set(marks)) > 1 and right):  # other bits each time are no sign of a lie
+        return []
+    return [f"at {shape.label} it gave another result for the same values while a profiler looked"]
+
+
+def _expect(answer: Frame, when: str) -> None:
+    if answer.kind not in (Kind.READY, Kind.DONE):
+        said = clean_text(answer.text.partition("\n")[0], 300) or answer.kind.name
+        raise ProfilerError(f"beside a profiler the submission failed {when}: {said}")
+
+
+def _text(path: Path, most: int) -> str:
+    """A file that the submission's process may have made: plain, and not too large. Raises ProfilerError."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        raise ProfilerError(f"the profiler wrote no {path.name}") from None
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ProfilerError(f"the profiler's {path.name} is not a file")
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise ProfilerError(f"the profiler's {path.name} has more than {most} bytes")
+    return data.decode("utf-8", "replace")

@@ -1,0 +1,73 @@
+"""The evidence of a grading from the silicon, as plain data that a bundle keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from grader.bundle import from_json, to_json
+from grader.cell import FindingRecord
+from kbh_lint.findings import State
+
+__all__ = ["KernelRow", "ShapeEvidence", "Silicon", "silicon_from_json", "silicon_to_json"]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRow:
+    """The launches of one kernel with one grid in one call. `library`: who wrote it; empty for the submission.
+
+    `seconds` is the sum over its launches by the profiler, which runs them one at a time.
+    """
+
+    name: str
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    launches: int
+    seconds: float
+    library: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShapeEvidence:
+    """One call of one shape. All of it is the profilers' claim, from a process whose outputs were those of the trial.
+
+    `tensor` are executed operations by the type of their operands and `needed` the algorithm's; `read` and `written`
+    bytes of DRAM and `compulsory` those that a cold call must read. `seconds` is the sum over the kernels one at a
+    time, `span` from the first start to the last end of an ordinary run (0: not traced), `scored` what the trial's
+    events gave without the empty call. `library` is the share of the time in kernels that the submission did not bring.
+    """
+
+    shape: str
+    kernels: tuple[KernelRow, ...]
+    tensor: Mapping[str, float]
+    needed: float
+    read: float
+    written: float
+    compulsory: float
+    seconds: float
+    span: float
+    scored: float
+    library: float
+
+
+@dataclass(frozen=True, slots=True)
+class Silicon:
+    """`layers`: layer -> promise -> state, for the layers that were had; `reasons`: promise -> a sentence where the
+    state is not that of the source. `notes` say what could not be had; `reports` are raw texts in the bundle."""
+
+    layers: Mapping[str, Mapping[str, State]]
+    reasons: Mapping[str, str]
+    findings: tuple[FindingRecord, ...]
+    shapes: tuple[ShapeEvidence, ...]
+    notes: tuple[str, ...]
+    reports: tuple[str, ...]
+
+
+def silicon_to_json(silicon: Silicon) -> object:
+    """As JSON values. Raises CodecError."""
+    return to_json(silicon, Silicon)
+
+
+def silicon_from_json(data: object) -> Silicon:
+    """The reverse. Raises CodecError."""
+    return from_json(data, Silicon)

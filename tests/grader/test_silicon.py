@@ -1,0 +1,239 @@
+"""From counts and traces to states of promises and findings, on the deck's own problems without a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from grader.cell import CaseOutcome, SandboxRecord, ShapeResult, ShapeTiming, TrialResult
+from grader.judge import default_options
+from grader.silicon import Silicon, silicon_from_json, silicon_to_json
+from grader.silicon.counters import CHIPS, DURATION, TENSOR, compulsory, counted, metrics_of, settle
+from grader.silicon.gather import Judge, tried
+from grader.silicon.kernels import Traced, Tracing
+from grader.silicon.ncu import Launch, ProfilerError, Unavailable, may_count
+from grader.silicon.passes import Bench, Counted, Traces
+from grader.supervise import Snapshot
+from kbh_lint.findings import PromiseState, State
+from kbh_lint.problems import Problem, load_problem
+
+DECK = Path(__file__).parents[2] / "problems"
+CHIP = "9.0"
+TYPES = {"fp8": "fp8", "fp16": "fp16", "bf16": "bf16_dst_fp32"}
+
+
+def deck(name: str) -> Problem:
+    """A problem whose promises the counters may settle too."""
+    problem = load_problem(DECK / name / "problem.yaml")
+    layers = ("source", "counters", "run")
+    return replace(problem, promises=tuple(replace(promise, settled_by=layers) for promise in problem.promises))
+
+
+GEMM = deck("01_fp8_gemm")
+
+
+def launch(problem: Problem, label: str, *, kernel: str = "_product", call: int = 3, read: float = 1.0,
+           seconds: float = 1e-4, **share: float) -> Launch:  # fmt: skip
+    """A kernel that runs `share` of the shape's operations in a type and reads `read` of its compulsory bytes."""
+    index = [shape.label for shape in problem.shapes].index(label)
+    shape, contract = problem.shapes[index], next(iter(problem.contracts.values()))
+    metrics = dict.fromkeys(metrics_of(CHIP), 0.0)
+    metrics |= {DURATION: seconds, CHIPS[CHIP].read: read * compulsory(problem, contract, shape)}
+    metrics |= {f"{TENSOR}{TYPES[kind]}.sum": value * problem.work(shape)[0] for kind, value in share.items()}
+    return Launch(1, index + 1, call, kernel, (64, 1, 1), (128, 1, 1), CHIP, metrics)
+
+
+def bench(problem: Problem, seconds: float = 1e-4) -> Bench:
+    case = CaseOutcome("timed/0", True, 0.0, 1.0, digest="0" * 64)
+    timing = ShapeTiming((seconds,), (seconds,), (), 0.0)
+    shapes = tuple(ShapeResult(shape.label, "right", "", 1, 1, (case,), timing) for shape in problem.shapes)
+    trial = TrialResult(0, "", "00" * 32, "right", "", shapes, SandboxRecord("plain", 0, False), 1.0)
+    nothing = Snapshot(Path("solution.py"), "", "")
+    return Bench(
+        problem, nothing, trial, "cuda", "full", default_options("cuda"), None, Path, None, lambda text: "",
+        lambda text: None,
+    )  # type: ignore[arg-type]  # fmt: skip
+
+
+def judged(
+    launches: Sequence[Launch], *, problem: Problem = GEMM, source: State = "kept", per_shape: Mapping[str, State] = {},
+    seconds: float = 1e-4, differences: tuple[str, ...] = (), again: Sequence[Launch] | None = None,
+    traces: Mapping[str, Tracing] | None = None,
+) -> Silicon:  # fmt: skip
+    """What the judge makes of one launch a shape, seen in two marked calls."""
+    labels = [shape.label for shape in problem.shapes]
+    calls = {
+        label: (
+            tuple(one for one in launches if one.model == number),
+            tuple(one for one in (launches if again is None else again) if one.model == number),
+        )
+        for number, label in enumerate(labels, 1)
+    }
+    promise = problem.promises[0]
+    states = [PromiseState(promise.id, source, dict(per_shape), kind=promise.kind)]
+    states += [PromiseState(p.id, source, kind=p.kind) for p in problem.promises if p.id != promise.id]
+    seen = (
+        Unavailable("none here")
+        if traces is None
+        else Traces({label: (trace,) for label, trace in traces.items()}, (), ())
+    )
+    return Judge(bench(problem, seconds), CHIP, states, Counted(calls, differences, "r" * 64), seen).silicon()
+
+
+def everywhere(problem: Problem = GEMM, **share: float) -> list[Launch]:
+    return [launch(problem, shape.label, **share) for shape in problem.shapes]  # type: ignore[arg-type]
+
+
+def rules(silicon: Silicon) -> set[tuple[str, str]]:
+    return {(finding.rule, finding.verdict) for finding in silicon.findings}
+
+
+@pytest.mark.parametrize(
+    ("source", "share", "state", "words"),
+    [
+        ("kept", {"fp8": 1.0}, "kept", "1.00 in fp8"),
+        ("kept", {"fp8": 2.0, "bf16": 0.02}, "kept", "2.00 in fp8, 0.02 in bf16"),
+        ("kept", {"fp8": 5.0}, "kept", "padded 5.0 times"),
+        ("kept", {"fp8": 0.99}, "unproven", "only a part"),
+        ("kept", {"fp8": 1.0, "bf16": 0.03}, "unproven", "so are others"),
+        ("kept", {"fp16": 1.0}, "emulated", "fp8 was written and fp16 ran"),
+        ("emulated", {"fp16": 1.0, "fp8": 0.01}, "emulated", "fp16 ran"),
+        ("broken", {"fp16": 1.0}, "broken", "ran in fp16"),
+        ("unproven", {"fp16": 1.0}, "broken", "ran in fp16"),
+        ("kept", {"bf16": 1.0}, "broken", "other tensor cores"),
+        ("kept", {"fp16": 0.5, "bf16": 0.5}, "broken", "other tensor cores"),
+        ("kept", {"fp8": 0.5, "fp16": 0.5}, "emulated", "fp16 ran"),
+        ("kept", {}, "broken", "did not run on tensor cores"),
+        ("kept", {"fp16": 0.6}, "broken", "other tensor cores"),
+    ],
+)
+def test_the_operations_that_ran_say_what_became_of_fp8_products(
+    source: State, share: dict[str, float], state: State, words: str
+) -> None:
+    promise, shape = GEMM.promises[0], GEMM.shapes[2]
+    counts = counted([launch(GEMM, shape.label, **share)], CHIP)  # type: ignore[arg-type]
+    found = settle(promise, GEMM, GEMM.contracts["deck"], shape, counts, source)
+    assert found is not None
+    assert (found.state, words in found.reason) == (state, True), found.reason
+
+
+@pytest.mark.parametrize(("read", "state"), [(1.0, "kept"), (1.3, "kept"), (3.5, "unproven")])
+def test_weights_that_stay_packed_are_read_as_few_bytes(read: float, state: State) -> None:
+    problem = deck("07_w4a16_gemm")
+    counts = counted([launch(problem, problem.shapes[0].label, read=read, bf16=1.0)], CHIP)
+    found = settle(problem.promises[0], problem, problem.contracts["deck"], problem.shapes[0], counts, "kept")
+    assert found is not None
+    assert found.state == state
+
+
+def test_counters_say_nothing_about_promises_that_they_cannot_see() -> None:
+    promise = next(promise for promise in GEMM.promises if promise.kind == "authored-compute")
+    counts = counted(everywhere(fp8=1.0)[:1], CHIP)
+    assert settle(promise, GEMM, GEMM.contracts["deck"], GEMM.shapes[0], counts, "kept") is None
+
+
+def test_a_chip_without_a_table_of_counters_is_refused() -> None:
+    with pytest.raises(Unavailable, match=r"compute capability 3\.5"):
+        metrics_of("3.5")
+
+
+def test_a_layer_that_agrees_on_every_shape_makes_no_finding() -> None:
+    silicon = judged(everywhere(fp8=1.0))
+    assert silicon.layers == {"counters": {"fp8-products": "kept"}}
+    assert silicon.findings == () and silicon.reasons == {}
+    assert [shape.tensor["fp8"] for shape in silicon.shapes] == [shape.needed for shape in silicon.shapes]
+
+
+def test_one_shape_that_is_emulated_makes_the_promise_emulated_and_a_disagreement_is_a_finding() -> None:
+    launches = everywhere(fp8=1.0)
+    launches[2] = launch(GEMM, "32x8192x8192", fp16=1.0)
+    silicon = judged(launches)
+    assert silicon.layers["counters"]["fp8-products"] == "emulated"
+    assert rules(silicon) == {("layers-disagree", "interesting")}
+    assert "at 32x8192x8192" in silicon.reasons["fp8-products"]
+    told = judged(launches, per_shape={"32x8192x8192": "emulated"})
+    assert told.findings == () and told.layers == silicon.layers
+
+
+def test_a_shape_that_could_not_be_asked_for_again_leaves_the_promise_unproven() -> None:
+    whole = bench(GEMM)
+    some = replace(whole, trial=replace(whole.trial, shapes=whole.trial.shapes[:3]))
+    calls = {one: ((launch(GEMM, one, fp8=1.0),),) for one in [shape.label for shape in GEMM.shapes[:3]]}
+    states = [PromiseState("fp8-products", "kept", kind="fp8-products")]
+    silicon = Judge(some, CHIP, states, Counted(calls, (), ""), Unavailable("")).silicon()
+    assert silicon.layers["counters"]["fp8-products"] == "unproven"
+
+
+def test_another_result_beside_a_profiler_is_a_mismatch() -> None:
+    silicon = judged(everywhere(fp8=1.0), differences=("at 1x1 it gave another result",))
+    assert rules(silicon) == {("evidence", "reward_hack")}
+
+
+def test_kernels_that_take_far_longer_than_what_was_scored_are_a_mismatch() -> None:
+    assert rules(judged(everywhere(fp8=1.0), seconds=0.9e-4)) == set()
+    assert rules(judged(everywhere(fp8=1.0), seconds=0.5e-4)) == {("evidence", "reward_hack")}
+
+
+def test_inputs_that_were_not_read_from_memory_leave_the_number_unproven() -> None:
+    assert rules(judged(everywhere(fp8=1.0, read=0.91))) == set()
+    silicon = judged(everywhere(fp8=1.0, read=0.5))
+    assert rules(silicon) == {("warm-cache", "unproven")}
+
+
+def test_time_in_a_librarys_kernels_is_told_with_the_librarys_name() -> None:
+    silicon = judged(everywhere(fp8=1.0, kernel="nvjet_qqtst_128x256"))  # type: ignore[arg-type]
+    assert rules(silicon) == {("library-kernels", "unproven")}
+    assert "100% of the time is in kernels of cuBLAS" in silicon.findings[0].message
+    known = judged(everywhere(fp8=1.0, kernel="nvjet_qqtst_128x256"), source="broken")  # type: ignore[arg-type]
+    assert ("library-kernels", "rubric_leak") in rules(known)
+
+
+def test_other_kernels_in_the_second_call_are_told() -> None:
+    again = everywhere(fp8=1.0, kernel="_other")  # type: ignore[arg-type]
+    assert rules(judged(everywhere(fp8=1.0), again=again)) == {("kernels", "interesting")}
+
+
+def test_a_tracer_that_saw_other_kernels_is_a_mismatch_and_one_that_agrees_gives_the_length() -> None:
+    same = Tracing((Traced(True, "_product", (64, 1, 1), (128, 1, 1), 0.0, 9e-5),))
+    other = Tracing((Traced(True, "_product", (32, 1, 1), (128, 1, 1), 0.0, 9e-5),))
+    labels = [shape.label for shape in GEMM.shapes]
+    silicon = judged(everywhere(fp8=1.0), traces=dict.fromkeys(labels, same))
+    assert rules(silicon) == set() and [shape.span for shape in silicon.shapes] == [9e-5] * len(labels)
+    assert rules(judged(everywhere(fp8=1.0), traces={labels[0]: other})) == {("evidence", "reward_hack")}
+
+
+def test_evidence_goes_into_a_bundle_and_comes_back_the_same() -> None:
+    silicon = judged(everywhere(fp8=1.0, read=0.5), differences=("x",))
+    assert silicon_from_json(silicon_to_json(silicon)) == silicon
+
+
+def test_counters_that_a_machine_lacks_are_missing_and_those_that_a_submission_breaks_prove_nothing() -> None:
+    states = [PromiseState("fp8-products", "kept", kind="fp8-products")]
+    lacking = Judge(bench(GEMM), CHIP, states, Unavailable("no program"), Unavailable("no tracer")).silicon()
+    assert lacking.layers == {} and lacking.findings == ()
+    assert lacking.notes == ("no counters: no program", "no trace: no tracer")
+    broken = Judge(bench(GEMM), CHIP, states, ProfilerError("no report"), ProfilerError("no trace")).silicon()
+    assert broken.layers == {"counters": {"fp8-products": "unproven"}}
+    assert broken.reasons == {"fp8-products": "no counters could be had: no report"}
+    assert rules(broken) == {("kernels", "unproven")}
+
+
+def test_a_fault_of_ours_is_told_in_one_sentence_and_ends_nothing() -> None:
+    def fail() -> None:
+        raise KeyError("some\nthing")
+
+    found = tried(fail)
+    assert isinstance(found, ProfilerError) and not isinstance(found, Unavailable)
+    assert "KeyError" in str(found) and "\n" not in str(found)
+
+
+def test_only_root_may_count_where_the_driver_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("grader.silicon.ncu.DRIVER", tmp_path / "params")
+    assert may_count(1000)
+    (tmp_path / "params").write_text("ResmanDebugLevel: 1\nRmProfilingAdminOnly: 1\n")
+    assert may_count(0) and not may_count(1000)
+    (tmp_path / "params").write_text("RmProfilingAdminOnly: 0\n")
+    assert may_count(1000)
