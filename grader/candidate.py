@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--device", required=True)
     parser.add_argument("--interpret", action="store_true", help="run Triton kernels in its interpreter")
     parser.add_argument("--timing", action="store_true", help="time calls, with cold caches")
-    parser.add_argument("--published-flush", type=int, default=0, metavar="BYTES", help="the clock of 2026-04")
+    parser.add_argument("--published", action="store_true", help="time calls as the protocol of 2026-04 does")
     parser.add_argument("--profile", choices=["counters", "trace"], help="mark calls for a profiler")
     parser.add_argument("file", type=Path)
     arguments = parser.parse_args()
@@ -51,7 +51,7 @@ def main() -> None:
 
         install()
     device = torch.device(arguments.device)
-    runner = Runner(device, make_clock(device, arguments.timing, arguments.profile, arguments.published_flush))
+    runner = Runner(device, make_clock(device, arguments.timing, arguments.profile, arguments.published))
     send(link, Frame(Kind.READY, 0))
     while True:
         try:

@@ -94,13 +94,11 @@ class CpuClock(Untimed):
         return result, self._now() - began, False
 
 
-def make_clock(
-    device: torch.device, timing: bool, profile: Instrument | None = None, published_flush: int = 0
-) -> Clock:
+def make_clock(device: torch.device, timing: bool, profile: Instrument | None = None, published: bool = False) -> Clock:
     """The clock of a device.
 
-    With `profile` it marks calls for a profiler instead of timing them; with `published_flush` bytes it times as the
-    protocol of 2026-04 does, which only a GPU can.
+    With `profile` it marks calls for a profiler instead of timing them; with `published` it times as the protocol of
+    2026-04 does, which only a GPU can.
     """
     if device.type != "cuda":
         return CpuClock() if timing else Untimed(lambda: None)
@@ -110,9 +108,13 @@ def make_clock(
         return ProfileClock(device, profile)
     if not timing:
         return Untimed(lambda: torch.cuda.synchronize(device))
-    from grader.clock_gpu import GpuClock, PublishedClock
+    if published:
+        from grader.clock_published import PublishedClock
 
-    return PublishedClock(device, published_flush) if published_flush else GpuClock(device)
+        return PublishedClock(device)
+    from grader.clock_gpu import GpuClock
+
+    return GpuClock(device)
 
 
 def _last_level_cache() -> int:

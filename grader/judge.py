@@ -102,5 +102,5 @@ def replay(
 def _session(snapshot: Snapshot, device: str, options: TrialOptions, sandbox: Sandbox, scratch: Path) -> Session:
     return Session(
         snapshot, device=device, sandbox=sandbox, scratch=scratch, timeout=options.timeout,
-        call_timeout=options.call_timeout, timing=options.timing, published_flush=options.published_flush,
+        call_timeout=options.call_timeout, timing=options.timing, published=options.published,
     )  # fmt: skip

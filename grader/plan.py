@@ -38,8 +38,8 @@ class TrialOptions:
 
     `samples` timed calls a shape count after `warmups` calls; `batches` are sealed ones. `compare_least` is how many
     timed calls are compared where comparing all is too dear (None: all). `instances` models with weights of their own
-    take turns (None: as many as it takes that weights are not found in the cache). With `published_flush` bytes the
-    claimed clock is the one of the protocol of 2026-04, and all single calls get the same tensors.
+    take turns (None: as many as it takes that weights are not found in the cache). With `published` the claimed
+    clock is that of the protocol of 2026-04, and all single calls get the same tensors.
     """
 
     samples: int
@@ -50,7 +50,7 @@ class TrialOptions:
     compare_least: int | None
     instances: int | None = None
     timing: bool = True
-    published_flush: int = 0
+    published: bool = False
 
 
 def default_options(device: str, *, timeout: float = 600.0) -> TrialOptions:

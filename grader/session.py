@@ -44,7 +44,7 @@ class Session:
 
     def __init__(
         self, snapshot: Snapshot, *, device: str, sandbox: Sandbox, scratch: Path, timeout: float, call_timeout: float,
-        timing: bool, published_flush: int = 0,
+        timing: bool, published: bool = False,
     ) -> None:  # fmt: skip
         self.snapshot = snapshot
         self.device = torch.device(device)
@@ -54,7 +54,7 @@ class Session:
         self._slots: dict[str, tuple[Slot, ...]] = {}
         arguments = [str(snapshot.file), "--device", device]
         arguments += ["--timing"] if timing else []
-        arguments += ["--published-flush", str(published_flush)] if published_flush else []
+        arguments += ["--published"] if published else []
         arguments += ["--interpret"] if self.device.type == "cpu" and snapshot.triton else []
         folder = snapshot.file.parent
         self._child = Child(

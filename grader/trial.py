@@ -187,7 +187,7 @@ class Trial:
         first = self._case(shape, group.specs[0], None)
         states = self._states(shape, first, self._instances(first)) if group.base else [first.state]
         slots = max(planning.LEAST_ROUNDS, len(states))  # few, so that calls meet the same addresses with other values
-        slots = 1 if self.options.published_flush else slots
+        slots = 1 if self.options.published else slots
         loaded = self.session.load(first.binding, states, rounds=slots)
         if not self._usable(loaded, f"when its model was made at {shape.label}", state):
             return ()
