@@ -13,6 +13,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 import socket
 import subprocess
 import sys
@@ -113,7 +114,9 @@ class World:
         self.tree = Path(tempfile.mkdtemp(prefix="kbh-canary-", dir="/tmp"))
         self.scratch = Path(tempfile.mkdtemp(prefix="kbh-scratch-", dir="/tmp"))
         self.scratch.chmod(0o755)
-        self.out = out
+        self.out, self.deck = out / "bundles", out / "deck"
+        shutil.copytree(DECK, self.deck)
+        shutil.copy(REPOSITORY / "problems" / "hardware.yaml", self.deck)
         (self.tree / "secret.txt").write_text(secrets.token_hex(16))
         (self.tree / "folder").mkdir()
         (self.tree / "folder" / "more.txt").write_text("more")
@@ -244,7 +247,7 @@ def grade_file(file: Path, case: HostileCase, world: World, folder: Path, sandbo
     request = Request(
         submission=place(file, world, folder), problem=PROBLEM, target=case.device if case.device == "cpu" else "auto",
         strict=case.strict, samples=case.samples, evidence=case.evidence, sandbox=sandbox, timeout=case.timeout,
-        out=world.out, problems_dir=DECK, fresh=True,
+        out=world.out, problems_dir=world.deck, fresh=True,
     )  # fmt: skip
     before = frozenset(pid for pid, _, _ in processes())
     with scratch_in(world.scratch):
