@@ -29,9 +29,10 @@ MAX_BYTES = 64 * 1024
 LARGEST = 1e9  # no rate here is a million TB/s or a million PFLOP/s
 PRECISIONS = ("fp32", "bf16", "fp16", "int8", "fp8")
 CPU_COPY_BYTES = 128 << 20
-CPU_SIZES = (256, 768)  # the second where the first says that a product takes less than SLOW_S
-SLOW_S = 0.05
+CPU_SIZE, CPU_SMALL = 768, 256  # a narrow format takes the second where it is far slower than fp32
+FAR_SLOWER = 4.0
 CPU_REPEATS = 7
+CPU_SECONDS = 0.25  # calls are repeated at least as long, so that other processes do not have them all
 GPU_COPY_BYTES = 1 << 30
 GPU_SIZE = 8192
 GPU_REPEATS = 20
@@ -102,7 +103,7 @@ def measure(device: str | torch.device, say: Say = lambda _: None) -> Measured:
     def seconds(call: Callable[[], object]) -> float:
         if where.type == "cuda":
             return statistics.median(_gpu_times(call, GPU_REPEATS, where))
-        return min(_cpu_times(call, CPU_REPEATS))
+        return min(_cpu_times(call))
 
     with torch.no_grad():
         say("measuring copy bandwidth")
@@ -110,7 +111,7 @@ def measure(device: str | torch.device, say: Say = lambda _: None) -> Measured:
         rates: dict[str, float] = {}
         for name in PRECISIONS:
             say(f"measuring {name} products")
-            rate = _product_rate(name, where, seconds)
+            rate = _product_rate(name, where, seconds, rates.get("fp32", 0.0))
             if rate is not None:
                 rates[name] = rate
     widened: tuple[str, ...] = ()
@@ -207,18 +208,18 @@ def _copy_gbps(where: torch.device, seconds: _Seconds) -> float:
     return 2 * size / seconds(lambda: target.copy_(source)) / 1e9
 
 
-def _product_rate(name: str, where: torch.device, seconds: _Seconds) -> float | None:
-    """TFLOP/s of a square product; None where torch cannot multiply this precision here."""
+def _product_rate(name: str, where: torch.device, seconds: _Seconds, fp32: float) -> float | None:
+    """TFLOP/s of a square product; None where torch cannot multiply this precision here. `fp32` is that rate, or 0."""
+
+    def rate(size: int) -> float:
+        return 2 * size**3 / seconds(_product(name, size, where)) / 1e12
+
     try:
         with _exact_fp32():
             if where.type == "cuda":
-                return 2 * GPU_SIZE**3 / seconds(_product(name, GPU_SIZE, where)) / 1e12
-            size, larger = CPU_SIZES
-            call = _product(name, size, where)
-            first = min(_cpu_times(call, 2))
-            if first * (larger / size) ** 3 > SLOW_S:
-                return 2 * size**3 / first / 1e12
-            return 2 * larger**3 / seconds(_product(name, larger, where)) / 1e12
+                return rate(GPU_SIZE)
+            small = rate(CPU_SMALL) if fp32 else 0.0
+            return small if small * FAR_SLOWER < fp32 else rate(CPU_SIZE)
     except (RuntimeError, NotImplementedError, ValueError, AttributeError):
         return None
 
@@ -249,13 +250,15 @@ def _exact_fp32() -> Iterator[None]:
         torch.backends.cuda.matmul.allow_tf32 = before
 
 
-def _cpu_times(call: Callable[[], object], repeats: int) -> list[float]:
+def _cpu_times(call: Callable[[], object]) -> list[float]:
     call()
-    found = []
-    for _ in range(repeats):
+    found: list[float] = []
+    while len(found) < CPU_REPEATS or sum(found) < CPU_SECONDS:
         began = time.perf_counter()
         call()
         found.append(time.perf_counter() - began)
+        if sum(found) > 2 * CPU_SECONDS:
+            break
     return found
 
 
