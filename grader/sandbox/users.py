@@ -14,22 +14,25 @@ from grader.sandbox.base import SandboxError
 __all__ = ["give", "leased_uid"]
 
 FIRST, COUNT = 2_000_000_000, 1 << 20  # far above the ranges that systems give to people, services and containers
+LEAST = 1 << 15  # users that a container must have for one of them to be taken
+CAP_SETGID, CAP_SETUID = 6, 7
 LOCKS = Path("/run/kbh-users")
 TRIES = 100
 
 
 @cache
 def leased_uid() -> int | None:
-    """A user number that no other process has, kept until this process ends; None unless this process is root.
+    """A user number that no other process has, kept until this process ends; None where this process cannot change it.
 
     Raises SandboxError when none can be had.
     """
-    if os.geteuid() != 0:
+    numbers = _numbers()
+    if numbers is None:
         return None
     try:
         LOCKS.mkdir(mode=0o700, exist_ok=True)
         for _ in range(TRIES):
-            uid = FIRST + secrets.randbelow(COUNT)
+            uid = numbers[secrets.randbelow(len(numbers))]
             lock = os.open(LOCKS / str(uid), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held until the process ends: never closed
@@ -39,6 +42,26 @@ def leased_uid() -> int | None:
     except OSError as error:
         raise SandboxError(f"no user for the submission: {LOCKS} cannot be used ({error.strerror})") from None
     raise SandboxError("no user for the submission: all that were tried are in use")
+
+
+def _numbers() -> range | None:
+    """The user numbers to take one of: ours, or the upper half of those that a container has."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    effective = int(status["CapEff"], 16)
+    if os.geteuid() != 0 or not (effective >> CAP_SETUID & effective >> CAP_SETGID & 1):
+        return None
+    users, groups = (_mapped(Path(f"/proc/self/{kind}_map")) for kind in ("uid", "gid"))
+    known = range(max(users.start, groups.start), min(users.stop, groups.stop))
+    if FIRST in known and FIRST + COUNT - 1 in known:
+        return range(FIRST, FIRST + COUNT)
+    return known[len(known) // 2 :] if len(known) >= LEAST else None
+
+
+def _mapped(table: Path) -> range:
+    """The longest run of numbers that exist in this user namespace."""
+    rows = [[int(part) for part in line.split()] for line in table.read_text().splitlines()]
+    start, _, count = max(rows, key=lambda row: row[2])
+    return range(start, start + count)
 
 
 def _in_use(uid: int) -> bool:
