@@ -111,11 +111,11 @@ def compulsory(problem: Problem, contract: Contract, shape: Shape) -> float:
     return max(problem.work(shape)[1] - written, 0.0)
 
 
-def too_few_bytes(needed: float, counts: Counts) -> str:
+def too_few_bytes(needed: float, read: float) -> str:
     """Why a call cannot have read its inputs from a cold cache, in one sentence; empty when it can."""
-    if counts.read >= LEAST_READ * needed:
+    if read >= LEAST_READ * needed:
         return ""
-    return f"it read {_bytes(counts.read)} of the {_bytes(needed)} that a cold call must read"
+    return f"it read {_bytes(read)} of the {_bytes(needed)} that a cold call must read"
 
 
 def settle(

@@ -15,11 +15,12 @@ from typing import TypeVar
 import torch
 
 from grader.cell import FindingRecord, ShapeTiming, TrialResult
+from grader.clock_profile import UNSEEN_CALLS
 from grader.plan import TrialOptions
 from grader.sandbox import Sandbox
 from grader.silicon import counters
 from grader.silicon.kernels import Tracing, library_of, rows, same_sequence
-from grader.silicon.ncu import Launch, ProfilerError, Unavailable
+from grader.silicon.ncu import Launch, ProfilerError, Unavailable, parse
 from grader.silicon.passes import Bench, Counted, Traces, count, trace
 from grader.silicon.record import ShapeEvidence, Silicon
 from grader.supervise import Snapshot
@@ -27,7 +28,7 @@ from kbh_lint.findings import PromiseState, State, Verdict
 from kbh_lint.problems import Problem, Promise, Shape
 from kbh_lint.verdict import combine
 
-__all__ = ["Judge", "gather", "tried"]
+__all__ = ["Judge", "evidence_of", "gather", "recounted", "tried"]
 
 LIBRARY_SHARE = 0.5  # of a call's time in kernels that the submission did not bring
 LONGER, LONGER_S = 1.25, 5e-6  # by which kernels that run one at a time, with counters on, may take longer than scored
@@ -90,8 +91,10 @@ class Judge:
         if self.traces is None and not isinstance(self.lost["trace"], Unavailable):
             self._add("kernels", "unproven", f"no trace of the kernels could be had: {self.lost['trace']}")
         notes = tuple(f"no {name}: {error}" for name, error in self.lost.items() if isinstance(error, ProfilerError))
-        reports = (*((self.counted.report,) if self.counted else ()), *(self.traces.reports if self.traces else ()))
-        return Silicon(layers, self.reasons, tuple(self.findings), tuple(shapes), notes, tuple(filter(None, reports)))
+        return Silicon(
+            layers, self.reasons, tuple(self.findings), tuple(shapes), notes, self.capability,
+            self.counted.report if self.counted else "", self.traces.reports if self.traces else (),
+        )  # fmt: skip
 
     # --- one shape ---
 
@@ -103,23 +106,15 @@ class Judge:
             different = same_sequence(first, other)
             if different:
                 self._add("kernels", "interesting", f"at {shape.label} two calls ran different kernels: {different}")
-        counts = counters.counted(first, self.capability)
-        needed = counters.compulsory(self.bench.problem, self.contract, shape)
-        kernels = rows(first)
-        library = math.fsum(row.seconds for row in kernels if row.library) / max(counts.seconds, 1e-12)
-        span = self._traced(shape, first)
-        scored = _scored(self.bench.trial, shape.label)
-        self._judge_time(shape, counts, scored)
-        few = counters.too_few_bytes(needed, counts)
+        span, scored = self._traced(shape, first), _scored(self.bench.trial, shape.label)
+        found = evidence_of(self.bench.problem, shape, first, self.capability, span, scored)
+        self._judge_time(found, len(first))
+        few = counters.too_few_bytes(found.compulsory, found.read)
         if few:
             self._add("warm-cache", "unproven", f"at {shape.label} {few}")
-        if library > LIBRARY_SHARE:
-            self._library(shape, first, library)
-        flops = self.bench.problem.work(shape)[0]
-        return ShapeEvidence(
-            shape.label, kernels, counts.tensor, flops, counts.read, counts.written, needed, counts.seconds, span,
-            scored, library,
-        )  # fmt: skip
+        if found.library > LIBRARY_SHARE:
+            self._library(shape, first, found.library)
+        return found
 
     def _traced(self, shape: Shape, launches: Sequence[Launch]) -> float:
         """The length of an ordinary call, if a tracer saw the kernels that were counted."""
@@ -130,12 +125,12 @@ class Judge:
             self._mismatch(f"at {shape.label} other kernels ran under the tracer than under the counters")
         return median(tracing.span for tracing in traced)
 
-    def _judge_time(self, shape: Shape, counts: counters.Counts, scored: float) -> None:
+    def _judge_time(self, found: ShapeEvidence, launches: int) -> None:
         """Kernels that take far longer than the time that was scored are not those that were timed."""
-        if scored and counts.seconds > LONGER * scored + LONGER_S * counts.launches:
+        if found.scored and found.seconds > LONGER * found.scored + LONGER_S * launches:
             self._mismatch(
-                f"at {shape.label} the kernels took {counts.seconds * 1e6:.1f} us under the profiler, "
-                f"and {scored * 1e6:.1f} us when they were timed"
+                f"at {found.shape} the kernels took {found.seconds * 1e6:.1f} us under the profiler, "
+                f"and {found.scored * 1e6:.1f} us when they were timed"
             )
 
     def _library(self, shape: Shape, launches: Sequence[Launch], share: float) -> None:
@@ -203,6 +198,36 @@ class Judge:
 
     def _add(self, rule: str, verdict: Verdict, message: str) -> None:
         self.findings.append(FindingRecord(rule, rule, verdict, "counters", message))
+
+
+def evidence_of(
+    problem: Problem, shape: Shape, launches: Sequence[Launch], capability: str, span: float, scored: float
+) -> ShapeEvidence:
+    """What the launches of one call come to."""
+    counts, kernels = counters.counted(launches, capability), rows(launches)
+    needed = counters.compulsory(problem, next(iter(problem.contracts.values())), shape)
+    library = math.fsum(row.seconds for row in kernels if row.library) / max(counts.seconds, 1e-12)
+    return ShapeEvidence(
+        shape.label, kernels, counts.tensor, problem.work(shape)[0], counts.read, counts.written, needed,
+        counts.seconds, span, scored, library,
+    )  # fmt: skip
+
+
+def recounted(problem: Problem, silicon: Silicon, text: str) -> list[str]:
+    """What the raw report of the counters says otherwise than the record. Raises ProfilerError for one that is none."""
+    launches = parse(text, counters.metrics_of(silicon.capability))
+    shapes = {shape.label: shape for shape in problem.shapes}
+    found = []
+    for model, recorded in enumerate(silicon.shapes, 1):
+        first = [one for one in launches if (one.model, one.call) == (model, UNSEEN_CALLS + 1)]
+        again = (
+            evidence_of(problem, shapes[recorded.shape], first, silicon.capability, recorded.span, recorded.scored)
+            if recorded.shape in shapes
+            else None
+        )
+        if again != recorded:
+            found.append(f"the record of {recorded.shape} is not what its raw report says")
+    return found
 
 
 def _scored(trial: TrialResult, label: str) -> float:

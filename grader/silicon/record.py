@@ -53,14 +53,22 @@ class ShapeEvidence:
 @dataclass(frozen=True, slots=True)
 class Silicon:
     """`layers`: layer -> promise -> state, for the layers that were had; `reasons`: promise -> a sentence where the
-    state is not that of the source. `notes` say what could not be had; `reports` are raw texts in the bundle."""
+    state is not that of the source. `notes` say what could not be had. `capability` is the GPU's, such as 9.0; `counts`
+    and `traces` are the hashes of the raw texts in the bundle, empty where there are none."""
 
     layers: Mapping[str, Mapping[str, State]]
     reasons: Mapping[str, str]
     findings: tuple[FindingRecord, ...]
     shapes: tuple[ShapeEvidence, ...]
     notes: tuple[str, ...]
-    reports: tuple[str, ...]
+    capability: str
+    counts: str
+    traces: tuple[str, ...]
+
+    @property
+    def reports(self) -> tuple[str, ...]:
+        """The hashes of all raw texts."""
+        return tuple(filter(None, (self.counts, *self.traces)))
 
 
 def silicon_to_json(silicon: Silicon) -> object:
