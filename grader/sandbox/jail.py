@@ -64,7 +64,7 @@ def _become(settings: dict[str, Any]) -> NoReturn:
     os.chdir(settings["cwd"])
     with open("/proc/self/oom_score_adj", "w") as file:  # when memory is short, this goes first
         file.write("1000")
-    rules = [(os.open(path, os.O_PATH | os.O_CLOEXEC), path, rights) for path, rights in settings["rules"]]
+    ruleset = _ruleset(settings["landlock"], settings["rules"]) if settings["landlock"] else -1
     for name, value in settings["limits"].items():
         _limit(getattr(resource, "RLIMIT_" + name), value)
     _drop(settings["uid"], bool(settings["read_all"]))
@@ -72,10 +72,9 @@ def _become(settings: dict[str, Any]) -> NoReturn:
     _prctl(PR_SET_PDEATHSIG, SIGKILL)  # after the change of user, which clears it
     if os.getppid() != settings["parent"] and settings["parent"]:
         os._exit(FAILED)
-    if settings["landlock"]:
-        _landlock(settings["landlock"], rules)
-    for descriptor, _, _ in rules:
-        os.close(descriptor)
+    if ruleset >= 0:
+        _call(LIBC.syscall, SYS_LANDLOCK_RESTRICT, ruleset, 0)
+        os.close(ruleset)
     if settings["seccomp"]:
         _seccomp(settings["seccomp"])
     os.execve(settings["argv"][0], settings["argv"], settings["env"])
@@ -114,16 +113,17 @@ def _effective() -> int:
         return next(int(line.split()[1], 16) for line in file if line.startswith("CapEff:"))
 
 
-def _landlock(handled: list[int], rules: list[tuple[int, str, int]]) -> None:
-    """Denies what `handled` names (file system, network, scopes) but for the rules' rights beneath their paths."""
+def _ruleset(handled: list[int], rules: list[tuple[str, int]]) -> int:
+    """A descriptor that denies what `handled` names (files, network, scopes) but for the rights beneath the paths."""
     attributes = struct.pack(f"<{len(handled)}Q", *handled)
     ruleset = _call(LIBC.syscall, SYS_LANDLOCK_CREATE, ctypes.c_char_p(attributes), len(attributes), 0)
-    for descriptor, path, rights in rules:
+    for path, rights in rules:
+        descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
         rights &= handled[0] if os.path.isdir(path) else handled[0] & LANDLOCK_FILE_RIGHTS
         beneath = struct.pack("<Qi", rights, descriptor)
         _call(LIBC.syscall, SYS_LANDLOCK_ADD, ruleset, LANDLOCK_RULE_PATH_BENEATH, ctypes.c_char_p(beneath), 0)
-    _call(LIBC.syscall, SYS_LANDLOCK_RESTRICT, ruleset, 0)
-    os.close(ruleset)
+        os.close(descriptor)
+    return ruleset
 
 
 def _seccomp(filter_: bytes) -> None:
