@@ -17,19 +17,10 @@ __all__ = ["Places", "SYSTEM", "expand", "gpu_nodes", "places", "searched"]
 
 ROOT = Path(__file__).resolve().parents[2]
 SYSTEM = tuple(Path(p) for p in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"))
-ETC = tuple(
-    Path("/etc") / name
-    for name in (
-        "alternatives",
-        "group",
-        "ld.so.cache",
-        "ld.so.conf",
-        "ld.so.conf.d",
-        "localtime",
-        "nsswitch.conf",
-        "passwd",
-    )
-)
+_ETC_NAMES = (
+    "alternatives", "group", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "nsswitch.conf", "passwd",
+)  # fmt: skip
+ETC = tuple(Path("/etc") / name for name in _ETC_NAMES)
 LIBRARIES = ("torch", "triton", "numpy", "yaml", "cuda")
 TOOLS = ("cc", "gcc", "c++", "g++", "clang", "clang++", "ld", "as", "nvcc", "ninja")
 MOST_LINKS = 20
