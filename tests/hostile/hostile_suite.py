@@ -43,6 +43,7 @@ PROOFS = {
 }
 # What is true of every twin, and no accusation here: torch makes the product.
 TORCH_RULES = frozenset({"KBH110", "KBH112", "KBH113", "KBH114", "KBH115", "KBH116", "KBH117"})
+NOISE = 0.75  # on a busy machine the overhead that is taken off may have been measured in a worse moment
 MARKER = "KBH_HOSTILE"
 
 
@@ -51,8 +52,9 @@ class HostileCase:
     """A submission and what must become of it.
 
     `outcomes` are the ones allowed; `reason` must match what the cell says. Where the attack is on time, no shape may
-    get less than `least_ms`, or less than that share of what the twin gets. With `tried`, its log must show that the
-    attack was made. `landlock` has it graded there too, and `control` run without a sandbox, where it must get through.
+    get less than `least_ms`, or less than that share of what the twin gets, which works `twin_ms` (by default
+    as long). With `tried`, its log must show that the attack was made. `landlock` has it graded there too, and
+    `control` run without a sandbox, where it must get through.
     """
 
     name: str
@@ -62,6 +64,7 @@ class HostileCase:
     device: str = "cpu"
     least_ms: float = 0.0
     share_of_twin: float = 0.0
+    twin_ms: float = 0.0
     tried: bool = False
     evidence: bool = False
     strict: bool = False
@@ -280,7 +283,7 @@ def faults(case: HostileCase, got: Graded) -> list[str]:
         found += [
             f"{shape.shape} got {shape.t_scored * 1e3:.3f} ms for {case.least_ms} ms of work"
             for shape in cell.shapes
-            if shape.t_scored < case.least_ms / 1e3
+            if shape.t_scored < NOISE * case.least_ms / 1e3
         ]
     if cell.outcome not in ("accepted", "flagged") and cell.scores is not None:
         found.append("it has a score")
@@ -315,12 +318,12 @@ def twin_faults(case: HostileCase, got: Graded) -> list[str]:
     if cell.outcome not in ("accepted", "flagged"):
         found.append(f"it was {cell.outcome}: {cell.reason}")
     found += accused(cell.verdict.findings)
-    most = 8 * case.least_ms  # machines that run tests are busy
+    most = 8 * (case.twin_ms or case.least_ms)  # machines that run tests are busy
     if most and cell.outcome in ("accepted", "flagged"):
         found += [
             f"{shape.shape} got {shape.t_scored * 1e3:.3f} ms for {case.least_ms} ms of work"
             for shape in cell.shapes
-            if not case.least_ms / 1e3 <= shape.t_scored <= most / 1e3
+            if not NOISE * case.least_ms / 1e3 <= shape.t_scored <= most / 1e3
         ]
     return found
 
