@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from grader import judge, scoring
 from grader.builds import Builds, build_key, builds_folder
 from grader.bundle import Bundle, cell_to_json, redact, trial_from_json, trial_to_json
-from grader.cell import SCORED, Cell, TrialResult, VerdictRecord
+from grader.cell import SCORED, Cell, Scores, ShapeScore, TrialResult, VerdictRecord
 from grader.job import Job, Progress, Tell, open_bundle, prepare, shown_file
 from grader.keys import new_master
 from grader.linting import LINTER, Linted, lint_snapshot
@@ -262,7 +262,13 @@ def _cell(job: Job, standing: Standing) -> Cell:
         verdict=standing.verdict,
         trials=tuple(standing.trials),
         shapes=shapes,
-        scores=scoring.total(job.problem, job.chosen, shapes) if outcome in SCORED else None,
+        scores=_scores(job, shapes) if outcome in SCORED else None,
         unstable=bool(shapes) and scoring.unstable(job.problem, job.chosen, shapes),
         versions=job.versions,
     )
+
+
+def _scores(job: Job, shapes: Sequence[ShapeScore]) -> Scores:
+    if job.request.protocol == "2026-04":
+        return scoring.score_2026_04(job.problem, job.chosen, shapes)
+    return scoring.total(job.problem, job.chosen, shapes)

@@ -8,7 +8,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
-from grader import judge, scoring
+from grader import judge, published, scoring
 from grader.bundle import Bundle, BundleError, redact
 from grader.request import GradeError, Request, identity, options_of, problem_files, versions
 from grader.supervise import Snapshot, remove, snapshot
@@ -62,7 +62,12 @@ class Job:
 
     @property
     def options(self) -> judge.TrialOptions:
+        """How much a trial does: what the device asks for, or the request, or the published protocol."""
         found = judge.default_options(self.device, timeout=self.request.timeout)
+        if self.request.protocol == "2026-04":
+            theirs = published.read(hardware_file(self.problem).parent)
+            samples = theirs.problems[self.problem.id].trials
+            return replace(found, samples=samples, warmups=theirs.warmups, published=True)
         return found if self.request.samples is None else replace(found, samples=self.request.samples)
 
 
@@ -74,7 +79,8 @@ def prepare(request: Request, scratch: Path, tell: Tell) -> Job:
     chosen = choose_target(problem, request.target, say=lambda text: tell(Progress("read", "at", text)))
     if request.protocol == "2026-04":
         scoring.check_2026_04(problem, chosen)
-        raise GradeError("the protocol 2026-04 cannot be graded yet: its clock flushes and waits otherwise than ours")
+        if request.samples is not None:
+            raise GradeError("the protocol 2026-04 says how many samples are taken; leave --samples out")
     folder = taken.file.parent
     files = {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
     hashes, known = problem_files(problem, hardware_file(problem)), versions(chosen.record.device)
