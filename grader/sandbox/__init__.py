@@ -10,10 +10,10 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 
 from grader.sandbox.base import Jail, Sandbox, SandboxError
 from grader.sandbox.bubblewrap import bubblewrap
@@ -27,6 +27,7 @@ __all__ = ["Jail", "Sandbox", "SandboxError", "Wanted", "choose", "harden_judge"
 
 Wanted = Literal["auto", "bubblewrap", "landlock", "plain"]
 PROBE_SECONDS = 60.0
+OUTPUT_BYTES = 1 << 16
 PROGRAM = Path(__file__).resolve().parents[1]
 PROBE = """
 import importlib.util, os, sys
@@ -88,29 +89,35 @@ def _probe(sandbox: Sandbox, gpu: bool) -> None:
         scratch = Path(folder) / "scratch"
         scratch.mkdir()
         (Path(folder) / "outside").touch()
-        arguments = [
-            str(os.getpid()),
-            str(sandbox.record.uid),
-            closed,
-            str(scratch),
-            str(PROGRAM),
-            *map(str, searched()),
-        ]
-        process = sandbox.spawn(
-            [sys.executable, "-I", "-c", PROBE, *arguments],
-            env={},
-            cwd=scratch,
-            fds=[],
-            jail=Jail((), (scratch,), gpu=gpu),
-            output=output,
-        )
+        arguments = [os.getpid(), sandbox.record.uid, closed, scratch, PROGRAM, *searched()]
         try:
-            status = process.wait(PROBE_SECONDS)
-        except subprocess.TimeoutExpired:
-            status = -1
-        finally:
-            sandbox.end(process)
-        output.seek(0)
-        said = output.read(4096).decode("utf-8", "replace").strip()
+            status = _status(sandbox, [str(argument) for argument in arguments], scratch, gpu, output)
+        except SandboxError as error:
+            raise SandboxError(f"{error} ({_last_line(output)})") from None
+        said = _last_line(output)
     if status != 0 or said != "held":
-        raise SandboxError(f"its probe failed ({said.splitlines()[-1][:300] if said else f'exit status {status}'})")
+        raise SandboxError(f"its probe failed ({said or f'exit status {status}'})")
+
+
+def _status(sandbox: Sandbox, arguments: Sequence[str], scratch: Path, gpu: bool, output: BinaryIO) -> int:
+    """The exit status of the probe; -1 when it hangs. Raises SandboxError."""
+    process = sandbox.spawn(
+        [sys.executable, "-I", "-c", PROBE, *arguments],
+        env={},
+        cwd=scratch,
+        fds=[],
+        jail=Jail((), (scratch,), gpu=gpu),
+        output=output,
+    )
+    try:
+        return process.wait(PROBE_SECONDS)
+    except subprocess.TimeoutExpired:
+        return -1
+    finally:
+        sandbox.end(process)
+
+
+def _last_line(output: BinaryIO) -> str:
+    output.seek(0)
+    lines = output.read(OUTPUT_BYTES).decode("utf-8", "replace").split("\n")
+    return next((line.strip()[:300] for line in reversed(lines) if line.strip()), "")

@@ -57,34 +57,23 @@ class Bubblewrap:
         output: BinaryIO,
     ) -> subprocess.Popen[bytes]:
         """See `grader.sandbox.Sandbox`."""
-        where = places(jail)
         if self.uid is not None:
-            for folder in where.write:
+            for folder in jail.write:
                 give(folder, self.uid)
         families = [socket.AF_UNIX, *([socket.AF_INET, socket.AF_INET6] if jail.profiler else [])]
         seccomp = program(memory_files=jail.gpu, families=families, shared_user=False)
         restriction = Restriction(uid=self.uid, seccomp=seccomp)
-        told, tell = os.pipe2(os.O_CLOEXEC)
-        arguments = memory_file("kbh-bwrap", b"\0".join(a.encode() for a in self._arguments(where, jail, cwd, tell)))
-        try:
-            process = start(
-                [self.command, "--args", str(arguments)],
-                restriction,
-                argv,
-                env=env,
-                cwd=cwd,
-                fds=fds,
-                jail=jail,
-                output=output,
-                also=[arguments, tell],
-            )
-            os.close(tell)
-            tell = -1
+        with contextlib.ExitStack() as stack:
+            told, tell = os.pipe2(os.O_CLOEXEC)
+            stack.callback(os.close, told)
+            with os.fdopen(tell, "wb"):
+                arguments = memory_file("kbh-bwrap", b"\0".join(os.fsencode(a) for a in self._arguments(jail, tell)))
+                stack.callback(os.close, arguments)
+                prefix, also = [self.command, "--args", str(arguments)], [arguments, tell]
+                process = start(
+                    prefix, restriction, argv, env=env, cwd=cwd, fds=fds, jail=jail, output=output, also=also
+                )
             self.first[process.pid] = _first_process(process, told)
-        finally:
-            for fd in (told, tell, arguments):
-                if fd >= 0:
-                    os.close(fd)
         return process
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
@@ -94,7 +83,7 @@ class Bubblewrap:
         finally:
             close_group(process)
 
-    def _arguments(self, where: Places, jail: Jail, cwd: Path, tell: int) -> Iterator[str]:
+    def _arguments(self, jail: Jail, tell: int) -> Iterator[str]:
         yield from NAMESPACES
         yield from ("--info-fd", str(tell))
         yield from FOR_JAIL if self.uid is not None else ("--unshare-user", "--cap-drop", "ALL")
@@ -103,7 +92,7 @@ class Bubblewrap:
             yield from ("--dev-bind", str(node), str(node))
         for folder in ("/dev/shm", "/tmp"):
             yield from ("--perms", "1777", "--size", str(jail.tmp_bytes), "--tmpfs", folder)
-        for depth in _by_depth(where):
+        for depth in _by_depth(places(jail)):
             yield from depth
         yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/")
 
@@ -160,4 +149,5 @@ def _first_process(process: subprocess.Popen[bytes], told: int) -> int:
         return os.pidfd_open(int(json.loads(data)["child-pid"]))
     process.kill()
     process.wait()
+    close_group(process)
     raise SandboxError("bubblewrap could not make the namespaces of the submission's process")

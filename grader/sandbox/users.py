@@ -31,17 +31,30 @@ def leased_uid() -> int | None:
         return None
     try:
         LOCKS.mkdir(mode=0o700, exist_ok=True)
+        for name in os.listdir(LOCKS):
+            _locked(name, remove=True)
         for _ in range(TRIES):
             uid = numbers[secrets.randbelow(len(numbers))]
-            lock = os.open(LOCKS / str(uid), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            with contextlib.suppress(BlockingIOError):
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held until the process ends: never closed
-                if not _in_use(uid):
-                    return uid
-            os.close(lock)
+            if _locked(str(uid), remove=False) and not _in_use(uid):
+                return uid
     except OSError as error:
         raise SandboxError(f"no user for the submission: {LOCKS} cannot be used ({error.strerror})") from None
     raise SandboxError("no user for the submission: all that were tried are in use")
+
+
+def _locked(name: str, *, remove: bool) -> bool:
+    """Takes the lock of a user until this process ends, or, to `remove` it, only when nobody else has it."""
+    lock = os.open(LOCKS / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return False
+    if remove:
+        (LOCKS / name).unlink(missing_ok=True)
+        os.close(lock)
+        return False
+    return os.fstat(lock).st_nlink > 0  # else another process has removed it since it was opened
 
 
 def _numbers() -> range | None:
