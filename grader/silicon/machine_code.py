@@ -1,0 +1,226 @@
+"""The machine code that a submission's compilers left behind: every cubin in its caches, kernel by kernel.
+
+Triton keeps a cubin and a description beside it, torch's extension builder a shared object with cubins inside. All of
+it was written by the submission's own process: only plain files count, each is copied before a tool opens it, and
+sizes, numbers and times are bounded. What cannot be read is said in `notes`, never left out silently.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from grader.silicon.opcodes import family_of
+from grader.silicon.sass import Census, SassError, census
+from grader.silicon.tools import ToolError, Tools, find_tools, run_tool
+
+__all__ = ["Kernel", "MachineCode", "collect", "disassemble"]
+
+MOST_ENTRIES = 20_000
+MOST_DEPTH = 12
+MOST_FILE = 256 << 20
+MOST_BYTES = 1 << 30
+MOST_CUBINS = 512
+MOST_DESCRIPTION = 1 << 20
+LISTED = 64  # notes about single files
+THREADS = 4
+_CUBIN, _BUNDLED, _LINKABLE = (".cubin",), (".so",), (".fatbin",)
+_ARCH_OF_NAME = re.compile(r"\.(sm_\d{2,3}[af]?)\.(?:elf\.)?cubin$")
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One kernel: its census, the file that holds it (relative to the folder) and that cubin's SHA-256.
+
+    `threads` a block and `shared` bytes that a launch asks for, where a description says them.
+    """
+
+    census: Census
+    file: str
+    sha256: str
+    threads: int | None = None
+    shared: int | None = None
+
+    @property
+    def name(self) -> str:
+        """As the machine code has it: mangled for C++, plain for Triton."""
+        return self.census.kernel
+
+
+@dataclass(frozen=True, slots=True)
+class MachineCode:
+    """All kernels that were found, and what could not be read, a sentence each."""
+
+    kernels: tuple[Kernel, ...]
+    notes: tuple[str, ...]
+    disassembler: str
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all kernels."""
+        return frozenset(kernel.name for kernel in self.kernels)
+
+    def find(self, name: str, *, threads: int | None = None, shared: int | None = None) -> tuple[Kernel, ...]:
+        """The kernels that a launch of `name` with these sizes can have run.
+
+        One source compiled twice has one name: a description that differs from the launch rules its kernel out.
+        """
+        found = [kernel for kernel in self.kernels if kernel.name == name]
+        fitting = [one for one in found if one.threads in (None, threads or one.threads)]
+        fitting = [one for one in fitting if one.shared in (None, one.shared if shared is None else shared)]
+        return tuple(fitting or found)
+
+
+def collect(folder: Path, arch: str) -> MachineCode:
+    """The machine code for `arch` (such as `sm_90a`) under a folder of compiler caches.
+
+    Code for other families of chips is left out, since it cannot have run. Raises ToolError when the tools are missing.
+    """
+    tools = find_tools()
+    family = family_of(arch)
+    if family is None:
+        raise ToolError(f"{arch} is not an architecture whose machine code is known here")
+    notes: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="kbh-sass-") as scratch:
+        jobs: list[tuple[Path, str, str, tuple[int | None, int | None]]] = []
+        for number, (path, relative) in enumerate(_files(folder, notes)):
+            place = Path(scratch) / str(number)
+            place.mkdir()
+            try:
+                for cubin in _cubins(tools, path, relative, place):
+                    jobs.append((cubin, relative, _hash(cubin), _described(path)))
+            except (OSError, ToolError) as error:
+                notes.append(f"{relative[-200:]} cannot be read: {error}")
+        if len(jobs) > MOST_CUBINS:
+            notes.append(f"{len(jobs) - MOST_CUBINS} cubins were not looked at")
+        with ThreadPoolExecutor(THREADS) as pool:
+            results = list(pool.map(lambda job: _kernels(tools, job[0], family), jobs[:MOST_CUBINS]))
+    kernels = []
+    for (_, relative, sha, (threads, shared)), result in zip(jobs, results, strict=False):
+        if isinstance(result, str):
+            notes.append(f"{relative[-200:]}: {result}")
+        else:
+            kernels += [Kernel(one, relative, sha, threads, shared) for one in result if one.entry]
+    shown = notes if len(notes) <= LISTED else [*notes[:LISTED], f"{len(notes) - LISTED} more files cannot be read"]
+    return MachineCode(tuple(kernels), tuple(shown), tools.version)
+
+
+def disassemble(cubin: Path) -> tuple[Census, ...]:
+    """The census of one cubin. Raises ToolError and SassError."""
+    return census(run_tool([str(find_tools().nvdisasm), "-c", "-ndf", str(cubin)]))
+
+
+def _kernels(tools: Tools, cubin: Path, family: str) -> tuple[Census, ...] | str:
+    """The kernels of a cubin, none if it is for another family, or why it cannot be read."""
+    try:
+        text = run_tool([str(tools.nvdisasm), "-c", "-ndf", str(cubin)])
+        return tuple(one for one in census(text) if family_of(one.arch) == family)
+    except (ToolError, SassError) as error:
+        return str(error)
+
+
+# --- files -------------------------------------------------------------------------------------------------
+
+
+def _files(folder: Path, notes: list[str]) -> Iterator[tuple[Path, str]]:
+    """Plain files that hold machine code, with their names relative to the folder, within bounds."""
+    entries, total = 0, 0
+    waiting = [(folder, 0)]
+    while waiting:
+        place, depth = waiting.pop()
+        try:
+            found = sorted(os.scandir(place), key=lambda entry: entry.name)
+        except OSError as error:
+            notes.append(f"a folder cannot be read: {error.strerror}")
+            continue
+        for entry in found:
+            entries += 1
+            if entries > MOST_ENTRIES:
+                notes.append(f"the caches hold more than {MOST_ENTRIES} files, and the rest was not looked at")
+                return
+            status = entry.stat(follow_symlinks=False)
+            path = Path(entry.path)
+            if stat.S_ISDIR(status.st_mode):
+                if depth < MOST_DEPTH:
+                    waiting.append((path, depth + 1))
+                else:
+                    notes.append(f"folders deeper than {MOST_DEPTH} were not looked at")
+            elif entry.name.endswith(_CUBIN + _BUNDLED + _LINKABLE):
+                relative = str(path.relative_to(folder))
+                total += status.st_size
+                if not stat.S_ISREG(status.st_mode):
+                    notes.append(f"{relative[-200:]} is not a plain file")
+                elif status.st_size > MOST_FILE or total > MOST_BYTES:
+                    notes.append(f"{relative[-200:]} is too large to be looked at")
+                else:
+                    yield path, relative
+
+
+def _cubins(tools: Tools, path: Path, relative: str, place: Path) -> list[Path]:
+    """Copies of the cubins that a file is or holds. A shared object without any is host code, which is fine."""
+    copy = place / ("code" + path.suffix)
+    _copy(path, copy)
+    if path.suffix == ".cubin":
+        return [copy]
+    inside = place / "inside"
+    inside.mkdir()
+    try:
+        run_tool([str(tools.cuobjdump), "-xelf", "all", str(copy)], cwd=inside)
+    except ToolError as error:
+        if "does not contain device code" in str(error):
+            return []
+        raise
+    found = sorted(inside.iterdir())
+    if not found and ".entry" in _ptx(tools, copy):
+        raise ToolError("it holds PTX alone, which the driver compiles when it is loaded")
+    return found
+
+
+def _ptx(tools: Tools, path: Path) -> str:
+    try:
+        return run_tool([str(tools.cuobjdump), "-ptx", str(path)])
+    except ToolError:
+        return ""
+
+
+def _copy(source: Path, target: Path) -> None:
+    """A private copy of a plain file; a link in its place is refused."""
+    handle = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as stream, target.open("wb") as out:
+        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+            raise OSError("it is not a plain file")
+        left = MOST_FILE
+        while left and (piece := stream.read(min(left, 1 << 20))):
+            out.write(piece)
+            left -= len(piece)
+
+
+def _hash(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _described(path: Path) -> tuple[int | None, int | None]:
+    """Threads a block and shared memory, from the description that Triton writes beside a cubin."""
+    beside = path.with_suffix(".json")
+    if path.suffix != ".cubin":
+        return None, None
+    try:
+        handle = os.open(beside, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(handle, "rb") as stream:
+            data = json.loads(stream.read(MOST_DESCRIPTION))
+    except (OSError, ValueError, RecursionError):
+        return None, None
+    if not isinstance(data, dict):
+        return None, None
+    warps, shared = data.get("num_warps"), data.get("shared")
+    threads = warps * 32 if type(warps) is int and 0 < warps <= 32 else None
+    return threads, shared if type(shared) is int and 0 <= shared <= 1 << 20 else None

@@ -1,0 +1,142 @@
+"""Rounding errors that machine code keeps: fp32 values that are zero in exact arithmetic and not in floating point.
+
+Registers are followed as linear forms over values that are not looked into. `e = (t - s) - y` with `t = s + y` has an
+empty form, although its two operands are different values: it is what rounding took, whatever the source called it
+(Kahan, Neumaier, TwoSum). A compiler that may reassociate removes it, and then machine code holds none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+__all__ = ["Residuals"]
+
+MOST_TERMS = 8
+MOST_REGISTERS = 4  # that one instruction writes, as far as it is followed: a load of 128 bits
+_REGISTER = re.compile(r"(-?)(U?R(?:\d{1,3}|Z))(?:\.reuse)?")
+_PAIR = re.compile(r"(-?)(R(?:\d{1,3}|Z))(?:\.reuse)?\.F32x2\.HI_LO(?:\.reuse)?")
+_PLAIN = frozenset({"FTZ", "RM", "RP", "RZ"})
+_NOT_FOLLOWED = ("GMMA", "CALL")
+
+Form = tuple[tuple[int, int], ...]  # (atom, coefficient), sorted, without zeros
+
+
+class Residuals:
+    """Follows one function, an instruction at a time; `count` is how many residuals it has found."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._next = 0
+        self._registers: dict[str, tuple[int, Form]] = {}  # register -> (value, form)
+        self._products: dict[tuple[int, int], int] = {}
+
+    def step(self, opcode: str, operands: Sequence[str], guarded: bool) -> None:
+        """The next instruction. `operands` are texts without blanks; `guarded`: a predicate decides whether it runs."""
+        name, _, modifiers = opcode.partition(".")
+        plain = not guarded and _PLAIN.issuperset(filter(None, modifiers.split(".")))
+        if any(part in name for part in _NOT_FOLLOWED):
+            self._registers.clear()
+        elif name == "FADD" and plain and len(operands) == 3:
+            self._add(operands, _REGISTER, 0)
+        elif name == "FADD2" and plain and len(operands) == 3:
+            self._pair(operands)
+        elif name == "FFMA" and plain and len(operands) == 4:
+            self._multiply(operands, operands[3])
+        elif name == "FMUL" and plain and len(operands) == 3:
+            self._multiply(operands, "RZ")
+        elif opcode in ("MOV", "IMAD.MOV.U32", "UMOV") and not guarded:
+            self._move(operands)
+        elif operands:
+            self._forget(operands[0])
+
+    def _add(self, operands: Sequence[str], form: re.Pattern[str], lane: int) -> None:
+        one, two = self._read(operands[1], form, lane), self._read(operands[2], form, lane)
+        target = self._target(operands[0], lane)
+        if one is None or two is None:
+            self._write(target, None)
+            return
+        (first, a), (second, b) = one, two
+        total = _sum(a, b)
+        if total is not None and not total and a and b and first != second:
+            self.count += 1
+        self._write(target, total)
+
+    def _pair(self, operands: Sequence[str]) -> None:
+        """Two additions in one instruction, of the registers named and of those after them."""
+        if not all(_PAIR.fullmatch(text) for text in operands[1:]):
+            self._forget(operands[0])
+            return
+        before = dict(self._registers)
+        self._add(operands, _PAIR, 0)
+        after, self._registers = self._registers, before
+        self._add(operands, _PAIR, 1)
+        target = self._target(operands[0], 0)
+        if target in after:
+            self._registers[target] = after[target]
+
+    def _multiply(self, operands: Sequence[str], addend: str) -> None:
+        """A product is a value of its own, the same for the same factors; what is added to it is followed."""
+        one, two, more = (self._read(text, _REGISTER, 0) for text in (operands[1], operands[2], addend))
+        product: Form | None = None
+        if one is not None and two is not None:
+            sign = -1 if operands[1].startswith("-") != operands[2].startswith("-") else 1
+            key = (min(one[0], two[0]), max(one[0], two[0]))
+            if key not in self._products:
+                self._products[key] = self._atom()
+            product = ((self._products[key], sign),) if one[1] and two[1] else ()
+        total = _sum(product, more[1]) if product is not None and more is not None else None
+        self._write(self._target(operands[0], 0), total)
+
+    def _move(self, operands: Sequence[str]) -> None:
+        source = self._registers.get(operands[-1].removesuffix(".reuse")) if operands else None
+        if operands:
+            self._forget(operands[0])
+        if source is not None and set(operands[1:-1]) <= {"RZ"}:
+            self._registers[operands[0]] = source
+
+    def _read(self, text: str, form: re.Pattern[str], lane: int) -> tuple[int, Form] | None:
+        """The value of an operand and its signed form; None for what is not a plain register."""
+        match = form.fullmatch(text)
+        if match is None:
+            return None
+        register = self._target(match.group(2), lane)
+        if register in ("RZ", "URZ"):
+            return -1, ()
+        if register not in self._registers:
+            self._write(register, None)
+        value, terms = self._registers[register]
+        return value, tuple((atom, -times) for atom, times in terms) if match.group(1) else terms
+
+    def _write(self, register: str, form: Form | None) -> None:
+        """A new value; one that is not looked into has a form of its own."""
+        atom = self._atom()
+        self._registers[register] = (atom, form if form is not None else ((atom, 1),))
+
+    def _forget(self, target: str) -> None:
+        """An instruction that is not followed writes its first operand and perhaps the registers after it."""
+        match = _REGISTER.fullmatch(target)
+        if match is None or match.group(2).endswith("Z"):
+            return
+        for lane in range(MOST_REGISTERS):
+            self._registers.pop(self._target(match.group(2), lane), None)
+
+    @staticmethod
+    def _target(register: str, lane: int) -> str:
+        if lane == 0 or register.endswith("Z"):
+            return register
+        prefix = register.rstrip("0123456789")
+        return f"{prefix}{int(register[len(prefix) :]) + lane}"
+
+    def _atom(self) -> int:
+        self._next += 1
+        return self._next
+
+
+def _sum(a: Form, b: Form) -> Form | None:
+    """a + b, or None when it grows too long to be worth following."""
+    terms = dict(a)
+    for atom, times in b:
+        terms[atom] = terms.get(atom, 0) + times
+    found = tuple(sorted((atom, times) for atom, times in terms.items() if times))
+    return found if len(found) <= MOST_TERMS else None

@@ -1,0 +1,314 @@
+"""A strict census of machine code, from the text of nvdisasm or `cuobjdump -sass`: what each kernel can execute.
+
+Every line must be of a known kind and every instruction of a known name; a matrix instruction must be of a form whose
+operand types can be read. Anything else is an error that names kernel and line, so that a zero in a census means none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from grader.silicon.opcodes import class_of, family_of
+from grader.silicon.products import FP8, Product, read_product
+from grader.silicon.residuals import Residuals
+
+__all__ = ["Census", "SassError", "census", "product_types"]
+
+MOST_LINE = 1 << 16
+MOST_KERNELS = 100_000
+MOST_NAME = 1 << 15
+
+
+class SassError(Exception):
+    """Machine code that this census cannot read; the message is one sentence with kernel and line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """What one kernel's code holds, with the functions of the same file that it calls. All numbers are of instructions
+    that stand in the code, not of executions.
+
+    `opcodes` by name without modifiers; `matrix` by form; `conversions` by (from, to) for those that unpack narrow
+    floats; `nibbles` take four-bit fields out of words (those with one field alone are `small_masks`, which index
+    arithmetic has too); `residuals` are fp32 values that only rounding makes different from zero.
+    """
+
+    kernel: str
+    arch: str
+    entry: bool
+    opcodes: Mapping[str, int]
+    matrix: Mapping[Product, int]
+    conversions: Mapping[tuple[str, str], int]
+    nibbles: int = 0
+    small_masks: int = 0
+    residuals: int = 0
+    subtractions: int = 0
+    indirect_calls: int = 0
+    calls: frozenset[str] = frozenset()
+
+    def count(self, *names: str) -> int:
+        """How many instructions have one of these names."""
+        return sum(self.opcodes.get(name, 0) for name in names)
+
+    @property
+    def spills(self) -> int:
+        """Loads and stores of local memory: spilled registers and arrays that are indexed."""
+        return self.count("LDL", "STL")
+
+    @property
+    def async_copies(self) -> int:
+        """Copies into shared memory that a thread does not wait for, without those by tensor descriptor."""
+        return self.count("LDGSTS", "UBLKCP")
+
+    @property
+    def tensor_loads(self) -> int:
+        """Loads by tensor descriptor (TMA)."""
+        return self.count("UTMALDG")
+
+    @property
+    def unpacked_fp8(self) -> int:
+        """Conversions of fp8 to a wider float."""
+        return sum(times for (source, _), times in self.conversions.items() if source in FP8)
+
+
+def product_types(found: Iterable[Census]) -> frozenset[str]:
+    """The operand types of all matrix instructions, or classes of types where a descriptor holds them."""
+    return frozenset(kind for one in found for product in one.matrix for kind in product.types)
+
+
+# --- lines -------------------------------------------------------------------------------------------------
+
+_ENCODING = re.compile(r"/\* 0x[0-9a-f]{16} \*/")
+_ADDRESS = re.compile(r"[0-9a-f]{4,8}")
+_OPCODE = re.compile(r"[A-Z][A-Z0-9_]*(?:\.[A-Za-z0-9_]+)*")
+_GUARD = re.compile(r"@!?U?P(?:\d{1,2}|T)")
+_LABEL = re.compile(r"[.$\w][^\s]*:")
+_DIRECTIVE = re.compile(r"\.[a-z_][\w.]*(?:\s.*)?")
+_TARGET = re.compile(r"\.target\s+(sm_\d{2,3}[af]?)")
+_CODE_FOR = re.compile(r"code for (sm_\d{2,3}[af]?)")
+_FLAGS = re.compile(r"EF_CUDA_SM(\d{2,3})\b")
+_SECTION = re.compile(r"\.section\s+(\S+?)(?:,.*)?")
+_ENTRY = re.compile(r'\.other\s+(\S+),@"[^"]*\bSTO_CUDA_ENTRY\b[^"]*"')
+_FUNCTION = re.compile(r"Function : (\S+)")
+_PROPERTY = re.compile(r"[A-Za-z][\w ]{0,40}=.*")
+_HEADING = re.compile(r"={3,}|\.{3,}|Fatbin (?:elf|ptx) code:|compressed|has debug info")
+_CALLED = re.compile(r"`\(([^`]*)\)")
+_UNPACK = re.compile(r"U?F2FP\.(?:(?:RELU|SATFINITE|RZ|RN)\.)*(\w+)\.(\w+)\.UNPACK_B(?:_MERGE_C)?\.?")
+_HEX = re.compile(r"0x([0-9a-f]{1,8})")
+_SEVERAL = re.compile(r"0*(?:f0+)+f0*")
+_ONE = re.compile(r"f0*")
+_FLOATS = {
+    "E4M3": "e4m3", "E5M2": "e5m2", "E3M2": "e3m2", "E2M3": "e2m3", "E2M1": "e2m1", "E8": "ue8m0", "UE8M0": "ue8m0",
+    "F16": "f16", "BF16": "bf16", "BF16_V2": "bf16", "F32": "f32",
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Function:
+    """A function while its lines are read."""
+
+    name: str
+    arch: str
+    family: str
+    entry: bool
+    opcodes: Counter[str] = field(default_factory=Counter)
+    matrix: Counter[Product] = field(default_factory=Counter)
+    conversions: Counter[tuple[str, str]] = field(default_factory=Counter)
+    other: Counter[str] = field(default_factory=Counter)
+    calls: set[str] = field(default_factory=set)
+    residuals: Residuals = field(default_factory=Residuals)
+
+    def done(self) -> Census:
+        return Census(
+            self.name, self.arch, self.entry, dict(self.opcodes), dict(self.matrix), dict(self.conversions),
+            self.other["nibbles"], self.other["small"], self.residuals.count, self.other["subtractions"],
+            self.other["indirect"], frozenset(self.calls),
+        )  # fmt: skip
+
+
+def census(text: str) -> tuple[Census, ...]:
+    """The kernels of a disassembly, in its order. Raises SassError for a line that is of no known kind."""
+    functions: list[_Function] = []
+    current: _Function | None = None
+    arch = ""
+    for number, line in enumerate(_lines(text), 1):
+        stripped = line.strip()
+        if not stripped:
+            continue
+        if len(line) > MOST_LINE:
+            raise SassError(f"line {number} is longer than {MOST_LINE} characters")
+        if stripped.startswith("/*"):
+            _instruction(stripped, current, number)
+            continue
+        arch = _architecture(stripped) or arch
+        begun = _begun(stripped)
+        if begun is not None:
+            current = _begin(begun, arch, functions, number, stripped) if begun else None
+        elif (entry := _ENTRY.fullmatch(stripped)) is not None:
+            if current is not None and entry.group(1) == current.name:
+                current.entry = True
+        elif not _is_known(stripped):
+            where = f"kernel {current.name[:200]}, line {number}" if current else f"line {number}"
+            raise SassError(f"{where} is of no known kind: {stripped[:80]!r}")
+    return _linked([function.done() for function in functions])
+
+
+def _lines(text: str) -> Iterator[str]:
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        yield text[start:end]
+        start = end + 1
+
+
+def _architecture(line: str) -> str:
+    """The architecture that a line names, or nothing."""
+    match = _TARGET.fullmatch(line) or _CODE_FOR.fullmatch(line)
+    if match is not None:
+        return match.group(1)
+    if line.startswith(".headerflags"):
+        flags = _FLAGS.search(line)
+        if flags is not None:
+            return f"sm_{flags.group(1)}" + ("a" if "EF_CUDA_ACCELERATORS" in line else "")
+    return ""
+
+
+def _begun(line: str) -> str | None:
+    """The function whose code begins at a line; empty where a section without code begins; None where none does."""
+    if line.startswith(".section") and not line.startswith((".sectionflags", ".sectioninfo", ".sectionentsize")):
+        section = _SECTION.fullmatch(line)
+        name = section.group(1) if section is not None else ""
+        return name.removeprefix(".text.") if name.startswith(".text.") else ""
+    function = _FUNCTION.fullmatch(line)
+    return function.group(1) if function is not None else None
+
+
+def _begin(name: str, arch: str, functions: list[_Function], number: int, line: str) -> _Function:
+    family = family_of(arch)
+    if len(functions) >= MOST_KERNELS or len(name) > MOST_NAME:
+        raise SassError(f"line {number}: there are more kernels, or longer names, than this census reads")
+    if family is None:
+        raise SassError(
+            f"kernel {name[:200]}, line {number}: {arch or 'an unnamed architecture'} is not one this census knows"
+        )
+    functions.append(_Function(name, arch, family, entry=line.startswith("Function")))
+    return functions[-1]
+
+
+def _is_known(line: str) -> bool:
+    """Whether a line without an instruction is of a kind that the tools write."""
+    if line.startswith("//"):
+        return True
+    return any(form.fullmatch(line) for form in (_DIRECTIVE, _LABEL, _CODE_FOR, _HEADING, _PROPERTY))
+
+
+# --- instructions ------------------------------------------------------------------------------------------
+
+
+def _instruction(line: str, current: _Function | None, number: int) -> None:
+    """One instruction, or the second half of the encoding of the one before."""
+    if _ENCODING.fullmatch(line):
+        return
+    address, closed, rest = line[2:].partition("*/")
+    body, ended, tail = rest.partition(";")
+    tail = tail.strip()
+    if current is None:
+        raise SassError(f"line {number} holds an instruction outside of every kernel: {line[:80]!r}")
+    guard, opcode, operands = _parts(body)
+    if (
+        not closed or not ended or not _ADDRESS.fullmatch(address) or (tail and not _ENCODING.fullmatch(tail))
+        or not _OPCODE.fullmatch(opcode) or (guard and not _GUARD.fullmatch(guard))
+    ):  # fmt: skip
+        raise SassError(f"kernel {current.name[:200]}, line {number} is not an instruction: {line[:80]!r}")
+    name = opcode.partition(".")[0]
+    kind = class_of(name, current.family)
+    if kind is None or "INVALID" in opcode:
+        raise SassError(
+            f"kernel {current.name[:200]}, line {number}: {current.arch} has no instruction {opcode[:80]} that is known"
+        )
+    current.opcodes[name] += 1
+    if kind == "matrix":
+        product = read_product(opcode)
+        if product is None:
+            raise SassError(
+                f"kernel {current.name[:200]}, line {number}: {opcode[:80]} is a matrix instruction of no known form"
+            )
+        current.matrix[product] += 1
+    _details(current, name, opcode, operands, number)
+    current.residuals.step(opcode, operands, bool(guard) and guard not in ("@PT", "@UPT"))
+
+
+def _parts(body: str) -> tuple[str, str, list[str]]:
+    """Guard, opcode and operands; the operands without blanks."""
+    words = body.split(None, 1)
+    guard = ""
+    if words and words[0].startswith("@"):
+        guard, words = words[0], words[1].split(None, 1) if len(words) > 1 else []
+    if not words:
+        return guard, "", []
+    operands = words[1].split(",") if len(words) > 1 else []
+    return guard, words[0], [operand.strip() for operand in operands]
+
+
+def _details(current: _Function, name: str, opcode: str, operands: list[str], number: int) -> None:
+    """What the promises ask of single instructions."""
+    if name in ("F2FP", "UF2FP") and "UNPACK" in opcode:
+        match = _UNPACK.fullmatch(opcode)
+        kinds = [_FLOATS.get(part) for part in match.groups()] if match else [None]
+        if None in kinds:
+            raise SassError(f"kernel {current.name[:200]}, line {number}: {opcode[:80]} unpacks what is not known")
+        current.conversions[(str(kinds[1]), str(kinds[0]))] += 1
+    elif name in ("LOP3", "ULOP3"):
+        for mask in filter(None, (_HEX.fullmatch(operand) for operand in operands[2:-2])):
+            current.other["nibbles"] += bool(_SEVERAL.fullmatch(mask.group(1)))
+            current.other["small"] += bool(_ONE.fullmatch(mask.group(1)))
+    elif name in ("SGXT", "USGXT") and operands and operands[-1] == "0x4":
+        current.other["nibbles"] += 1
+    elif name in ("FADD", "FADD2") and any(operand.startswith("-") for operand in operands[1:]):
+        current.other["subtractions"] += 1
+    elif name == "CALL":
+        called = _CALLED.search(operands[-1]) if operands else None
+        if called is None:
+            current.other["indirect"] += 1
+        elif not called.group(1).startswith(("$", ".L")):
+            current.calls.add(called.group(1))
+
+
+def _linked(found: list[Census]) -> tuple[Census, ...]:
+    """The same, with what each calls in other sections of the same file counted in."""
+    by_name = {(one.arch, one.kernel): one for one in found}
+    linked = []
+    for one in found:
+        reached, waiting = {one.kernel}, list(one.calls)
+        whole = one
+        while waiting:
+            name = waiting.pop()
+            callee = by_name.get((one.arch, name))
+            if name in reached:
+                continue
+            reached.add(name)
+            if callee is None:  # it is in another file: what it holds is not known
+                whole = replace(whole, indirect_calls=whole.indirect_calls + 1)
+                continue
+            waiting += callee.calls
+            whole = _both(whole, callee)
+        linked.append(whole)
+    return tuple(linked)
+
+
+def _both(one: Census, other: Census) -> Census:
+    return replace(
+        one,
+        opcodes=dict(Counter(one.opcodes) + Counter(other.opcodes)),
+        matrix=dict(Counter(one.matrix) + Counter(other.matrix)),
+        conversions=dict(Counter(one.conversions) + Counter(other.conversions)),
+        nibbles=one.nibbles + other.nibbles,
+        small_masks=one.small_masks + other.small_masks,
+        residuals=one.residuals + other.residuals,
+        subtractions=one.subtractions + other.subtractions,
+        indirect_calls=one.indirect_calls + other.indirect_calls,
+    )
