@@ -17,7 +17,7 @@ from grader.cases import Case, CaseSpec, materialise
 from grader.cell import CaseOutcome, SealedBatch, ShapeResult, ShapeStatus, TrialResult
 from grader.channel import Frame, Kind, clean_text
 from grader.correctness import compare
-from grader.deck import TORCH_DTYPES, Code, ours
+from grader.deck import TORCH_DTYPES, Code, DeckError, ours
 from grader.keys import derive
 from grader.plan import Group, ShapePlan, TrialOptions
 from grader.seen import Null, Seen
@@ -33,6 +33,7 @@ NULL_CALLS = 9
 NULL_BATCHES = 5
 MOST_INSTANCES = 8
 DIGESTS = 2
+MOST_GPU_MEMORY = 0.5  # the share that a submission may hold before the judge's want of it is its fault
 SLACK_SECONDS = 3e-4  # by which a short batch may be slower for reasons of ours
 Say = Callable[[str], None]
 State = Mapping[str, Tensor]
@@ -82,6 +83,11 @@ class Trial:
             self._ended(end, current)
         except ChildGone as gone:
             self._ended(Ended("timeout" if gone.late else "crashed", str(gone), gone.detail), current)
+        except (CheckError, DeckError, torch.OutOfMemoryError):
+            taken = self._memory_taken()
+            if current is None or taken < MOST_GPU_MEMORY:
+                raise
+            self._ended(Ended("crashed", f"it held {taken:.0%} of the GPU's memory, and too little was left"), current)
 
     def compile(self, shapes: Sequence[Shape]) -> str:
         """One call a shape, right or wrong; why this machine cannot run it, if so."""
@@ -338,6 +344,14 @@ class Trial:
         if self.session.device.type != "cuda":
             return planning.CPU_RING_BYTES
         return int(torch.cuda.mem_get_info(self.session.device)[0] * planning.GPU_RING_SHARE)
+
+    def _memory_taken(self) -> float:
+        """Ends the submission and returns the share of the GPU's memory that is free for that."""
+        if self.session.device.type != "cuda":
+            return 0.0
+        before, total = torch.cuda.mem_get_info(self.session.device)
+        self.session.close()
+        return (torch.cuda.mem_get_info(self.session.device)[0] - before) / total
 
     def _health(self) -> Mapping[str, float]:
         if self.session.device.type != "cuda":
