@@ -139,8 +139,8 @@ def test_a_claim_over_the_proof_is_scored_as_claimed_and_told_on_a_gpu() -> None
 @pytest.mark.parametrize(
     ("problem", "chosen", "seconds", "alone", "clock"),
     [
-        (GEMM, H200, 100e-6, 605e-6, "proved"),
-        (GEMM, H200, 100e-6, 615e-6, "weak"),
+        (GEMM, H200, 100e-6, 2105e-6, "proved"),
+        (GEMM, H200, 100e-6, 2115e-6, "weak"),
         (GEMM, CPU, 10e-3, 14.9e-3, "proved"),
         (GEMM, CPU, 10e-3, 15.1e-3, "weak"),
     ],
@@ -236,20 +236,34 @@ def test_a_disturbed_trial_does_not_move_the_time() -> None:
     assert score.samples == 90
 
 
-def test_the_spread_is_over_trials_and_over_batches_when_those_are_few() -> None:
-    def spread(*found: ShapeTiming) -> float:
-        return shape_scores(GEMM, H200, first(*found))[0].spread
+def spread(*found: ShapeTiming) -> float:
+    return shape_scores(GEMM, H200, first(*found))[0].spread
 
-    steady = timing([100e-6] * 30, [90e-6, 95e-6, 100e-6])
-    assert spread(steady) == pytest.approx(5 / 95)
+
+def test_the_spread_is_over_trials_of_what_is_scored() -> None:
+    steady, slow = timing([100e-6] * 30, [90e-6] * 3), timing([110e-6] * 30, [90e-6] * 3)
     assert spread(steady, steady, steady) == 0.0
-    slow = timing([110e-6] * 30, [90e-6] * 3)
     assert spread(steady, steady, slow) == pytest.approx(10 / math.sqrt(3) / (310 / 3))
-    assert spread(steady, slow) == pytest.approx(0.045225, abs=1e-6)  # of 90, 95, 100, 90, 90, 90
-    proofs = [timing([100e-6] * 30, [sealed] * 3) for sealed in (100e-6, 110e-6, 120e-6)]
-    assert spread(*proofs) == pytest.approx(10 / 110)
-    few = shape_scores(GEMM, H200, first(timing([100e-6] * 30, [90e-6, 100e-6])))[0]
-    assert few.spread == 0.0 and "fewer than 3 repeats: no spread" in few.notes
+    assert spread(*(timing([100e-6] * 30, [sealed] * 3) for sealed in (100e-6, 110e-6, 120e-6))) == pytest.approx(
+        10 / 110
+    )
+
+
+def test_the_spread_of_few_trials_is_within_them() -> None:
+    drifting = [95e-6] * 10 + [100e-6] * 10 + [105e-6] * 10
+    assert spread(timing(drifting, [90e-6, 50e-6, 90e-6])) == pytest.approx(0.05)
+    noisy = [95e-6, 100e-6, 105e-6] * 10  # noise between samples is not between their medians
+    assert spread(timing(noisy, [90e-6] * 3)) == 0.0
+    assert spread(timing(drifting, [90e-6] * 3), timing([100e-6] * 30, [90e-6] * 3)) == pytest.approx(
+        math.sqrt(50 / 5) / 100
+    )
+    assert spread(timing([80e-6] * 30, [95e-6, 100e-6, 105e-6])) == pytest.approx(0.05)  # here the batches are scored
+
+
+@pytest.mark.parametrize("found", [timing([90e-6] * 8, [80e-6] * 3), timing([80e-6] * 30, [90e-6, 100e-6])])
+def test_fewer_than_three_repeats_are_told(found: ShapeTiming) -> None:
+    score = shape_scores(GEMM, H200, first(found))[0]
+    assert score.spread == 0.0 and "fewer than 3 repeats: no spread" in score.notes
 
 
 @pytest.mark.parametrize(
@@ -266,7 +280,8 @@ def test_repeats_may_spread_as_far_as_their_class_allows(
     seconds = factor * bound.t_floor
 
     def judged(step: float) -> bool:
-        found = timing([seconds] * 30, [seconds * (1 - step), seconds, seconds * (1 + step)])
+        samples = [seconds * (1 - step)] * 10 + [seconds] * 10 + [seconds * (1 + step)] * 10
+        found = timing(samples, [seconds] * 3)
         return unstable(problem, chosen, shape_scores(problem, chosen, [trial(0, {shapes[place].label: found})]))
 
     assert (judged(0.98 * limit), judged(1.02 * limit)) == (False, True)
