@@ -120,31 +120,23 @@ class GpuClock:
     def canary(self) -> float:
         """The share of a re-read that comes from DRAM after a flush: 1 where the flush leaves nothing, 0 where all.
 
-        Compares a read just after a flush with one just after a read of the same bytes, and with one of bytes that
-        nothing has touched since four times the L2 was read.
+        Compares a read just after a flush with one just after a read of the same bytes, and with one after a read of
+        four times the L2. All three read the same addresses, so that only what lies in the L2 differs.
         """
-        count = self._canary.numel()
-        far = torch.zeros(count + self._l2, dtype=torch.float32, device=self._device)
+        far = torch.zeros(self._l2, dtype=torch.float32, device=self._device)
 
-        def read(part: torch.Tensor) -> None:
-            self._sum(part, dim=0, out=self._total)
+        def read(buffer: torch.Tensor) -> None:
+            self._sum(buffer, dim=0, out=self._total)
 
-        def hot() -> float:
+        def after(between: Callable[[], None]) -> float:
             read(self._canary)
+            between()
             return self._bare(lambda: read(self._canary))
 
-        def flushed() -> float:
-            read(self._canary)
-            self.flush()
-            return self._bare(lambda: read(self._canary))
-
-        def cold() -> float:
-            read(far[count:])
-            return self._bare(lambda: read(far[:count]))
-
-        reads = [(hot(), flushed(), cold()) for _ in range(CANARY_READS)]
-        warm, after, far_away = (median(times) for times in zip(*reads, strict=True))
-        return float((after - warm) / max(far_away - warm, 1e-9))
+        between: tuple[Callable[[], None], ...] = (lambda: None, self.flush, lambda: read(far))
+        reads = [[after(doing) for doing in between] for _ in range(CANARY_READS)]
+        hot, flushed, cold = (median(times) for times in zip(*reads, strict=True))
+        return float((flushed - hot) / max(cold - hot, 1e-9))
 
     def _bare(self, call: Callable[[], object]) -> float:
         """Seconds of a call of ours behind the gate, without a flush."""
