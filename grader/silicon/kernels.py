@@ -53,7 +53,7 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """What a tracer saw of one call; `span` is from the first start to the last end, in seconds."""
+    """What a tracer saw of one call, by start."""
 
     work: tuple[Traced, ...]
 
@@ -63,10 +63,13 @@ class Tracing:
         return tuple(piece for piece in self.work if piece.kernel)
 
     @property
-    def span(self) -> float:
-        if not self.work:
-            return 0.0
-        return max(piece.start + piece.seconds for piece in self.work) - min(piece.start for piece in self.work)
+    def busy(self) -> float:
+        """Seconds in which the device did any of it; gaps in which the host was late do not count."""
+        total = end = 0.0
+        for piece in self.work:
+            total += max(piece.start + piece.seconds - max(piece.start, end), 0.0)
+            end = max(end, piece.start + piece.seconds)
+        return total
 
 
 def library_of(kernel: str, own: frozenset[str] = frozenset()) -> str:

@@ -33,8 +33,9 @@ class ShapeEvidence:
 
     `tensor` are executed operations by the type of their operands and `needed` the algorithm's; `read` and `written`
     bytes of DRAM and `compulsory` those that a cold call must read. `seconds` is the sum over the kernels one at a
-    time, `span` from the first start to the last end of an ordinary run (0: not traced), `scored` what the trial's
-    events gave without the empty call. `library` is the share of the time in kernels that the submission did not bring.
+    time beside the counters, `busy` the time in which the device worked under the tracer alone (0: not traced),
+    `scored` what the trial's events gave without the empty call. `library` is the share of the time in kernels that
+    the submission did not bring.
     """
 
     shape: str
@@ -45,9 +46,14 @@ class ShapeEvidence:
     written: float
     compulsory: float
     seconds: float
-    span: float
+    busy: float
     scored: float
     library: float
+
+    @property
+    def span(self) -> float:
+        """The same as `busy`."""
+        return self.busy
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +67,9 @@ class Silicon:
     findings: tuple[FindingRecord, ...]
     shapes: tuple[ShapeEvidence, ...]
     notes: tuple[str, ...]
-    capability: str
-    counts: str
-    traces: tuple[str, ...]
+    capability: str = ""
+    counts: str = ""
+    traces: tuple[str, ...] = ()
 
     @property
     def reports(self) -> tuple[str, ...]:

@@ -165,6 +165,7 @@ def test_a_shape_that_could_not_be_asked_for_again_leaves_the_promise_unproven()
     states = [PromiseState("fp8-products", "kept", kind="fp8-products")]
     silicon = Judge(some, CHIP, states, Counted(calls, (), ""), Unavailable("")).silicon()
     assert silicon.layers["counters"]["fp8-products"] == "unproven"
+    assert silicon.reasons == {"fp8-products": "no result of 4096x14336x4096 could be asked for again"}
 
 
 def test_another_result_beside_a_profiler_is_a_mismatch() -> None:
@@ -173,8 +174,12 @@ def test_another_result_beside_a_profiler_is_a_mismatch() -> None:
 
 
 def test_kernels_that_take_far_longer_than_what_was_scored_are_a_mismatch() -> None:
-    assert rules(judged(everywhere(fp8=1.0), seconds=0.9e-4)) == set()
+    assert rules(judged(everywhere(fp8=1.0), seconds=0.8e-4)) == set()
     assert rules(judged(everywhere(fp8=1.0), seconds=0.5e-4)) == {("evidence", "reward_hack")}
+    long = Tracing((Traced(True, "_product", (64, 1, 1), (128, 1, 1), 0.0, 1.3e-4),))
+    silicon = judged(everywhere(fp8=1.0), traces={"4096x4096x4096": long})
+    assert rules(silicon) == {("evidence", "reward_hack")}
+    assert "took 130.0 us traced, and 100.0 us when they were timed" in silicon.findings[0].message
 
 
 def test_inputs_that_were_not_read_from_memory_leave_the_number_unproven() -> None:
@@ -201,7 +206,7 @@ def test_a_tracer_that_saw_other_kernels_is_a_mismatch_and_one_that_agrees_gives
     other = Tracing((Traced(True, "_product", (32, 1, 1), (128, 1, 1), 0.0, 9e-5),))
     labels = [shape.label for shape in GEMM.shapes]
     silicon = judged(everywhere(fp8=1.0), traces=dict.fromkeys(labels, same))
-    assert rules(silicon) == set() and [shape.span for shape in silicon.shapes] == [9e-5] * len(labels)
+    assert rules(silicon) == set() and [shape.busy for shape in silicon.shapes] == [9e-5] * len(labels)
     assert rules(judged(everywhere(fp8=1.0), traces={labels[0]: other})) == {("evidence", "reward_hack")}
 
 

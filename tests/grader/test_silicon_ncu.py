@@ -14,12 +14,12 @@ from grader.silicon.ncu import Launch, ProfilerError, parse
 TIME, READ = "gpu__time_duration.sum", "dram__bytes_read.sum"
 HEADER = [
     "ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Context", "Stream", "Block Size", "Grid Size",
-    "Device", "CC", "Domain:Start/Stop_Range", TIME, READ,
+    "Device", "CC", "Id:Domain:Start/Stop_Range:PL_Type:Msg", TIME, READ,
 ]  # fmt: skip
 UNITS = ["", "", "", "", "", "", "", "", "", "", "", "", "ns", "byte"]
 ROW = [
     "0", "41", "python3", "127.0.0.1", "_product", "1", "7", "(128, 1, 1)", "(64, 2, 1)", "0", "9.0",
-    "<default domain>:kbh/1/3:none", "12,345", "1,000,000",
+    ' ""4:<default domain>:kbh/1/3:none:none"" ', "12,345", "1,000,000",
 ]  # fmt: skip
 NOISE = '==PROF== Connected to process 41 (/usr/bin/python3)\n==PROF== Profiling "_product": 0%....100% - 2 passes\n'
 
@@ -149,7 +149,7 @@ def event(name: str, start: float, length: float, kind: str = "kernel") -> dict[
     }  # fmt: skip
 
 
-def test_a_trace_gives_the_devices_work_in_order_and_its_length() -> None:
+def test_a_trace_gives_the_devices_work_in_order_and_how_long_it_was_busy() -> None:
     events = [
         event("late", 30, 5), event("early", 10, 8), event("Memset", 17, 2, "gpu_memset"),
         {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "ts": 0, "dur": 100}, {"ph": "s", "cat": "ac2g"},
@@ -157,8 +157,8 @@ def test_a_trace_gives_the_devices_work_in_order_and_its_length() -> None:
     tracing = parse_trace(json.dumps({"traceEvents": events}))
     assert [piece.name for piece in tracing.work] == ["early", "Memset", "late"]
     assert [kernel.grid for kernel in tracing.kernels] == [(4, 1, 1), (4, 1, 1)]
-    assert tracing.span == pytest.approx(25e-6)
-    assert parse_trace('{"traceEvents": []}').span == 0.0
+    assert tracing.busy == pytest.approx(14e-6)  # the fill overlaps the first kernel by 1 us
+    assert parse_trace('{"traceEvents": []}').busy == 0.0
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,223 @@
+"""Writes a page of results from the bundles in a folder; with --check works all of it out again and compares.
+
+Every number on the page comes from a bundle: nothing is typed by hand. A bundle whose chain is broken, whose scores do
+not follow from its samples or whose counts are not those of the raw report of the profiler is named, and no page is
+written. Checking needs the deck and torch (for the deck's types), and no GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+
+from grader.bundle import Bundle, BundleError, CodecError, verify
+from grader.cell import Cell, PromiseRecord, ShapeScore, ShapeTiming
+from grader.silicon import ShapeEvidence
+from grader.view import Unfinished, View, load_view
+from grader.words import fraction, in_order, seconds, spread
+from kbh_lint import paths
+from kbh_lint.problems import Deck, ProblemError, load_deck
+
+COMMAND = "make results"
+STRIP = 40
+STRIP_MARKS = " .:+*#@"
+ORDER = ("honest", "decoys", "")
+_TEXT = re.compile(r"[|\n\r`]")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns 0, 1 where the page is out of date, or 2 for bundles that do not hold."""
+    parser = argparse.ArgumentParser(description="Write a page of results from the bundles in a folder.")
+    parser.add_argument("bundles", type=Path, help="a folder with one bundle a graded submission")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the page")
+    parser.add_argument("--check", action="store_true", help="only compare the page with what the bundles give")
+    args = parser.parse_args(argv)
+    folders = sorted(path.parent.parent for path in args.bundles.glob("*/entries/000001.json"))
+    if not folders:
+        print(f"{args.bundles} holds no bundle", file=sys.stderr)
+        return 2
+    deck = load_deck(paths.problems_dir())
+    faults = [f"{folder.name}: {fault}" for folder in folders for fault in faults_of(folder, deck)]
+    if faults:
+        print("\n".join(faults), file=sys.stderr)
+        return 2
+    text = page([load_view(folder) for folder in folders])
+    if not args.check:
+        args.output.write_text(text, encoding="utf-8")
+        return 0
+    if not args.output.is_file() or args.output.read_text(encoding="utf-8") != text:
+        print(f"{args.output} is not what the bundles give; run `{COMMAND}`", file=sys.stderr)
+        return 1
+    print(f"{len(folders)} bundles hold, and {args.output} is what they give")
+    return 0
+
+
+def faults_of(folder: Path, deck: Deck) -> list[str]:
+    """Everything in a bundle that does not follow from what it holds."""
+    found = verify(folder)
+    if found:
+        return found
+    try:
+        view = load_view(folder)
+    except (BundleError, CodecError, Unfinished) as error:
+        return [str(error)]
+    if view.silicon is None or not view.silicon.counts:
+        return []
+    from grader.silicon.gather import recounted
+    from grader.silicon.ncu import ProfilerError
+
+    try:
+        raw = Bundle.open(folder).get(view.silicon.counts).decode("utf-8", "replace")
+        return recounted(deck[view.cell.problem], view.silicon, raw)
+    except (BundleError, KeyError, ProblemError, ProfilerError) as error:
+        return [f"its counts cannot be worked out again: {error}"]
+
+
+def page(views: Sequence[View]) -> str:
+    """The whole page in Markdown."""
+    ordered = sorted(views, key=lambda view: (ORDER.index(_kind(view.cell)), view.cell.problem, view.cell.file))
+    blocks = [_head(ordered), _table([v for v in ordered if v.cell.shapes], "Graded", _scored_row, SCORED_HEAD)]
+    blocks.append(_table([v for v in ordered if not v.cell.shapes], "Without a number", _other_row, OTHER_HEAD))
+    blocks += [_one(view) for view in ordered if view.cell.shapes]
+    return "\n\n".join("\n".join(lines) for lines in map(list, blocks) if lines) + "\n"
+
+
+def _kind(cell: Cell) -> str:
+    """Whether the deck calls it honest or a decoy: by its folder."""
+    return next((part for part in Path(cell.file).parts if part in ORDER), "")
+
+
+def _head(views: Sequence[View]) -> Iterator[str]:
+    yield "# Results"
+    yield ""
+    yield f"Written by `{COMMAND}` from {len(views)} bundles; `make verify-results` works every number out again from"
+    yield "their samples and from the raw reports of the profiler, and checks their chains. Do not edit."
+    yield ""
+    yield "Scored times are the larger of the submission's own events (a claim) and the sealed batches on the judge's"
+    yield "clock (a proof); counts of the hardware are claims that were taken beside outputs equal to the timed ones."
+    yield "docs/grading.md says what each of them is worth."
+    yield ""
+    machines = sorted({(view.cell.target.product, view.cell.target.peaks) for view in views})
+    yield from (f"- Target: {_plain(product)}, {peaks} peaks" for product, peaks in machines)
+    versions = sorted({f"{name} {value}" for view in views for name, value in view.cell.versions.items()})
+    yield f"- Versions: {_plain(', '.join(versions))}"
+    kinds = sorted({trial.sandbox.kind for view in views for trial in view.cell.trials})
+    yield f"- Sandbox: {', '.join(kinds) or 'none was needed'}"
+
+
+SCORED_HEAD = ("Problem", "Solution", "Verdict", "Outcome", "Peak", "Roofline", "Attainable", "Promises by layer")
+COUNTS_HEAD = (
+    "Shape", "Kernels", "With counters", "Traced", "Tensor operations / the algorithm's", "DRAM read / compulsory",
+    "Library time",
+)  # fmt: skip
+OTHER_HEAD = ("Problem", "Solution", "Verdict", "Outcome", "Why")
+
+
+def _scored_row(cell: Cell) -> tuple[str, ...]:
+    scores = cell.scores
+    shown = [getattr(scores, f"{name}_fraction", None) for name in ("peak", "roofline", "attainable")]
+    return (*_names(cell), *map(fraction, shown), "; ".join(map(_promise, cell.verdict.promises)))
+
+
+def _other_row(cell: Cell) -> tuple[str, ...]:
+    return (*_names(cell), _plain(cell.reason)[:220])
+
+
+def _names(cell: Cell) -> tuple[str, str, str, str]:
+    outcome = cell.outcome + (", unstable" if cell.unstable else "")
+    return cell.problem, "/".join(Path(cell.file).parts[-2:]), cell.verdict.verdict, outcome
+
+
+def _promise(promise: PromiseRecord) -> str:
+    layers = ", ".join(f"{layer} {promise.layers[layer]}" for layer in in_order(promise.layers))
+    missing = f", no {' and no '.join(promise.missing)}" if promise.missing else ""
+    return f"{promise.id}: {promise.state} ({layers}{missing})"
+
+
+def _table(views: Sequence[View], title: str, row: object, head: Sequence[str]) -> Iterator[str]:
+    if not views:
+        return
+    assert callable(row)
+    yield f"## {title}"
+    yield ""
+    yield "| " + " | ".join(head) + " |"
+    yield "|" + "---|" * len(head)
+    for view in views:
+        yield "| " + " | ".join(_plain(field) for field in row(view.cell)) + " |"
+
+
+def _one(view: View) -> Iterator[str]:
+    """One graded submission: its times, what the hardware counted, and its samples."""
+    cell = view.cell
+    yield f"## {cell.problem}: {_plain('/'.join(Path(cell.file).parts[-2:]))}"
+    yield ""
+    yield f"{cell.verdict.verdict}, {cell.outcome}. Head of the bundle: `{view.head[:16]}`"
+    for finding in cell.verdict.findings:
+        yield f"- {finding.layer}: {_plain(finding.message)[:300]}"
+    yield ""
+    yield "| Shape | Scored | Events | Sealed | Empty | Clock | Spread | Roofline |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for score in cell.shapes:
+        yield "| " + " | ".join(_times(score)) + " |"
+    if view.silicon is not None and view.silicon.shapes:
+        yield from _counts(view.silicon.shapes)
+    yield ""
+    yield "```text"
+    for score in cell.shapes:
+        yield from _strips(cell, score)
+    yield "```"
+
+
+def _times(score: ShapeScore) -> tuple[str, ...]:
+    values = (score.t_scored, score.t_event, score.t_sealed, score.t_null)
+    return (score.shape, *map(seconds, values), score.clock, spread(score), fraction(score.roofline_fraction))
+
+
+def _counts(shapes: Sequence[ShapeEvidence]) -> Iterator[str]:
+    yield ""
+    yield "| " + " | ".join(COUNTS_HEAD) + " |"
+    yield "|" + "---|" * len(COUNTS_HEAD)
+    for shape in shapes:
+        share = sorted(((count / shape.needed, kind) for kind, count in shape.tensor.items() if count), reverse=True)
+        ran = ", ".join(f"{kind} {value:.2f}" for value, kind in share if value >= 0.005) or "none"
+        read = shape.read / shape.compulsory if shape.compulsory else math.nan
+        launches = sum(kernel.launches for kernel in shape.kernels)
+        row = (shape.shape, str(launches), seconds(shape.seconds), seconds(shape.busy or None), ran, f"{read:.2f}")
+        yield "| " + " | ".join((*row, f"{shape.library:.0%}")) + " |"
+
+
+def _strips(cell: Cell, score: ShapeScore) -> Iterator[str]:
+    """A line a trial: how the claimed samples lie between the fastest and the slowest of all trials."""
+    timings = [result.timing for trial in cell.trials for result in trial.shapes if result.shape == score.shape]
+    known = [timing for timing in timings if timing is not None and timing.claimed]
+    every = [sample for timing in known for sample in timing.claimed if math.isfinite(sample)]
+    if not every:
+        return
+    low, high = min(every), min(max(every), 2 * median(every))
+    for number, timing in enumerate(known, 1):
+        name = score.shape if number == 1 else ""
+        ends = f"{seconds(low):>8} |{_strip(timing, low, high)}| {seconds(high):<8}"
+        yield f"{name:28.28} {ends} {len(timing.claimed)} samples"
+
+
+def _strip(timing: ShapeTiming, low: float, high: float) -> str:
+    counts = [0] * STRIP
+    for sample in timing.claimed:
+        place = (min(sample, high) - low) / (high - low) if high > low and math.isfinite(sample) else 0.0
+        counts[min(int(max(place, 0.0) * STRIP), STRIP - 1)] += 1
+    most = max(counts)
+    return "".join(STRIP_MARKS[math.ceil(count / most * (len(STRIP_MARKS) - 1))] for count in counts)
+
+
+def _plain(text: str) -> str:
+    """Text that cannot end a cell of a table or begin code."""
+    return " ".join(_TEXT.sub(" ", text).split()).replace("<", "&lt;")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
