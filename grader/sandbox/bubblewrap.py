@@ -61,7 +61,7 @@ class Bubblewrap:
             for folder in jail.write:
                 give(folder, self.uid)
         families = [socket.AF_UNIX, *([socket.AF_INET, socket.AF_INET6] if jail.profiler else [])]
-        seccomp = program(memory_files=jail.gpu, families=families, shared_user=False)
+        seccomp = program(memory_files=jail.gpu, families=families, reach_others=True, shared_user=False)
         restriction = Restriction(uid=self.uid, seccomp=seccomp)
         with contextlib.ExitStack() as stack:
             told, tell = os.pipe2(os.O_CLOEXEC)

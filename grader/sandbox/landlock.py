@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import socket
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -62,7 +63,8 @@ def _restriction(version: int, shared_user: bool, jail: Jail) -> Restriction:
         NETWORK[1] if version >= NETWORK[0] else 0,
         SCOPES[1] if version >= SCOPES[0] else 0,
     )
-    seccomp = program(memory_files=jail.gpu, families=(), shared_user=shared_user)
+    families = [socket.AF_UNIX] if jail.gpu else []  # CUDA listens on one and does not start without it
+    seccomp = program(memory_files=jail.gpu, families=families, reach_others=False, shared_user=shared_user)
     return Restriction(landlock=handled, rules=tuple(_rules(jail)), seccomp=seccomp)
 
 

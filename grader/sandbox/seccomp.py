@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 __all__ = ["ARCHITECTURES", "NUMBERS", "program"]
 
@@ -40,15 +40,16 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "add_key": (248, 217), "request_key": (249, 218), "keyctl": (250, 219), "shmget": (29, 194), "semget": (64, 190),
     "msgget": (68, 186), "mq_open": (240, 180),
     # looked at with their arguments, or denied on some targets only
-    "mknod": (133, None), "mknodat": (259, 33),
+    "mknod": (133, None), "mknodat": (259, 33), "socketpair": (53, 199), "connect": (42, 203),
     "socket": (41, 198), "clone": (56, 220), "clone3": (435, 435), "ioctl": (16, 29), "personality": (135, 92),
     "memfd_create": (319, 279), "setpriority": (141, 140), "ioprio_set": (251, 30), "sched_setaffinity": (203, 122),
     "sched_setscheduler": (144, 119), "sched_setparam": (142, 118), "sched_setattr": (314, 274),
     "prlimit64": (302, 261),
 }  # fmt: skip
 CONDITIONAL = (
-    "mknod", "mknodat", "socket", "clone", "clone3", "ioctl", "personality", "memfd_create", "setpriority",
-    "ioprio_set", "sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr", "prlimit64",
+    "clone", "clone3", "connect", "ioctl", "ioprio_set", "memfd_create", "mknod", "mknodat", "personality",
+    "prlimit64", "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler", "setpriority",
+    "socket", "socketpair",
 )  # fmt: skip
 DENIED = tuple(name for name in NUMBERS if name not in CONDITIONAL)
 
@@ -62,42 +63,52 @@ _KILL, _ALLOW, _ERRNO = 0x80000000, 0x7FFF0000, 0x00050000
 _NEW_NAMESPACES = 0x7E020080  # CLONE_NEW*: user, pid, net, ipc, uts, cgroup, mount, time
 _PERSONALITY_QUERY = 0xFFFFFFFF
 _FILE_TYPE, _FIFO = 0xF000, 0x1000
+_SOCKET_TYPE, _CONNECTED = 0xF, (1, 5)  # SOCK_STREAM, SOCK_SEQPACKET: these send nowhere but to their other end
+_ALL = 0xFFFFFFFF
 _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: they type into a terminal
 
 Code = list[tuple[int, int, int, int]]  # operation, jump if true, jump if false, operand
 
 
-def program(*, memory_files: bool, families: Sequence[int], shared_user: bool, machine: str | None = None) -> bytes:
+def program(
+    *,
+    memory_files: bool,
+    families: Sequence[int],
+    reach_others: bool,
+    shared_user: bool,
+    machine: str | None = None,
+) -> bytes:
     """The filter as an array of struct sock_filter. Raises ValueError for a machine without a table.
 
-    `memory_files` allows memfd_create, whose pages no limit of a process bounds; `families` are those of
-    the sockets that it allows; `shared_user` also denies what changes other processes of the same user.
+    `memory_files` allows memfd_create, whose pages no limit of a process bounds; `families` are those of the sockets
+    that it allows. `reach_others` is for a network and a file system of its own: without it no socket can be connected
+    or can send elsewhere. `shared_user` also denies what changes other processes of the same user.
     """
     machine = machine or os.uname().machine
     if machine not in ARCHITECTURES:
         raise ValueError(f"there is no table of system calls for {machine}")
     column, audit = ARCHITECTURES[machine]
+    denied = [*DENIED, *([] if memory_files else ["memfd_create"]), *([] if reach_others else ["connect"])]
+    bodies: dict[str, Code] = {name: [_error(errno.EPERM)] for name in denied}
+    bodies["clone3"] = [_error(errno.ENOSYS)]  # its flags lie in memory; libc falls back
+    bodies["clone"] = _never(0, _JUMP_SET, [_NEW_NAMESPACES])
+    bodies["ioctl"] = _never(1, _JUMP_EQUAL, _TERMINAL_INPUT)
+    bodies["personality"] = _only((0, _ALL, (0, _PERSONALITY_QUERY)))
+    bodies["mknod"] = _only((1, _FILE_TYPE, (_FIFO,)))
+    bodies["mknodat"] = _only((2, _FILE_TYPE, (_FIFO,)))
+    bodies["socket"] = _only((0, _ALL, families), *([] if reach_others else [(1, _SOCKET_TYPE, _CONNECTED)]))
+    if not reach_others:
+        bodies["socketpair"] = _only((1, _SOCKET_TYPE, _CONNECTED))
+    if shared_user:  # zero is the calling process itself
+        bodies["ioprio_set"] = [_error(errno.EPERM)]
+        bodies["setpriority"] = _only((0, _ALL, (0,)), (1, _ALL, (0,)))
+        for name in ("sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr", "prlimit64"):
+            bodies[name] = _only((0, _ALL, (0,)))
     code: Code = [(_LOAD, 0, 0, _ARCH), (_JUMP_EQUAL, 1, 0, audit), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, _NR)]
     if machine == "x86_64":
         code += [(_JUMP_GREATER_EQUAL, 0, 1, X32_BIT), (_RETURN, 0, 0, _KILL)]
-    denied = [*DENIED, *(() if memory_files else ("memfd_create",))]
-    if shared_user:
-        denied += ["ioprio_set"]
-    for name in denied:
-        code += _when(NUMBERS[name][column], [_error(errno.EPERM)])
-    code += _when(NUMBERS["clone3"][column], [_error(errno.ENOSYS)])  # its flags lie in memory; libc falls back
-    code += _when(NUMBERS["clone"][column], _unless_argument(0, _JUMP_SET, [_NEW_NAMESPACES], wanted=False))
-    code += _when(NUMBERS["ioctl"][column], _unless_argument(1, _JUMP_EQUAL, _TERMINAL_INPUT, wanted=False))
-    code += _when(
-        NUMBERS["personality"][column], _unless_argument(0, _JUMP_EQUAL, (0, _PERSONALITY_QUERY), wanted=True)
-    )
-    code += _when(NUMBERS["socket"][column], _unless_argument(0, _JUMP_EQUAL, families, wanted=True))
-    for name, mode in (("mknod", 1), ("mknodat", 2)):
-        code += _when(NUMBERS[name][column], _only_fifos(mode))
-    if shared_user:  # zero is the calling process itself
-        for name in ("sched_setaffinity", "sched_setscheduler", "sched_setparam", "sched_setattr", "prlimit64"):
-            code += _when(NUMBERS[name][column], _unless_argument(0, _JUMP_EQUAL, [0], wanted=True))
-        code += _when(NUMBERS["setpriority"][column], _own_priority())
+    for name, body in bodies.items():
+        code += _when(NUMBERS[name][column], body)
     code.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("<HBBI", *step) for step in code)
 
@@ -111,35 +122,20 @@ def _when(number: int | None, body: Code) -> Code:
     return [] if number is None else [(_JUMP_EQUAL, 0, len(body), number), *body]
 
 
-def _unless_argument(index: int, jump: int, values: Iterable[int], *, wanted: bool) -> Code:
-    """Denies a call unless (`wanted`) its argument is one of `values`, or unless it is none of them.
+def _only(*checks: tuple[int, int, Sequence[int]]) -> Code:
+    """Allows a call whose arguments, by number and under a mask, are each one of some values.
 
     The kernel's own parameters are 32 bits wide, so only the low half is looked at.
     """
-    values = list(values)
+    code: Code = []
+    for index, mask, values in checks:
+        code += [(_LOAD, 0, 0, _ARGUMENTS + 8 * index), (_AND, 0, 0, mask)]
+        code += [(_JUMP_EQUAL, len(values) - i, 0, value) for i, value in enumerate(values)]
+        code.append(_error(errno.EPERM))
+    return [*code, (_RETURN, 0, 0, _ALLOW)]
+
+
+def _never(index: int, jump: int, values: Sequence[int]) -> Code:
+    """Denies a call of which an argument is one of some values, or has one of their bits."""
     tests = [(jump, len(values) - i, 0, value) for i, value in enumerate(values)]
-    last = [_error(errno.EPERM), (_RETURN, 0, 0, _ALLOW)]
-    return [(_LOAD, 0, 0, _ARGUMENTS + 8 * index), *tests, *(last if wanted else last[::-1])]
-
-
-def _only_fifos(mode: int) -> Code:
-    """Allows the call where its argument number `mode` asks for a FIFO."""
-    return [
-        (_LOAD, 0, 0, _ARGUMENTS + 8 * mode),
-        (_AND, 0, 0, _FILE_TYPE),
-        (_JUMP_EQUAL, 0, 1, _FIFO),
-        (_RETURN, 0, 0, _ALLOW),
-        _error(errno.EPERM),
-    ]
-
-
-def _own_priority() -> Code:
-    """Allows setpriority for the calling process, and for nothing else."""
-    return [
-        (_LOAD, 0, 0, _ARGUMENTS),
-        (_JUMP_EQUAL, 0, 3, 0),  # PRIO_PROCESS
-        (_LOAD, 0, 0, _ARGUMENTS + 8),
-        (_JUMP_EQUAL, 0, 1, 0),
-        (_RETURN, 0, 0, _ALLOW),
-        _error(errno.EPERM),
-    ]
+    return [(_LOAD, 0, 0, _ARGUMENTS + 8 * index), *tests, (_RETURN, 0, 0, _ALLOW), _error(errno.EPERM)]

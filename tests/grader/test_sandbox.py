@@ -90,6 +90,10 @@ attempt("tcp", lambda: connect(socket.AF_INET, ("127.0.0.1", port)))
 attempt("udp", lambda: connect(socket.AF_INET, ("127.0.0.1", facts["udp"]), socket.SOCK_DGRAM))
 attempt("abstract socket", lambda: connect(socket.AF_UNIX, "\\0" + facts["abstract"]))
 attempt("named socket", lambda: connect(socket.AF_UNIX, outside + "/socket"))
+def send_beside():
+    one, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    one.sendto(b"x", outside + "/datagrams")
+attempt("datagram", send_beside)
 attempt("netlink", lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0).close())
 for name, number, *arguments in (
     ("unshare user", 272, 0x10000000), ("unshare mount", 272, 0x20000), ("clone user", 56, 0x10000011, 0, 0, 0, 0),
@@ -158,7 +162,7 @@ REPOSITORY = {
 READS = [*REPOSITORY, "list repository", "outside file", "outside folder", "shadow", "judge cmdline"]
 WRITES = ["write outside", "write beside", "write home", "write grader", "write python", "write system", "write root",
           "write kernel", "link outside", "rename outside"]  # fmt: skip
-NETWORK = ["tcp", "udp", "abstract socket", "named socket", "netlink"]
+NETWORK = ["tcp", "udp", "abstract socket", "named socket", "datagram", "netlink"]
 CALLS = ["unshare user", "unshare mount", "clone user", "mount", "bpf", "perf", "userfaultfd", "io_uring", "keyctl",
          "shmget", "memfd", "handle", "chroot", "kcmp"]  # fmt: skip
 LIMITS = ["memory", "shared memory", "many files"]
@@ -223,6 +227,7 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp,
         socket.socket(socket.AF_UNIX) as abstract,
         socket.socket(socket.AF_UNIX) as named,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as datagrams,
         (outside / "log").open("w+b") as inherited,
         (outside / "secret").open("rb") as not_given,
     ):
@@ -231,7 +236,9 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         abstract.listen()
         named.bind(str(outside / "socket"))
         named.listen()
-        (outside / "socket").chmod(0o777)
+        datagrams.bind(str(outside / "datagrams"))
+        for name in ("socket", "datagrams"):
+            (outside / name).chmod(0o777)
         os.set_inheritable(not_given.fileno(), True)
         facts = {
             "judge": os.getpid(), "port": tcp.getsockname()[1], "udp": udp.getsockname()[1], "abstract": address,

@@ -16,8 +16,8 @@ HEADERS = {
     "x86_64": (Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"), r"#define __NR_(\w+)\s+(\d+)"),
     "aarch64": (Path("/usr/include/asm-generic/unistd.h"), r"#define __NR(?:3264)?_(\w+)\s+(\d+)"),
 }
-STRICT = {"memory_files": False, "families": (), "shared_user": True}
-LOOSE = {"memory_files": True, "families": (1,), "shared_user": False}
+STRICT = {"memory_files": False, "families": (), "reach_others": False, "shared_user": True}
+LOOSE = {"memory_files": True, "families": (1,), "reach_others": True, "shared_user": False}
 
 
 def decide(code: bytes, call: int, arguments: tuple[int, ...] = (), arch: int = ARCHITECTURES["x86_64"][1]) -> int:
@@ -44,7 +44,7 @@ def decide(code: bytes, call: int, arguments: tuple[int, ...] = (), arch: int = 
 def test_every_denied_call_is_refused_and_ordinary_ones_pass(machine: str) -> None:
     column, arch = ARCHITECTURES[machine]
     code = program(**STRICT, machine=machine)
-    numbers = [NUMBERS[name][column] for name in (*DENIED, "socket", "memfd_create")]
+    numbers = [NUMBERS[name][column] for name in (*DENIED, "socket", "connect", "memfd_create")]
     assert {decide(code, number, arch=arch) for number in numbers if number is not None} == {NOT_PERMITTED}
     assert decide(code, NUMBERS["clone3"][column], arch=arch) == NO_SUCH_CALL
     for ordinary in {"x86_64": (0, 1, 9, 59, 202, 257), "aarch64": (56, 63, 64, 98, 221, 222)}[machine]:
@@ -72,6 +72,9 @@ def test_the_32_bit_pointer_calls_of_x86_64_kill() -> None:
         ("mknod", (0, 0o060600), NOT_PERMITTED, NOT_PERMITTED),  # a block device
         ("mknodat", (0, 0, 0o010600), ALLOWED, ALLOWED),
         ("mknodat", (0, 0, 0o020600), NOT_PERMITTED, NOT_PERMITTED),  # a character device
+        ("connect", (3, 0, 16), NOT_PERMITTED, ALLOWED),
+        ("socketpair", (1, 0x80001, 0), ALLOWED, ALLOWED),  # SOCK_STREAM, closed on exec
+        ("socketpair", (1, 2, 0), NOT_PERMITTED, ALLOWED),  # SOCK_DGRAM can send to others
         ("memfd_create", (0, 0), NOT_PERMITTED, ALLOWED),
         ("clone", (0x01200011,), ALLOWED, ALLOWED),  # fork of libc
         ("clone", (0x3D0F00,), ALLOWED, ALLOWED),  # a thread
@@ -94,6 +97,14 @@ def test_arguments_decide(call: str, arguments: tuple[int, ...], strict: int, lo
     number = NUMBERS[call][0]
     assert decide(program(**STRICT, machine="x86_64"), number, arguments) == strict
     assert decide(program(**LOOSE, machine="x86_64"), number, arguments) == loose
+
+
+def test_a_gpu_under_landlock_may_listen_but_send_to_nobody() -> None:
+    code = program(memory_files=True, families=(1,), reach_others=False, shared_user=False, machine="x86_64")
+    call = NUMBERS["socket"][0]
+    assert [decide(code, call, (1, kind)) for kind in (1, 5, 2, 3)] == [ALLOWED, ALLOWED, NOT_PERMITTED, NOT_PERMITTED]
+    assert decide(code, call, (2, 1)) == NOT_PERMITTED
+    assert decide(code, NUMBERS["connect"][0], (3,)) == NOT_PERMITTED
 
 
 @pytest.mark.parametrize("machine", HEADERS)
