@@ -32,6 +32,7 @@ MOST_CUBINS = 512
 MOST_DESCRIPTION = 1 << 20
 LISTED = 64  # notes about single files
 THREADS = 4
+LEFT_OUT = frozenset({"inductor"})  # kernels that torch.compile wrote are not the submission's
 _CUBIN, _BUNDLED, _LINKABLE = (".cubin",), (".so",), (".fatbin",)
 _ARCH_OF_NAME = re.compile(r"\.(sm_\d{2,3}[af]?)\.(?:elf\.)?cubin$")
 
@@ -149,6 +150,8 @@ def _files(folder: Path, notes: list[str]) -> Iterator[tuple[Path, str]]:
             status = entry.stat(follow_symlinks=False)
             path = Path(entry.path)
             if stat.S_ISDIR(status.st_mode):
+                if depth == 0 and entry.name in LEFT_OUT:
+                    continue
                 if depth < MOST_DEPTH:
                     waiting.append((path, depth + 1))
                 else:
