@@ -149,10 +149,10 @@ class Profiled:
         self.inner.end(process)
 
     def _prefix(self, ncu: Ncu) -> list[str]:
-        """Clocks and caches stay as they are: the candidate empties the L2 before each call that is marked."""
+        """Clocks stay as they are. Each kernel is run a few times and begins with empty caches each time."""
         return [
             str(ncu.program), "--target-processes", "all", "--profile-from-start", "off", "--replay-mode", "kernel",
-            "--clock-control", "none", "--cache-control", "none", "--nvtx", "--metrics", ",".join(self.metrics),
+            "--clock-control", "none", "--cache-control", "all", "--nvtx", "--metrics", ",".join(self.metrics),
             "--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "mangled",
             "--log-file", str(self.log),
         ]  # fmt: skip

@@ -174,12 +174,12 @@ def test_another_result_beside_a_profiler_is_a_mismatch() -> None:
 
 
 def test_kernels_that_take_far_longer_than_what_was_scored_are_a_mismatch() -> None:
-    assert rules(judged(everywhere(fp8=1.0), seconds=0.8e-4)) == set()
-    assert rules(judged(everywhere(fp8=1.0), seconds=0.5e-4)) == {("evidence", "reward_hack")}
+    assert rules(judged(everywhere(fp8=1.0), seconds=0.6e-4)) == set()
+    assert rules(judged(everywhere(fp8=1.0), seconds=0.4e-4)) == {("evidence", "reward_hack")}
     long = Tracing((Traced(True, "_product", (64, 1, 1), (128, 1, 1), 0.0, 1.3e-4),))
     silicon = judged(everywhere(fp8=1.0), traces={"4096x4096x4096": long})
     assert rules(silicon) == {("evidence", "reward_hack")}
-    assert "took 130.0 us traced, and 100.0 us when they were timed" in silicon.findings[0].message
+    assert "took 130.0 us beside a profiler, and 100.0 us when they were timed" in silicon.findings[0].message
 
 
 def test_inputs_that_were_not_read_from_memory_leave_the_number_unproven() -> None:
