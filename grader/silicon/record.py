@@ -32,10 +32,10 @@ class ShapeEvidence:
     """One call of one shape. All of it is the profilers' claim, from a process whose outputs were those of the trial.
 
     `tensor` are executed operations by the type of their operands and `needed` the algorithm's; `read` and `written`
-    bytes of DRAM and `compulsory` those that a cold call must read. `seconds` is the sum over the kernels, each
-    of which began with empty caches beside the counters, `busy` the time in which the device worked under the tracer alone (0: not traced),
-    `scored` what the trial's events gave without the empty call. `library` is the share of the time in kernels that
-    the submission did not bring.
+    bytes of DRAM and `compulsory` those that a cold call must read. `seconds` is the sum over the kernels beside the
+    counters, where each begins with empty caches; `busy` is how long the device worked under the tracer alone (0: not
+    traced), `scored` what the trial's events gave without the empty call. `library` is the share of the time in
+    kernels that the submission did not bring.
     """
 
     shape: str
