@@ -68,7 +68,9 @@ class Job:
             theirs = published.read(hardware_file(self.problem).parent)
             samples = theirs.problems[self.problem.id].trials
             return replace(found, samples=samples, warmups=theirs.warmups, published=True)
-        return found if self.request.samples is None else replace(found, samples=self.request.samples)
+        if self.request.samples is None:
+            return found
+        return replace(found, samples=self.request.samples, warmups=min(found.warmups, self.request.samples // 2))
 
 
 def prepare(request: Request, scratch: Path, tell: Tell) -> Job:

@@ -39,7 +39,7 @@ class Model(nn.Module):
         block_m = 64 if self.M < 128 else 128
         grid = (triton.cdiv(self.M, block_m), triton.cdiv(self.N, 128))
         scaled_gemm[grid](
-            x, self.weight, self.weight_scale, y, self.M, self.N, self.K, BLOCK_M=block_m, BLOCK_N=128, BLOCK_K=64
+            x, self.weight, self.weight_scale, y, self.M, self.N, self.K, BLOCK_M=block_m, BLOCK_N=128, BLOCK_K=128
         )
         return y
 
