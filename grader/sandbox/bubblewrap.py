@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import shutil
 import socket
 import subprocess
@@ -22,7 +21,7 @@ from grader.cell import SandboxRecord
 from grader.sandbox.base import Jail, SandboxError
 from grader.sandbox.launch import Restriction, close_group, memory_file, start
 from grader.sandbox.places import SYSTEM, Places, gpu_nodes, places
-from grader.sandbox.reap import end_namespace
+from grader.sandbox.reap import end_namespace, readable
 from grader.sandbox.seccomp import program
 from grader.sandbox.users import give, leased_uid
 
@@ -140,7 +139,7 @@ def _read_only(path: Path) -> tuple[str, ...]:
 def _first_process(process: subprocess.Popen[bytes], told: int) -> int:
     """A descriptor of the first process of the namespace, as bubblewrap tells it. Raises SandboxError."""
     data = b""
-    while select.select([told], [], [], START_SECONDS)[0]:
+    while readable(told, START_SECONDS):
         part = os.read(told, 4096)
         data += part
         if not part or data.rstrip().endswith(b"}"):

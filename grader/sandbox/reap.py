@@ -14,7 +14,7 @@ from pathlib import Path
 from grader.sandbox.base import SandboxError
 from grader.sandbox.jail import descendants, kill
 
-__all__ = ["MARK", "end_namespace", "end_tree", "harden_judge"]
+__all__ = ["MARK", "end_namespace", "end_tree", "harden_judge", "readable"]
 
 END_SECONDS = 20.0
 SUPERVISOR_SECONDS = 2.0  # that a supervisor has to end by itself
@@ -30,6 +30,13 @@ def harden_judge() -> None:
             raise SandboxError(f"this process could not be closed to others: {os.strerror(ctypes.get_errno())}")
 
 
+def readable(fd: int, seconds: float) -> bool:
+    """Whether a descriptor can be read, or its process has ended, within a time."""
+    poll = select.poll()  # select cannot take the high numbers that a judge with many regions has
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
 def end_namespace(process: subprocess.Popen[bytes], first: int | None) -> None:
     """Ends a process and the process namespace whose first process the descriptor `first` names. Closes `first`."""
     process.kill()
@@ -39,7 +46,7 @@ def end_namespace(process: subprocess.Popen[bytes], first: int | None) -> None:
     try:
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(first, signal.SIGKILL)
-        if not select.select([first], [], [], END_SECONDS)[0]:
+        if not readable(first, END_SECONDS):
             raise SandboxError("the submission's processes could not be ended")
         with contextlib.suppress(ChildProcessError):  # it is ours only where this process adopts orphans
             os.waitid(os.P_PIDFD, first, os.WEXITED | os.WNOHANG)
@@ -73,7 +80,7 @@ def end_tree(process: subprocess.Popen[bytes], mark: str | None) -> None:
         time.sleep(0.001)
     for pid in killed:  # those that this process adopted
         with contextlib.suppress(ChildProcessError):
-            os.waitpid(pid, 0)
+            os.waitpid(pid, os.WNOHANG)
 
 
 def _orphans() -> list[tuple[int, int]]:
