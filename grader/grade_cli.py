@@ -221,11 +221,19 @@ def _sentence(error: Exception) -> str:
 
 
 def as_json(views: Sequence[View], errors: Sequence[str]) -> dict[str, Any]:
-    """Cells as JSON values: each has its verdict, and beside it where its bundle is and the hash that pins it."""
+    """Cells as JSON values, each with its verdict; beside it where its bundle is, the hash that pins it, and what
+    profilers saw."""
     from grader.bundle import cell_to_json
+    from grader.silicon import silicon_to_json
 
     cells = [
-        {"bundle": view.folder, "head": view.head, "compared": view.compared, "cell": cell_to_json(view.cell)}
+        {
+            "bundle": view.folder,
+            "head": view.head,
+            "compared": view.compared,
+            "cell": cell_to_json(view.cell),
+            "silicon": None if view.silicon is None else silicon_to_json(view.silicon),
+        }
         for view in views
     ]
     return {"version": 1, "cells": cells, "errors": list(errors)}

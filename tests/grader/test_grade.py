@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 from grading import KERNEL, few_calls, toy_request
 from toy import HONEST
 
@@ -271,3 +272,13 @@ def test_a_bundle_whose_files_are_others_than_its_cell_says_is_not_graded_again(
         forged.append("cell", entries[-1].data)
     with pytest.raises(GradeError, match="other files than those whose hash its cell names"):
         grade_again(tmp_path / "forged2", tmp_path, tmp_path / "deck", lambda _: None)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_on_a_gpu_the_same_path_leads_to_a_score_against_the_datasheet(tmp_path: Path) -> None:
+    request = dataclasses.replace(toy_request(tmp_path, sandbox="auto", strict=True), target="auto")
+    cell, folder = grade(request)
+    assert (cell.outcome, cell.reason) == ("accepted", "") and cell.target.peaks == "datasheet"
+    assert cell.scores is not None and cell.scores.peak_fraction is not None and cell.trials[0].sandbox.kind != "plain"
+    assert verify(folder) == [] and {"driver", "cuda"} <= set(cell.versions) and left(tmp_path) == []
