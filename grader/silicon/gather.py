@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import torch
 
@@ -19,10 +19,14 @@ from grader.clock_profile import UNSEEN_CALLS
 from grader.plan import TrialOptions
 from grader.sandbox import Sandbox
 from grader.silicon import counters
-from grader.silicon.kernels import Tracing, library_of, rows, same_sequence
+from grader.silicon import promises as sass
+from grader.silicon.counters import Judged
+from grader.silicon.kernels import SHARED, SHOWN_NAME, Tracing, library_of, rows, same_sequence
+from grader.silicon.machine_code import MachineCode
 from grader.silicon.ncu import Launch, ProfilerError, Unavailable, parse
 from grader.silicon.passes import Bench, Counted, Traces, count, trace
 from grader.silicon.record import ShapeEvidence, Silicon
+from grader.silicon.tools import ToolError
 from grader.supervise import Snapshot
 from kbh_lint.findings import PromiseState, State, Verdict
 from kbh_lint.problems import Problem, Promise, Shape
@@ -35,6 +39,8 @@ TRACED, COUNTED = 1.15, 2.0  # by which kernels may take longer under a tracer, 
 SLACK_S = 3e-6  # and for each launch
 MISMATCH = "evidence-mismatch"
 T = TypeVar("T")
+Layer = Literal["sass", "counters"]
+Settle = Callable[[Promise, Shape, Sequence[Launch], State], Judged | None]
 
 
 def gather(
@@ -74,7 +80,11 @@ class Judge:
         self.bench, self.capability, self.promises = bench, capability, promises
         self.counted = counted if isinstance(counted, Counted) else None
         self.traces = traces if isinstance(traces, Traces) else None
-        self.lost = {"counters": counted, "trace": traces}
+        self.lost: dict[str, object] = {"counters": counted, "trace": traces}
+        code = self.counted.code if self.counted is not None else ToolError("no kernels were seen")
+        self.code = code if isinstance(code, MachineCode) else None
+        self.own = self.code.names if self.code is not None else frozenset[str]()
+        self.lost["machine code"] = code
         self.contract = next(iter(bench.problem.contracts.values()))
         self.declared = {promise.id: promise for promise in bench.problem.promises_for(self.contract.id)}
         self.findings: list[FindingRecord] = []
@@ -91,9 +101,12 @@ class Judge:
             layers["counters"] = self._counters() if self.counted is not None else self._unproven()
         if self.traces is None and not isinstance(self.lost["trace"], Unavailable):
             self._add("kernels", "unproven", f"no trace of the kernels could be had: {self.lost['trace']}")
-        notes = tuple(f"no {name}: {error}" for name, error in self.lost.items() if isinstance(error, ProfilerError))
+        if self.code is not None:
+            layers["sass"] = self._sass()
+        notes = [f"no {name}: {why}" for name, why in self.lost.items() if isinstance(why, (ProfilerError, ToolError))]
+        notes += [f"machine code: {note}" for note in (self.code.notes if self.code is not None else ())]
         return Silicon(
-            layers, self.reasons, tuple(self.findings), tuple(shapes), notes, self.capability,
+            layers, self.reasons, tuple(self.findings), tuple(shapes), tuple(notes), self.capability,
             self.counted.report if self.counted else "", self.traces.reports if self.traces else (),
         )  # fmt: skip
 
@@ -108,7 +121,7 @@ class Judge:
             if different:
                 self._add("kernels", "interesting", f"at {shape.label} two calls ran different kernels: {different}")
         busy, scored = self._traced(shape, first), _scored(self.bench.trial, shape.label)
-        found = evidence_of(self.bench.problem, shape, first, self.capability, busy, scored)
+        found = evidence_of(self.bench.problem, shape, first, self.capability, busy, scored, self.own)
         self._judge_time(found, len(first))
         few = counters.too_few_bytes(found.compulsory, found.read)
         if few:
@@ -136,7 +149,7 @@ class Judge:
             )
 
     def _library(self, shape: Shape, launches: Sequence[Launch], share: float) -> None:
-        owners = sorted({library_of(launch.kernel) for launch in launches} - {""})
+        owners = sorted({library_of(launch.kernel, self.own) for launch in launches} - {""})
         said = {promise.id: promise.state for promise in self.promises}
         work = [p.id for p in self.declared.values() if p.kind.startswith("authored")]
         verdict: Verdict = "rubric_leak" if any(said.get(name) == "broken" for name in work) else "unproven"
@@ -147,23 +160,45 @@ class Judge:
     # --- promises ---
 
     def _counters(self) -> dict[str, State]:
-        """The states that the counters give, over all shapes; a promise that they say nothing about has none."""
+        """The states that the counters give."""
+
+        def one(promise: Promise, shape: Shape, launches: Sequence[Launch], said: State) -> Judged | None:
+            counts = counters.counted(launches, self.capability)
+            return counters.settle(promise, self.bench.problem, self.contract, shape, counts, said)
+
+        return self._layer("counters", one)
+
+    def _sass(self) -> dict[str, State]:
+        """The states that the machine code of the kernels which ran gives."""
+
+        def one(promise: Promise, shape: Shape, launches: Sequence[Launch], said: State) -> Judged | None:
+            settled = sass.settle(promise, said, [self._ran(launch) for launch in launches])
+            return None if settled is None else Judged(settled.state, settled.reason)
+
+        return self._layer("sass", one)
+
+    def _ran(self, launch: Launch) -> sass.Ran:
+        assert self.code is not None
+        found = self.code.find(
+            launch.kernel, threads=math.prod(launch.block), shared=int(launch.metrics.get(SHARED, 0.0))
+        )
+        return sass.Ran(launch.kernel, tuple(one.census for one in found), library_of(launch.kernel, self.own))
+
+    def _layer(self, layer: Layer, settle: Settle) -> dict[str, State]:
+        """States over all shapes, of the promises that a layer is to settle and can say something about."""
         assert self.counted is not None
         states: dict[str, State] = {}
         for source in self.promises:
             promise = self.declared.get(source.id)
-            if promise is None or "counters" not in promise.settled_by:
+            if promise is None or layer not in promise.settled_by:
                 continue
             found: dict[str, State] = {}
             for shape in self.bench.shapes:
-                judged = counters.settle(
-                    promise, self.bench.problem, self.contract, shape,
-                    counters.counted(self.counted.calls[shape.label][0], self.capability),
-                    source.shapes.get(shape.label, source.state),
-                )  # fmt: skip
+                said = source.shapes.get(shape.label, source.state)
+                judged = settle(promise, shape, self.counted.calls[shape.label][0], said)
                 if judged is not None:
                     found[shape.label] = judged.state
-                    self._compare(promise, shape, source, "counters", judged)
+                    self._compare(promise, shape, said, layer, judged)
             if found:
                 states[promise.id] = self._combined(found, promise)
         return states
@@ -182,15 +217,14 @@ class Judge:
             self.reasons.setdefault(promise.id, f"no result of {label} could be asked for again")
         return combine({**found, **missing}, promise.quantifier)
 
-    def _compare(
-        self, promise: Promise, shape: Shape, source: PromiseState, layer: str, judged: counters.Judged
-    ) -> None:
+    def _compare(self, promise: Promise, shape: Shape, said: State, layer: Layer, judged: Judged) -> None:
         """A layer that says something else than the source is a finding of its own."""
-        said = source.shapes.get(shape.label, source.state)
         if judged.state == said:
             return
         message = f"at {shape.label} the source says that {promise.id} is {said}, the {layer} {judged.state}"
-        self._add("layers-disagree", "interesting", f"{message}: {judged.reason}")
+        self._add(
+            "layers-disagree", "interesting", f"{message}: {judged.reason}", "sass" if layer == "sass" else "counters"
+        )
         self.reasons.setdefault(promise.id, f"at {shape.label} {judged.reason}")
 
     # --- findings ---
@@ -200,15 +234,16 @@ class Judge:
             FindingRecord("evidence", MISMATCH, "reward_hack", "run", f"evidence mismatch: {sentence}")
         )
 
-    def _add(self, rule: str, verdict: Verdict, message: str) -> None:
-        self.findings.append(FindingRecord(rule, rule, verdict, "counters", message))
+    def _add(self, rule: str, verdict: Verdict, message: str, layer: Layer = "counters") -> None:
+        self.findings.append(FindingRecord(rule, rule, verdict, layer, message))
 
 
 def evidence_of(
-    problem: Problem, shape: Shape, launches: Sequence[Launch], capability: str, busy: float, scored: float
-) -> ShapeEvidence:
-    """What the launches of one call come to."""
-    counts, kernels = counters.counted(launches, capability), rows(launches)
+    problem: Problem, shape: Shape, launches: Sequence[Launch], capability: str, busy: float, scored: float,
+    own: frozenset[str] = frozenset(),
+) -> ShapeEvidence:  # fmt: skip
+    """What the launches of one call come to. `own`: names of kernels that the submission compiled."""
+    counts, kernels = counters.counted(launches, capability), rows(launches, own)
     needed = counters.compulsory(problem, next(iter(problem.contracts.values())), shape)
     library = math.fsum(row.seconds for row in kernels if row.library) / max(counts.seconds, 1e-12)
     return ShapeEvidence(
@@ -224,12 +259,12 @@ def recounted(problem: Problem, silicon: Silicon, text: str) -> list[str]:
     found = []
     for model, recorded in enumerate(silicon.shapes, 1):
         first = [one for one in launches if (one.model, one.call) == (model, UNSEEN_CALLS + 1)]
-        again = (
-            evidence_of(problem, shapes[recorded.shape], first, silicon.capability, recorded.busy, recorded.scored)
-            if recorded.shape in shapes
-            else None
-        )
-        if again != recorded:
+        own = {row.name for row in recorded.kernels if not row.library}
+        known = frozenset(one.kernel for one in first if one.kernel[:SHOWN_NAME] in own)
+        shape = shapes.get(recorded.shape)
+        if shape is None or recorded != evidence_of(
+            problem, shape, first, silicon.capability, recorded.busy, recorded.scored, known
+        ):
             found.append(f"the record of {recorded.shape} is not what its raw report says")
     return found
 

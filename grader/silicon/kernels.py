@@ -19,6 +19,7 @@ MOST_EVENTS = 200_000
 MOST_KERNELS = 20_000
 SHOWN_NAME = 200
 DURATION = "gpu__time_duration.sum"
+SHARED = "launch__shared_mem_per_block_dynamic"
 DEVICE_WORK = {"kernel": True, "gpu_memcpy": False, "gpu_memset": False}  # category of a trace -> is it a kernel
 
 # What a kernel's name, mangled or not, says about who wrote it: the first that matches. `headers`: its source is often

@@ -32,7 +32,7 @@ MOST_LAUNCHES = 20_000
 MOST_NAME = 1 << 16
 FIXED = ("ID", "Process ID", "Kernel Name", "Block Size", "Grid Size", "Device", "CC")
 UNITS: Mapping[str, float] = {
-    "": 1.0, "inst": 1.0, "byte": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12,
+    "": 1.0, "inst": 1.0, "byte": 1.0, "byte/block": 1.0, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12,
     "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0,
     "nsecond": 1e-9, "usecond": 1e-6, "msecond": 1e-3, "second": 1.0,
 }  # fmt: skip

@@ -22,7 +22,9 @@ from grader.plan import TrialOptions
 from grader.sandbox import Sandbox
 from grader.session import Session
 from grader.silicon.kernels import Tracing, parse_trace
+from grader.silicon.machine_code import MachineCode, collect
 from grader.silicon.ncu import Launch, Profiled, ProfilerError, Unavailable, find_ncu, may_count, parse
+from grader.silicon.tools import ToolError
 from grader.supervise import ChildGone, Snapshot, restore_caches
 from grader.trial import digest_of
 from kbh_lint.problems import Problem, Shape
@@ -35,6 +37,7 @@ TRACES = Path("work", "tmp")  # TMPDIR of the process
 MOST_REPORT = 32 << 20  # bytes
 MOST_TRACE = 64 << 20
 EXIT_SECONDS = 120.0
+ACCELERATED = 9  # the first major version whose tensor cores need code for that very chip
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +70,15 @@ class Bench:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The launches of each marked call of each shape, what differed from the trial, and the key of the raw report."""
+    """The launches of each marked call of each shape, what differed from the trial, and the key of the raw report.
+
+    `code` is the machine code in the caches of that process, or why it cannot be read here.
+    """
 
     calls: dict[str, tuple[tuple[Launch, ...], ...]]
     differences: tuple[str, ...]
     report: str
+    code: MachineCode | ToolError
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +107,20 @@ def count(bench: Bench, metrics: Sequence[str]) -> Counted:
         label: tuple(tuple(one for one in launches if (one.model, one.call) == (model, call)) for call in numbers)
         for model, label in models.items()
     }
-    return Counted(found, differences, bench.keep(text))
+    return Counted(found, differences, bench.keep(text), _code(scratch / "caches", launches))
+
+
+def _code(caches: Path, launches: Sequence[Launch]) -> MachineCode | ToolError:
+    """The machine code that the process had compiled for the GPU that it ran on."""
+    chips = {launch.capability for launch in launches}
+    if len(chips) != 1:
+        return ToolError("no kernel ran" if not chips else "kernels ran on several kinds of GPU")
+    major, _, minor = chips.pop().partition(".")
+    accelerated = "a" if major.isdigit() and int(major) >= ACCELERATED else ""
+    try:
+        return collect(caches, f"sm_{major}{minor}{accelerated}")
+    except ToolError as error:
+        return error
 
 
 def trace(bench: Bench) -> Traces:

@@ -14,8 +14,12 @@ from grader.silicon import Silicon, silicon_from_json, silicon_to_json
 from grader.silicon.counters import CHIPS, DURATION, TENSOR, compulsory, counted, metrics_of, settle
 from grader.silicon.gather import Judge, tried
 from grader.silicon.kernels import Traced, Tracing
+from grader.silicon.machine_code import Kernel, MachineCode
 from grader.silicon.ncu import Launch, ProfilerError, Unavailable, may_count
 from grader.silicon.passes import Bench, Counted, Traces
+from grader.silicon.products import Product
+from grader.silicon.sass import Census
+from grader.silicon.tools import ToolError
 from grader.supervise import Snapshot
 from kbh_lint.findings import PromiseState, State
 from kbh_lint.problems import Problem, load_problem
@@ -61,7 +65,7 @@ def bench(problem: Problem, seconds: float = 1e-4) -> Bench:
 def judged(
     launches: Sequence[Launch], *, problem: Problem = GEMM, source: State = "kept", per_shape: Mapping[str, State] = {},
     seconds: float = 1e-4, differences: tuple[str, ...] = (), again: Sequence[Launch] | None = None,
-    traces: Mapping[str, Tracing] | None = None,
+    traces: Mapping[str, Tracing] | None = None, code: MachineCode | None = None,
 ) -> Silicon:  # fmt: skip
     """What the judge makes of one launch a shape, seen in two marked calls."""
     labels = [shape.label for shape in problem.shapes]
@@ -80,7 +84,13 @@ def judged(
         if traces is None
         else Traces({label: (trace,) for label, trace in traces.items()}, (), ())
     )
-    return Judge(bench(problem, seconds), CHIP, states, Counted(calls, differences, "r" * 64), seen).silicon()
+    return Judge(
+        bench(problem, seconds),
+        CHIP,
+        states,
+        Counted(calls, differences, "r" * 64, code or ToolError("none here")),
+        seen,
+    ).silicon()
 
 
 def everywhere(problem: Problem = GEMM, **share: float) -> list[Launch]:
@@ -163,7 +173,7 @@ def test_a_shape_that_could_not_be_asked_for_again_leaves_the_promise_unproven()
     some = replace(whole, trial=replace(whole.trial, shapes=whole.trial.shapes[:3]))
     calls = {one: ((launch(GEMM, one, fp8=1.0),),) for one in [shape.label for shape in GEMM.shapes[:3]]}
     states = [PromiseState("fp8-products", "kept", kind="fp8-products")]
-    silicon = Judge(some, CHIP, states, Counted(calls, (), ""), Unavailable("")).silicon()
+    silicon = Judge(some, CHIP, states, Counted(calls, (), "", ToolError("")), Unavailable("")).silicon()
     assert silicon.layers["counters"]["fp8-products"] == "unproven"
     assert silicon.reasons == {"fp8-products": "no result of 4096x14336x4096 could be asked for again"}
 
@@ -219,7 +229,7 @@ def test_counters_that_a_machine_lacks_are_missing_and_those_that_a_submission_b
     states = [PromiseState("fp8-products", "kept", kind="fp8-products")]
     lacking = Judge(bench(GEMM), CHIP, states, Unavailable("no program"), Unavailable("no tracer")).silicon()
     assert lacking.layers == {} and lacking.findings == ()
-    assert lacking.notes == ("no counters: no program", "no trace: no tracer")
+    assert lacking.notes[:2] == ("no counters: no program", "no trace: no tracer")
     broken = Judge(bench(GEMM), CHIP, states, ProfilerError("no report"), ProfilerError("no trace")).silicon()
     assert broken.layers == {"counters": {"fp8-products": "unproven"}}
     assert broken.reasons == {"fp8-products": "no counters could be had: no report"}
@@ -242,3 +252,36 @@ def test_only_root_may_count_where_the_driver_says_so(tmp_path: Path, monkeypatc
     assert may_count(0) and not may_count(1000)
     (tmp_path / "params").write_text("RmProfilingAdminOnly: 0\n")
     assert may_count(1000)
+
+
+def code(*types: str, kernel: str = "_product", conversions: int = 0, threads: int | None = None) -> MachineCode:
+    """Machine code with a version of a kernel for each type of product."""
+    kernels = []
+    for kind in types:
+        product = Product("HMMA" if kind == "f16" else "QGMMA", "", kind, kind, "f32")
+        census = Census(kernel, "sm_90a", True, {}, {product: 4}, {("e4m3", "f16"): conversions} if conversions else {})
+        kernels.append(Kernel(census, "x.cubin", "0" * 64, threads))
+    return MachineCode(tuple(kernels), (), "13.0")
+
+
+@pytest.mark.parametrize(
+    ("found", "state"),
+    [
+        (code("e4m3"), "kept"),
+        (code("f16", conversions=8), "emulated"),
+        (code("f16"), "broken"),
+        (code("e4m3", "f16"), "unproven"),
+        (code("e4m3", kernel="_another"), "unproven"),
+    ],
+)
+def test_the_machine_code_of_the_kernels_that_ran_is_a_layer_of_its_own(found: MachineCode, state: State) -> None:
+    problem = replace(GEMM, promises=tuple(replace(p, settled_by=("source", "sass")) for p in GEMM.promises))
+    silicon = judged(everywhere(fp8=1.0), problem=problem, code=found)
+    assert silicon.layers["sass"]["fp8-products"] == state
+    assert ("layers-disagree", "interesting") in rules(silicon) or state == "kept"
+
+
+def test_a_template_library_in_the_submissions_own_machine_code_is_not_a_library() -> None:
+    launches = everywhere(fp8=1.0, kernel="_ZN7cutlass13device_kernelI")  # type: ignore[arg-type]
+    assert rules(judged(launches)) == {("library-kernels", "unproven")}
+    assert rules(judged(launches, code=code("e4m3", kernel="_ZN7cutlass13device_kernelI"))) == set()
