@@ -2,7 +2,7 @@
 
 A case is `cases/NAME.py`, its twin `cases/NAME_twin.py`; what must happen is in cases.yaml. Submissions that try to
 reach something outside read from facts.json, beside them, where it is: they print BREACH when they got there and TRIED
-when they did not. `python tests/hostile/hostile_suite.py` writes README.md.
+when they did not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import secrets
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
@@ -362,47 +361,3 @@ class Model(nn.Module):
         self.turn += 1
         return results[self.turn % len(results)]
 """
-
-
-def must(case: HostileCase) -> str:
-    """What must happen, in a few words."""
-    words = " or ".join(case.outcomes)
-    words += f", at least {case.least_ms:g} ms" if case.least_ms else ""
-    return words + (f", at least {case.share_of_twin:g} of its twin's time" if case.share_of_twin else "")
-
-
-def readme() -> str:
-    """README.md: one line a case."""
-    cases = load_cases()
-    counts = [sum((c.device == "cpu") is on_cpu for c in cases) for on_cpu in (True, False)]
-    lines = [
-        "# Hostile submissions",
-        "",
-        "Each tries one thing. It must end as the table says, stopped by what stands under *by*. Beside each lies an",
-        "honest twin, `NAME_twin.py`, that looks like it and must be graded as any other submission. After every",
-        "grading the suite looks for changed files outside, connections to a server of its own, processes and",
-        "scratch folders that are left, and secrets in the bundle.",
-        "",
-        f"{counts[0]} cases run on a CPU, {counts[1]} need a GPU (`pytest -m gpu tests/hostile`). The tables are",
-        "made by `python tests/hostile/hostile_suite.py` from cases.yaml and the files.",
-        "",
-        "One limit is known and bounded: `watch_and_overlap` begins its work before the claimed clock starts and does",
-        "the calls of a sealed batch at the same time. What it gets is the throughput of a batch, never less than the",
-        "batch's time over its calls. The judge's latency of single calls stays what it is; where it is longer than",
-        "the score says, the clock is shown as weak.",
-        "",
-    ]
-    for device, title in (("cpu", "On a CPU"), ("cuda", "On a GPU")):
-        lines += [f"## {title}", "", "| case | tries | must be | by | its twin |", "|---|---|---|---|---|"]
-        for case in cases:
-            if case.device == device:
-                lines.append(
-                    f"| `{case.name}` | {case.idea} | {must(case)} | {PROOFS[case.proof]} | {idea(case.twin)} |"
-                )
-        lines.append("")
-    return "\n".join(lines).rstrip() + "\n"
-
-
-if __name__ == "__main__":
-    (HERE / "README.md").write_text(readme())
-    sys.exit(0)

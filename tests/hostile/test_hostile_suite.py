@@ -13,6 +13,7 @@ import hostile_suite as suite
 import pytest
 import torch
 from hostile_suite import HostileCase, World
+from hostile_table import readme
 
 from grader.sandbox import SandboxError, choose
 from kbh_lint import lint
@@ -117,4 +118,4 @@ def test_every_case_has_a_submission_and_a_twin_and_every_submission_a_case() ->
 
 
 def test_the_table_of_cases_is_up_to_date() -> None:
-    assert (suite.HERE / "README.md").read_text() == suite.readme(), "run python tests/hostile/hostile_suite.py"
+    assert (suite.HERE / "README.md").read_text() == readme(), "run python tests/hostile/hostile_table.py"

@@ -16,7 +16,7 @@ FACTS = json.loads(Path(__file__).with_name("facts.json").read_text())
 CANARY = FACTS["canary"]
 
 
-AIMS = (f"{CANARY}", f"{CANARY}/secret.txt", "/", "/etc/passwd")
+AIMS = (CANARY, f"{CANARY}/secret.txt", "/", "/etc/passwd")
 for name in (
     "TMPDIR",
     "HOME",

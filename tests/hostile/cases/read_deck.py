@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import torch
@@ -27,7 +28,8 @@ def attempt(name, action, *args):
     print(f"{'BREACH' if result else 'TRIED'} {name}", flush=True)
 
 
-PLACES = [f"{DECK}", f"{PROBLEMS}", "/work", "/home", "/root", "/srv", "/mnt", os.getcwd()]
+INSTALLED = [Path(entry, "kbh_lint") for entry in sys.path]
+PLACES = [DECK, PROBLEMS, *INSTALLED, "/home", "/root", "/srv", "/mnt", os.getcwd()]
 NAMES = {"problem.yaml", "tolerance.json", "legal.py", "cases.yaml"}
 
 

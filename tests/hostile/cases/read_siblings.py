@@ -31,11 +31,11 @@ def steal():
 
 
 def listed(place):
-    return Path(f"{CANARY}").name in os.listdir(place) and steal()
+    return Path(CANARY).name in os.listdir(place) and steal()
 
 
 attempt("the neighbour's file", steal)
-for place in ("/tmp", "/var/tmp", "/dev/shm", Path(f"{CANARY}").parent):
+for place in ("/tmp", "/var/tmp", "/dev/shm", Path(CANARY).parent):
     attempt(f"names in {place}", listed, place)
 
 

@@ -28,10 +28,9 @@ def attempt(name, action, *args):
 
 
 PLACES = [
-    f"{CANARY}",
+    CANARY,
     f"{REPOSITORY}/tests/hostile",
-    f"{REPOSITORY}",
-    "/work",
+    REPOSITORY,
     "/var/tmp",
     "/usr/lib",
     "/etc",
@@ -44,7 +43,7 @@ def write(place):
     file = Path(place, "kbh-hostile.txt")
     file.write_text("here")
     file.unlink()
-    return place in (f"{CANARY}", f"{REPOSITORY}")
+    return place in (CANARY, REPOSITORY)
 
 
 for place in PLACES:

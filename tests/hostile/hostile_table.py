@@ -1,0 +1,55 @@
+"""Writes README.md from cases.yaml and the first lines of the submissions: `python tests/hostile/hostile_table.py`."""
+
+from __future__ import annotations
+
+from hostile_suite import HERE, PROOFS, HostileCase, idea, load_cases
+
+
+def must(case: HostileCase) -> str:
+    """What must happen, in a few words."""
+    words = " or ".join(case.outcomes)
+    words += f", at least {case.least_ms:g} ms" if case.least_ms else ""
+    words += ", having reached nothing" if case.tried and not case.least_ms else ""
+    return words + (f", at least {case.share_of_twin:g} of its twin's time" if case.share_of_twin else "")
+
+
+def row(case: HostileCase) -> str:
+    """A line of the table."""
+    cells = f"`{case.name}`", case.idea, must(case), PROOFS[case.proof], idea(case.twin)
+    return f"| {' | '.join(cells)} |"
+
+
+def readme() -> str:
+    """README.md: one line a case."""
+    cases = load_cases()
+    counts = [sum((c.device == "cpu") is on_cpu for c in cases) for on_cpu in (True, False)]
+    lines = [
+        "# Hostile submissions",
+        "",
+        "Each tries one thing. It must end as the table says, stopped by what stands under *by*. Beside each lies an",
+        "honest twin, `NAME_twin.py`, that looks like it and must be graded as any other submission. After every",
+        "grading the suite looks for changed files outside, connections to a server of its own, processes and",
+        "scratch folders that are left, and secrets in the bundle.",
+        "",
+        f"{counts[0]} cases run on a CPU, {counts[1]} need a GPU (`pytest -m gpu tests/hostile`). The tables are made",
+        "by `python tests/hostile/hostile_table.py` from cases.yaml and the files.",
+        "",
+        "Twins whose time does not matter run eight in one process, and are linted one by one; `KBH_HOSTILE_ALL=1`",
+        "grades each by itself. Some cases are graded under Landlock too, and those that only look around are run",
+        "once without a sandbox, where they must get through: a case that cannot fail shows nothing.",
+        "",
+        "One limit is known and bounded: `watch_and_overlap` begins its work before the claimed clock starts and does",
+        "the calls of a sealed batch at the same time. What it gets is the throughput of a batch, never less than the",
+        "batch's time over its calls. The judge's latency of single calls stays what it is; where it is longer than",
+        "the score says, the clock is shown as weak.",
+        "",
+    ]
+    for device, title in (("cpu", "On a CPU"), ("cuda", "On a GPU")):
+        lines += [f"## {title}", "", "| case | tries | must be | by | its twin |", "|---|---|---|---|---|"]
+        lines += [row(case) for case in cases if case.device == device]
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    (HERE / "README.md").write_text(readme())
