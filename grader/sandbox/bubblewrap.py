@@ -20,7 +20,7 @@ from typing import BinaryIO
 from grader.cell import SandboxRecord
 from grader.sandbox.base import Jail, SandboxError
 from grader.sandbox.launch import Restriction, close_group, memory_file, start
-from grader.sandbox.places import SYSTEM, Places, gpu_nodes, places
+from grader.sandbox.places import Places, gpu_nodes, places
 from grader.sandbox.reap import end_namespace, readable
 from grader.sandbox.seccomp import program
 from grader.sandbox.users import give, leased_uid
@@ -131,9 +131,9 @@ def _by_depth(where: Places) -> Iterator[tuple[str, ...]]:
 
 
 def _read_only(path: Path) -> tuple[str, ...]:
-    if path in SYSTEM and path.is_symlink():
-        return ("--symlink", os.readlink(path), str(path))
-    return ("--ro-bind", str(path), str(path))
+    """Another name of a folder stays another name: what is hidden in the folder is then hidden under both."""
+    target = path.resolve()
+    return ("--ro-bind", str(path), str(path)) if target == path else ("--symlink", str(target), str(path))
 
 
 def _first_process(process: subprocess.Popen[bytes], told: int) -> int:

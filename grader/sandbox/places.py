@@ -13,7 +13,7 @@ from pathlib import Path
 
 from grader.sandbox.base import Jail, SandboxError
 
-__all__ = ["Places", "SYSTEM", "expand", "gpu_nodes", "places", "searched"]
+__all__ = ["Places", "expand", "gpu_nodes", "places", "searched"]
 
 ROOT = Path(__file__).resolve().parents[2]
 SYSTEM = tuple(Path(p) for p in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"))
@@ -116,16 +116,18 @@ def _hidden() -> tuple[Path, ...]:
 def expand(where: Places) -> tuple[list[Path], list[Path]]:
     """The `read` paths for a sandbox that cannot hide: a folder with something hidden in it becomes its entries.
 
+    Links are followed first, since a rule holds for the folder that a path leads to, by whatever name it is reached.
     The second list has those folders: Python must be able to list them, since it searches some of them.
     """
+    read, hidden = ({path.resolve() for path in paths} for paths in (where.read, where.hidden))  # rules are for files
     shown: list[Path] = []
     listed: list[Path] = []
-    queue = list(where.read)
+    queue = list(read)
     while queue:
         path = queue.pop()
-        if path in where.hidden and path not in where.read:
+        if path in hidden and path not in read:
             continue
-        if not _strictly_above(path, where.hidden):
+        if not _strictly_above(path, hidden):
             shown.append(path)
             continue
         listed.append(path)

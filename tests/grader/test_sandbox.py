@@ -368,21 +368,23 @@ def test_an_installed_deck_is_hidden_in_a_folder_that_is_shown(tmp_path: Path, m
     (deck / "reference.py").write_text("the oracle")
     (site / "kbh_lint" / "rules.py").write_text("a rule")
     (site / "other.py").write_text("a library")
+    (tmp_path / "lib").symlink_to(site)
     monkeypatch.syspath_prepend(str(site))
     code = """
 import sys
-for name in ("other.py", "kbh_lint/rules.py", "kbh_lint/_data/problems/reference.py"):
-    try:
-        print(open(sys.argv[1] + "/" + name).read())
-    except OSError:
-        print("closed")
+for folder in sys.argv[1:]:
+    for name in ("other.py", "kbh_lint/rules.py", "kbh_lint/_data/problems/reference.py"):
+        try:
+            print(open(folder + "/" + name).read())
+        except OSError:
+            print("closed")
 """
     _hidden.cache_clear()
     try:
         for kind in CLOSED:
-            jail = Jail((site,), (scratch,))
-            said = run(get(kind), code, scratch, str(site), jail=jail)
-            assert said.split("\n") == ["a library", "a rule", "closed", ""]
+            jail = Jail((site, tmp_path / "lib"), (scratch,))
+            said = run(get(kind), code, scratch, str(site), str(tmp_path / "lib"), jail=jail)
+            assert said.split("\n") == ["a library", "a rule", "closed"] * 2 + [""]
     finally:
         _hidden.cache_clear()
 
