@@ -35,6 +35,7 @@ from kbh_lint.verdict import combine
 __all__ = ["Judge", "evidence_of", "gather", "recounted", "tried"]
 
 LIBRARY_SHARE = 0.5  # of a call's time in kernels that the submission did not bring
+LIBRARY_OPERATIONS = 0.02  # of the algorithm's operations on tensor cores, in such kernels
 TRACED, COUNTED = 1.15, 2.0  # by which kernels may take longer under a tracer, and with counters on and empty caches
 SLACK_S = 3e-6  # and for each launch
 MISMATCH = "evidence-mismatch"
@@ -83,7 +84,7 @@ class Judge:
         self.lost: dict[str, object] = {"counters": counted, "trace": traces}
         code = self.counted.code if self.counted is not None else ToolError("no kernels were seen")
         self.code = code if isinstance(code, MachineCode) else None
-        self.own = self.code.names if self.code is not None else frozenset[str]()
+        self.own = self.code.names if self.code is not None else None
         self.lost["machine code"] = code
         self.contract = next(iter(bench.problem.contracts.values()))
         self.declared = {promise.id: promise for promise in bench.problem.promises_for(self.contract.id)}
@@ -126,8 +127,7 @@ class Judge:
         few = counters.too_few_bytes(found.compulsory, found.read)
         if few:
             self._add("warm-cache", "unproven", f"at {shape.label} {few}")
-        if found.library > LIBRARY_SHARE:
-            self._library(shape, first, found.library)
+        self._library(shape, first, found)
         return found
 
     def _traced(self, shape: Shape, launches: Sequence[Launch]) -> float:
@@ -148,14 +148,22 @@ class Judge:
                 f"and {found.scored * 1e6:.1f} us when they were timed"
             )
 
-    def _library(self, shape: Shape, launches: Sequence[Launch], share: float) -> None:
-        owners = sorted({library_of(launch.kernel, self.own) for launch in launches} - {""})
+    def _library(self, shape: Shape, launches: Sequence[Launch], found: ShapeEvidence) -> None:
+        """Work that a promise wants authored and that kernels of a library did: by their time, or their operations."""
+        work = [promise.id for promise in self.declared.values() if "work" in promise.params]
+        theirs = [launch for launch in launches if library_of(launch.kernel, self.own)]
+        if not work or not theirs:
+            return
+        operations = math.fsum(counters.counted(theirs, self.capability).tensor.values()) / found.needed
+        products = self.bench.problem.work_kind == "tensor" and operations > LIBRARY_OPERATIONS
+        if found.library <= LIBRARY_SHARE and not products:
+            return
+        owners = ", ".join(sorted({library_of(launch.kernel, self.own) for launch in theirs}))
+        share = f"{operations:.2f} times the algorithm's operations, and " if products else ""
         said = {promise.id: promise.state for promise in self.promises}
-        work = [p.id for p in self.declared.values() if p.kind.startswith("authored")]
         verdict: Verdict = "rubric_leak" if any(said.get(name) == "broken" for name in work) else "unproven"
-        if work:
-            message = f"at {shape.label} {share:.0%} of the time is in kernels of {', '.join(owners)}"
-            self._add("library-kernels", verdict, message)
+        message = f"at {shape.label} {share}{found.library:.0%} of the time, are in kernels of {owners}"
+        self._add("library-kernels", verdict, message)
 
     # --- promises ---
 
@@ -240,7 +248,7 @@ class Judge:
 
 def evidence_of(
     problem: Problem, shape: Shape, launches: Sequence[Launch], capability: str, busy: float, scored: float,
-    own: frozenset[str] = frozenset(),
+    own: frozenset[str] | None = None,
 ) -> ShapeEvidence:  # fmt: skip
     """What the launches of one call come to. `own`: names of kernels that the submission compiled."""
     counts, kernels = counters.counted(launches, capability), rows(launches, own)

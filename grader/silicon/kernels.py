@@ -73,15 +73,18 @@ class Tracing:
         return total
 
 
-def library_of(kernel: str, own: frozenset[str] = frozenset()) -> str:
-    """Who wrote a kernel, by its name; empty where that says nothing. `own`: names in the submission's machine code."""
+def library_of(kernel: str, own: frozenset[str] | None = None) -> str:
+    """Who wrote a kernel, by its name; empty where that says nothing.
+
+    `own` holds the names in the submission's machine code (None: not known, and what may be its own counts as that).
+    """
     for pattern, owner, headers in _LIBRARIES:
         if pattern.search(kernel):
-            return "" if headers and kernel in own else owner
+            return "" if headers and (own is None or kernel in own) else owner
     return ""
 
 
-def rows(launches: Sequence[Launch], own: frozenset[str] = frozenset()) -> tuple[KernelRow, ...]:
+def rows(launches: Sequence[Launch], own: frozenset[str] | None = None) -> tuple[KernelRow, ...]:
     """Launches summed by kernel and grid, in the order in which they were first seen."""
     found: dict[tuple[str, tuple[int, ...], tuple[int, ...]], list[float]] = {}
     for launch in launches:

@@ -201,9 +201,21 @@ def test_inputs_that_were_not_read_from_memory_leave_the_number_unproven() -> No
 def test_time_in_a_librarys_kernels_is_told_with_the_librarys_name() -> None:
     silicon = judged(everywhere(fp8=1.0, kernel="nvjet_qqtst_128x256"))  # type: ignore[arg-type]
     assert rules(silicon) == {("library-kernels", "unproven")}
-    assert "100% of the time is in kernels of cuBLAS" in silicon.findings[0].message
+    assert (
+        "1.00 times the algorithm's operations, and 100% of the time, are in kernels of cuBLAS"
+        in silicon.findings[0].message
+    )
     known = judged(everywhere(fp8=1.0, kernel="nvjet_qqtst_128x256"), source="broken")  # type: ignore[arg-type]
     assert ("library-kernels", "rubric_leak") in rules(known)
+
+
+def test_products_in_a_librarys_kernels_are_told_however_short_they_are() -> None:
+    def beside(share: float) -> list[Launch]:
+        short = everywhere(bf16=share, seconds=1e-5, kernel="nvjet_tst")  # type: ignore[arg-type]
+        return [*everywhere(fp8=1.0), *short]
+
+    assert ("library-kernels", "unproven") in rules(judged(beside(0.1), seconds=2e-4))
+    assert rules(judged(beside(0.01), seconds=2e-4)) == set()
 
 
 def test_other_kernels_in_the_second_call_are_told() -> None:
@@ -283,5 +295,6 @@ def test_the_machine_code_of_the_kernels_that_ran_is_a_layer_of_its_own(found: M
 
 def test_a_template_library_in_the_submissions_own_machine_code_is_not_a_library() -> None:
     launches = everywhere(fp8=1.0, kernel="_ZN7cutlass13device_kernelI")  # type: ignore[arg-type]
-    assert rules(judged(launches)) == {("library-kernels", "unproven")}
+    assert rules(judged(launches, code=code("e4m3"))) == {("library-kernels", "unproven")}
     assert rules(judged(launches, code=code("e4m3", kernel="_ZN7cutlass13device_kernelI"))) == set()
+    assert rules(judged(launches)) == set()  # nobody knows
