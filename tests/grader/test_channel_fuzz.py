@@ -16,6 +16,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -30,6 +31,7 @@ from grader.bundle import trial_from_json, trial_to_json
 from grader.candidate import _answer, _serve
 from grader.cell import SandboxRecord, TrialResult
 from grader.channel import MAX_NUMBERS, MAX_TEXT, Frame, Kind, receive_with, send
+from grader.clock import make_clock
 from grader.judge import default_options, run_trial
 from grader.runner import Runner
 from grader.sandbox import Jail
@@ -283,12 +285,12 @@ def strange(link: socket.socket, seq: int, chance: random.Random) -> None:
         send(link, frame, [0] if chance.random() < 0.1 else ())
 
 
-def trial(tmp_path: Path, candidate: Candidate, seed: int) -> TrialResult:
+def trial(tmp_path: Path, candidate: Candidate, seed: int, timeout: float = 2.0) -> TrialResult:
     problem = toy_problem(tmp_path)
     scratch = tmp_path / "scratch"
     taken = snapshot(solution(tmp_path, HONEST), scratch / "submission")
     sandbox = Threads(candidate)
-    options = default_options("cpu", timeout=2.0)
+    options = replace(default_options("cpu", timeout=timeout), samples=3, warmups=0)
     try:
         return run_trial(
             problem, taken, index=0, device="cpu", scale="reduced", master=seed.to_bytes(32, "big"), options=options,
@@ -312,18 +314,29 @@ def test_no_answers_make_a_trial_right_or_break_it(tmp_path: Path, seed: int) ->
     assert len(os.listdir("/proc/self/fd")) <= files
 
 
-def test_the_same_candidate_is_right_when_it_does_the_work(tmp_path: Path) -> None:
-    """So that the tests above fail for the answers and not for the set-up."""
+def working(tmp_path: Path, go: Callable[[Runner, socket.socket, Frame, int], None] | None = None) -> Candidate:
+    """A candidate that does the work; `go` does a batch in its way."""
 
     def candidate(link: socket.socket) -> None:
-        runner = Runner(torch.device("cpu"), True)
-        arguments = argparse.Namespace(file=tmp_path / "solution.py", root="")
+        cpu = torch.device("cpu")
+        runner = Runner(cpu, make_clock(cpu, True))
+        arguments = argparse.Namespace(file=tmp_path / "solution.py")
         send(link, Frame(Kind.READY, 0))
+        imported = False
         while True:
             question, descriptors = receive_with(link)
-            _answer(link, question.seq, partial(_serve, runner, arguments, question, descriptors))
+            imported |= question.kind == Kind.IMPORT
+            if go is not None and imported and question.kind == Kind.GO:
+                go(runner, link, question, descriptors[0])
+            else:
+                _answer(link, question.seq, partial(_serve, runner, arguments, question, descriptors))
             for descriptor in descriptors:
                 os.close(descriptor)
 
-    result = trial(tmp_path, candidate, 1)
+    return candidate
+
+
+def test_the_same_candidate_is_right_when_it_does_the_work(tmp_path: Path) -> None:
+    """So that the tests above fail for the answers and not for the set-up."""
+    result = trial(tmp_path, working(tmp_path), 1)
     assert (result.status, result.detail) == ("right", "")
