@@ -102,7 +102,7 @@ def _shapes(cell: Cell) -> Iterator[str]:
         return
     yield from _aligned(rows)
     if cell.shapes:
-        yield "  sealed times are proof, by the judge's clock; claimed ones are the submission's own process's events"
+        yield "  claimed: by the submission's own process; sealed: proof, by the judge's clock; the larger one is scored"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -241,9 +241,24 @@ def _silicon(
         keep=lambda text: bundle.put(redact(text, scratch=[job.scratch]).encode()),
         progress=lambda text: job.tell(Progress("evidence", "at", text)),
     )  # fmt: skip
+    found = _clean_silicon(found, job.scratch)
     bundle.append("evidence", {"silicon": silicon_to_json(found)}, list(dict.fromkeys(found.reports)))
     job.tell(Progress("evidence", "done", f"layers had: {', '.join(found.layers) or 'none'}"))
     return found
+
+
+def _clean_silicon(found: Silicon, scratch: Path) -> Silicon:
+    """What profilers saw without secrets in sentences that may quote the submission."""
+
+    def clean(text: str) -> str:
+        return redact(text, scratch=[scratch])
+
+    return replace(
+        found,
+        notes=tuple(map(clean, found.notes)),
+        reasons={name: clean(text) for name, text in found.reasons.items()},
+        findings=tuple(replace(finding, message=clean(finding.message)) for finding in found.findings),
+    )
 
 
 def _cell(job: Job, standing: Standing) -> Cell:

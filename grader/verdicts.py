@@ -45,8 +45,9 @@ def verdict_of(
 
     `replay` holds what differed in the evidence pass, one sentence each; none means that it agreed, None that there was
     no evidence pass, or that it was `lost`, which says why. A run that agrees says what the source says: what was read
-    is what was timed. `silicon` is what profilers saw. The worst state of all layers counts. A layer that a promise
-    declares and nobody had is listed as missing; where the target offers it, strict does not accept then.
+    is what was timed. `silicon` is what profilers saw; where it says nothing of a promise, that changes nothing. The
+    worst state of all layers counts. A layer that a promise declares and nobody had is listed as missing; where the
+    target offers it, strict does not accept then.
     """
     mismatches = tuple(_mismatch(sentence) for sentence in replay or ())
     run: State | None = "broken" if mismatches else "unproven" if lost else None
@@ -62,7 +63,7 @@ def verdict_of(
             layers["run"] = run or state.state
         layers |= {layer: found[state.id] for layer, found in seen.items() if layer in declared and state.id in found}
         merged = min(layers.values(), key=_WORST.index)
-        missing = tuple(layer for layer in declared if layer not in layers)
+        missing = tuple(layer for layer in declared if layer not in had)
         reason = state.reason
         if merged != state.state:
             reason = reasons.get(state.id) or lost or next((m.message for m in mismatches), "")
@@ -73,7 +74,7 @@ def verdict_of(
     counted = (*(_counted(record) for record in found), *report.findings)
     verdict = decide(states, counted, unread, report.contract is not None)
     whole = replace(report, promises=tuple(states), unread=unread, findings=counted, verdict=verdict)
-    taken, why = _taken(whole, records, (*OFFERED[device], *seen))
+    taken, why = _taken(whole, records, OFFERED[device])
     findings = (*found, *(_finding(finding, report) for finding in report.findings if finding.severity != "info"))
     return VerdictRecord(verdict, taken, why, tuple(records), findings, report.contract, linter, report_hash)
 

@@ -97,7 +97,7 @@ def short(cell: Cell) -> str:
 
 def silicon_rows(silicon: Silicon) -> Iterator[tuple[str, ...]]:
     """What profilers saw of one call of each shape, under a heading; every row has as many columns."""
-    yield ("shape", "kernels", "launches", "time", "span", "library", "tensor operations", "read")
+    yield ("shape", "kernels", "launches", "time", "traced", "library", "tensor operations", "read")
     for shape in silicon.shapes:
         executed = ", ".join(
             f"{kind} {count / shape.needed:.2f}" if shape.needed > 0 else f"{kind} {count:.3g}"
@@ -107,7 +107,7 @@ def silicon_rows(silicon: Silicon) -> Iterator[tuple[str, ...]]:
         read = f"{shape.read / shape.compulsory:.2f}" if shape.compulsory > 0 else f"{shape.read:.3g} B"
         yield (
             shape.shape, str(len(shape.kernels)), str(sum(row.launches for row in shape.kernels)),
-            seconds(shape.seconds), seconds(shape.span or None), f"{shape.library:.0%}", executed or "none", read,
+            seconds(shape.seconds), seconds(shape.busy or None), f"{shape.library:.0%}", executed or "none", read,
         )  # fmt: skip
 
 

@@ -96,13 +96,17 @@ def test_machine_code_that_says_otherwise_breaks_a_promise_that_it_settles_and_n
     assert kept.accepted and kept.promises[0].missing == ()
 
 
-def test_a_layer_that_this_machine_has_and_that_did_not_see_a_promise_is_not_accepted(tmp_path: Path) -> None:
+def test_a_layer_of_the_silicon_that_a_machine_lacks_or_that_says_nothing_does_not_stand_in_the_way(
+    tmp_path: Path,
+) -> None:
     problem = promised(tmp_path, ("source", "sass", "counters"))
-    found = replace(silicon("sass", "kept"), layers={"sass": {}, "counters": {"authored-compute": "kept"}})
-    verdict = verdict_of(report(), problem, device="cuda", linter="", replay=(), silicon=found)
-    assert verdict.promises[0].missing == ("sass",) and not verdict.accepted
-    without = replace(silicon("sass", "kept"), layers={"sass": {"authored-compute": "kept"}})
-    assert verdict_of(report(), problem, device="cuda", linter="", replay=(), silicon=without).accepted
+    lacks = replace(silicon("sass", "kept"), layers={"counters": {"authored-compute": "kept"}})
+    verdict = verdict_of(report(), problem, device="cuda", linter="", replay=(), silicon=lacks)
+    assert verdict.accepted and verdict.promises[0].missing == ("sass",)
+    silent = replace(lacks, layers={**lacks.layers, "sass": {}})
+    verdict = verdict_of(report(), problem, device="cuda", linter="", replay=(), silicon=silent)
+    assert verdict.accepted and verdict.promises[0].missing == ()
+    assert verdict.promises[0].layers == {"source": "kept", "counters": "kept"}
 
 
 def test_what_profilers_find_counts_for_the_verdict(tmp_path: Path) -> None:
