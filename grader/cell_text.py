@@ -102,7 +102,7 @@ def _shapes(cell: Cell) -> Iterator[str]:
         return
     yield from _aligned(rows)
     if cell.shapes:
-        yield "  claimed: by the submission's own process; sealed: proof, by the judge's clock; the larger one is scored"
+        yield "  claimed: by the submission's process; sealed: proof, by the judge's clock; the larger one is scored"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
