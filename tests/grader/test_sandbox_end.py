@@ -248,7 +248,7 @@ def test_the_judges_death_takes_all_of_it_along(kind: str, scratch: Path) -> Non
     judge = subprocess.Popen(
         [sys.executable, "-c", MIDDLE, kind, str(scratch), DAEMONS],
         stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
         text=True,
     )
     assert judge.stdout is not None
