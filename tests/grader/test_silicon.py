@@ -11,7 +11,20 @@ import pytest
 from grader.cell import CaseOutcome, SandboxRecord, ShapeResult, ShapeTiming, TrialResult
 from grader.judge import default_options
 from grader.silicon import Silicon, silicon_from_json, silicon_to_json
-from grader.silicon.counters import CHIPS, DURATION, TENSOR, compulsory, counted, metrics_of, settle
+from grader.silicon import gather as gathering
+from grader.silicon.counters import (
+    CHIPS,
+    DURATION,
+    LEAST_READ,
+    MOST_OTHER,
+    MOST_PADDING,
+    MOST_UNPACKED,
+    TENSOR,
+    compulsory,
+    counted,
+    metrics_of,
+    settle,
+)
 from grader.silicon.gather import Judge, tried
 from grader.silicon.kernels import Traced, Tracing
 from grader.silicon.machine_code import Kernel, MachineCode
@@ -298,3 +311,15 @@ def test_a_template_library_in_the_submissions_own_machine_code_is_not_a_library
     assert rules(judged(launches, code=code("e4m3"))) == {("library-kernels", "unproven")}
     assert rules(judged(launches, code=code("e4m3", kernel="_ZN7cutlass13device_kernelI"))) == set()
     assert rules(judged(launches)) == set()  # nobody knows
+
+
+def test_the_documentation_has_the_limits_of_the_code() -> None:
+    text = " ".join((DECK.parent / "docs" / "silicon.md").read_text().split())
+    for said in (
+        f"traced kernels may take {gathering.TRACED} times the scored time and {gathering.SLACK_S * 1e6:.0f} us a launch",
+        f"all others at most {MOST_OTHER} of it; more than {MOST_PADDING:.0f} times is reported as padding",
+        f"less than {LEAST_READ} of the compulsory input bytes",
+        f"more than {gathering.LIBRARY_OPERATIONS} of the algorithm's tensor operations",
+    ):
+        assert said in text, said
+    assert (gathering.LIBRARY_SHARE, MOST_UNPACKED) == (0.5, 0.5)  # "half" in words
