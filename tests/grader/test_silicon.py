@@ -315,8 +315,9 @@ def test_a_template_library_in_the_submissions_own_machine_code_is_not_a_library
 
 def test_the_documentation_has_the_limits_of_the_code() -> None:
     text = " ".join((DECK.parent / "docs" / "silicon.md").read_text().split())
+    slack = f"{gathering.SLACK_S * 1e6:.0f} us a launch"
     for said in (
-        f"traced kernels may take {gathering.TRACED} times the scored time and {gathering.SLACK_S * 1e6:.0f} us a launch",
+        f"traced kernels may take {gathering.TRACED} times the scored time and {slack}",
         f"all others at most {MOST_OTHER} of it; more than {MOST_PADDING:.0f} times is reported as padding",
         f"less than {LEAST_READ} of the compulsory input bytes",
         f"more than {gathering.LIBRARY_OPERATIONS} of the algorithm's tensor operations",
