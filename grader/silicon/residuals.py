@@ -63,17 +63,12 @@ class Residuals:
         self._write(target, total)
 
     def _pair(self, operands: Sequence[str]) -> None:
-        """Two additions in one instruction, of the registers named and of those after them."""
+        """Two additions in one instruction. Pairs begin at even registers: neither reads what the other writes."""
         if not all(_PAIR.fullmatch(text) for text in operands[1:]):
             self._forget(operands[0])
             return
-        before = dict(self._registers)
         self._add(operands, _PAIR, 0)
-        after, self._registers = self._registers, before
         self._add(operands, _PAIR, 1)
-        target = self._target(operands[0], 0)
-        if target in after:
-            self._registers[target] = after[target]
 
     def _multiply(self, operands: Sequence[str], addend: str) -> None:
         """A product is a value of its own, the same for the same factors; what is added to it is followed."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from grader.silicon.opcodes import class_of, family_of
 from grader.silicon.products import FP8, Product, read_product
@@ -17,9 +18,11 @@ from grader.silicon.residuals import Residuals
 
 __all__ = ["Census", "SassError", "census", "product_types"]
 
+K = TypeVar("K")
 MOST_LINE = 1 << 16
 MOST_KERNELS = 100_000
 MOST_NAME = 1 << 15
+MOST_CALLED = 32  # functions that a kernel reaches; the rest counts as code that is not known
 
 
 class SassError(Exception):
@@ -283,32 +286,39 @@ def _linked(found: list[Census]) -> tuple[Census, ...]:
     by_name = {(one.arch, one.kernel): one for one in found}
     linked = []
     for one in found:
-        reached, waiting = {one.kernel}, list(one.calls)
-        whole = one
+        reached: dict[str, Census] = {one.kernel: one}
+        waiting, unknown = sorted(one.calls), 0
         while waiting:
             name = waiting.pop()
             callee = by_name.get((one.arch, name))
             if name in reached:
                 continue
-            reached.add(name)
-            if callee is None:  # it is in another file: what it holds is not known
-                whole = replace(whole, indirect_calls=whole.indirect_calls + 1)
+            if callee is None or len(reached) > MOST_CALLED:  # it is in another file, or too far away
+                unknown += 1
                 continue
-            waiting += callee.calls
-            whole = _both(whole, callee)
-        linked.append(whole)
+            reached[name] = callee
+            waiting += sorted(callee.calls)
+        linked.append(_together(one, list(reached.values()), unknown) if one.calls else one)
     return tuple(linked)
 
 
-def _both(one: Census, other: Census) -> Census:
+def _together(one: Census, parts: Sequence[Census], unknown: int) -> Census:
+    """The sum over a kernel and what it calls."""
     return replace(
         one,
-        opcodes=dict(Counter(one.opcodes) + Counter(other.opcodes)),
-        matrix=dict(Counter(one.matrix) + Counter(other.matrix)),
-        conversions=dict(Counter(one.conversions) + Counter(other.conversions)),
-        nibbles=one.nibbles + other.nibbles,
-        small_masks=one.small_masks + other.small_masks,
-        residuals=one.residuals + other.residuals,
-        subtractions=one.subtractions + other.subtractions,
-        indirect_calls=one.indirect_calls + other.indirect_calls,
+        opcodes=_total(part.opcodes for part in parts),
+        matrix=_total(part.matrix for part in parts),
+        conversions=_total(part.conversions for part in parts),
+        nibbles=sum(part.nibbles for part in parts),
+        small_masks=sum(part.small_masks for part in parts),
+        residuals=sum(part.residuals for part in parts),
+        subtractions=sum(part.subtractions for part in parts),
+        indirect_calls=unknown + sum(part.indirect_calls for part in parts),
     )
+
+
+def _total(counts: Iterable[Mapping[K, int]]) -> dict[K, int]:
+    total: Counter[K] = Counter()
+    for each in counts:
+        total.update(each)
+    return dict(total)

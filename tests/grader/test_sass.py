@@ -1,0 +1,301 @@
+"""The census of machine code: what it counts, and that it refuses whatever it does not know."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from grader.silicon.opcodes import CLASSES, FAMILIES, LATER, MATRIX, class_of, family_of
+from grader.silicon.products import Product, read_product
+from grader.silicon.sass import Census, SassError, census, product_types
+
+
+def code(*instructions: str, name: str = "kernel", arch: str = "sm_90a") -> str:
+    """A disassembly in nvdisasm's form."""
+    lines = [
+        f"\t.target\t{arch}", "", '\t.elftype\t@"ET_EXEC"', "",
+        f"//--------------------- .text.{name} --------------------------",
+        f'\t.section\t.text.{name},"ax",@progbits', '\t.sectionflags\t@"SHF_BARRIERS=1"', "\t.align\t128",
+        f"        .global         {name}", f"        .type           {name},@function",
+        f"        .size           {name},(.L_x_1 - {name})",
+        f'        .other          {name},@"STO_CUDA_ENTRY STV_DEFAULT"', f"{name}:", f".text.{name}:",
+    ]  # fmt: skip
+    lines += [f"        /*{16 * n:04x}*/                   {text} ;" for n, text in enumerate((*instructions, "EXIT"))]
+    return "\n".join([*lines, ".L_x_1:", ""])
+
+
+def one(*instructions: str, arch: str = "sm_90a") -> Census:
+    """The census of one kernel."""
+    (found,) = census(code(*instructions, arch=arch))
+    return found
+
+
+KAHAN = ("FADD R5, R4, -R3", "FADD R6, R2, R5", "FADD R7, R6, -R2", "FADD R3, R7, -R5", "MOV R2, R6")
+
+
+# --- what is read ---
+
+
+def test_a_kernel_is_counted_by_name_and_arch() -> None:
+    found = one(
+        "LDC R1, c[0x0][0x28]", "@!P0 LDG.E.128.CONSTANT R4, desc[UR4][R2.64]", "STL.64 [R1+0x8], R4", "LDL R3, [R1]"
+    )
+    assert (found.kernel, found.arch, found.entry) == ("kernel", "sm_90a", True)
+    assert (found.count("LDG"), found.spills, found.count("EXIT")) == (1, 2, 1)
+    assert not found.matrix
+
+
+def test_both_tools_give_the_same_census() -> None:
+    text = """
+\tcode for sm_90a
+\t\tFunction : kernel
+\t.headerflags\t@"EF_CUDA_TEXMODE_UNIFIED EF_CUDA_64BIT_ADDRESS EF_CUDA_ACCELERATORS EF_CUDA_SM90"
+        /*0000*/                   HMMA.16816.F32.BF16 R4, R20.reuse, R44, R4 ;   /* 0x0000002c1404723c */
+                                                                                  /* 0x000fe20000041804 */
+        /*0010*/                   EXIT ;                                         /* 0x000000000000794d */
+                                                                                  /* 0x000fea0003800000 */
+\t\t..........
+"""
+    assert census(text) == census(code("HMMA.16816.F32.BF16 R4, R20, R44, R4"))
+
+
+def test_the_architecture_may_stand_in_the_header_flags() -> None:
+    flags = '.headerflags\t@"EF_CUDA_64BIT_ADDRESS EF_CUDA_ACCELERATORS EF_CUDA_SM90 EF_CUDA_VIRTUAL_SM(EF_CUDA_SM90)"'
+    (found,) = census(code("NOP").replace("\t.target\tsm_90a", f"\t{flags}"))
+    assert found.arch == "sm_90a"
+
+
+FORMS = {
+    "HMMA.16816.F32": ("16816", "f16", "f16", "f32"), "HMMA.1688.F32.TF32": ("1688", "tf32", "tf32", "f32"),
+    "HMMA.16816.F16": ("16816", "f16", "f16", "f16"), "IMMA.16832.S8.U8.SAT": ("16832", "s8", "u8", "s32"),
+    "IMMA.16864.U4.S4": ("16864", "u4", "s4", "s32"), "DMMA.8x8x4": ("8x8x4", "f64", "f64", "f64"),
+    "BMMA.168256.AND.POPC": ("168256", "b1", "b1", "s32"),
+    "HGMMA.64x128x16.F32.BF16": ("64x128x16", "bf16", "bf16", "f32"),
+    "QGMMA.64x256x32.F32.E4M3.E5M2": ("64x256x32", "e4m3", "e5m2", "f32"),
+    "IGMMA.64x64x32.S8.S8": ("64x64x32", "s8", "s8", "s32"),
+    "BGMMA.64x64x256.AND.POPC": ("64x64x256", "b1", "b1", "s32"),
+    "QMMA.16832.F16.E2M1.E4M3": ("16832", "e2m1", "e4m3", "f16"), "UTCQMMA.2CTA": ("", "f8f6f4", "f8f6f4", ""),
+    "UTCHMMA.WS": ("", "f16|bf16|tf32", "f16|bf16|tf32", ""), "UTCOMMA.2CTA.4X": ("", "f4", "f4", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("opcode", FORMS)
+def test_a_matrix_instruction_names_its_operand_types(opcode: str) -> None:
+    product = read_product(opcode)
+    assert product is not None
+    assert (product.shape, product.a, product.b, product.accumulator) == FORMS[opcode]
+    assert not product.sparse and not product.scaled
+
+
+def test_sparse_and_scaled_products_are_told_apart() -> None:
+    sparse, scaled = read_product("HMMA.SP.16832.F32"), read_product("QMMA.SF.SP.16864.F32.E4M3.E2M1.E8")
+    assert sparse == Product("HMMA", "16832", "f16", "f16", "f32", sparse=True)
+    assert scaled == Product("QMMA", "16864", "e4m3", "e2m1", "f32", sparse=True, scaled=True)
+    assert read_product("OMMA.SF.16864.F32.E2M1.E2M1.UE4M3.4X") is not None
+
+
+def test_product_types_are_those_of_all_kernels() -> None:
+    found = [one("QGMMA.64x64x32.F32.E4M3.E5M2 R24, gdesc[UR4], R24, UP0"), one("HMMA.16816.F32.BF16 R4, R8, R12, R4")]
+    assert product_types(found) == {"e4m3", "e5m2", "bf16"}
+
+
+def test_a_packed_half_multiply_is_no_matrix_instruction() -> None:
+    found = one("HFMA2.MMA R13, -RZ, RZ, 0, 0", "HFMA2.BF16_V2 R4, R4, R5, R6")
+    assert not found.matrix and found.count("HFMA2") == 2
+
+
+def test_unpacking_of_fp8_is_counted_by_types() -> None:
+    found = one(
+        "F2FP.F16.E4M3.UNPACK_B R12, R4", "F2FP.F16.E5M2.UNPACK_B R12, R4.H1", "F2FP.BF16.F32.PACK_AB R4, R4, R5"
+    )
+    assert found.conversions == {("e4m3", "f16"): 1, ("e5m2", "f16"): 1}
+    assert found.unpacked_fp8 == 2
+
+
+def test_masks_of_four_bit_fields_are_told_from_masks_of_one() -> None:
+    found = one(
+        "LOP3.LUT R4, R4, 0xf000f, R5, 0xea, !PT", "LOP3.LUT R4, R4, 0xf0f0f0f0, RZ, 0xc0, !PT",
+        "LOP3.LUT R4, R4, 0xf, RZ, 0xc0, !PT", "LOP3.LUT R4, R4, 0xff, RZ, 0xc0, !PT", "SGXT R4, R4, 0x4",
+    )  # fmt: skip
+    assert (found.nibbles, found.small_masks) == (3, 1)
+
+
+def test_tma_and_async_copies_are_counted() -> None:
+    found = one(
+        "UTMALDG.2D [UR12], [UR20]", "LDGSTS.E.BYPASS.128 [R27], desc[UR12][R38.64]", "UBLKCP.S.G [UR4], [UR6], UR8"
+    )
+    assert (found.tensor_loads, found.async_copies) == (1, 2)
+
+
+def test_what_a_called_function_holds_counts_for_the_kernel() -> None:
+    kernel = code("CALL.REL.NOINC `(product)")
+    callee = code("HMMA.16816.F32 R4, R8, R12, R4", name="product").replace("STO_CUDA_ENTRY ", "")
+    found = {each.kernel: each for each in census(kernel + callee)}
+    assert found["kernel"].matrix == {Product("HMMA", "16816", "f16", "f16", "f32"): 1}
+    assert found["kernel"].entry and not found["product"].entry
+    assert not found["kernel"].indirect_calls
+
+
+@pytest.mark.parametrize("call", ["CALL.ABS.NOINC R4", "CALL.ABS.NOINC `(elsewhere)"])
+def test_a_call_into_code_that_is_not_there_is_said(call: str) -> None:
+    assert one(call).indirect_calls == 1
+    assert one("CALL.REL.NOINC `($__internal_0_$__cuda_sm20_rcp)").indirect_calls == 0
+
+
+# --- rounding errors that are kept ---
+
+
+def test_a_kahan_step_keeps_one_rounding_error() -> None:
+    assert one(*KAHAN).residuals == 1
+    assert one(*KAHAN).subtractions == 3
+
+
+def test_other_spellings_of_a_compensation_are_found() -> None:
+    neumaier = ("FADD R6, R2, R5", "FADD R7, R2, -R6", "FADD R8, R7, R5")
+    two_sum = ("FADD R6, R2, R5", "FADD R7, R6, -R2", "FADD R8, R6, -R7", "FADD R9, R2, -R8", "FADD R10, R5, -R7")
+    contracted = ("FMUL R5, R10, R11", "FFMA R6, R10, R11, R2", "FADD R7, R6, -R2", "FADD R8, -R7, R5")
+    packed = (
+        "FADD2 R6, R2.F32x2.HI_LO, R4.F32x2.HI_LO", "FADD2 R8, R6.F32x2.HI_LO, -R2.F32x2.HI_LO",
+        "FADD2 R8, R8.F32x2.HI_LO, -R4.F32x2.HI_LO",
+    )  # fmt: skip
+    assert [one(*steps).residuals for steps in (neumaier, two_sum, contracted)] == [1, 2, 1]
+    assert one(*packed, arch="sm_100a").residuals == 2
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("FADD R6, R2, R5", "FADD R7, R6, R4", "FADD R8, R7, -R9"),  # a plain sum
+        ("FADD R6, R2, R5", "FADD R7, R6, -R6"),  # a value from itself: no rounding
+        ("FADD R6, R2, R5", "FADD R7, R6, -R2", "LDG.E R5, desc[UR4][R8.64]", "FADD R8, R7, -R5"),  # another value
+        ("FADD R6, R2, R5", "@P0 FADD R7, R6, -R2", "FADD R8, R7, -R5"),  # perhaps another value
+        ("FADD R6, R2, R5", "FADD.SAT R7, R6, -R2", "FADD R8, R7, -R5"),  # clamped: another value
+        ("FADD R6, |R2|, R5", "FADD R7, R6, -R2", "FADD R8, R7, -R5"),
+        ("FFMA R6, R2, R5, 12582913", "FADD R7, R6, -12582913", "FFMA R8, R2, R5, -R7"),  # how exp finds its exponent
+    ],
+)  # fmt: skip
+def test_what_is_no_compensation_is_not_counted(steps: tuple[str, ...]) -> None:
+    assert one(*steps).residuals == 0
+
+
+# --- what is refused ---
+
+
+@pytest.mark.parametrize(
+    ("instruction", "arch", "why"),
+    [
+        ("XMMA.16816.F32 R4, R8, R12, R4", "sm_90a", "no instruction XMMA.16816.F32"),
+        ("QGMMA.64x64x32.F32.E4M3.E4M3 R24, gdesc[UR4], R24", "sm_120a", "no instruction QGMMA"),
+        ("UTCQMMA gdesc[UR6], gdesc[UR8], tmem[UR10]", "sm_90a", "no instruction UTCQMMA"),
+        ("HMMA.16816.F32.FP9 R4, R8, R12, R4", "sm_90a", "HMMA.16816.F32.FP9 is a matrix instruction of no known form"),
+        ("HMMA R4, R8, R12, R4", "sm_90a", "of no known form"),
+        ("QMMA.16832.F32.E4M3 R4, R8, R12, R4", "sm_89", "of no known form"),
+        ("UTCHMMA.8CTA gdesc[UR6]", "sm_100a", "of no known form"),
+        ("IMMA.16816.S8.INVALID2 R4, R8", "sm_80", "INVALID2"),
+        ("F2FP.F16.E9M9.UNPACK_B R12, R4", "sm_90a", "unpacks what is not known"),
+        ("hmma.16816.f32 R4, R8, R12, R4", "sm_90a", "is not an instruction"),
+        ("@P0", "sm_90a", "is not an instruction"),
+        ("NOP ; HMMA.16816.F32 R4, R8, R12, R4", "sm_90a", "is not an instruction"),
+        ("NOP", "sm_70", "sm_70 is not one this census knows"),
+    ],
+)  # fmt: skip
+def test_a_form_that_is_not_known_is_an_error_that_names_the_kernel(instruction: str, arch: str, why: str) -> None:
+    with pytest.raises(SassError, match="kernel kernel, line") as caught:
+        census(code(instruction, arch=arch))
+    assert why in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "        /*0000*/   EXIT ;", "Fatal error", "{ HMMA.16816.F32 R4, R8, R12, R4 ; }",
+        "HMMA.16816.F32 R4, R8, R12, R4",
+        "\t.section\t.nv.info\n        /*0000*/   EXIT ;",
+    ],
+)  # fmt: skip
+def test_a_line_of_no_known_kind_is_an_error(text: str) -> None:
+    with pytest.raises(SassError, match="line"):
+        census(text)
+
+
+def test_an_empty_disassembly_has_no_kernels() -> None:
+    assert census("") == ()
+    assert census("\t.target\tsm_90a\n\n") == ()
+
+
+# --- the table ---
+
+
+def test_every_instruction_is_in_one_class() -> None:
+    names = [name for members in CLASSES.values() for name in members]
+    assert len(names) == len(set(names))
+    assert not MATRIX & set(names)
+    assert LATER.keys() <= set(names) | MATRIX
+
+
+def test_newer_families_alone_have_their_instructions() -> None:
+    assert family_of("sm_90a") == "hopper" and family_of("sm_120") == "blackwell" and family_of("sm_70") is None
+    assert class_of("HGMMA", "hopper") == "matrix" and class_of("HGMMA", "blackwell") is None
+    assert class_of("QMMA", "ada") == "matrix" and class_of("QMMA", "hopper") is None
+    assert all(class_of("EXIT", family) == "control" for family in FAMILIES.values())
+
+
+# --- any text ---
+
+PIECES = st.sampled_from(
+    [
+        "/*0000*/", ";", "@P0", "@!UPT", "HMMA.16816.F32", "QGMMA", ".target\tsm_90a", "\t.section\t.text.k,\"ax\"",
+        "FADD",
+        "R4", "-R5.reuse", "RZ", ",", ".L_x_1:", "CALL.REL", "`(k)", "/* 0x0000000000007918 */", "LOP3.LUT", "0xf000f",
+        "\n",
+        " ", "Function : k", "code for sm_100a", "FADD2", "R2.F32x2.HI_LO", "F2FP.F16.E4M3.UNPACK_B", "URZ", "FFMA",
+    ]
+)  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.one_of(st.text(max_size=300), st.lists(PIECES, max_size=60).map(" ".join)))
+@example("\t.target sm_90a\n\t.section\t.text.k\n/*0000*/ FADD , ;")
+def test_any_text_is_a_census_or_one_sentence(text: str) -> None:
+    try:
+        found = census(text)
+    except SassError as error:
+        assert "\n" not in str(error)
+    else:
+        assert all(isinstance(each, Census) for each in found)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(0, 2000), st.integers(0, 2000), st.text(max_size=8))
+def test_damaged_machine_code_is_a_census_or_one_sentence(start: int, length: int, inserted: str) -> None:
+    whole = code(
+        *KAHAN, "HMMA.16816.F32 R4, R8, R12, R4", "CALL.REL.NOINC `(other)", "LOP3.LUT R4, R4, 0xf, RZ, 0xc0, !PT"
+    )
+    try:
+        census(whole[:start] + inserted + whole[start + length :])
+    except SassError as error:
+        assert "line" in str(error)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        code(*("FADD R5, R4, -R3",) * 40_000),
+        code("NOP" + " " * 60_000),
+        code("FADD R1" + ", R2" * 15_000),
+        "".join(f".L_x_{n}:\n" for n in range(50_000)),
+        "/*" * 30_000,
+        "\t.target\tsm_90a\n"
+        + "".join(f"\t.section\t.text.k{n}\n/*0000*/ CALL.REL `(k{n + 1}) ;\n" for n in range(4_000)),
+    ],
+    ids=["instructions", "blanks", "operands", "labels", "comments", "calls"],
+)
+def test_time_grows_with_the_text_alone(text: str) -> None:
+    begin = time.process_time()
+    with contextlib.suppress(SassError):
+        census(text)
+    assert time.process_time() - begin < 10.0  # seconds; a time that grows faster than the text takes minutes
