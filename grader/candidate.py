@@ -74,8 +74,8 @@ def _serve(runner: Runner, arguments: argparse.Namespace, question: Frame, descr
     if question.kind == Kind.CALL:
         return runner.call(int(question.numbers[0]))
     if question.kind == Kind.PREPARE:
-        rounds, *sizes = map(int, question.numbers)
-        return runner.prepare(rounds, sizes, descriptors)
+        rounds, copies, *sizes = map(int, question.numbers)
+        return runner.prepare(rounds, copies, sizes, descriptors)
     if question.kind == Kind.GO:
         return runner.go(descriptors[0])
     assert question.kind == Kind.FINISH

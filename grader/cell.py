@@ -175,7 +175,7 @@ class ShapeScore:
     clock: Literal["proved", "weak"]
     vetoed: int
     samples: int
-    spread: float  # coefficient of variation over trials, or over sealed batches when there is one trial
+    spread: float  # coefficient of variation over trials; with fewer than three, within them
     peak_fraction: float
     roofline_fraction: float
     attainable_fraction: float

@@ -22,8 +22,8 @@ __all__ = [
 ]  # fmt: skip
 
 LEAST_ROUNDS = 3
+LOT = 8  # outputs of a batch that are copied within its time
 NULL_ROUNDS = {"cpu": 48, "cuda": 512}  # the longer batch by which the cost of an empty call is learned
-NULL_BYTES = 4 << 30
 MOST_ROUNDS = 1024
 CPU_RING_BYTES = 256 << 20
 GPU_RING_SHARE = 0.2  # of free memory, for each of the two rings that exist while a batch is revealed
@@ -135,7 +135,7 @@ def batch_specs(batch: int, rounds: int) -> list[CaseSpec]:
 
 def null_rounds(device: str, slot_bytes: int, room: int) -> int:
     """Calls of the longer empty batch, at least one more than those of the short one."""
-    return max(LEAST_ROUNDS + 1, min(NULL_ROUNDS[device], min(room, NULL_BYTES) // max(slot_bytes, 1)))
+    return max(LEAST_ROUNDS + 1, min(NULL_ROUNDS[device], room // max(slot_bytes, 1)))
 
 
 def round_count(device: str, seconds: float, slot_bytes: int, cache_bytes: int, room: int) -> int:

@@ -116,7 +116,7 @@ class Runner:
         self._wait()
         return Kind.DONE, (seconds, float(waited))
 
-    def prepare(self, rounds: int, sizes: Sequence[int], descriptors: Sequence[int]) -> Answer:
+    def prepare(self, rounds: int, copies: int, sizes: Sequence[int], descriptors: Sequence[int]) -> Answer:
         """Gets ready to call `rounds` slots of other memory one after the other, as often as `go` is asked for."""
         self.clock.prepare(())
         self._close("batch inputs", "batch outputs")
@@ -126,7 +126,7 @@ class Runner:
         for model in self.models:
             if isinstance(model, _Null):
                 model.launch = False
-        calls: list[Callable[[], None]] = [partial(self._one, index) for index in range(rounds)]
+        calls: list[Callable[[], None]] = [partial(self._one, index, copies) for index in range(rounds)]
         with torch.no_grad():
             self.clock.prepare(calls)
         self._wait()
@@ -184,9 +184,11 @@ class Runner:
     def _model(self, index: int) -> nn.Module:
         return self.models[index % len(self.models)]
 
-    def _one(self, index: int) -> None:
+    def _one(self, index: int, copies: int) -> None:
         place = self.batch[index]
-        _copy_out(self._model(index)(*place.inputs.values()), place)
+        outputs = self._model(index)(*place.inputs.values())
+        for _ in range(copies):
+            _copy_out(outputs, place)
 
     def _poison(self) -> None:
         """Fills free blocks of the allocator that fit the outputs, so that unwritten ones do not hold old results."""

@@ -9,6 +9,8 @@ from grader.cell import CaseOutcome, SealedBatch, ShapeResult, ShapeStatus, Shap
 
 __all__ = ["Null", "Seen"]
 
+COLD = 0.5  # the share of a read that comes from memory after a flush, below which it is worth a note
+
 
 @dataclass(frozen=True, slots=True)
 class Null:
@@ -65,7 +67,8 @@ class Seen:
         return ShapeResult(shape, self.status, self.message, self.calls, len(self.cases), tuple(self.cases), timing)
 
     def _notes(self, null: Null) -> tuple[str, ...]:
-        notes = [f"after a flush {null.canary:.2f} of a read comes from memory"] if null.canary else []
+        warm = 0 < null.canary < COLD
+        notes = [f"after a flush only {null.canary:.2f} of a read comes from memory"] if warm else []
         if self.eager and self.sealed:
             notes.append("the batches could not be captured and ran call by call")
         return tuple(notes)

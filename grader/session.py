@@ -26,7 +26,7 @@ from grader.sandbox import Sandbox
 from grader.supervise import CheckError, Child, Snapshot
 from kbh_lint.problems import Binding, TensorSpec
 
-__all__ = ["Called", "Session"]
+__all__ = ["Batch", "Called", "Session"]
 
 SETUP_LIMIT = 300.0  # seconds for a start, an import or a model, which may compile
 
@@ -37,6 +37,15 @@ class Called:
 
     answer: Frame
     wall: float
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The answer to a batch, its seconds by the judge's clock, and the outputs that were copied within them."""
+
+    answer: Frame
+    wall: float
+    outputs: Mapping[int, tuple[Tensor, ...]]
 
 
 class Session:
@@ -132,7 +141,7 @@ class Session:
     def outputs(self, index: int) -> tuple[Tensor, ...]:
         """The judge's own copy of what lies in a slot's place for outputs now."""
         taken = self._memory["outputs"].raw(self.out_bytes, index * self.out_bytes).clone()
-        return tuple(_tensor(taken, slot) for slot in self._slots["outputs"])
+        return self._split(taken)
 
     def changed(self, index: int, inputs: Mapping[str, Tensor], *, batch: bool = False) -> list[str]:
         """Names of the inputs in a slot that do not hold what the judge wrote there."""
@@ -143,8 +152,11 @@ class Session:
             if not torch.equal(memory.raw(slot.nbytes, offset + slot.offset), _bytes(inputs[slot.name]))
         ]
 
-    def prepare(self, rounds: int, example: Mapping[str, Tensor] | None, doing: str) -> Frame:
-        """Has the candidate get ready for batches of `rounds` calls, with an example in every slot."""
+    def prepare(self, rounds: int, example: Mapping[str, Tensor] | None, doing: str, *, copies: int = 1) -> Frame:
+        """Has the candidate get ready for batches of `rounds` calls, with an example in every slot.
+
+        With the empty model, outputs are copied `copies` times a call, which tells what copying costs.
+        """
         for name, stride in (("batch inputs", self.in_bytes), ("batch outputs", self.out_bytes)):
             if name in self._memory:
                 self._memory.pop(name).close()
@@ -153,15 +165,16 @@ class Session:
             self._write(self._memory["batch inputs"], "inputs", index, example or {})
         self._settle()
         regions = [self._memory["batch inputs"], self._memory["batch outputs"]]
-        numbers = (float(rounds), *(float(region.size) for region in regions))
+        numbers = (float(rounds), float(copies), *(float(region.size) for region in regions))
         fds = [region.fd for region in regions]
         return self._child.ask(Kind.PREPARE, doing, numbers=numbers, descriptors=fds, limit=SETUP_LIMIT)
 
-    def batch(self, cases: Iterable[Case] | None, rounds: int, doing: str) -> Called:
+    def batch(self, cases: Iterable[Case] | None, rounds: int, lot: Sequence[int], doing: str) -> Batch:
         """A sealed batch on slots that were prepared; on values of no meaning without cases.
 
         The values are written to memory that the candidate does not have. It gets the descriptor after the clock was
-        read, so no work on them can have been done before.
+        read, so no work on them can have been done before. The outputs of the slots in `lot`, which the candidate
+        does not know, are copied before the clock is read again, so work that is done later misses them.
         """
         fresh = self._region("batch inputs", self._memory["batch inputs"].size)
         for index, case in enumerate(cases or ()):
@@ -170,16 +183,16 @@ class Session:
         self._settle()
         began = time.monotonic()
         answer = self._child.ask(Kind.GO, doing, descriptors=[fresh.fd], limit=self._call_timeout * rounds)
+        taken = {index: self._copied(index) for index in lot} if answer.kind == Kind.DONE else {}
+        self._settle()
         wall = time.monotonic() - began
         self._memory["batch inputs"].close()
         self._memory["batch inputs"] = fresh
-        return Called(answer, wall)
+        return Batch(answer, wall, {index: self._split(copied) for index, copied in taken.items()})
 
-    def batch_outputs(self, rounds: int) -> list[tuple[Tensor, ...]]:
-        """The judge's own copy of the outputs of a batch."""
-        taken = self._memory["batch outputs"].raw(rounds * self.out_bytes).clone()
-        places = (taken[i * self.out_bytes : (i + 1) * self.out_bytes] for i in range(rounds))
-        return [tuple(_tensor(place, slot) for slot in self._slots["outputs"]) for place in places]
+    def late_outputs(self, index: int) -> tuple[Tensor, ...]:
+        """What lies in a slot's place for outputs of a batch after its time was taken."""
+        return self._split(self._copied(index))
 
     def finish(self) -> Frame:
         """Asks whether the weights were left alone; the end of a shape."""
@@ -192,6 +205,12 @@ class Session:
             if tensor.dtype != slot.dtype or tuple(tensor.shape) != slot.shape:
                 raise CheckError(f"the case has {slot.name} as {tensor.dtype} {list(tensor.shape)}")
             memory.tensor(replace(slot, offset=slot.offset + index * stride)).copy_(tensor)
+
+    def _copied(self, index: int) -> Tensor:
+        return self._memory["batch outputs"].raw(self.out_bytes, index * self.out_bytes).clone()
+
+    def _split(self, taken: Tensor) -> tuple[Tensor, ...]:
+        return tuple(_tensor(taken, slot) for slot in self._slots["outputs"])
 
     def _region(self, name: str, size: int) -> SharedMemory:
         try:

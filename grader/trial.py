@@ -166,12 +166,17 @@ class Trial:
         many = planning.null_rounds(session.device.type, session.in_bytes + session.out_bytes, self._room())
         short, long = (self._null_batch(rounds) for rounds in (few, many))
         call = max(long - short, 0.0) / (many - few)
-        return Null(median(claims), median(walls), max(short - few * call, 0.0), call, *loaded.numbers[:1])
+        batch = max(short - few * call, 0.0)
+        if session.device.type == "cuda":
+            # A real call's outputs are in the cache when they are copied; those of the empty model's second copy are.
+            call = min(call, max(self._null_batch(many, copies=2) - long, 0.0) / many)
+        return Null(median(claims), median(walls), batch, call, *loaded.numbers[:1])
 
-    def _null_batch(self, rounds: int) -> float:
+    def _null_batch(self, rounds: int, *, copies: int = 1) -> float:
         """Seconds of the shortest of a few empty batches."""
-        self._expect(self.session.prepare(rounds, None, "do nothing"), "before the import")
-        return min(self.session.batch(None, rounds, "do nothing").wall for _ in range(NULL_BATCHES))
+        self._expect(self.session.prepare(rounds, None, "do nothing", copies=copies), "before the import")
+        lot = range(min(rounds, planning.LOT))
+        return min(self.session.batch(None, rounds, lot, "do nothing").wall for _ in range(NULL_BATCHES))
 
     def _shape(self, plan: ShapePlan, state: Seen) -> None:
         state.status = "right"
@@ -272,7 +277,7 @@ class Trial:
     def _batch(
         self, shape: Shape, state: Seen, states: Sequence[State], rounds: int, number: int, *, prepared: bool
     ) -> SealedBatch | None:
-        """One batch, compared as a whole or by lot; None when it broke down."""
+        """One batch, compared by lot, and where that is cheap the rest as well; None when it broke down."""
         session, doing = self.session, f"run a batch at {shape.label}"
         self.say(f"{shape.label}: {rounds} calls on the judge's clock")
         if not prepared:
@@ -282,13 +287,17 @@ class Trial:
                 return None
         specs = planning.batch_specs(number, rounds)
         cases = (self._case(shape, spec, states[i % len(states)]) for i, spec in enumerate(specs))
-        called = session.batch(cases, rounds, doing)
+        lot = random.Random(derive(self.master, "lot", shape.label, number)).sample(
+            range(rounds), min(rounds, planning.LOT)
+        )
+        called = session.batch(cases, rounds, lot, doing)
         if not self._usable(called.answer, f"in a batch at {shape.label}", state):
             return None
         state.calls += rounds
         state.eager |= called.answer.numbers[:1] == (0.0,)
-        outputs = session.batch_outputs(rounds)
-        for index in self._lot(number, rounds, shape):
+        late = () if self.options.compare_least is not None else sorted(set(range(rounds)) - set(lot))
+        outputs = {**called.outputs, **{index: session.late_outputs(index) for index in late}}
+        for index in outputs:
             case = self._case(shape, specs[index], states[index % len(states)])
             changed = session.changed(index, case.inputs, batch=True)
             if changed:
@@ -317,13 +326,6 @@ class Trial:
     def _case(self, shape: Shape, spec: CaseSpec, state: State | None = None) -> Case:
         with ours(f"the inputs of {spec.id} of {self.problem.id}"):
             return materialise(self.problem, shape, spec, self.master, device=self.device, code=self.code, state=state)
-
-    def _lot(self, batch: int, rounds: int, shape: Shape) -> Sequence[int]:
-        """Which calls of a batch are compared; drawn now, after the outputs were copied."""
-        least = self.options.compare_least
-        if least is None or rounds <= least:
-            return range(rounds)
-        return random.Random(derive(self.master, "lot", shape.label, batch)).sample(range(rounds), least)
 
     def _states(self, shape: Shape, first: Case, count: int) -> list[State]:
         """States of as many models: the plain one and others drawn like it."""
