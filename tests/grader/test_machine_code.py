@@ -1,0 +1,297 @@
+"""Machine code in compiler caches: found within bounds, and settled for or against a promise.
+
+The kernels are the deck's own, compiled for chips that need not be here. Needs triton and, for CUDA, nvcc.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("triton", reason="triton is not installed, which brings the disassembler")
+from grader.deck import problems_dir
+from grader.silicon import machine_code
+from grader.silicon.machine_code import Kernel, MachineCode, collect
+from grader.silicon.products import Product
+from grader.silicon.promises import Ran, settle
+from grader.silicon.sass import Census
+from grader.silicon.tools import ToolError, find_tools, run_tool
+from kbh_lint.problems import Promise, load_problem
+
+NVCC = shutil.which("nvcc")
+E4M3, BF16, F16 = (
+    Product("QGMMA", "64x64x32", "e4m3", "e4m3", "f32"), Product("HGMMA", "64x64x16", "bf16", "bf16", "f32"),
+    Product("HMMA", "16816", "f16", "f16", "f32"),
+)  # fmt: skip
+
+# Builds kernels with Triton for a chip that is not here, in a process of its own: the interpreter that other tests of
+# the process may have switched on is chosen when triton is imported.
+BUILD = """
+import importlib.util, json, os, sys
+import triton, triton.language as tl
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+types = {"bf16": tl.bfloat16, "fp32": tl.float32}
+for job in json.load(sys.stdin):
+    os.environ["TRITON_CACHE_DIR"] = job["cache"]
+    spec = importlib.util.spec_from_file_location("solution", job["file"])
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    kernel = getattr(module, job["kernel"])
+    constexprs = job["constexprs"]
+    signature = {name: "constexpr" if name in constexprs else job["signature"][name] for name in kernel.arg_names}
+    aligned = {(kernel.arg_names.index(name),): [["tt.divisibility", 16]] for name in job["aligned"]}
+    source = ASTSource(kernel, signature, constexprs, aligned)
+    triton.compile(source, target=GPUTarget("cuda", job["chip"], 32), options={"num_warps": 4})
+"""
+FP8_SIGNATURE = {
+    "x": "*fp8e4nv",
+    "weight": "*fp8e4nv",
+    "scale": "*fp32",
+    "y": "*bf16",
+    "M": "i32",
+    "N": "i32",
+    "depth": "i32",
+}
+FP8_ALIGNED = ["x", "weight", "scale", "y", "N", "depth"]
+
+
+def fp8_job(chip: int, rows: int) -> dict[str, Any]:
+    """The honest fp8 product with tiles of so many rows."""
+    return {
+        "file": str(problems_dir() / "01_fp8_gemm/honest/triton.py"), "kernel": "fp8_gemm", "chip": chip,
+        "signature": FP8_SIGNATURE, "aligned": FP8_ALIGNED,
+        "constexprs": {"BLOCK_M": rows, "BLOCK_N": 64, "BLOCK_K": 64, "GROUP": 8},
+    }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders of caches by what was built into them."""
+    root = tmp_path_factory.mktemp("built")
+    jobs = {"hopper": fp8_job(90, 64), "decode": fp8_job(90, 16), "blackwell": fp8_job(120, 64)}
+    todo = [{**job, "cache": str(root / name / "triton")} for name, job in jobs.items()]
+    done = subprocess.run(
+        [sys.executable, "-c", BUILD], input=json.dumps(todo), text=True, capture_output=True, timeout=300,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(root)}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    for name in ("hopper", "decode"):
+        shutil.copytree(root / name, root / "both", dirs_exist_ok=True)
+    return root
+
+
+def promise(problem: str, kind: str) -> Promise:
+    deck = load_problem(problems_dir() / problem / "problem.yaml")
+    return next(each for each in deck.promises if each.kind == kind)
+
+
+FP8, INT4 = promise("01_fp8_gemm", "fp8-products"), promise("07_w4a16_gemm", "int4-packed")
+KAHAN, AUTHORED = promise("04_kahan_softmax", "compensated-sum"), promise("07_w4a16_gemm", "authored-compute")
+
+
+def ran(code: MachineCode, *names: str) -> list[Ran]:
+    return [Ran(name, tuple(kernel.census for kernel in code.find(name))) for name in names]
+
+
+# --- real kernels ---
+
+
+def test_the_honest_fp8_product_is_fp8_in_the_machine_code_of_hopper(built: Path) -> None:
+    code = collect(built / "hopper", "sm_90a")
+    assert code.names == {"fp8_gemm"} and code.notes == ()
+    found = settle(FP8, "kept", ran(code, "fp8_gemm"))
+    assert found is not None and found.state == "kept" and "QGMMA of e4m3" in found.reason
+
+
+def test_the_same_source_with_tiles_of_sixteen_rows_is_emulated_on_hopper(built: Path) -> None:
+    code = collect(built / "decode", "sm_90a")
+    assert all(kernel.census.unpacked_fp8 for kernel in code.kernels)
+    found = settle(FP8, "kept", ran(code, "fp8_gemm"))
+    assert found is not None and found.state == "emulated" and "HMMA of f16" in found.reason
+    broken = settle(FP8, "broken", ran(code, "fp8_gemm"))
+    assert broken is not None and broken.state == "broken"
+
+
+def test_two_versions_of_one_name_leave_it_open_until_a_launch_tells_them_apart(built: Path) -> None:
+    code = collect(built / "both", "sm_90a")
+    assert len(code.find("fp8_gemm")) == 2
+    found = settle(FP8, "kept", ran(code, "fp8_gemm"))
+    assert found is not None and found.state == "unproven" and "versions" in found.reason
+    for kernel in code.kernels:
+        assert code.find("fp8_gemm", threads=128, shared=kernel.shared) == (kernel,)
+
+
+def test_code_for_another_family_of_chips_is_left_out(built: Path) -> None:
+    assert collect(built / "blackwell", "sm_90a").kernels == ()
+    (kernel,) = collect(built / "blackwell", "sm_120a").kernels
+    assert {product.family for product in kernel.census.matrix} == {"QMMA"}
+
+
+@pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
+def test_a_shared_object_is_opened_and_its_compensated_sum_found(tmp_path: Path) -> None:
+    text = """
+    __global__ void kahan(const float* x, float* y, int n) {
+        float s = 0.f, c = 0.f;
+        for (int i = 0; i < n; ++i) { float v = expf(x[i]) - c; float t = s + v; c = (t - s) - v; s = t; }
+        y[0] = s;
+    }
+    __global__ void plain(const float* x, float* y, int n) {
+        float s = 0.f;
+        for (int i = 0; i < n; ++i) s += expf(x[i]);
+        y[0] = s;
+    }
+    __global__ void wide(const float* x, float* y, int n) {
+        double s = 0.;
+        for (int i = 0; i < n; ++i) s += expf(x[i]);
+        y[0] = s;
+    }
+    """
+    folder = tmp_path / "caches/extensions/sums"
+    folder.mkdir(parents=True)
+    (tmp_path / "sums.cu").write_text(text, encoding="utf-8")
+    command = [str(NVCC), "-shared", "-Xcompiler", "-fPIC", "-arch=sm_90a", "-o", str(folder / "sums.so"), "sums.cu"]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    code = collect(tmp_path / "caches", "sm_90a")
+    states = {name: settle(KAHAN, "kept", ran(code, name)) for name in code.names}
+    assert {name: found.state for name, found in states.items() if found} == {
+        "_Z5kahanPKfPfi": "kept", "_Z5plainPKfPfi": "broken", "_Z4widePKfPfi": "kept-by-precision",
+    }  # fmt: skip
+
+
+# --- caches that a submission's process wrote ---
+
+
+def test_what_cannot_be_read_is_a_note_and_no_kernel(tmp_path: Path) -> None:
+    (tmp_path / "triton").mkdir()
+    (tmp_path / "triton/noise.cubin").write_bytes(b"\x7fELF" + bytes(100))
+    (tmp_path / "text.cubin").write_text("not machine code", encoding="utf-8")
+    (tmp_path / "link.cubin").symlink_to("/etc/hostname")
+    (tmp_path / "folder.cubin").mkdir()
+    (tmp_path / "host.so").write_bytes(Path(shutil.which("true") or "/bin/true").read_bytes())
+    code = collect(tmp_path, "sm_90a")
+    assert code.kernels == ()
+    assert {note.split(" ")[0].rstrip(":") for note in code.notes} >= {"text.cubin", "link.cubin", "triton/noise.cubin"}
+    assert all("\n" not in note for note in code.notes)
+
+
+def test_a_large_file_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_code, "MOST_FILE", 10)
+    (tmp_path / "large.cubin").write_bytes(bytes(11))
+    code = collect(tmp_path, "sm_90a")
+    assert code.kernels == () and code.notes == ("large.cubin is too large to be looked at",)
+
+
+def test_many_files_and_deep_folders_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_code, "MOST_ENTRIES", 5)
+    monkeypatch.setattr(machine_code, "MOST_DEPTH", 1)
+    (tmp_path / "a/b/c").mkdir(parents=True)
+    for number in range(9):
+        (tmp_path / "a" / f"x{number}").write_bytes(b"")
+    notes = " ".join(collect(tmp_path, "sm_90a").notes)
+    assert "deeper than 1" in notes and "more than 5 files" in notes
+
+
+def test_kernels_that_torch_compile_wrote_are_not_the_submissions(built: Path, tmp_path: Path) -> None:
+    shutil.copytree(built / "hopper/triton", tmp_path / "inductor")
+    assert collect(tmp_path, "sm_90a").kernels == ()
+
+
+def test_an_architecture_that_is_not_known_is_said(tmp_path: Path) -> None:
+    with pytest.raises(ToolError, match="sm_70"):
+        collect(tmp_path, "sm_70")
+
+
+# --- the tools ---
+
+
+def test_a_tool_that_fails_or_lasts_or_prints_too_much_ends_in_one_sentence() -> None:
+    with pytest.raises(ToolError, match="ended with 1"):
+        run_tool(["/bin/sh", "-c", "echo no >&2; exit 1"])
+    with pytest.raises(ToolError, match=r"within 0\.2 s"):
+        run_tool(["/bin/sh", "-c", "while :; do :; done"], seconds=0.2)
+    with pytest.raises(ToolError):
+        run_tool(["/bin/sh", "-c", "while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done"], most=100_000)
+    with pytest.raises(ToolError, match="cannot be started"):
+        run_tool(["/nowhere/nvdisasm"])
+
+
+def test_the_tools_are_those_that_triton_brings() -> None:
+    tools = find_tools()
+    assert tools.nvdisasm.is_file() and tools.cuobjdump.is_file()
+    assert tools.version.count(".") == 2
+
+
+# --- promises ---
+
+
+def made(matrix: dict[Product, int] | None = None, opcodes: dict[str, int] | None = None, **more: Any) -> Census:
+    return Census("kernel", "sm_90a", True, opcodes or {}, matrix or {}, more.pop("conversions", {}), **more)
+
+
+UNPACK = {("e4m3", "f16"): 16}
+CALLS = [
+    (FP8, "kept", [made({E4M3: 8})], "kept"),
+    (FP8, "kept", [made({E4M3: 8}), made()], "kept"),
+    (FP8, "kept", [made({BF16: 8}, conversions=UNPACK)], "broken"),
+    (FP8, "kept", [made({F16: 8}, conversions=UNPACK)], "emulated"),
+    (FP8, "unproven", [made({F16: 8}, conversions=UNPACK)], "broken"),
+    (FP8, "kept", [made({F16: 8})], "broken"),
+    (FP8, "kept", [made({E4M3: 8, BF16: 2})], "unproven"),
+    (FP8, "kept", [made({E4M3: 8}), made({BF16: 2})], "unproven"),
+    (FP8, "kept", [made(opcodes={"FFMA": 64})], "broken"),
+    (FP8, "kept", [made(indirect_calls=1)], "unproven"),
+    (FP8, "kept", [made({Product("UTCQMMA", "", "f8f6f4", "f8f6f4", ""): 4})], "kept"),
+    (INT4, "kept", [made({BF16: 8}, nibbles=16)], "kept"),
+    (INT4, "kept", [made({BF16: 8}, {"I2FP": 64}, small_masks=16)], "kept"),
+    (INT4, "kept", [made({BF16: 8})], "broken"),
+    (INT4, "kept", [made(nibbles=32), made({BF16: 8})], "broken"),
+    (INT4, "kept", [made({BF16: 8}, nibbles=1)], "unproven"),
+    (INT4, "kept", [made(opcodes={"FFMA": 64}, nibbles=16)], "kept"),
+    (INT4, "kept", [made(opcodes={"FADD": 64})], "unproven"),
+    (KAHAN, "kept", [made(residuals=4), made()], "kept"),
+    (KAHAN, "kept", [made(opcodes={"DADD": 4})], "kept-by-precision"),
+    (KAHAN, "kept", [made(opcodes={"FADD": 64})], "broken"),
+    (AUTHORED, "kept", [made({BF16: 8})], "kept"),
+    (AUTHORED, "kept", [made(opcodes={"FADD": 64})], "broken"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("promised", "source", "kernels", "state"), CALLS)
+def test_machine_code_settles_a_promise(promised: Promise, source: Any, kernels: list[Census], state: str) -> None:
+    found = settle(promised, source, [Ran(f"kernel{n}", (one,)) for n, one in enumerate(kernels)])
+    assert found is not None and found.state == state
+    assert found.reason and "\n" not in found.reason
+
+
+@pytest.mark.parametrize("promised", [FP8, INT4, KAHAN])
+def test_a_kernel_without_code_leaves_a_promise_unproven(promised: Promise) -> None:
+    good = made({E4M3: 8} if promised is FP8 else {BF16: 8}, nibbles=16)
+    found = settle(promised, "kept", [Ran("mine", (good,)), Ran("hidden", ())])
+    assert found is not None and found.state == "unproven" and "hidden" in found.reason
+
+
+def test_fills_and_copies_by_torch_do_not() -> None:
+    fill = Ran("_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEE", (), "torch")
+    found = settle(FP8, "kept", [fill, Ran("mine", (made({E4M3: 8}),))])
+    assert found is not None and found.state == "kept"
+
+
+def test_other_promises_and_an_empty_call_are_not_settled_by_machine_code() -> None:
+    assert settle(promise("05_topk_bitonic", "authored-selection"), "kept", [Ran("mine", (made(),))]) is None
+    found = settle(FP8, "kept", [])
+    assert found is not None and found.state == "unproven"
+
+
+def test_a_launch_that_fits_no_description_may_be_any_of_them() -> None:
+    kernels = tuple(Kernel(made(), "x.cubin", "0" * 64, threads, 1024) for threads in (128, 256))
+    code = MachineCode(kernels, (), "13.1")
+    assert code.find("kernel", threads=128) == kernels[:1]
+    assert code.find("kernel", threads=512) == kernels
+    assert code.find("other") == ()
