@@ -115,10 +115,10 @@ def steps(reached: Reached) -> Callable[[Progress], None]:
     Bundle.append = appending  # type: ignore[method-assign]
 
     def progress(at: Progress) -> None:
-        # Of the many calls of a shape the first stands for all, and the sixth for those in the middle.
+        # What is done is followed by what begins. Of the many calls of a shape the first and the sixth stand for all.
         text = re.sub(r"\d+ calls", "calls", at.text)
         call = re.search(r"call (\d+) of", text)
-        if call is None or call[1] in ("1", "6"):
+        if at.state != "done" and (call is None or call[1] in ("1", "6")):
             reached(" ".join([at.stage, at.state, text if at.state == "at" else ""]).strip())
 
     return progress

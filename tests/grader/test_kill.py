@@ -46,7 +46,7 @@ def test_a_judge_killed_at_any_step_goes_on_with_what_was_finished(tmp_path: Pat
     steps = {row["step"] for row in killed}
     entries = ("open", "lint", "commitment", "abandoned", "trial", "evidence", "cell")
     assert steps >= {f"{name} in append {kind}" for name in ("link", "unlink") for kind in entries}
-    assert steps >= {"rename in put", "lint begin", "trial begin", "trial done", "evidence begin", "score begin"}
+    assert steps >= {"rename in put", "lint begin", "trial begin", "evidence begin", "score begin"}
     assert sum(step.startswith("trial at ") for step in steps) >= 5
     before: list[list[Any]] = []
     for row in (*killed, last):
