@@ -35,6 +35,7 @@ from grader.clock import make_clock
 from grader.judge import default_options, run_trial
 from grader.runner import Runner
 from grader.sandbox import Jail
+from grader.session import Session
 from grader.supervise import Child, ChildGone, snapshot
 
 Candidate = Callable[[socket.socket], None]
@@ -340,3 +341,39 @@ def test_the_same_candidate_is_right_when_it_does_the_work(tmp_path: Path) -> No
     """So that the tests above fail for the answers and not for the set-up."""
     result = trial(tmp_path, working(tmp_path), 1)
     assert (result.status, result.detail) == ("right", "")
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_a_batch_that_is_said_to_be_done_before_its_last_call_is_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: bool
+) -> None:
+    """Copying large outputs takes as long as their last part takes to compute. Here the candidate does that part right
+    after the judge has read its clock, before anything is compared."""
+    over, whole = threading.Event(), threading.Event()
+    batch = Session.batch
+
+    def watched(session: Session, *args: Any) -> Any:
+        called = batch(session, *args)
+        over.set()
+        assert whole.wait(SOON)
+        return called
+
+    def go(runner: Runner, link: socket.socket, question: Frame, descriptor: int) -> None:
+        over.clear()
+        whole.clear()
+        runner.views["batch inputs"].replace(descriptor)
+        last = len(runner.batch) - 1
+        with torch.no_grad():
+            for index, place in enumerate(runner.batch):
+                if early and index == last:
+                    send(link, Frame(Kind.DONE, question.seq))
+                    assert over.wait(SOON)
+                place.outputs[0].copy_(runner.models[index % len(runner.models)](*place.inputs.values()))
+        whole.set()
+        if not early:
+            send(link, Frame(Kind.DONE, question.seq))
+
+    whole.set()  # for the batches before the import
+    monkeypatch.setattr(Session, "batch", watched)
+    result = trial(tmp_path, working(tmp_path, go), 1, timeout=30.0)
+    assert result.status == ("wrong" if early else "right"), result.message
