@@ -12,6 +12,7 @@ import os
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from time import time as now
 
 from grader.bundle.read import canonical
 from grader.supervise import remove
@@ -19,6 +20,7 @@ from grader.supervise import remove
 __all__ = ["Builds", "build_key", "builds_folder"]
 
 MOST_BUILDS = 64
+STALE_SECONDS = 86_400.0
 _PART = ".part-"
 
 
@@ -75,5 +77,6 @@ class Builds:
         """Takes away the builds that nobody used for longest, and parts that were never finished."""
         with contextlib.suppress(OSError):
             found = sorted((path.stat(follow_symlinks=False).st_mtime, path) for path in self._folder.iterdir())
-            for _, path in found[: max(0, len(found) - MOST_BUILDS)]:
+            stale = [path for time, path in found if _PART in path.name and time < now() - STALE_SECONDS]
+            for path in [*stale, *(path for _, path in found[: max(0, len(found) - MOST_BUILDS)])]:
                 remove(path)
