@@ -38,6 +38,7 @@ LIBRARY_SHARE = 0.5  # of a call's time in kernels that the submission did not b
 LIBRARY_OPERATIONS = 0.02  # of the algorithm's operations on tensor cores, in such kernels
 TRACED, COUNTED = 1.15, 2.0  # by which kernels may take longer under a tracer, and with counters on and empty caches
 SLACK_S = 3e-6  # and for each launch
+CACHES = 4  # inputs of fewer last-level caches may be found in one whatever is done, and accuse nobody
 MISMATCH = "evidence-mismatch"
 T = TypeVar("T")
 Layer = Literal["sass", "counters"]
@@ -56,9 +57,10 @@ def gather(
     """
     bench = Bench(problem, snapshot, trial, device, scale, options, sandbox, scratch, caches, keep, progress)
     capability = ".".join(map(str, torch.cuda.get_device_capability(device)))
+    cache = int(torch.cuda.get_device_properties(device).L2_cache_size)
     counted = tried(lambda: count(bench, counters.metrics_of(capability)))
     traced = tried(lambda: trace(bench))
-    return Judge(bench, capability, promises, counted, traced).silicon()
+    return Judge(bench, capability, cache, promises, counted, traced).silicon()
 
 
 def tried(work: Callable[[], T]) -> T | ProfilerError:
@@ -75,10 +77,10 @@ class Judge:
     """Makes the record from what the passes saw."""
 
     def __init__(
-        self, bench: Bench, capability: str, promises: Sequence[PromiseState], counted: Counted | ProfilerError,
-        traces: Traces | ProfilerError,
+        self, bench: Bench, capability: str, cache: int, promises: Sequence[PromiseState],
+        counted: Counted | ProfilerError, traces: Traces | ProfilerError,
     ) -> None:  # fmt: skip
-        self.bench, self.capability, self.promises = bench, capability, promises
+        self.bench, self.capability, self.cache, self.promises = bench, capability, cache, promises
         self.counted = counted if isinstance(counted, Counted) else None
         self.traces = traces if isinstance(traces, Traces) else None
         self.lost: dict[str, object] = {"counters": counted, "trace": traces}
@@ -89,6 +91,7 @@ class Judge:
         self.contract = next(iter(bench.problem.contracts.values()))
         self.declared = {promise.id: promise for promise in bench.problem.promises_for(self.contract.id)}
         self.findings: list[FindingRecord] = []
+        self.small: list[str] = []
         self.reasons: dict[str, str] = {}
 
     def silicon(self) -> Silicon:
@@ -105,6 +108,7 @@ class Judge:
         if self.code is not None:
             layers["sass"] = self._sass()
         notes = [f"no {name}: {why}" for name, why in self.lost.items() if isinstance(why, (ProfilerError, ToolError))]
+        notes += self.small
         notes += [f"machine code: {note}" for note in (self.code.notes if self.code is not None else ())]
         return Silicon(
             layers, self.reasons, tuple(self.findings), tuple(shapes), tuple(notes), self.capability,
@@ -125,8 +129,10 @@ class Judge:
         found = evidence_of(self.bench.problem, shape, first, self.capability, busy, scored, self.own)
         self._judge_time(found, len(first))
         few = counters.too_few_bytes(found.compulsory, found.read)
-        if few:
+        if few and found.compulsory >= CACHES * self.cache:
             self._add("warm-cache", "unproven", f"at {shape.label} {few}")
+        elif few:
+            self.small.append(f"at {shape.label} {few}")
         self._library(shape, first, found)
         return found
 

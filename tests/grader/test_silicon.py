@@ -79,6 +79,7 @@ def judged(
     launches: Sequence[Launch], *, problem: Problem = GEMM, source: State = "kept", per_shape: Mapping[str, State] = {},
     seconds: float = 1e-4, differences: tuple[str, ...] = (), again: Sequence[Launch] | None = None,
     traces: Mapping[str, Tracing] | None = None, code: MachineCode | None = None,
+    cache: int = 1 << 20,
 ) -> Silicon:  # fmt: skip
     """What the judge makes of one launch a shape, seen in two marked calls."""
     labels = [shape.label for shape in problem.shapes]
@@ -186,7 +187,7 @@ def test_a_shape_that_could_not_be_asked_for_again_leaves_the_promise_unproven()
     some = replace(whole, trial=replace(whole.trial, shapes=whole.trial.shapes[:3]))
     calls = {one: ((launch(GEMM, one, fp8=1.0),),) for one in [shape.label for shape in GEMM.shapes[:3]]}
     states = [PromiseState("fp8-products", "kept", kind="fp8-products")]
-    silicon = Judge(some, CHIP, states, Counted(calls, (), "", ToolError("")), Unavailable("")).silicon()
+    silicon = Judge(some, CHIP, 0, states, Counted(calls, (), "", ToolError("")), Unavailable("")).silicon()
     assert silicon.layers["counters"]["fp8-products"] == "unproven"
     assert silicon.reasons == {"fp8-products": "no result of 4096x14336x4096 could be asked for again"}
 
@@ -209,6 +210,8 @@ def test_inputs_that_were_not_read_from_memory_leave_the_number_unproven() -> No
     assert rules(judged(everywhere(fp8=1.0, read=0.91))) == set()
     silicon = judged(everywhere(fp8=1.0, read=0.5))
     assert rules(silicon) == {("warm-cache", "unproven")}
+    small = judged(everywhere(fp8=1.0, read=0.5), cache=60 << 20)
+    assert rules(small) == set() and any("that a cold call must read" in note for note in small.notes)
 
 
 def test_time_in_a_librarys_kernels_is_told_with_the_librarys_name() -> None:
@@ -252,10 +255,10 @@ def test_evidence_goes_into_a_bundle_and_comes_back_the_same() -> None:
 
 def test_counters_that_a_machine_lacks_are_missing_and_those_that_a_submission_breaks_prove_nothing() -> None:
     states = [PromiseState("fp8-products", "kept", kind="fp8-products")]
-    lacking = Judge(bench(GEMM), CHIP, states, Unavailable("no program"), Unavailable("no tracer")).silicon()
+    lacking = Judge(bench(GEMM), CHIP, 0, states, Unavailable("no program"), Unavailable("no tracer")).silicon()
     assert lacking.layers == {} and lacking.findings == ()
     assert lacking.notes[:2] == ("no counters: no program", "no trace: no tracer")
-    broken = Judge(bench(GEMM), CHIP, states, ProfilerError("no report"), ProfilerError("no trace")).silicon()
+    broken = Judge(bench(GEMM), CHIP, 0, states, ProfilerError("no report"), ProfilerError("no trace")).silicon()
     assert broken.layers == {"counters": {"fp8-products": "unproven"}}
     assert broken.reasons == {"fp8-products": "no counters could be had: no report"}
     assert rules(broken) == {("kernels", "unproven")}
