@@ -34,7 +34,7 @@ def readme() -> str:
         f"{counts[0]} cases run on a CPU, {counts[1]} need a GPU (`pytest -m gpu tests/hostile`). The tables are made",
         "by `python tests/hostile/hostile_table.py` from cases.yaml and the files.",
         "",
-        "Twins whose time does not matter run eight in one process, and are linted one by one; `KBH_HOSTILE_ALL=1`",
+        "Twins whose time does not matter run many in one process, and are linted one by one; `KBH_HOSTILE_ALL=1`",
         "grades each by itself. Some cases are graded under Landlock too, and those that only look around are run",
         "once without a sandbox, where they must get through: a case that cannot fail shows nothing.",
         "",

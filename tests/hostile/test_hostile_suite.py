@@ -21,7 +21,7 @@ from kbh_lint import lint
 ALL = suite.load_cases()
 GPU_MARKS = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")]
 Record = Callable[[str, object], None]
-FLOCK = 8
+FLOCK = 13
 # Twins whose time does not matter run several in one process, and are linted one by one. KBH_HOSTILE_ALL=1 grades each.
 TOGETHER = [c for c in ALL if c.device == "cpu" and not c.least_ms and not os.environ.get("KBH_HOSTILE_ALL")]
 FLOCKS = [TOGETHER[i : i + FLOCK] for i in range(0, len(TOGETHER), FLOCK)]
