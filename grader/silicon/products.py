@@ -38,28 +38,29 @@ class Product:
 
 _FLOAT8 = "E4M3|E5M2|E3M2|E2M3|E2M1"
 _INT = "[SU][84]"
+_SPARSE = r"(?P<sp>SP\.(?:REGOFFSET\.)?)?"
 _GROUP = r"\d{2,3}x\d{1,3}x\d{1,3}"  # wgmma's shapes are written with an x
 # `a` and `b` name operand types; `both` one type for the two; `acc` the accumulator.
 _FORMS: Mapping[str, re.Pattern[str]] = {
     family: re.compile(pattern)
     for family, pattern in {
-        "HMMA": r"(?P<sp>SP\.)?(?:REGOFFSET\.)?(?P<shape>884|1684|1688|16816|16832)\.(?P<acc>F16|F32)"
+        "HMMA": rf"{_SPARSE}(?P<shape>884|1684|1688|16816|16832)\.(?P<acc>F16|F32)"
         r"(?:\.(?P<both>BF16|TF32))?",
-        "IMMA": rf"(?P<sp>SP\.)?(?:REGOFFSET\.)?(?P<shape>8816|8832|16816|16832|16864|168128)\.(?P<a>{_INT})"
+        "IMMA": rf"{_SPARSE}(?P<shape>8816|8832|16816|16832|16864|168128)\.(?P<a>{_INT})"
         rf"\.(?P<b>{_INT})(?:\.SAT)?",
         "DMMA": r"(?P<shape>884|8x8x4|16x8x4|16x8x8|16x8x16)(?:\.R[MPZ])?",
         "BMMA": r"(?P<shape>88128|168128|168256)\.(?:XOR|AND)\.POPC",
-        "QMMA": r"(?P<sf>SF\.)?(?P<sp>SP\.)?(?:REGOFFSET\.)?(?P<shape>16816|16832|16864)\.(?P<acc>F16|F32)"
+        "QMMA": rf"(?P<sf>SF\.)?{_SPARSE}(?P<shape>16816|16832|16864)\.(?P<acc>F16|F32)"
         rf"\.(?P<a>{_FLOAT8})\.(?P<b>{_FLOAT8})(?:\.E8)?",
-        "OMMA": r"(?P<sf>SF)\.(?P<sp>SP\.)?(?:REGOFFSET\.)?(?P<shape>16864|168128)\.(?P<acc>F32)"
+        "OMMA": rf"(?P<sf>SF)\.{_SPARSE}(?P<shape>16864|168128)\.(?P<acc>F32)"
         r"\.(?P<a>E2M1|E0M3)\.(?P<b>E2M1|E0M3)\.(?:E8|UE4M3)(?:\.4X)?",
-        "HGMMA": rf"(?P<sp>SP\.)?(?P<shape>{_GROUP})\.(?P<acc>F16|F32)(?:\.(?P<both>BF16|TF32))?",
-        "QGMMA": rf"(?P<sp>SP\.)?(?P<shape>{_GROUP})\.(?P<acc>F16|F32)\.(?P<a>E4M3|E5M2)\.(?P<b>E4M3|E5M2)",
-        "IGMMA": rf"(?P<sp>SP\.)?(?P<shape>{_GROUP})\.(?P<a>[SU]8)\.(?P<b>[SU]8)(?:\.SAT)?",
+        "HGMMA": rf"{_SPARSE}(?P<shape>{_GROUP})\.(?P<acc>F16|F32)(?:\.(?P<both>BF16|TF32))?",
+        "QGMMA": rf"{_SPARSE}(?P<shape>{_GROUP})\.(?P<acc>F16|F32)\.(?P<a>E4M3|E5M2)\.(?P<b>E4M3|E5M2)",
+        "IGMMA": rf"{_SPARSE}(?P<shape>{_GROUP})\.(?P<a>[SU]8)\.(?P<b>[SU]8)(?:\.SAT)?",
         "BGMMA": rf"(?P<shape>{_GROUP})\.AND\.POPC",
-        "UTCHMMA": r"(?:2CTA|WS)?",
-        "UTCIMMA": r"(?:2CTA|WS)?",
-        "UTCQMMA": r"(?:2CTA|WS)?",
+        "UTCHMMA": r"(?:2CTA|WS|ASHIFT)?(?:\.WS|\.ASHIFT)*",
+        "UTCIMMA": r"(?:2CTA|WS|ASHIFT)?(?:\.WS|\.ASHIFT)*",
+        "UTCQMMA": r"(?:2CTA|WS|ASHIFT)?(?:\.WS|\.ASHIFT)*",
         "UTCOMMA": r"(?:2CTA)?(?:(?:^|\.)4X)?",
     }.items()
 }

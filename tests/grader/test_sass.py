@@ -80,6 +80,7 @@ FORMS = {
     "BGMMA.64x64x256.AND.POPC": ("64x64x256", "b1", "b1", "s32"),
     "QMMA.16832.F16.E2M1.E4M3": ("16832", "e2m1", "e4m3", "f16"), "UTCQMMA.2CTA": ("", "f8f6f4", "f8f6f4", ""),
     "UTCHMMA.WS": ("", "f16|bf16|tf32", "f16|bf16|tf32", ""), "UTCOMMA.2CTA.4X": ("", "f4", "f4", ""),
+    "UTCIMMA.2CTA.ASHIFT": ("", "i8", "i8", ""),
 }  # fmt: skip
 
 
