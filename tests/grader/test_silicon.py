@@ -98,13 +98,8 @@ def judged(
         if traces is None
         else Traces({label: (trace,) for label, trace in traces.items()}, (), ())
     )
-    return Judge(
-        bench(problem, seconds),
-        CHIP,
-        states,
-        Counted(calls, differences, "r" * 64, code or ToolError("none here")),
-        seen,
-    ).silicon()
+    counted_calls = Counted(calls, differences, "r" * 64, code or ToolError("none here"))
+    return Judge(bench(problem, seconds), CHIP, cache, states, counted_calls, seen).silicon()
 
 
 def everywhere(problem: Problem = GEMM, **share: float) -> list[Launch]:
