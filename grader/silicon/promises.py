@@ -236,7 +236,7 @@ def _products(found: Sequence[Census]) -> str:
     total: Counter[tuple[str, str]] = Counter()
     for one in found:
         for product, times in one.matrix.items():
-            total[(product.family, " by ".join(dict.fromkeys((product.a, product.b))))] += times
+            total[(product.family, " by ".join(dict.fromkeys((product.a, product.b))).replace("|", " or "))] += times
     return ", ".join(f"{times} {family} of {kind}" for (family, kind), times in total.most_common())
 
 
