@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from grader.bundle import Bundle, BundleError, cell_to_json, read, trial_to_json, verify
+from grader.bundle.files import DISK
 from grader.bundle.read import ENTRY_BYTES, OBJECT_BYTES, canonical, entry_bytes
 from grader.cell import (
     CaseOutcome,
@@ -31,6 +32,12 @@ from grader.cell import (
 CODE, LOG, REPORT = b"class Model: ...\n", b"it said something\n", b'{"version": 1}\n'
 MASTERS = ("11" * 32, "22" * 32)
 Row = tuple[str, dict[str, Any], tuple[str, ...]]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting for the disk is for the tests of crashes, and for real gradings."""
+    monkeypatch.setattr(type(DISK), "sync", lambda disk, path: None)
 
 
 def sha256(data: bytes) -> str:
