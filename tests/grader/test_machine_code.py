@@ -165,6 +165,25 @@ def test_a_shared_object_is_opened_and_its_compensated_sum_found(tmp_path: Path)
     }  # fmt: skip
 
 
+@pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
+def test_code_that_the_driver_will_compile_is_said_to_be_unseen(tmp_path: Path) -> None:
+    (tmp_path / "late.cu").write_text("__global__ void late(float* x) { x[0] *= 2.f; }", encoding="utf-8")
+    command = [
+        str(NVCC),
+        "-shared",
+        "-Xcompiler",
+        "-fPIC",
+        "-gencode",
+        "arch=compute_90a,code=compute_90a",
+        "-o",
+        "late.so",
+    ]
+    subprocess.run([*command, "late.cu"], cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    code = collect(tmp_path, "sm_90a")
+    assert code.kernels == ()
+    assert code.notes == ("late.so cannot be read: it holds PTX alone, which the driver compiles when it is loaded",)
+
+
 # --- caches that a submission's process wrote ---
 
 
@@ -178,7 +197,7 @@ def test_what_cannot_be_read_is_a_note_and_no_kernel(tmp_path: Path) -> None:
     code = collect(tmp_path, "sm_90a")
     assert code.kernels == ()
     assert {note.split(" ")[0].rstrip(":") for note in code.notes} >= {"text.cubin", "link.cubin", "triton/noise.cubin"}
-    assert all("\n" not in note for note in code.notes)
+    assert not any("host.so" in note or "\n" in note for note in code.notes)
 
 
 def test_a_large_file_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
