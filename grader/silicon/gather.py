@@ -60,7 +60,10 @@ def gather(
     cache = int(torch.cuda.get_device_properties(device).L2_cache_size)
     counted = tried(lambda: count(bench, counters.metrics_of(capability)))
     traced = tried(lambda: trace(bench))
-    return Judge(bench, capability, cache, promises, counted, traced).silicon()
+    found = tried(Judge(bench, capability, cache, promises, counted, traced).silicon)
+    if isinstance(found, Silicon):
+        return found
+    return Judge(bench, capability, cache, promises, found, found).silicon()
 
 
 def tried(work: Callable[[], T]) -> T | ProfilerError:
@@ -101,8 +104,11 @@ class Judge:
                 self._mismatch(difference)
         shapes = [self._shape(shape) for shape in self.bench.shapes] if self.counted is not None else []
         layers: dict[str, Mapping[str, State]] = {}
-        if not isinstance(self.lost["counters"], Unavailable):
-            layers["counters"] = self._counters() if self.counted is not None else self._unproven()
+        if self.counted is not None:
+            layers["counters"] = self._counters()
+        elif not isinstance(self.lost["counters"], Unavailable):  # who keeps them from being read shows nothing
+            layers["counters"] = self._unproven("counters", counters.KINDS)
+            layers["sass"] = self._unproven("sass", sass.KINDS)
         if self.traces is None and not isinstance(self.lost["trace"], Unavailable):
             self._add("kernels", "unproven", f"no trace of the kernels could be had: {self.lost['trace']}")
         if self.code is not None:
@@ -217,9 +223,10 @@ class Judge:
                 states[promise.id] = self._combined(found, promise)
         return states
 
-    def _unproven(self) -> dict[str, State]:
-        """Counters that this machine has and this submission did not let be read prove nothing."""
-        asked = [p.id for p in self.declared.values() if "counters" in p.settled_by and p.kind in counters.KINDS]
+    def _unproven(self, layer: Layer, kinds: Iterable[str]) -> dict[str, State]:
+        """A layer that this machine has and this submission did not let be read proves nothing."""
+        known = set(kinds)
+        asked = [p.id for p in self.declared.values() if layer in p.settled_by and p.kind in known]
         self.reasons |= dict.fromkeys(asked, f"no counters could be had: {self.lost['counters']}")
         return dict.fromkeys(asked, "unproven")
 

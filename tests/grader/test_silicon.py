@@ -254,7 +254,10 @@ def test_counters_that_a_machine_lacks_are_missing_and_those_that_a_submission_b
     assert lacking.layers == {} and lacking.findings == ()
     assert lacking.notes[:2] == ("no counters: no program", "no trace: no tracer")
     broken = Judge(bench(GEMM), CHIP, 0, states, ProfilerError("no report"), ProfilerError("no trace")).silicon()
-    assert broken.layers == {"counters": {"fp8-products": "unproven"}}
+    assert broken.layers == {"counters": {"fp8-products": "unproven"}, "sass": {}}
+    compiled = replace(GEMM, promises=tuple(replace(p, settled_by=("source", "sass")) for p in GEMM.promises))
+    other = Judge(bench(compiled), CHIP, 0, states, ProfilerError("no report"), Unavailable("")).silicon()
+    assert other.layers["sass"]["fp8-products"] == "unproven"
     assert broken.reasons == {"fp8-products": "no counters could be had: no report"}
     assert rules(broken) == {("kernels", "unproven")}
 
