@@ -1,7 +1,8 @@
 """The CUDA driver through `cuda.bindings`: loaded when first needed, every result checked.
 
 A function is looked up once, by `bound`, before a submission is imported: what a submission later puts in its place in
-the module changes nothing.
+the module changes nothing. The first look-up must come before a folder of a submission is on the path: `cuda` is a
+namespace package, so a file cuda.py anywhere on the path would be taken for it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ def _driver() -> Any:
     try:
         return importlib.import_module("cuda.bindings.driver")
     except ImportError as error:
-        raise GpuError("a GPU target needs the Python package cuda-bindings, which is not installed") from error
+        raise GpuError(
+            f"a GPU target needs the Python package cuda-bindings, and importing it says: {error}"
+        ) from error
 
 
 def bound(name: str) -> Callable[..., Any]:

@@ -270,3 +270,14 @@ def test_a_descriptor_that_names_no_allocation_is_refused_and_leaves_nothing_beh
     assert memory.raw(4).tolist() == [5] * 4, "a refused replacement leaves the old memory mapped"
     views.close()
     memory.close()
+
+
+def test_a_missing_driver_package_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "cuda.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "cuda"]:
+        monkeypatch.delitem(sys.modules, name)
+    driver._driver.cache_clear()
+    with pytest.raises(GpuError, match=r"cuda-bindings.*'cuda' is not a package"):
+        driver.bound("cuInit")
+    driver._driver.cache_clear()
