@@ -280,4 +280,5 @@ def test_a_missing_driver_package_is_named_with_the_reason(monkeypatch: pytest.M
     driver._driver.cache_clear()
     with pytest.raises(GpuError, match=r"cuda-bindings.*'cuda' is not a package"):
         driver.bound("cuInit")
+    sys.modules.pop("cuda", None)
     driver._driver.cache_clear()
