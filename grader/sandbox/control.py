@@ -43,10 +43,14 @@ class Group:
             taken |= found
             found = {below for below, _ in descendants(pid)}
 
-    def close(self) -> None:
-        """Kills what is still in the group and removes it. Raises SandboxError when something stays."""
+    def kill(self) -> None:
+        """Kills all that is in the group at once, also what is just being made."""
         with contextlib.suppress(OSError):  # kernels before 5.14 cannot
             (self.folder / "cgroup.kill").write_text("1")
+
+    def close(self) -> None:
+        """Kills what is still in the group and removes it. Raises SandboxError when something stays."""
+        self.kill()
         until = time.monotonic() + CLOSE_SECONDS
         while time.monotonic() < until:
             try:

@@ -169,21 +169,26 @@ def _stop(number: int, frame: object) -> NoReturn:
 
 def _end_children() -> None:
     """Kills until nothing is left; what loses its parent becomes a child of this process."""
+    others: set[int] = set()
     while True:
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
             return
-        kill(descendants(os.getpid()))
-        time.sleep(0.001)
+        kill(descendants(os.getpid(), others))
+        time.sleep(0.0001)
 
 
-def descendants(root: int) -> list[tuple[int, int]]:
-    """Living processes below `root`, each with the process group to kill it by, or with 0 where that is not safe."""
+def descendants(root: int, others: set[int] | None = None) -> list[tuple[int, int]]:
+    """Living processes below `root`, each with the process group to kill it by, or with 0 where that is not safe.
+
+    `others` is filled with what else there is and not looked at again in a later call: who must be fast calls twice.
+    """
     below: dict[int, list[tuple[int, int, bool]]] = {}
+    others = set() if others is None else others
     for name in os.listdir("/proc"):
-        if name.isdigit():
+        if name.isdigit() and int(name) not in others:
             try:
                 with open(f"/proc/{name}/stat", "rb") as file:
                     state, parent, group_of, *rest = file.read().rpartition(b")")[2].split()
@@ -194,10 +199,11 @@ def descendants(root: int) -> list[tuple[int, int]]:
     spared = {0, 1, os.getpgid(0), root}
     found, queue = [], [root]
     while queue:
-        for pid, group, living in below.get(queue.pop(), []):
+        for pid, group, living in below.pop(queue.pop(), []):
             queue.append(pid)
             if living:
                 found.append((pid, 0 if group in spared else group))
+    others.update(pid for rows in below.values() for pid, _, _ in rows)
     return found
 
 

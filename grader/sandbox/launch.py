@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 from grader.sandbox.base import Jail, SandboxError
 from grader.sandbox.control import Group, make_group
 
-__all__ = ["Restriction", "close_group", "memory_file", "start"]
+__all__ = ["Restriction", "close_group", "kill_group", "memory_file", "start"]
 
 JAIL = "import sys; sys.path.append(sys.argv[1]); import jail; jail.main()"  # by import, so that its byte code is used
 ADDRESS_SPACE_BYTES = 8 << 30  # beyond private memory: libraries and what is reserved; bounds shared memory too
@@ -96,6 +96,12 @@ def start(
             _GROUPS[process.pid] = group
         os.write(go, b"g")
     return process
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kills at once all that is in the control group of a process, where it has one."""
+    if process.pid in _GROUPS:
+        _GROUPS[process.pid].kill()
 
 
 def close_group(process: subprocess.Popen[bytes]) -> None:

@@ -11,8 +11,8 @@ from typing import BinaryIO
 
 from grader.cell import SandboxRecord
 from grader.sandbox.base import Jail
-from grader.sandbox.launch import Restriction, close_group, start
-from grader.sandbox.reap import MARK, end_tree
+from grader.sandbox.launch import Restriction, close_group, kill_group, start
+from grader.sandbox.reap import MARK, collect, end_tree
 from grader.sandbox.users import give
 
 __all__ = ["Supervised"]
@@ -60,7 +60,10 @@ class Supervised:
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """Ends the supervisor and everything below it."""
+        kill_group(process)
         try:
             end_tree(process, self.marks.pop(process.pid, None))
         finally:
             close_group(process)
+            if self.uid is not None:
+                collect(self.uid)
