@@ -35,6 +35,7 @@ SECCOMP_FILTER_FLAG_SPEC_ALLOW = 4  # without it older kernels slow the whole pr
 SYS_SECCOMP = {"x86_64": 317, "aarch64": 277}
 SYS_LANDLOCK_CREATE, SYS_LANDLOCK_ADD, SYS_LANDLOCK_RESTRICT = 444, 445, 446
 LANDLOCK_RULE_PATH_BENEATH = 1
+FORGET_ROUNDS = 50  # then all processes are looked at again: one may have lost its parent while it was looked at
 LANDLOCK_FILE_RIGHTS = 0x1 | 0x2 | 0x4 | 0x4000 | 0x8000  # execute, write, read, truncate, ioctl of devices
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -170,7 +171,11 @@ def _stop(number: int, frame: object) -> NoReturn:
 def _end_children() -> None:
     """Kills until nothing is left; what loses its parent becomes a child of this process."""
     others: set[int] = set()
+    rounds = 0
     while True:
+        rounds += 1
+        if rounds % FORGET_ROUNDS == 0:
+            others.clear()
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from grader.sandbox.base import SandboxError
-from grader.sandbox.jail import descendants, kill
+from grader.sandbox.jail import FORGET_ROUNDS, descendants, kill
 
 __all__ = ["MARK", "collect", "end_namespace", "end_tree", "harden_judge", "readable"]
 
@@ -64,11 +64,17 @@ def end_tree(process: subprocess.Popen[bytes], mark: str | None) -> None:
     until = time.monotonic() + END_SECONDS
     patience = time.monotonic() + SUPERVISOR_SECONDS
     killed: set[int] = set()
+    beside: tuple[set[int], set[int]] = (set(), set())  # what need not be looked at again
     if process.poll() is None:
         process.terminate()  # it does the same as this, from nearer by
+    rounds = 0
     while True:
-        left = descendants(process.pid) if process.poll() is None else []
-        left += [(pid, group) for pid, group in _orphans() if pid != process.pid and _marked(pid, mark)]
+        rounds += 1
+        if rounds % FORGET_ROUNDS == 0:
+            beside = (set(), set())
+        left = descendants(process.pid, beside[0]) if process.poll() is None else []
+        orphans = descendants(os.getpid(), beside[1])
+        left += [(pid, group) for pid, group in orphans if pid != process.pid and _marked(pid, mark)]
         kill(left)
         killed |= {pid for pid, _ in left}
         if not left and process.poll() is not None:
@@ -77,7 +83,7 @@ def end_tree(process: subprocess.Popen[bytes], mark: str | None) -> None:
             process.kill()
         if time.monotonic() > until:
             raise SandboxError("the submission's processes could not be ended")
-        time.sleep(0.001)
+        time.sleep(0.0001)
     for pid in killed:  # those that this process adopted
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
@@ -93,11 +99,6 @@ def collect(uid: int) -> None:
             status = dict(line.split(":", 1) for line in (entry / "status").read_text().splitlines())
             if status["PPid"].strip() == own and status["Uid"].split()[0] == str(uid) and "Z" in status["State"]:
                 os.waitpid(int(entry.name), os.WNOHANG)
-
-
-def _orphans() -> list[tuple[int, int]]:
-    """Everything below this process: among it, what lost its supervisor."""
-    return descendants(os.getpid())
 
 
 def _marked(pid: int, mark: str) -> bool:
