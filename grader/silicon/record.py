@@ -50,11 +50,6 @@ class ShapeEvidence:
     scored: float
     library: float
 
-    @property
-    def span(self) -> float:
-        """The same as `busy`."""
-        return self.busy
-
 
 @dataclass(frozen=True, slots=True)
 class Silicon:
