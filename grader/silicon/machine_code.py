@@ -22,19 +22,20 @@ from grader.silicon.opcodes import family_of
 from grader.silicon.sass import Census, SassError, census
 from grader.silicon.tools import ToolError, Tools, find_tools, run_tool
 
-__all__ = ["Kernel", "MachineCode", "collect", "disassemble"]
+__all__ = ["Kernel", "MachineCode", "collect", "disassemble", "may_run"]
 
 MOST_ENTRIES = 20_000
 MOST_DEPTH = 12
 MOST_FILE = 256 << 20
 MOST_BYTES = 1 << 30
+MOST_CUBIN = 64 << 20
 MOST_CUBINS = 512
 MOST_DESCRIPTION = 1 << 20
 LISTED = 64  # notes about single files
 THREADS = 4
 LEFT_OUT = frozenset({"inductor"})  # kernels that torch.compile wrote are not the submission's
 _CUBIN, _BUNDLED, _LINKABLE = (".cubin",), (".so",), (".fatbin",)
-_ARCH_OF_NAME = re.compile(r"\.(sm_\d{2,3}[af]?)\.(?:elf\.)?cubin$")
+_LISTED = re.compile(r"^ELF file\s+\d+: ([\w.+][\w.+-]*\.(sm_\d{2,3}[af]?)\.cubin)$", re.MULTILINE | re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,29 +84,31 @@ class MachineCode:
 def collect(folder: Path, arch: str) -> MachineCode:
     """The machine code for `arch` (such as `sm_90a`) under a folder of compiler caches.
 
-    Code for other families of chips is left out, since it cannot have run. Raises ToolError when the tools are missing.
+    Code that such a chip cannot run is left out. Raises ToolError when the tools are missing.
     """
     tools = find_tools()
-    family = family_of(arch)
-    if family is None:
+    if family_of(arch) is None:
         raise ToolError(f"{arch} is not an architecture whose machine code is known here")
     notes: list[str] = []
     with tempfile.TemporaryDirectory(prefix="kbh-sass-") as scratch:
         jobs: list[tuple[Path, str, str, tuple[int | None, int | None]]] = []
+        held = 0
         for number, (path, relative) in enumerate(_files(folder, notes)):
+            if held > MOST_BYTES or len(jobs) > MOST_CUBINS:
+                notes.append("the caches hold more machine code than is looked at")
+                break
             place = Path(scratch) / str(number)
             place.mkdir()
             try:
-                for cubin in _cubins(tools, path, relative, place):
+                for cubin in _cubins(tools, path, arch, place):
                     jobs.append((cubin, relative, _hash(cubin), _described(path)))
+                    held += cubin.stat().st_size
             except (OSError, ToolError) as error:
                 notes.append(f"{relative[-200:]} cannot be read: {error}")
-        if len(jobs) > MOST_CUBINS:
-            notes.append(f"{len(jobs) - MOST_CUBINS} cubins were not looked at")
         with ThreadPoolExecutor(THREADS) as pool:
-            results = list(pool.map(lambda job: _kernels(tools, job[0], family), jobs[:MOST_CUBINS]))
+            results = list(pool.map(lambda job: _kernels(tools, job[0], arch), jobs))
     kernels = []
-    for (_, relative, sha, (threads, shared)), result in zip(jobs, results, strict=False):
+    for (_, relative, sha, (threads, shared)), result in zip(jobs, results, strict=True):
         if isinstance(result, str):
             notes.append(f"{relative[-200:]}: {result}")
         else:
@@ -114,16 +117,22 @@ def collect(folder: Path, arch: str) -> MachineCode:
     return MachineCode(tuple(kernels), tuple(shown), tools.version)
 
 
+def may_run(built: str, arch: str) -> bool:
+    """Whether a chip can run code built for another: that of its own major version, and no later minor one."""
+    one, other = (int(re.sub(r"\D", "", name) or 0) for name in (built, arch))
+    return one // 10 == other // 10 and one <= other
+
+
 def disassemble(cubin: Path) -> tuple[Census, ...]:
     """The census of one cubin. Raises ToolError and SassError."""
     return census(run_tool([str(find_tools().nvdisasm), "-c", "-ndf", str(cubin)]))
 
 
-def _kernels(tools: Tools, cubin: Path, family: str) -> tuple[Census, ...] | str:
-    """The kernels of a cubin, none if it is for another family, or why it cannot be read."""
+def _kernels(tools: Tools, cubin: Path, arch: str) -> tuple[Census, ...] | str:
+    """The kernels of a cubin, none if it is for other chips, or why it cannot be read."""
     try:
         text = run_tool([str(tools.nvdisasm), "-c", "-ndf", str(cubin)])
-        return tuple(one for one in census(text) if family_of(one.arch) == family)
+        return tuple(one for one in census(text) if may_run(one.arch, arch))
     except (ToolError, SassError) as error:
         return str(error)
 
@@ -167,24 +176,34 @@ def _files(folder: Path, notes: list[str]) -> Iterator[tuple[Path, str]]:
                     yield path, relative
 
 
-def _cubins(tools: Tools, path: Path, relative: str, place: Path) -> list[Path]:
-    """Copies of the cubins that a file is or holds. A shared object without any is host code, which is fine."""
+def _cubins(tools: Tools, path: Path, arch: str, place: Path) -> list[Path]:
+    """Copies of the cubins for a chip that a file is or holds. A shared object without any is host code: that is fine.
+
+    They are taken out one by one, since a small file can hold much that is compressed.
+    """
     copy = place / ("code" + path.suffix)
     _copy(path, copy)
     if path.suffix == ".cubin":
         return [copy]
-    inside = place / "inside"
-    inside.mkdir()
     try:
-        run_tool([str(tools.cuobjdump), "-xelf", "all", str(copy)], cwd=inside)
+        listed = run_tool([str(tools.cuobjdump), "-lelf", str(copy)], most=MOST_DESCRIPTION)
     except ToolError as error:
         if "does not contain device code" in str(error):
             return []
         raise
-    found = sorted(inside.iterdir())
-    if not found and ".entry" in _ptx(tools, copy):
+    names = _LISTED.findall(listed)
+    if not names and ".entry" in _ptx(tools, copy):
         raise ToolError("it holds PTX alone, which the driver compiles when it is loaded")
-    return found
+    wanted = [name for name, built in names if may_run(built, arch)]
+    if len(wanted) > MOST_CUBINS:
+        raise ToolError(f"it holds {len(wanted)} cubins for {arch}")
+    inside = place / "inside"
+    inside.mkdir()
+    for name in wanted:
+        run_tool([str(tools.cuobjdump), "-xelf", name, str(copy)], cwd=inside, most=MOST_CUBIN)
+        if sum(cubin.stat().st_size for cubin in inside.iterdir()) > MOST_FILE:
+            raise ToolError(f"its cubins are larger than {MOST_FILE} bytes")
+    return sorted(inside.iterdir())
 
 
 def _ptx(tools: Tools, path: Path) -> str:

@@ -128,7 +128,13 @@ def test_two_versions_of_one_name_leave_it_open_until_a_launch_tells_them_apart(
         assert code.find("fp8_gemm", threads=128, shared=kernel.shared) == (kernel,)
 
 
-def test_code_for_another_family_of_chips_is_left_out(built: Path) -> None:
+def test_a_chip_runs_code_of_its_own_major_version() -> None:
+    assert machine_code.may_run("sm_80", "sm_89") and machine_code.may_run("sm_90a", "sm_90a")
+    assert not machine_code.may_run("sm_89", "sm_86")
+    assert not machine_code.may_run("sm_80", "sm_90a") and not machine_code.may_run("sm_100a", "sm_120a")
+
+
+def test_code_that_the_chip_cannot_run_is_left_out(built: Path) -> None:
     assert collect(built / "blackwell", "sm_90a").kernels == ()
     (kernel,) = collect(built / "blackwell", "sm_120a").kernels
     assert {product.family for product in kernel.census.matrix} == {"QMMA"}
@@ -156,9 +162,11 @@ def test_a_shared_object_is_opened_and_its_compensated_sum_found(tmp_path: Path)
     folder = tmp_path / "caches/extensions/sums"
     folder.mkdir(parents=True)
     (tmp_path / "sums.cu").write_text(text, encoding="utf-8")
-    command = [str(NVCC), "-shared", "-Xcompiler", "-fPIC", "-arch=sm_90a", "-o", str(folder / "sums.so"), "sums.cu"]
+    command = [str(NVCC), "-shared", "-Xcompiler", "-fPIC", "-o", str(folder / "sums.so"), "sums.cu"]
+    command += [f"-gencode=arch=compute_{chip},code=sm_{chip}" for chip in ("80", "90a")]
     subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=300)
     code = collect(tmp_path / "caches", "sm_90a")
+    assert {kernel.census.arch for kernel in code.kernels} == {"sm_90a"}
     states = {name: settle(KAHAN, "kept", ran(code, name)) for name in code.names}
     assert {name: found.state for name, found in states.items() if found} == {
         "_Z5kahanPKfPfi": "kept", "_Z5plainPKfPfi": "broken", "_Z4widePKfPfi": "kept-by-precision",
@@ -205,6 +213,16 @@ def test_a_large_file_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     (tmp_path / "large.cubin").write_bytes(bytes(11))
     code = collect(tmp_path, "sm_90a")
     assert code.kernels == () and code.notes == ("large.cubin is too large to be looked at",)
+
+
+def test_more_cubins_than_are_looked_at_are_said(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine_code, "MOST_CUBINS", 1)
+    (cubin,) = (built / "hopper").rglob("*.cubin")
+    for number in range(4):
+        shutil.copy(cubin, tmp_path / f"{number}.cubin")
+    code = collect(tmp_path, "sm_90a")
+    assert len(code.kernels) == 2
+    assert code.notes == ("the caches hold more machine code than is looked at",)
 
 
 def test_many_files_and_deep_folders_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
