@@ -6,7 +6,11 @@ outputs, and takes its own copy of them when the answer comes, so that later wri
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import json
+import math
+import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,7 +21,7 @@ import torch
 from torch import Tensor
 
 from grader.cases import Case
-from grader.channel import Frame, Kind, Slot, layout, size_of, slots_to_json
+from grader.channel import POISON, Frame, Kind, Slot, layout, size_of, slots_to_json
 from grader.correctness import output_name
 from grader.deck import TORCH_DTYPES
 from grader.driver import GpuError
@@ -28,6 +32,8 @@ from kbh_lint.problems import Binding, TensorSpec
 
 __all__ = ["Batch", "Called", "Session"]
 
+SAMPLED_BYTES = 2048  # of a batch's outputs, looked at within its time
+MOST_BLANK = 0.01  # by which their share of untouched bytes may be above that of whole outputs
 SETUP_LIMIT = 300.0  # seconds for a start, an import or a model, which may compile
 
 
@@ -41,11 +47,18 @@ class Called:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The answer to a batch, its seconds by the judge's clock, and the outputs that were copied within them."""
+    """The answer to a batch, its seconds by the judge's clock, and what was copied within them.
+
+    `outputs` are those of a few slots; `bytes` lie at secret `places` over all of them. `blank` is the largest
+    share of bytes in one of the copied outputs that hold what the judge had put there.
+    """
 
     answer: Frame
     wall: float
     outputs: Mapping[int, tuple[Tensor, ...]]
+    places: Tensor
+    bytes: Tensor
+    blank: float
 
 
 class Session:
@@ -174,21 +187,37 @@ class Session:
 
         The values are written to memory that the candidate does not have. It gets the descriptor after the clock was
         read, so no work on them can have been done before. The outputs of the slots in `lot`, which the candidate
-        does not know, are copied before the clock is read again, so work that is done later misses them.
+        does not know, and bytes at places over all slots are copied before the clock is read again: `unfinished` says
+        whether work was done later.
         """
         fresh = self._region("batch inputs", self._memory["batch inputs"].size)
         for index, case in enumerate(cases or ()):
             self._write(fresh, "inputs", index, case.inputs)
-        self._memory["batch outputs"].poison(rounds * self.out_bytes)
+        outputs, size = self._memory["batch outputs"], rounds * self.out_bytes
+        outputs.poison(size)
+        places = torch.tensor(self._places(rounds), device=self.device)
         self._settle()
         began = time.monotonic()
         answer = self._child.ask(Kind.GO, doing, descriptors=[fresh.fd], limit=self._call_timeout * rounds)
+        seen = outputs.raw(size).index_select(0, places)
         taken = {index: self._copied(index) for index in lot} if answer.kind == Kind.DONE else {}
         self._settle()
         wall = time.monotonic() - began
         self._memory["batch inputs"].close()
         self._memory["batch inputs"] = fresh
-        return Batch(answer, wall, {index: self._split(copied) for index, copied in taken.items()})
+        whole = {index: self._split(copied) for index, copied in taken.items()}
+        blank = [_blank(_bytes(tensor)) for tensors in whole.values() for tensor in tensors if tensor.numel()]
+        return Batch(answer, wall, whole, places, seen, max(blank, default=0.0))
+
+    def unfinished(self, batch: Batch, rounds: int) -> str:
+        """What of a batch was not there when its time was taken, as the end of a sentence; empty when nothing was."""
+        now = self._memory["batch outputs"].raw(rounds * self.out_bytes).index_select(0, batch.places)
+        if not torch.equal(now, batch.bytes):
+            return "it wrote outputs of a batch after it had said that it was done"
+        noise = math.sqrt(batch.blank * (1 - batch.blank) / SAMPLED_BYTES)
+        if _blank(batch.bytes) > batch.blank + MOST_BLANK + 5 * noise:
+            return "it left outputs of a batch out"
+        return ""
 
     def late_outputs(self, index: int) -> tuple[Tensor, ...]:
         """What lies in a slot's place for outputs of a batch after its time was taken."""
@@ -205,6 +234,18 @@ class Session:
             if tensor.dtype != slot.dtype or tuple(tensor.shape) != slot.shape:
                 raise CheckError(f"the case has {slot.name} as {tensor.dtype} {list(tensor.shape)}")
             memory.tensor(replace(slot, offset=slot.offset + index * stride)).copy_(tensor)
+
+    def _places(self, rounds: int) -> list[int]:
+        """Where SAMPLED_BYTES bytes of the outputs of a batch lie, drawn now."""
+        slots = [slot for slot in self._slots["outputs"] if slot.nbytes]
+        ends = list(itertools.accumulate(slot.nbytes for slot in slots))
+        places = []
+        for _ in range(SAMPLED_BYTES):
+            index, byte = divmod(secrets.randbelow(rounds * ends[-1]), ends[-1])
+            which = bisect.bisect_right(ends, byte)
+            within = byte - (ends[which] - slots[which].nbytes)
+            places.append(index * self.out_bytes + slots[which].offset + within)
+        return places
 
     def _copied(self, index: int) -> Tensor:
         return self._memory["batch outputs"].raw(self.out_bytes, index * self.out_bytes).clone()
@@ -226,6 +267,10 @@ class Session:
         for memory in self._memory.values():
             memory.close()
         self._memory = {}
+
+
+def _blank(taken: Tensor) -> float:
+    return float((taken == POISON).double().mean())
 
 
 def _tensor(taken: Tensor, slot: Slot) -> Tensor:

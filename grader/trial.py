@@ -303,6 +303,9 @@ class Trial:
             if changed:
                 state.fault(f"a batch at {shape.label}: it changed its input {', '.join(changed)}")
             self._compare(case, outputs[index], state)
+        unfinished = session.unfinished(called, rounds)
+        if unfinished:
+            state.fault(f"at {shape.label}: {unfinished}")
         return SealedBatch(rounds, called.wall, self.nulls[shape.label].overhead(rounds))
 
     def _replay(self, shape: Shape, seen: CaseOutcome) -> list[str]:
