@@ -14,7 +14,7 @@ from typing import Literal, TypeVar
 
 import torch
 
-from grader.cell import FindingRecord, ShapeTiming, TrialResult
+from grader.cell import FindingRecord, TrialResult
 from grader.clock_profile import UNSEEN_CALLS
 from grader.plan import TrialOptions
 from grader.sandbox import Sandbox
@@ -36,10 +36,11 @@ __all__ = ["Judge", "evidence_of", "gather", "recounted", "tried"]
 
 LIBRARY_SHARE = 0.5  # of a call's time in kernels that the submission did not bring
 LIBRARY_OPERATIONS = 0.02  # of the algorithm's operations on tensor cores, in such kernels
-TRACED, COUNTED = 1.15, 2.0  # by which kernels may take longer under a tracer, and with counters on and empty caches
-SLACK_S = 3e-6  # and for each launch
+TRACED, COUNTED = 1.5, 2.0  # by which kernels may take longer under a tracer, and with counters on and empty caches
+SLACK_S = 5e-6  # and for each launch: clocks of a GPU may fall between two processes
 CACHES = 4  # inputs of fewer last-level caches may be found in one whatever is done, and accuse nobody
 MISMATCH = "evidence-mismatch"
+OTHER_BITS = "its results were not those of the trial, so what ran beside the profiler need not be what was timed"
 T = TypeVar("T")
 Layer = Literal["sass", "counters"]
 Settle = Callable[[Promise, Shape, Sequence[Launch], State], Judged | None]
@@ -100,8 +101,9 @@ class Judge:
     def silicon(self) -> Silicon:
         """The record of it all."""
         for seen in (self.counted, self.traces):
-            for difference in seen.differences if seen is not None else ():
-                self._mismatch(difference)
+            for label, right in seen.differences.items() if seen is not None else ():
+                if not right:
+                    self._mismatch(f"at {label} it gave wrong results while a profiler looked")
         shapes = [self._shape(shape) for shape in self.bench.shapes] if self.counted is not None else []
         layers: dict[str, Mapping[str, State]] = {}
         if self.counted is not None:
@@ -148,8 +150,9 @@ class Judge:
         if not traced:
             return 0.0
         if any(not _agree(tracing, launches) for tracing in traced):
-            self._mismatch(f"at {shape.label} other kernels ran under the tracer than under the counters")
-        return median(tracing.busy for tracing in traced)
+            said = f"at {shape.label} other kernels ran under the tracer than under the counters"
+            self._add("kernels", "interesting", said)
+        return min(tracing.busy for tracing in traced)
 
     def _judge_time(self, found: ShapeEvidence, launches: int) -> None:
         """Kernels that take far longer than the time that was scored are not those that were timed."""
@@ -216,6 +219,8 @@ class Judge:
             for shape in self.bench.shapes:
                 said = source.shapes.get(shape.label, source.state)
                 judged = settle(promise, shape, self.counted.calls[shape.label][0], said)
+                if judged is not None and shape.label in self.counted.differences:
+                    judged = Judged("unproven", OTHER_BITS)
                 if judged is not None:
                     found[shape.label] = judged.state
                     self._compare(promise, shape, said, layer, judged)
@@ -291,13 +296,12 @@ def recounted(problem: Problem, silicon: Silicon, text: str) -> list[str]:
 
 
 def _scored(trial: TrialResult, label: str) -> float:
-    """Seconds of a call by the trial's events, less the empty call; 0 where it was not timed."""
+    """Seconds of a call that are scored, without the empty call of the events; 0 where it was not timed."""
     timing = next((result.timing for result in trial.shapes if result.shape == label), None)
-    return _length(timing) if timing is not None else 0.0
-
-
-def _length(timing: ShapeTiming) -> float:
-    return max(median(timing.claimed) - timing.null_s, 1e-9) if timing.claimed else 0.0
+    if timing is None or not timing.claimed:
+        return 0.0
+    sealed = median(batch.per_call for batch in timing.sealed) if timing.sealed else 0.0
+    return max(median(timing.claimed) - timing.null_s, sealed, 1e-9)
 
 
 def _agree(tracing: Tracing, launches: Iterable[Launch]) -> bool:

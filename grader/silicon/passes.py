@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,11 +72,12 @@ class Bench:
 class Counted:
     """The launches of each marked call of each shape, what differed from the trial, and the key of the raw report.
 
-    `code` is the machine code in the caches of that process, or why it cannot be read here.
+    `differences` are shapes with other results than the trial's, and whether those were right at least. `code` is the
+    machine code in the caches of that process, or why it cannot be read here.
     """
 
     calls: dict[str, tuple[tuple[Launch, ...], ...]]
-    differences: tuple[str, ...]
+    differences: Mapping[str, bool]
     report: str
     code: MachineCode | ToolError
 
@@ -86,7 +87,7 @@ class Traces:
     """The timelines of each marked call of each shape, what differed from the trial, and the keys of the raw texts."""
 
     calls: dict[str, tuple[Tracing, ...]]
-    differences: tuple[str, ...]
+    differences: Mapping[str, bool]
     reports: tuple[str, ...]
 
 
@@ -140,11 +141,11 @@ def trace(bench: Bench) -> Traces:
     return Traces(found, differences, tuple(bench.keep(text) for text in texts))
 
 
-def _asked(bench: Bench, sandbox: Profiled, scratch: Path) -> tuple[dict[int, str], tuple[str, ...]]:
+def _asked(bench: Bench, sandbox: Profiled, scratch: Path) -> tuple[dict[int, str], dict[str, bool]]:
     """Asks for a result of each shape. Returns the labels by the number of the model, and what was different."""
     if bench.caches is not None:
         restore_caches(bench.caches, scratch / "caches")
-    code, found = load_code(bench.problem), list[str]()
+    code, found = load_code(bench.problem), dict[str, bool]()
     models: dict[int, str] = {}
     with Session(
         bench.snapshot, device=bench.device, sandbox=sandbox, scratch=scratch, timeout=bench.options.timeout,
@@ -156,16 +157,18 @@ def _asked(bench: Bench, sandbox: Profiled, scratch: Path) -> tuple[dict[int, st
             _expect(session.submission(), "when it was imported")
             for model, shape in enumerate(bench.shapes, 1):
                 bench.say(f"profiling {shape.label}")
-                found += _again(bench, code, session, shape)
+                other = _again(bench, code, session, shape)
+                if other is not None:
+                    found[shape.label] = other
                 models[model] = shape.label
         except ChildGone as gone:
             raise ProfilerError(f"beside a profiler {gone}") from gone
         session.leave(EXIT_SECONDS)
-    return models, tuple(found)
+    return models, found
 
 
-def _again(bench: Bench, code: Code, session: Session, shape: Shape) -> list[str]:
-    """Calls on one hidden input, the last ones marked: those must give what the trial saw."""
+def _again(bench: Bench, code: Code, session: Session, shape: Shape) -> bool | None:
+    """Calls on one input, the last ones marked. None if those gave what the trial saw, else whether they are right."""
     seen = bench.case(shape.label)
     spec, master = CaseSpec(seen.case, "nominal"), bytes.fromhex(bench.trial.master)
     case = materialise(bench.problem, shape, spec, master, device=bench.device, code=code, state=None)
@@ -180,8 +183,8 @@ def _again(bench: Bench, code: Code, session: Session, shape: Shape) -> list[str
             right &= compare(outputs, code.oracle(case.binding.init, case.inputs, case.state), case).ok
     profiled = marks[UNSEEN_CALLS:]
     if set(profiled) == {seen.digest} or (len(set(marks)) > 1 and right):  # other bits each time are no sign of a lie
-        return []
-    return [f"at {shape.label} it gave another result for the same values while a profiler looked"]
+        return None
+    return right
 
 
 def _expect(answer: Frame, when: str) -> None:

@@ -34,8 +34,8 @@ class ShapeEvidence:
     `tensor` are executed operations by the type of their operands and `needed` the algorithm's; `read` and `written`
     bytes of DRAM and `compulsory` those that a cold call must read. `seconds` is the sum over the kernels beside the
     counters, where each begins with empty caches; `busy` is how long the device worked under the tracer alone (0: not
-    traced), `scored` what the trial's events gave without the empty call. `library` is the share of the time in
-    kernels that the submission did not bring.
+    traced), `scored` the longer of the trial's events without the empty call and its sealed batches. `library` is the
+    share of the time in kernels that the submission did not bring.
     """
 
     shape: str

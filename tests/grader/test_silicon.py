@@ -77,7 +77,7 @@ def bench(problem: Problem, seconds: float = 1e-4) -> Bench:
 
 def judged(
     launches: Sequence[Launch], *, problem: Problem = GEMM, source: State = "kept", per_shape: Mapping[str, State] = {},
-    seconds: float = 1e-4, differences: tuple[str, ...] = (), again: Sequence[Launch] | None = None,
+    seconds: float = 1e-4, differences: Mapping[str, bool] = {}, again: Sequence[Launch] | None = None,
     traces: Mapping[str, Tracing] | None = None, code: MachineCode | None = None,
     cache: int = 1 << 20,
 ) -> Silicon:  # fmt: skip
@@ -96,7 +96,7 @@ def judged(
     seen = (
         Unavailable("none here")
         if traces is None
-        else Traces({label: (trace,) for label, trace in traces.items()}, (), ())
+        else Traces({label: (trace,) for label, trace in traces.items()}, {}, ())
     )
     counted_calls = Counted(calls, differences, "r" * 64, code or ToolError("none here"))
     return Judge(bench(problem, seconds), CHIP, cache, states, counted_calls, seen).silicon()
@@ -182,23 +182,31 @@ def test_a_shape_that_could_not_be_asked_for_again_leaves_the_promise_unproven()
     some = replace(whole, trial=replace(whole.trial, shapes=whole.trial.shapes[:3]))
     calls = {one: ((launch(GEMM, one, fp8=1.0),),) for one in [shape.label for shape in GEMM.shapes[:3]]}
     states = [PromiseState("fp8-products", "kept", kind="fp8-products")]
-    silicon = Judge(some, CHIP, 0, states, Counted(calls, (), "", ToolError("")), Unavailable("")).silicon()
+    silicon = Judge(some, CHIP, 0, states, Counted(calls, {}, "", ToolError("")), Unavailable("")).silicon()
     assert silicon.layers["counters"]["fp8-products"] == "unproven"
     assert silicon.reasons == {"fp8-products": "no result of 4096x14336x4096 could be asked for again"}
 
 
-def test_another_result_beside_a_profiler_is_a_mismatch() -> None:
-    silicon = judged(everywhere(fp8=1.0), differences=("at 1x1 it gave another result",))
-    assert rules(silicon) == {("evidence", "reward_hack")}
+def test_a_wrong_result_beside_a_profiler_is_a_mismatch() -> None:
+    silicon = judged(everywhere(fp8=1.0), differences={"32x8192x8192": False})
+    assert ("evidence", "reward_hack") in rules(silicon)
+    assert silicon.layers["counters"]["fp8-products"] == "unproven"
+
+
+def test_right_results_of_other_bits_accuse_nobody_and_prove_nothing() -> None:
+    silicon = judged(everywhere(fp8=1.0), differences={"32x8192x8192": True})
+    assert silicon.layers["counters"]["fp8-products"] == "unproven"
+    assert "need not be what was timed" in silicon.reasons["fp8-products"]
+    assert rules(silicon) == {("layers-disagree", "interesting")}
 
 
 def test_kernels_that_take_far_longer_than_what_was_scored_are_a_mismatch() -> None:
     assert rules(judged(everywhere(fp8=1.0), seconds=0.6e-4)) == set()
     assert rules(judged(everywhere(fp8=1.0), seconds=0.4e-4)) == {("evidence", "reward_hack")}
-    long = Tracing((Traced(True, "_product", (64, 1, 1), (128, 1, 1), 0.0, 1.3e-4),))
+    long = Tracing((Traced(True, "_product", (64, 1, 1), (128, 1, 1), 0.0, 1.6e-4),))
     silicon = judged(everywhere(fp8=1.0), traces={"4096x4096x4096": long})
     assert rules(silicon) == {("evidence", "reward_hack")}
-    assert "took 130.0 us beside a profiler, and 100.0 us when they were timed" in silicon.findings[0].message
+    assert "took 160.0 us beside a profiler, and 100.0 us when they were timed" in silicon.findings[0].message
 
 
 def test_inputs_that_were_not_read_from_memory_leave_the_number_unproven() -> None:
@@ -234,17 +242,17 @@ def test_other_kernels_in_the_second_call_are_told() -> None:
     assert rules(judged(everywhere(fp8=1.0), again=again)) == {("kernels", "interesting")}
 
 
-def test_a_tracer_that_saw_other_kernels_is_a_mismatch_and_one_that_agrees_gives_the_length() -> None:
+def test_a_tracer_that_saw_other_kernels_is_told_and_one_that_agrees_gives_the_length() -> None:
     same = Tracing((Traced(True, "_product", (64, 1, 1), (128, 1, 1), 0.0, 9e-5),))
     other = Tracing((Traced(True, "_product", (32, 1, 1), (128, 1, 1), 0.0, 9e-5),))
     labels = [shape.label for shape in GEMM.shapes]
     silicon = judged(everywhere(fp8=1.0), traces=dict.fromkeys(labels, same))
     assert rules(silicon) == set() and [shape.busy for shape in silicon.shapes] == [9e-5] * len(labels)
-    assert rules(judged(everywhere(fp8=1.0), traces={labels[0]: other})) == {("evidence", "reward_hack")}
+    assert rules(judged(everywhere(fp8=1.0), traces={labels[0]: other})) == {("kernels", "interesting")}
 
 
 def test_evidence_goes_into_a_bundle_and_comes_back_the_same() -> None:
-    silicon = judged(everywhere(fp8=1.0, read=0.5), differences=("x",))
+    silicon = judged(everywhere(fp8=1.0, read=0.5), differences={"32x8192x8192": False})
     assert silicon_from_json(silicon_to_json(silicon)) == silicon
 
 
