@@ -29,7 +29,7 @@ from grader.supervise import ChildGone, Snapshot, restore_caches
 from grader.trial import digest_of
 from kbh_lint.problems import Problem, Shape
 
-__all__ = ["MARKED_CALLS", "Bench", "Counted", "Traces", "count", "trace"]
+__all__ = ["MARKED_CALLS", "Bench", "Counted", "Traces", "count", "same_results", "trace"]
 
 MARKED_CALLS = 2
 REPORT = Path("work", "ncu.csv")
@@ -181,10 +181,16 @@ def _again(bench: Bench, code: Code, session: Session, shape: Shape) -> bool | N
         marks.append(digest_of(outputs))
         if marks[-1] != seen.digest:
             right &= compare(outputs, code.oracle(case.binding.init, case.inputs, case.state), case).ok
-    profiled = marks[UNSEEN_CALLS:]
-    if set(profiled) == {seen.digest} or (len(set(marks)) > 1 and right):  # other bits each time are no sign of a lie
-        return None
-    return right
+    return None if same_results(marks, seen.digest, right) else right
+
+
+def same_results(marks: Sequence[str], trial: str, right: bool) -> bool:
+    """Whether marked calls gave the trial's bits, or right ones from a model whose unmarked calls differ already.
+
+    Other bits in marked calls alone do not count as chance: they are what a submission gives that sees the marks.
+    """
+    unmarked, marked = set(marks[:UNSEEN_CALLS]), set(marks[UNSEEN_CALLS:])
+    return marked == {trial} or (len(unmarked) > 1 and right)
 
 
 def _expect(answer: Frame, when: str) -> None:

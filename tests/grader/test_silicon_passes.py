@@ -93,3 +93,21 @@ def test_only_a_plain_file_of_a_bounded_size_is_read_from_where_the_submission_c
             passes._text(path, 6)
     with pytest.raises(ProfilerError, match="more than 5 bytes"):
         passes._text(plain, 5)
+
+
+@pytest.mark.parametrize(
+    ("marks", "right", "same"),
+    [
+        (["a", "a", "a", "a"], True, True),
+        (["b", "b", "a", "a"], True, True),  # what was warm-up does not matter
+        (["b", "c", "d", "e"], True, True),  # a sum whose order is left to chance
+        (["b", "c", "d", "e"], False, False),
+        (["a", "a", "b", "b"], True, False),  # it saw the marks
+        (["a", "a", "a", "b"], True, False),
+        (["b", "b", "b", "b"], True, False),  # tuned anew
+    ],
+)
+def test_marked_calls_must_give_the_trials_bits_unless_unmarked_ones_vary_too(
+    marks: list[str], right: bool, same: bool
+) -> None:
+    assert passes.same_results(marks, "a", right) == same
