@@ -88,8 +88,9 @@ def replay(
 ) -> tuple[str, ...]:  # fmt: skip
     """Asks a fresh process for results that the trial has seen, on the same hidden values; a sentence each difference.
 
-    Outputs must be the same bit for bit. A kernel that gives other bits on the same values in this process too must be
-    as near to the oracle as its problem asks. Raises NotReplayed when the process did not get that far.
+    A result that is wrong is a difference. Other bits that are right may be a choice made anew in each process, as
+    autotuning is: they accuse nobody and show nothing, unless bits vary within the process too. Raises NotReplayed when
+    nothing was shown.
     """
     code, master = load_code(problem), bytes.fromhex(trial.master)
     if caches is not None:

@@ -75,13 +75,11 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class ShapePlan:
-    """The calls of one shape, group after group. Ids in `compared` are held against the oracle; of those in `digested`
-    some have the hash of their output kept, so that a later pass can ask for the same."""
+    """The calls of one shape, group after group. Ids in `compared` are held against the oracle."""
 
     shape: Shape
     groups: tuple[Group, ...]
     compared: frozenset[str]
-    digested: frozenset[str]
 
     @property
     def calls(self) -> int:
@@ -115,7 +113,7 @@ def plan_shape(problem: Problem, shape: Shape, master: bytes, options: TrialOpti
     least = len(chosen) if options.compare_least is None else options.compare_least
     compared = frozenset([spec.id for spec in cases] + chosen[:least])
     planned = tuple(Group(tuple(specs), _counted(specs, options)) for specs in shuffled)
-    return ShapePlan(shape, planned, compared, frozenset(chosen[: max(least, 1)]))
+    return ShapePlan(shape, planned, compared)
 
 
 def _extra(options: TrialOptions) -> int:

@@ -270,6 +270,7 @@ def faults(case: HostileCase, got: Graded) -> list[str]:
     said = f"{cell.outcome}: {cell.reason} | " + " | ".join(
         f.message for f in cell.verdict.findings if f.layer == "run"
     )
+    said += " | ".join(words.decode() for words in re.findall(rb'"lost":"([^"]*)"', got.data))
     found = list(got.left)
     if cell.outcome not in case.outcomes:
         found.append(f"it was {said}")
