@@ -5,7 +5,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -euc
 .DELETE_ON_ERROR:
-.PHONY: demo test lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade verify-deck mutate ceilings clean
+.PHONY: demo test lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade verify-deck results verify-results mutate ceilings clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -28,7 +28,7 @@ demo: $(VENV)/.grade
 	@$(BIN)/kbh show --format short --html demo.html kbh-results/demo/*
 	@echo "All of it is in demo.html; kbh show --verify kbh-results/demo/* checks it."
 
-test: lint types unit docs-check verify-deck
+test: lint types unit docs-check verify-deck verify-results
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -69,6 +69,13 @@ bench-grade: $(VENV)/.dev
 # Holds the stored GPU evidence of every problem against the files as they are, and lints every solution of the deck.
 verify-deck: $(VENV)/.dev
 	$(BIN)/kbh problems verify
+
+# What was graded on a GPU: the page is written from the bundles in results/, and held against their samples.
+results: $(VENV)/.core
+	$(PY) tools/results.py results/h200 -o docs/results-h200.md
+
+verify-results: $(VENV)/.core
+	$(PY) tools/results.py results/h200 -o docs/results-h200.md --check
 
 # Runs every wrong kernel of the deck at reduced shapes.
 mutate: $(VENV)/.dev
