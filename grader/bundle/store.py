@@ -207,7 +207,9 @@ class Bundle:
             self._durable.add(sha256)
 
     def _clear(self) -> None:
-        """Takes away what a cut write left."""
+        """Takes away what a cut write left; makes tmp/ where a copy left it out, as version control does."""
+        if not os.path.lexists(self.folder / "tmp"):
+            self._files.mkdir(self.folder / "tmp")
         for name in names_in(self.folder, LEFT_OVERS, "tmp"):
             self._files.unlink(self.folder / "tmp" / name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -69,7 +70,9 @@ def _faults(folder: Path) -> Iterator[str]:
 
 
 def _temporary(folder: Path) -> Iterator[str]:
-    """Whole or half, what lies in tmp/ is nothing; it may only be what a cut write leaves."""
+    """Whole or half, what lies in tmp/ is nothing; it may only be what a cut write leaves, and be missing in a copy."""
+    if not os.path.lexists(folder / "tmp"):
+        return
     try:
         for name in names_in(folder, LEFT_OVERS, "tmp"):
             if not _TEMPORARY.fullmatch(name):

@@ -122,6 +122,15 @@ def test_a_grading_reads_back_as_it_was_written(tmp_path: Path) -> None:
     assert os.listdir(folder / "tmp") == []
 
 
+def test_a_copy_without_its_empty_folder_is_whole_and_can_be_written_on(tmp_path: Path) -> None:
+    folder = write(tmp_path / "b", rows()[:2])
+    (folder / "tmp").rmdir()
+    assert verify(folder) == [] and len(Bundle.open(folder).entries()) == 2
+    with Bundle.open(folder, write=True) as bundle:
+        bundle.put(b"more")
+    assert verify(folder) == []
+
+
 def test_a_cut_grading_is_whole_but_not_finished(tmp_path: Path) -> None:
     for count in range(1, len(rows()) - 1):
         folder = write(tmp_path / str(count), rows()[:count])
