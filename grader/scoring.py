@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from grader import published
 from grader.cell import Scores, ShapeResult, ShapeScore, ShapeTiming, TrialResult
 from grader.targets import Chosen, TargetError, hardware_file
+from grader.words import seconds
 from kbh_lint.authors.floors import COMPUTE, MEMORY, Floor, floor
 from kbh_lint.problems import Problem, Shape
 
@@ -97,13 +98,13 @@ def suspicion(problem: Problem, chosen: Chosen, trials: Sequence[TrialResult]) -
             if vetoed > MOST_VETOED * len(timing.claimed):
                 return (
                     f"{vetoed} of {len(timing.claimed)} timed calls {where} are claimed to take less than "
-                    f"{_micro(least)}, which is faster than this target can be"
+                    f"{seconds(least)}, which is faster than this target can be"
                 )
             least, most = least_time(chosen, bound, 0.0), _at_most(timing)
             if most is not None and not _stands(most, least):
                 return (
-                    f"the sealed batches {where} took {_micro(most)} a call with all that is ours in them, less than "
-                    f"the {_micro(least)} that this target needs"
+                    f"the sealed batches {where} took {seconds(most)} a call with all that is ours in them, less than "
+                    f"the {seconds(least)} that this target needs"
                 )
     return ""
 
@@ -213,9 +214,9 @@ def _measured(chosen: Chosen, bound: Floor, timing: ShapeTiming | None) -> _Meas
     return _Measured(timing, kept, statistics.median(kept), _sealed(timing)) if kept else None
 
 
-def _stands(seconds: float, least: float) -> bool:
+def _stands(taken: float, least: float) -> bool:
     """Whether a time can be true; NaN and infinity cannot."""
-    return least <= seconds < math.inf
+    return least <= taken < math.inf
 
 
 def _sealed(timing: ShapeTiming) -> float | None:
@@ -285,7 +286,7 @@ def _doubts(chosen: Chosen, measured: Sequence[_Measured], event: float, sealed:
     scored, device = max(event, sealed), chosen.record.device
     if latencies and statistics.median(latencies) > LATENCY_SHARE[device] * scored + LATENCY_S[device]:
         alone = statistics.median(latencies)
-        doubts.append(f"a call alone took {_micro(alone)} on the judge's clock, but {_micro(scored)} is scored")
+        doubts.append(f"a call alone took {seconds(alone)} on the judge's clock, but {seconds(scored)} is scored")
     return doubts
 
 
@@ -326,10 +327,6 @@ def _result(trial: TrialResult, shape: Shape) -> ShapeResult:
 
 def _geomean(values: Sequence[float]) -> float:
     return math.exp(statistics.fmean(math.log(value) for value in values))
-
-
-def _micro(seconds: float) -> str:
-    return f"{seconds * 1e6:.3g} us"
 
 
 def _published(problem: Problem) -> published.Published:
