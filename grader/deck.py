@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -32,6 +33,9 @@ TORCH_DTYPES: Mapping[str, torch.dtype] = {
     "f32": torch.float32, "f64": torch.float64, "bool": torch.bool, "i8": torch.int8, "u8": torch.uint8,
     "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
 }  # fmt: skip
+
+
+_IMPORTING = threading.RLock()
 
 
 class DeckError(Exception):
@@ -67,10 +71,15 @@ def ours(what: str) -> Iterator[None]:
 
 
 def load_code(problem: Problem) -> Code:
-    """Import a problem's own files; they may import one another (`from .reference import rotate`).
+    """Import a problem's own files, once; they may import one another (`from .reference import rotate`).
 
     Raises DeckError when reference.py lacks `Model` or `oracle`, or a file cannot be imported.
     """
+    with _IMPORTING:  # a module is in sys.modules before it is whole
+        return _load_code(problem)
+
+
+def _load_code(problem: Problem) -> Code:
     if not problem.path:
         raise DeckError(f"{problem.id} was not read from a folder, so there is no Python beside it")
     folder = Path(problem.path).resolve().parent
