@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 from hypothesis import strategies as st
+from toy import toy_problem
 
 from grader.cases import Case, CaseSpec, materialise, plan_cases, state_group
 from grader.deck import Code, DeckError, load_code
@@ -206,3 +209,16 @@ def test_full_shapes_are_drawn_on_a_gpu_and_again_to_the_same_bits(problem_id: s
             tensors, others = {**one.inputs, **one.state}, {**again.inputs, **again.state}
             assert all(same_bits(tensors[name], others[name]) for name in tensors)
             del one, again, tensors, others
+
+
+def test_threads_that_ask_for_a_problems_code_at_once_all_get_the_whole_of_it(tmp_path: Path) -> None:
+    problem = toy_problem(tmp_path)
+    start = threading.Barrier(6)
+
+    def ask(_: int) -> Code:
+        start.wait()
+        return load_code(problem)
+
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(ask, range(6)))
+    assert all(code.Model is found[0].Model and set(code.structures) == {"ragged"} for code in found)
