@@ -57,7 +57,7 @@ class GpuClock:
         self._synchronize, self._reset_l2 = bound("cuCtxSynchronize"), bound("cuCtxResetPersistingL2Cache")
         self._begin, self._finish = bound("cuStreamBeginCapture"), bound("cuStreamEndCapture")
         self._instantiate, self._upload = bound("cuGraphInstantiate"), bound("cuGraphUpload")
-        self._launch, self._wait_stream = bound("cuGraphLaunch"), bound("cuStreamSynchronize")
+        self._launch = bound("cuGraphLaunch")
         self._destroy, self._destroy_exec = bound("cuGraphDestroy"), bound("cuGraphExecDestroy")
         self._mode = constant("CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL")
 

@@ -14,6 +14,7 @@ from typing import Literal, TypeVar
 import torch
 
 from grader.clock import Untimed
+from grader.clock_gpu import FLUSH_L2, LEAST_FLUSH
 from grader.driver import bound, ordinal
 
 __all__ = ["MARK", "UNSEEN_CALLS", "Instrument", "ProfileClock"]
@@ -22,8 +23,6 @@ T = TypeVar("T")
 Instrument = Literal["counters", "trace"]
 UNSEEN_CALLS = 2  # of each model, in which it may compile and tune
 MARK = "kbh"  # the name of a marked range is MARK/model/call
-FLUSH_L2 = 2
-LEAST_FLUSH = 1 << 26
 
 
 class ProfileClock(Untimed):

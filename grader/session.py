@@ -187,7 +187,8 @@ class Session:
         does not know, and bytes at places over all slots are copied before the clock is read again: `unfinished` says
         whether work was done later.
         """
-        fresh = self._region("batch inputs", self._memory["batch inputs"].size)
+        fresh = self._region("next inputs", self._memory["batch inputs"].size)
+        self._memory["next inputs"] = fresh  # given up with the others when the candidate ends in between
         for index, case in enumerate(cases or ()):
             self._write(fresh, "inputs", index, case.inputs)
         outputs, size = self._memory["batch outputs"], rounds * self.out_bytes
@@ -201,7 +202,7 @@ class Session:
         self._settle()
         wall = time.monotonic() - began
         self._memory["batch inputs"].close()
-        self._memory["batch inputs"] = fresh
+        self._memory["batch inputs"] = self._memory.pop("next inputs")
         whole = {index: self._split(copied) for index, copied in taken.items()}
         return Batch(answer, wall, whole, places, seen)
 

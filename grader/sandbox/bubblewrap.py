@@ -23,7 +23,7 @@ from grader.sandbox.launch import Restriction, close_group, memory_file, start
 from grader.sandbox.places import Places, gpu_nodes, places
 from grader.sandbox.reap import end_namespace, readable
 from grader.sandbox.seccomp import program
-from grader.sandbox.users import give, leased_uid
+from grader.sandbox.users import leased_uid
 
 __all__ = ["Bubblewrap", "bubblewrap"]
 
@@ -56,9 +56,6 @@ class Bubblewrap:
         output: BinaryIO,
     ) -> subprocess.Popen[bytes]:
         """See `grader.sandbox.Sandbox`."""
-        if self.uid is not None:
-            for folder in jail.write:
-                give(folder, self.uid)
         families = [socket.AF_UNIX, *([socket.AF_INET, socket.AF_INET6] if jail.profiler else [])]
         seccomp = program(memory_files=jail.gpu, families=families, reach_others=True, shared_user=False)
         restriction = Restriction(uid=self.uid, seccomp=seccomp)

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 from grader.sandbox.base import Jail, SandboxError
 from grader.sandbox.control import Group, make_group
+from grader.sandbox.users import give
 
 __all__ = ["Restriction", "close_group", "kill_group", "memory_file", "start"]
 
@@ -51,7 +52,13 @@ def start(
     output: BinaryIO,
     also: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Runs `prefix`, which gets the descriptors `also`, and then `jail.py` with these settings. Raises SandboxError."""
+    """Runs `prefix`, which gets the descriptors `also`, and then `jail.py` with these settings. Raises SandboxError.
+
+    What may be written is given to the user that the process will run as.
+    """
+    if restriction.uid is not None:
+        for folder in jail.write:
+            give(folder, restriction.uid)
     limits = _limits(jail, restriction.own_processes)
     group = make_group(jail, limits["NPROC"])
     with contextlib.ExitStack() as stack:

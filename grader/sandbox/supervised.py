@@ -13,7 +13,6 @@ from grader.cell import SandboxRecord
 from grader.sandbox.base import Jail
 from grader.sandbox.launch import Restriction, close_group, kill_group, start
 from grader.sandbox.reap import MARK, collect, end_tree
-from grader.sandbox.users import give
 
 __all__ = ["Supervised"]
 
@@ -42,9 +41,6 @@ class Supervised:
         output: BinaryIO,
     ) -> subprocess.Popen[bytes]:
         """See `grader.sandbox.Sandbox`."""
-        if self.uid is not None:
-            for folder in jail.write:
-                give(folder, self.uid)
         mark = secrets.token_hex(8)
         restriction = replace(
             self.restrict(jail),

@@ -12,12 +12,12 @@ def product(x, w, used):
     return (x @ w) * (torch.arange(len(x), device=x.device) < used)[:, None]
 
 
-TODO, DONE = queue.Queue(), queue.Queue()
+ASKED, DONE = queue.Queue(), queue.Queue()
 
 
 def serve():
     while True:
-        x, w, used = TODO.get()
+        x, w, used = ASKED.get()
         time.sleep(0.004)
         DONE.put(product(x, w, used))
 
@@ -31,5 +31,5 @@ class Model(nn.Module):
         self.w = nn.Parameter(torch.zeros(K, N))
 
     def forward(self, x, used):
-        TODO.put((x.detach(), self.w.detach(), used))
+        ASKED.put((x.detach(), self.w.detach(), used))
         return DONE.get()
