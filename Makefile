@@ -5,7 +5,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -euc
 .DELETE_ON_ERROR:
-.PHONY: demo test lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade verify-deck results verify-results mutate ceilings clean
+.PHONY: demo test lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade verify-deck results verify-results mutate ceilings fuzz clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -13,6 +13,7 @@ PY := $(BIN)/python
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+FUZZ_ARGS ?=
 # As many test processes as there are cores: kernels compile and interpret on one each.
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 
@@ -84,6 +85,11 @@ mutate: $(VENV)/.dev
 # The least time of every shape on every target, and what was measured beside it.
 ceilings: $(VENV)/.core
 	$(BIN)/kbh problems ceilings
+
+# Feeds damaged text to every reader, ten minutes each, led by coverage; FUZZ_ARGS names readers and seconds.
+fuzz: $(VENV)/.dev
+	$(PIP) --editable '.[fuzz]'
+	$(PY) tools/fuzz.py $(FUZZ_ARGS)
 
 wheel: $(VENV)/.dev
 	rm -rf dist

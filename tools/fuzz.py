@@ -1,0 +1,463 @@
+"""Feeds damaged text to every reader of text from outside: `python tools/fuzz.py [TARGET ...] --seconds 600`.
+
+| Target | What reads it |
+|---|---|
+| submission | the whole linter, under a problem: front ends, host trace, kernels, analyses, rules |
+| cuda | CUDA C++ to the linter's form, with the places of everything in it |
+| ptx | inline PTX |
+| yaml | rules, and problem.yaml |
+| json | run.json beside a submission, entries of a bundle, cells, trials, kernel traces |
+| silicon | reports of Nsight Compute, disassembled machine code |
+
+An input fails when a reader raises anything but the error that it documents, takes longer than its bound, or wants more
+than 2 GB. Failing inputs are written to --out, one for each place in the code, and the run goes on; exit code 1 says
+that there were any. With atheris installed the search follows coverage; without it (or with --engine random) damage is
+random and follows --seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import random
+import re
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+MEMORY_BYTES = 2 << 30
+MOST_SEED_BYTES = 64 << 10
+MOST_INPUT_BYTES = 256 << 10
+LINT_SECONDS = 60.0  # the linter's own bound on one file, which must hold
+READ_SECONDS = 10.0
+GRACE_S = 5.0
+PROBLEMS = ("01_fp8_gemm", "04_kahan_softmax", "06_sonic_moe_swiglu", "07_w4a16_gemm")
+PIECES = (
+    "(", ")", "[", "]", "{", "}", ":", ",", ";", "=", "\"", "'", "\"\"\"", "\\", "\n", "\n    ", "#", "//",
+    "/*", "*/", "<", ">", "<<<", ">>>", "%", "@", "**", "*", "\u00e9", "\u0000", "\u2028", "0", "-1", "1e999",
+    "0x", "99999999999999999999", "lambda x:", "yield ", "await ", "async ", "*args", "**kw", "global x\n",
+    "del x\n", "while True:\n", "for i in range(10**9):\n", "self", "forward", "Model", "torch.", "tl.",
+    "class A(A):\n", "def f(f=f):\n", "return ", "x" * 300, "-" * 200, "(" * 120, "[" * 120, "#define X(",
+    "#if 0\n", "#endif\n", "asm(", "template <", "operator", "R\"(", "{%0, %1}", "&a ", "*a",
+    "!!python/object ", "- ", "? ", "null", "true", "inf", "NaN", "[[]]", "{}", "|\n", ">-\n", "<<: *a\n",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A reader: what it starts from, what may be asked of one input, and in how many seconds."""
+
+    read: Callable[[str], None]
+    seeds: Callable[[], Iterable[str]]
+    seconds: float = READ_SECONDS
+
+
+class TooSlow(BaseException):
+    """An input took longer than its reader may. Not an Exception: no reader can swallow it."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What a run met. `failures` are by the place that failed."""
+
+    out: Path
+    counter: Path
+    tried: int = 0
+    slowest: float = 0.0
+    failures: dict[str, Path] = field(default_factory=dict)
+
+    def done(self, seconds: float) -> None:
+        """Counts one input. The process may be ended from outside, so the count is written now and then."""
+        self.tried += 1
+        self.slowest = max(self.slowest, seconds)
+        if self.tried % 20 == 0:
+            self.count()
+
+    def count(self) -> None:
+        """Writes how many inputs were tried and how long the slowest took."""
+        self.counter.parent.mkdir(parents=True, exist_ok=True)
+        self.counter.write_text(f"{self.tried} inputs, the slowest {self.slowest:.1f} s", encoding="utf-8")
+
+    def failed(self, name: str, text: str, error: BaseException) -> None:
+        """Keeps the first input for each place in the code."""
+        frames = traceback.extract_tb(error.__traceback__)
+        ours = [f for f in frames if ROOT in Path(f.filename).parents and Path(f.filename) != Path(__file__)]
+        last = ours[-1] if ours else frames[-1]
+        where = f"{type(error).__name__} in {Path(last.filename).name}:{last.lineno}"
+        if isinstance(error, TooSlow):
+            where = f"TooSlow in {name}"
+        if where in self.failures:
+            return
+        self.out.mkdir(parents=True, exist_ok=True)
+        path = self.out / f"{name}-{hashlib.sha256(where.encode()).hexdigest()[:12]}"
+        path.write_text(text, encoding="utf-8", errors="surrogatepass")
+        path.with_suffix(".txt").write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        self.failures[where] = path
+        print(f"{name}: {where}: {str(error)[:200]!r}, input in {path}", flush=True)
+
+
+# --- readers -----------------------------------------------------------------------------------------------
+
+
+def _texts(*patterns: str) -> list[str]:
+    found = [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
+    return [
+        path.read_text(encoding="utf-8", errors="replace")
+        for path in found
+        if path.is_file() and path.stat().st_size <= MOST_SEED_BYTES
+    ]
+
+
+def _read_submission() -> Callable[[str], None]:
+    from kbh_lint import paths
+    from kbh_lint.api import Options, lint_file
+    from kbh_lint.source.sidecars import split_bundle
+    from kbh_lint.source.submissions import Submission
+
+    options = Options(str(paths.rules_dir()), str(paths.problems_dir()), timeout=LINT_SECONDS, raise_errors=True)
+
+    def read(text: str) -> None:
+        problem = PROBLEMS[len(text) % len(PROBLEMS)]
+        body, sidecars, notes = split_bundle(text, "solution.py")
+        submission = Submission(Path("solution.py"), body, sidecars, problem, "fuzz", None, tuple(notes), "0" * 64)
+        report = lint_file(submission, options).report
+        lines = text.count("\n") + 1
+        for finding in report.findings:
+            if finding.span.path == "solution.py" and not 1 <= finding.span.line <= finding.span.end_line <= lines:
+                raise AssertionError(f"a span outside the file: {finding.span}")
+
+    return read
+
+
+def _read_cuda() -> Callable[[str], None]:
+    from kbh_lint.frontends import cuda
+
+    def read(text: str) -> None:
+        module = cuda.lower(text, cuda.lines_origin(text, "k.cu"), cuda_arch=900)
+        lines = text.count("\n") + 1
+        for node in cuda.walk(module.body):
+            if hasattr(node, "loc"):
+                span = module.unit.span(node.loc)
+                if not 1 <= span.line <= span.end_line <= lines:
+                    raise AssertionError(f"a span outside the text: {span}")
+        cuda.module_env(module)
+
+    return read
+
+
+def _read_ptx() -> Callable[[str], None]:
+    from kbh_lint.frontends import ptx
+
+    def read(text: str) -> None:
+        for instruction in ptx.parse(text):
+            repr(instruction)
+
+    return read
+
+
+def _read_yaml() -> Callable[[str], None]:
+    from kbh_lint.marked import DataError
+    from kbh_lint.problems import load_problem, load_targets
+    from kbh_lint.rules import parse_rule
+
+    folder = Path(tempfile.mkdtemp(prefix="kbh-fuzz-"))
+    place = folder / "01_fp8_gemm" / "problem.yaml"
+    place.parent.mkdir()
+
+    def read(text: str) -> None:
+        place.write_text(text, encoding="utf-8", errors="surrogatepass")
+        attempts: tuple[Callable[[], object], ...] = (
+            lambda: parse_rule(text, "KBH101-fp8-upcast-bf16-gemm.yaml"),
+            lambda: load_problem(place),
+            lambda: load_targets(place),
+        )
+        for attempt in attempts:
+            try:
+                attempt()
+            except DataError as error:
+                if "\n" in error.message.strip():
+                    raise AssertionError(f"more than a sentence: {error.message!r}") from None
+
+    return read
+
+
+def _read_json() -> Callable[[str], None]:
+    from grader.bundle import BundleError, CodecError, cell_from_json, trial_from_json
+    from grader.bundle.read import parse_entry
+    from grader.silicon import silicon_from_json
+    from grader.silicon.kernels import parse_trace
+    from grader.silicon.ncu import ProfilerError
+    from kbh_lint.source.submissions import discover
+
+    folder = Path(tempfile.mkdtemp(prefix="kbh-fuzz-"))
+    (folder / "solution.py").write_text("x = 1\n", encoding="utf-8")
+    expected = (BundleError, CodecError, ProfilerError)
+
+    def read(text: str) -> None:
+        raw = text.encode("utf-8", errors="surrogatepass")
+        (folder / "run.json").write_bytes(raw)
+        list(discover([folder]))
+        try:
+            value: Any = json.loads(text)
+        except (ValueError, RecursionError):
+            value = text
+        inner = value.get("data") if isinstance(value, dict) else value
+        silicon = inner.get("silicon") if isinstance(inner, dict) else inner
+        attempts: tuple[Callable[[], object], ...] = (
+            lambda: parse_entry(raw, 0, None),
+            lambda: parse_trace(text),
+            lambda: cell_from_json(inner),
+            lambda: trial_from_json(inner),
+            lambda: silicon_from_json(silicon),
+        )
+        for attempt in attempts:
+            with contextlib.suppress(*expected):
+                attempt()
+
+    return read
+
+
+def _read_silicon() -> Callable[[str], None]:
+    from grader.silicon.counters import metrics_of
+    from grader.silicon.ncu import ProfilerError, parse
+    from grader.silicon.sass import SassError, census
+
+    metrics = metrics_of("9.0")
+
+    def read(text: str) -> None:
+        with contextlib.suppress(ProfilerError):
+            parse(text, metrics)
+        with contextlib.suppress(SassError):
+            census(text)
+
+    return read
+
+
+def _rule_codes() -> list[str]:
+    from kbh_lint import paths
+    from kbh_lint.rules import load_rules
+
+    rules = load_rules(paths.rules_dir())
+    return [example.code for rule in rules for example in (*rule.bad, *rule.good)]
+
+
+def _cuda_texts() -> list[str]:
+    return [
+        text
+        for text in (*_texts("tests/idioms/*/*.py", "problems/*/honest/*.py"), *_rule_codes())
+        if "__global__" in text
+    ]
+
+
+def _ptx_texts() -> list[str]:
+    texts = _cuda_texts()
+    inline = [found for text in texts for found in re.findall(r'"([a-z][^"\n]*;[^"\n]*)"', text)]
+    return [
+        *inline,
+        "{ .reg .pred p; setp.ne.b32 p, %0, 0;"
+        " @p mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%1,%2}, {%3}, {%4}, {%5}; }",
+    ]
+
+
+def _bundle_texts() -> list[str]:
+    return _texts("results/*/*/entries/*.json", "results/*/*/*.json", "results/*/*/*/*.json")[:400]
+
+
+def _reports() -> list[str]:
+    objects = (path for path in sorted(ROOT.glob("results/*/*/objects/**/*")) if path.is_file())
+    small = (path for path in objects if path.stat().st_size <= MOST_SEED_BYTES)
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in small]
+    return [text for text in texts if '"Kernel Name"' in text or "traceEvents" in text or ".text." in text][
+        :60
+    ] + _sass_texts()
+
+
+def _sass_texts() -> list[str]:
+    return _texts("tests/grader/*.sass", "tests/grader/sass/*", "tests/grader/test_sass.py")
+
+
+TARGETS: dict[str, tuple[Callable[[], Callable[[str], None]], Callable[[], Iterable[str]], float]] = {
+    "submission": (
+        _read_submission,
+        lambda: [*_texts("tests/idioms/*/*.py", "examples/*/*.py"), *_rule_codes()],
+        LINT_SECONDS,
+    ),
+    "cuda": (_read_cuda, _cuda_texts, READ_SECONDS),
+    "ptx": (_read_ptx, _ptx_texts, READ_SECONDS),
+    "yaml": (
+        _read_yaml,
+        lambda: _texts("rules/*.yaml", "problems/*/problem.yaml", "problems/hardware.yaml"),
+        READ_SECONDS,
+    ),
+    "json": (_read_json, _bundle_texts, READ_SECONDS),
+    "silicon": (_read_silicon, _reports, READ_SECONDS),
+}
+
+
+# --- running -----------------------------------------------------------------------------------------------
+
+
+def damaged(text: str, others: Sequence[str], source: random.Random) -> str:
+    """The text after a few random edits: pieces put in, lines copied, moved and taken from other seeds, cuts."""
+    for _ in range(source.randint(1, 6)):
+        at = source.randint(0, len(text))
+        kind = source.randrange(7)
+        if kind == 0:
+            text = text[:at] + source.choice(PIECES) + text[at:]
+        elif kind == 1:
+            text = text[:at] + text[at + source.randint(1, 40) :]
+        elif kind == 2:
+            text = text[:at] + source.choice(PIECES) + text[at + source.randint(1, 20) :]
+        elif kind in (3, 4):
+            lines, more = text.split("\n"), source.choice(others).split("\n") if kind == 3 else text.split("\n")
+            start = source.randrange(len(more))
+            taken = more[start : start + source.randint(1, 12)]
+            spot = source.randint(0, len(lines))
+            text = "\n".join([*lines[:spot], *taken, *lines[spot:]])
+        elif kind == 5:
+            lines = text.split("\n")
+            one, two = source.randrange(len(lines)), source.randrange(len(lines))
+            lines[one], lines[two] = lines[two], lines[one]
+            text = "\n".join(lines)
+        else:
+            words = text.split(" ")
+            words[source.randrange(len(words))] = source.choice(source.choice(others).split(" "))
+            text = " ".join(words)
+    return text[:MOST_INPUT_BYTES]
+
+
+def attempt(name: str, target: Target, text: str, found: Found) -> None:
+    """One input through one reader, within its bounds."""
+
+    def ring(number: int, frame: FrameType | None) -> None:
+        raise TooSlow(f"more than {target.seconds + GRACE_S:g} s")
+
+    begun = time.process_time()
+    # The linter's own bound uses the real-time timer; ours must not disturb it.
+    signal.signal(signal.SIGVTALRM, ring)
+    signal.setitimer(signal.ITIMER_VIRTUAL, target.seconds + GRACE_S)
+    try:
+        target.read(text)
+    except (Exception, TooSlow) as error:
+        found.failed(name, text, error)
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    found.done(time.process_time() - begun)
+
+
+def random_search(name: str, target: Target, asked: argparse.Namespace, found: Found) -> None:
+    """Damages seeds until the time is over."""
+    source = random.Random(asked.seed)
+    seeds = list(target.seeds())
+    until = time.monotonic() + asked.seconds
+    while time.monotonic() < until:
+        attempt(name, target, damaged(source.choice(seeds), seeds, source), found)
+
+
+def guided_search(name: str, target: Target, asked: argparse.Namespace, found: Found) -> None:
+    """Damages seeds and what grew of them, led by coverage. libFuzzer ends the process when the time is over."""
+    import atheris
+
+    seeds = list(target.seeds())
+    source = random.Random(asked.seed)
+
+    def mutate(data: bytes, most: int, number: int) -> bytes:
+        source.seed(number)
+        if source.random() < 0.2:
+            return bytes(atheris.Mutate(data, most))
+        made = damaged(data.decode("utf-8", errors="replace") or seeds[0], seeds, source)
+        return made.encode("utf-8", errors="replace")[:most]
+
+    with tempfile.TemporaryDirectory(prefix="kbh-fuzz-") as corpus:
+        for index, text in enumerate(seeds):
+            (Path(corpus) / f"{index}").write_text(text, encoding="utf-8", errors="replace")
+        arguments = [
+            sys.argv[0], corpus, f"-max_total_time={int(asked.seconds)}", f"-max_len={MOST_INPUT_BYTES}",
+            "-rss_limit_mb=0", "-timeout=0", f"-seed={asked.seed + 1}", "-verbosity=0",
+        ]  # fmt: skip
+        atheris.Setup(
+            arguments,
+            lambda data: attempt(name, target, data.decode("utf-8", errors="replace"), found),
+            custom_mutator=mutate,
+        )
+        atheris.Fuzz()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    asked = _parser().parse_args(argv)
+    unknown = [name for name in asked.targets if name not in TARGETS]
+    if unknown:
+        print(f"tools/fuzz.py: there is no target {unknown[0]}; there are {', '.join(TARGETS)}", file=sys.stderr)
+        return 2
+    guided = asked.engine == "atheris" or (asked.engine == "auto" and find_spec("atheris") is not None)
+    if asked.child:
+        _search(asked.targets[0], guided, asked)
+        return 0
+    # A process for each target: libFuzzer ends its own, and the memory of one reader must not count for another.
+    failed = [name for name in asked.targets or TARGETS if _child(name, guided, asked)]
+    return int(bool(failed))
+
+
+def _parser() -> argparse.ArgumentParser:
+    ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ask.add_argument("targets", nargs="*", metavar="TARGET", help="(default: all)")
+    ask.add_argument("--seconds", type=float, default=600.0, help="for each target (default: 600)")
+    ask.add_argument("--seed", type=int, default=0)
+    ask.add_argument("--engine", choices=("auto", "random", "atheris"), default="auto")
+    ask.add_argument("--out", type=Path, default=Path("fuzz-failures"), help="where failing inputs go")
+    ask.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    return ask
+
+
+def _search(name: str, guided: bool, asked: argparse.Namespace) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    found = Found(asked.out, asked.out / f"{name}.count")
+    make, seeds, seconds = TARGETS[name]
+    if guided:
+        import atheris
+
+        with atheris.instrument_imports(include=["kbh_lint", "grader"]):
+            target = Target(make(), seeds, seconds)
+            target.read(next(iter(seeds())))  # imports what is imported late
+        guided_search(name, target, asked, found)
+    else:
+        random_search(name, Target(make(), seeds, seconds), asked, found)
+    found.count()
+
+
+def _child(name: str, guided: bool, asked: argparse.Namespace) -> bool:
+    """Runs one target in a process of its own; whether anything failed."""
+    asked.out.mkdir(parents=True, exist_ok=True)
+    before = set(asked.out.glob(f"{name}-*"))
+    command = [
+        sys.executable, str(Path(__file__)), name, "--child", "--seconds", str(asked.seconds),
+        "--seed", str(asked.seed),
+        "--engine", "atheris" if guided else "random", "--out", str(asked.out),
+    ]  # fmt: skip
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+    failures = sorted(path for path in set(asked.out.glob(f"{name}-*")) - before if path.suffix != ".txt")
+    counted = asked.out / f"{name}.count"
+    said = counted.read_text(encoding="utf-8") if counted.exists() else "nothing was tried"
+    counted.unlink(missing_ok=True)
+    ended = "" if done.returncode == 0 else f"; the process ended with {done.returncode}: {done.stderr[-400:]}"
+    print(f"{name}: {said}, {len(failures)} places that failed{ended}", flush=True)
+    return bool(failures) or done.returncode != 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
