@@ -81,8 +81,7 @@ def running_target(targets: Mapping[str, Target], device: str | torch.device = "
 
 def hardware_file(problem: Problem) -> Path:
     """The hardware.yaml beside a problem's folder, or the project's own."""
-    own = Path(problem.path).resolve().parent.parent / "hardware.yaml" if problem.path else None
-    return own if own is not None and own.is_file() else paths.problems_dir() / "hardware.yaml"
+    return paths.hardware_file(Path(problem.path).resolve().parent.parent if problem.path else paths.problems_dir())
 
 
 def cpu_target(found: peaks.Measured) -> Target:

@@ -16,6 +16,7 @@ from kbh_lint.analyses.tracing import trace_lines
 from kbh_lint.findings import Analysis, PromiseState, Related, Unread
 from kbh_lint.frontends import python
 from kbh_lint.host.run import MADE_AT_RUN_TIME, MAX_FLIPS, PathRun, Session, explore, run_path
+from kbh_lint.paths import hardware_file
 from kbh_lint.problems import Contract, Problem, load_problem, load_targets
 from kbh_lint.source.embedded import FileText, Piece, Text
 from kbh_lint.source.submissions import Submission
@@ -74,7 +75,7 @@ def capabilities(problems_dir: Path, target: str | None) -> list[tuple[int, int]
     """The compute capability of the target; of the deck's first target when none is named."""
     if target is None:
         return [DECK_CAPABILITIES[0]]
-    found = load_targets(problems_dir / "hardware.yaml").get(target)
+    found = load_targets(hardware_file(problems_dir)).get(target)
     number = found.capability if found is not None else None
     return [(number // 10, number % 10)] if number is not None else [DECK_CAPABILITIES[0]]
 

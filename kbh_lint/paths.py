@@ -23,3 +23,9 @@ def rules_dir(override: str | Path | None = None) -> Path:
 def problems_dir(override: str | Path | None = None) -> Path:
     """The folder of problems, one folder each; `override` (from --problems-dir) wins. It may not exist."""
     return Path(override) if override is not None else _data("problems")
+
+
+def hardware_file(problems: str | Path) -> Path:
+    """The hardware.yaml of a folder of problems: its own, or the project's where it has none. It may not exist."""
+    own = Path(problems) / "hardware.yaml"
+    return own if own.is_file() else problems_dir() / "hardware.yaml"

@@ -76,8 +76,7 @@ def _read(path: Path) -> Folder | _Unreadable:
 
 
 def _targets(deck: Path) -> Mapping[str, Target]:
-    own = deck / "hardware.yaml"
-    return load_targets(own if own.is_file() else paths.problems_dir() / "hardware.yaml")
+    return load_targets(paths.hardware_file(deck))
 
 
 def _solutions(folders: Sequence[Folder], lint_files: LintFiles) -> dict[Path, dict[str, FileReport]]:

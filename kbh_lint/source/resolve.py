@@ -43,7 +43,7 @@ class Resolver:
 
             raise UsageError(f"there is no folder of problems at {folder}")
         self.ids = load_deck(folder).ids
-        self._hardware = folder / "hardware.yaml"
+        self._hardware = paths.hardware_file(folder)
         self._names = _pattern(self.ids)
         self.problem = None if problem is None else self._given_problem(problem)
         self.target = None if target is None else self._given_target(target)

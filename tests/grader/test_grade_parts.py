@@ -16,19 +16,25 @@ from grader.request import GradeError, Request, identity, options_from_json, opt
 from grader.supervise import snapshot
 
 
-def linted(folder: Path, text: str, **beside: str) -> linting.Linted:
+def linted(folder: Path, text: str, *, target: str | None = None, **beside: str) -> linting.Linted:
     deck = folder / "deck"
     deck.mkdir()
     toy_problem(deck)
     for name, content in beside.items():
         (folder / f"{name}.py").write_text(content)
-    return lint_snapshot(snapshot(solution(folder, text), folder / "submission"), "toy", None, deck)
+    return lint_snapshot(snapshot(solution(folder, text), folder / "submission"), "toy", target, deck)
 
 
 def test_the_linter_reads_the_copy_that_runs_and_names_no_place_of_this_machine(tmp_path: Path) -> None:
     found = linted(tmp_path, HONEST)
     assert found.report.problem == "toy" and found.report.contract == "deck" and found.report.path == "solution.py"
     assert str(tmp_path).encode() not in found.data
+
+
+def test_problems_without_a_hardware_file_are_linted_for_the_targets_of_the_project(
+    tmp_path: Path,
+) -> None:
+    assert linted(tmp_path, HONEST, target="h200").report.target == "h200"
 
 
 def test_a_sidecar_that_is_called_as_a_part_of_the_linter_is_read_and_never_run(tmp_path: Path) -> None:
