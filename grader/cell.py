@@ -175,7 +175,7 @@ class ShapeScore:
     clock: Literal["proved", "weak"]
     vetoed: int
     samples: int
-    spread: float  # coefficient of variation over trials; with fewer than three, within them
+    spread: float  # standard error of t_scored as a share of it: what repeats of the grading would vary by
     peak_fraction: float
     roofline_fraction: float
     attainable_fraction: float

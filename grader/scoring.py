@@ -19,7 +19,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from grader import published
+from grader import published, spread
 from grader.cell import Scores, ShapeResult, ShapeScore, ShapeTiming, TrialResult
 from grader.targets import Chosen, TargetError, hardware_file
 from grader.words import seconds
@@ -43,7 +43,6 @@ LEAST_SHARE = 0.5  # of the claim, that a sealed batch must show where it might 
 LATENCY_SHARE = {"cuda": 1.1, "cpu": 1.2}
 LATENCY_S = {"cuda": 2e-3, "cpu": 3e-3}
 AGREE = 1.1  # how far the larger of the two clocks may be from the smaller
-REPEATS = 3  # the fewest that a spread is worked out of
 SHORT_S = 20e-6
 NOISE_SHORT, NOISE_MEMORY, NOISE_COMPUTE, NOISE_CPU = 0.03, 0.005, 0.015, 0.15
 NO_SCORES = Scores(None, None, None)
@@ -121,12 +120,12 @@ def total(problem: Problem, chosen: Chosen, shapes: Sequence[ShapeScore]) -> Sco
 
 
 def unstable(problem: Problem, chosen: Chosen, shapes: Sequence[ShapeScore]) -> bool:
-    """Whether a shape's repeats spread more than its class allows. Without three repeats there is no spread."""
+    """Whether repeats of this grading would spread more than a shape's class allows, as far as its spread tells."""
     return any(score.spread > noise_limit(problem, chosen, score) for score in shapes)
 
 
 def noise_limit(problem: Problem, chosen: Chosen, score: ShapeScore) -> float:
-    """The coefficient of variation that a shape's class allows between repeats.
+    """The coefficient of variation that a shape's class allows between gradings.
 
     GPU: 0.5 % where memory binds, 1.5 % where compute does, 3 % under 20 us. CPU: 15 %.
     """
@@ -186,7 +185,7 @@ def _shape_score(problem: Problem, chosen: Chosen, shape: Shape, trials: Sequenc
     scored = max(event, sealed or 0.0)
     samples = sum(len(one.timing.claimed) for one in measured)
     vetoed = samples - sum(len(one.kept) for one in measured)
-    spread = _spread(measured, (sealed or 0.0) > event)
+    error = _spread(measured, (sealed or 0.0) > event)
     return ShapeScore(
         shape=shape.label,
         t_scored=scored,
@@ -197,11 +196,11 @@ def _shape_score(problem: Problem, chosen: Chosen, shape: Shape, trials: Sequenc
         clock="weak" if doubts else "proved",
         vetoed=vetoed,
         samples=samples,
-        spread=spread or 0.0,
+        spread=error or 0.0,
         peak_fraction=_declared(shape, bound) / scored,
         roofline_fraction=bound.t_floor / scored,
         attainable_fraction=(bound.t_floor + null) / scored,
-        notes=(*doubts, *_notes(chosen, measured, event, sealed, vetoed, samples, spread)),
+        notes=(*doubts, *_notes(chosen, measured, event, sealed, vetoed, samples, error)),
     )
 
 
@@ -245,28 +244,12 @@ def _declared(shape: Shape, bound: Floor) -> float:
 
 
 def _spread(measured: Sequence[_Measured], sealed: bool) -> float | None:
-    """Coefficient of variation between repeats of the time that is scored; None with fewer than three.
-
-    Repeats are trials; with fewer than three of those, the sealed batches where `sealed` says that these are scored,
-    else the medians of the first, second and last third of the samples.
-    """
-    times = [one.scored for one in measured]
-    if len(times) < REPEATS and sealed:
-        times = [batch.per_call for one in measured for batch in one.timing.sealed]
-    elif len(times) < REPEATS:
-        times = [median for one in measured for median in _thirds(one.kept)]
-    if len(times) < REPEATS:
-        return None
-    mean = statistics.fmean(times)
-    return statistics.stdev(times) / mean if mean > 0 else None
-
-
-def _thirds(samples: Sequence[float]) -> list[float]:
-    """Medians of three parts in order; none where a part would have fewer than three samples."""
-    if len(samples) < 3 * REPEATS:
-        return []
-    cuts = [len(samples) * part // 3 for part in range(4)]
-    return [statistics.median(samples[low:high]) for low, high in zip(cuts, cuts[1:], strict=False)]
+    """Standard error of the time that is scored, as a share of it; `sealed` says that batches are."""
+    within = [
+        spread.of_batches([batch.per_call for batch in one.timing.sealed]) if sealed else spread.of_samples(one.kept)
+        for one in measured
+    ]
+    return spread.of_trials([one.scored for one in measured], within)
 
 
 def _doubts(chosen: Chosen, measured: Sequence[_Measured], event: float, sealed: float | None) -> list[str]:
@@ -292,7 +275,7 @@ def _doubts(chosen: Chosen, measured: Sequence[_Measured], event: float, sealed:
 
 def _notes(
     chosen: Chosen, measured: Sequence[_Measured], event: float, sealed: float | None, vetoed: int, samples: int,
-    spread: float | None,
+    error: float | None,
 ) -> tuple[str, ...]:  # fmt: skip
     notes = []
     launch = statistics.median(one.timing.null_s for one in measured)  # in every claim, and in a batch once
@@ -303,8 +286,8 @@ def _notes(
         notes.append(f"{vetoed} of {samples} samples are faster than this target can be and do not count")
     if any(one.timing.host_sync for one in measured):
         notes.append("forward waits for the device, so its time on the host counts")
-    if spread is None:
-        notes.append(f"fewer than {REPEATS} repeats: no spread")
+    if error is None:
+        notes.append("too few samples: no spread")
     return (*notes, *dict.fromkeys(note for one in measured for note in one.timing.notes))
 
 

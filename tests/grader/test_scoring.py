@@ -22,6 +22,7 @@ from grader.scoring import (
     total,
     unstable,
 )
+from grader.spread import of_batches, of_samples, of_trials
 from grader.targets import Chosen, TargetError
 from kbh_lint import paths
 from kbh_lint.authors.floors import floor
@@ -240,30 +241,23 @@ def spread(*found: ShapeTiming) -> float:
     return shape_scores(GEMM, H200, first(*found))[0].spread
 
 
-def test_the_spread_is_over_trials_of_what_is_scored() -> None:
-    steady, slow = timing([100e-6] * 30, [90e-6] * 3), timing([110e-6] * 30, [90e-6] * 3)
-    assert spread(steady, steady, steady) == 0.0
-    assert spread(steady, steady, slow) == pytest.approx(10 / math.sqrt(3) / (310 / 3))
-    assert spread(*(timing([100e-6] * 30, [sealed] * 3) for sealed in (100e-6, 110e-6, 120e-6))) == pytest.approx(
-        10 / 110
-    )
+def test_the_spread_is_that_of_the_clock_which_is_scored() -> None:
+    noisy, steady = [95e-6, 100e-6, 105e-6] * 10, [100e-6] * 30
+    assert spread(timing(noisy, [90e-6] * 3)) == pytest.approx(of_samples(noisy))
+    assert spread(timing(steady, [90e-6, 50e-6, 90e-6])) == 0.0
+    assert spread(timing([80e-6] * 30, [95e-6, 100e-6, 105e-6])) == pytest.approx(of_batches([95e-6, 100e-6, 105e-6]))
 
 
-def test_the_spread_of_few_trials_is_within_them() -> None:
-    drifting = [95e-6] * 10 + [100e-6] * 10 + [105e-6] * 10
-    assert spread(timing(drifting, [90e-6, 50e-6, 90e-6])) == pytest.approx(0.05)
-    noisy = [95e-6, 100e-6, 105e-6] * 10  # noise between samples is not between their medians
-    assert spread(timing(noisy, [90e-6] * 3)) == 0.0
-    assert spread(timing(drifting, [90e-6] * 3), timing([100e-6] * 30, [90e-6] * 3)) == pytest.approx(
-        math.sqrt(50 / 5) / 100
-    )
-    assert spread(timing([80e-6] * 30, [95e-6, 100e-6, 105e-6])) == pytest.approx(0.05)  # here the batches are scored
+def test_the_spread_of_three_trials_is_over_them() -> None:
+    trials = [timing([seconds] * 30, [90e-6] * 3) for seconds in (100e-6, 100e-6, 110e-6)]
+    assert spread(trials[0], trials[0], trials[1]) == 0.0
+    assert spread(*trials) == pytest.approx(of_trials([100e-6, 100e-6, 110e-6], [0.0] * 3))
 
 
-@pytest.mark.parametrize("found", [timing([90e-6] * 8, [80e-6] * 3), timing([80e-6] * 30, [90e-6, 100e-6])])
-def test_fewer_than_three_repeats_are_told(found: ShapeTiming) -> None:
-    score = shape_scores(GEMM, H200, first(found))[0]
-    assert score.spread == 0.0 and "fewer than 3 repeats: no spread" in score.notes
+def test_a_shape_with_too_few_samples_has_no_spread_and_says_so() -> None:
+    for found in (timing([90e-6] * 5, [80e-6] * 3), timing([80e-6] * 30, [90e-6, 100e-6])):
+        score = shape_scores(GEMM, H200, first(found))[0]
+        assert score.spread == 0.0 and "too few samples: no spread" in score.notes
 
 
 @pytest.mark.parametrize(
@@ -280,13 +274,13 @@ def test_repeats_may_spread_as_far_as_their_class_allows(
     seconds = factor * bound.t_floor
 
     def judged(step: float) -> bool:
-        samples = [seconds * (1 - step)] * 10 + [seconds] * 10 + [seconds * (1 + step)] * 10
-        found = timing(samples, [seconds] * 3)
+        found = timing([seconds] * 30, [1.01 * seconds * (1 + error) for error in (-step, 0.0, step)])
         return unstable(problem, chosen, shape_scores(problem, chosen, [trial(0, {shapes[place].label: found})]))
 
+    limit *= math.sqrt(6 / math.pi)  # so much more than their median may three batches vary
     assert (judged(0.98 * limit), judged(1.02 * limit)) == (False, True)
     score = shape_scores(problem, chosen, [trial(0, {shapes[place].label: timing([seconds])})])[0]
-    assert noise_limit(problem, chosen, score) == limit
+    assert noise_limit(problem, chosen, score) == pytest.approx(limit / math.sqrt(6 / math.pi))
 
 
 def test_scores_are_geometric_means_and_none_unless_every_shape_has_one() -> None:
