@@ -6,21 +6,26 @@ submission's own process; docs/grading.md explains which bounds which.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from statistics import fmean
+from typing import Any, Literal
 
 from kbh_lint.findings import State, Verdict
 
 __all__ = [
-    "CaseOutcome", "Cell", "FindingRecord", "Outcome", "PromiseRecord", "SandboxRecord", "Scores", "SealedBatch",
-    "ShapeResult", "ShapeScore", "ShapeTiming", "TargetRecord", "TrialResult", "VerdictRecord",
+    "LATER", "Baseline", "BaselineName", "BaselineTime", "CaseOutcome", "Cell", "FindingRecord", "Outcome",
+    "PromiseRecord", "SandboxRecord", "Scores", "SealedBatch", "ShapeResult", "ShapeScore", "ShapeTiming",
+    "TargetRecord", "TrialResult", "VerdictRecord", "geometric_mean",
 ]  # fmt: skip
 
 Outcome = Literal["accepted", "flagged", "withheld", "suspect", "wrong", "refused"]
 ShapeStatus = Literal["right", "wrong", "crashed", "timeout", "not-run"]
+BaselineName = Literal["eager", "compile", "library"]
 SCORED: frozenset[Outcome] = frozenset({"accepted", "flagged"})
 FORMAT = 1
+LATER: Mapping[str, Any] = {"later": True}  # marks a field that older bundles lack; it has its default then
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,7 @@ class CaseOutcome:
     """One compared call. `error` is the smallest tolerance that would have passed; None where none was measured.
 
     `digest` is the SHA-256 of the outputs' bytes, kept for a few calls that the evidence pass may ask for again.
+    Where the whole output would have been too dear, `rows` rows of its `of_rows` were compared; 0 says all.
     """
 
     case: str
@@ -98,6 +104,8 @@ class CaseOutcome:
     tolerance: float | None
     message: str = ""
     digest: str = ""
+    rows: int = field(default=0, metadata=LATER)
+    of_rows: int = field(default=0, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +128,8 @@ class ShapeTiming:
 
     `claimed`: the candidate's event times, one a timed call. `walls`: the judge's clock from before the call's inputs
     were written until its answer. `null_s` and `null_wall`: an empty call by either clock, measured before the import.
-    `health`: the GPU's clocks, power, temperature and guests before and after the batches.
+    `health`: the GPU's clocks, power, temperature and guests before and after the batches. `ungated`: event times of a
+    few more calls that found the device idle, so that the host's launches count; a claim, and never scored.
     """
 
     claimed: tuple[float, ...]
@@ -131,6 +140,7 @@ class ShapeTiming:
     host_sync: bool = False
     notes: tuple[str, ...] = ()
     health: tuple[Mapping[str, float], ...] = ()
+    ungated: tuple[float, ...] = field(default=(), metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +174,10 @@ class TrialResult:
 
 @dataclass(frozen=True, slots=True)
 class ShapeScore:
-    """One shape over all trials. `clock` is weak where the claim and the proof differ by more than is allowed."""
+    """One shape over all trials. `clock` is weak where the claim and the proof differ by more than is allowed.
+
+    `t_ungated` is a call on an idle device, the host's launches included; None where nobody looked.
+    """
 
     shape: str
     t_scored: float
@@ -180,6 +193,40 @@ class ShapeScore:
     roofline_fraction: float
     attainable_fraction: float
     notes: tuple[str, ...] = ()
+    t_ungated: float | None = field(default=None, metadata=LATER)
+
+    @property
+    def launch(self) -> float | None:
+        """Seconds that the host's launches add to a claimed time when the device waits for them."""
+        return None if self.t_ungated is None else max(self.t_ungated - self.t_event, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineTime:
+    """One shape of a baseline, by the clocks of a submission. `speedup`: how many times the submission is as fast."""
+
+    shape: str
+    t_scored: float
+    t_event: float
+    t_sealed: float | None
+    clock: Literal["proved", "weak"]
+    speedup: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """A module of ours on the same shapes, through the same judge. It has times and no score.
+
+    `what` says what it calls. `times` has the shapes that were right and timed. `speedup` is the geometric mean over
+    all shapes of the problem; None where one lacks a time, or the submission has no score.
+    """
+
+    name: BaselineName
+    what: str
+    status: Literal["right", "wrong", "refused"]
+    message: str
+    times: tuple[BaselineTime, ...] = ()
+    speedup: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +258,7 @@ class Cell:
     unstable: bool = False
     versions: Mapping[str, str] = field(default_factory=dict)
     format: int = FORMAT
+    baselines: tuple[Baseline, ...] = field(default=(), metadata=LATER)
 
     def __post_init__(self) -> None:
         if self.scores is not None and self.outcome not in SCORED:
@@ -219,8 +267,17 @@ class Cell:
             raise ValueError(f"a cell that is {self.outcome} shows no fraction of any shape")
         if self.outcome == "accepted" and not self.verdict.accepted:
             raise ValueError("a cell is accepted only with a verdict that is")
+        speedups = [one.speedup for one in self.baselines]
+        speedups += [time.speedup for one in self.baselines for time in one.times]
+        if self.outcome not in SCORED and any(speedup is not None for speedup in speedups):
+            raise ValueError(f"a cell that is {self.outcome} is not compared with a baseline")
 
     @property
     def exit_code(self) -> int:
         """0 accepted; 1 graded, but flagged, withheld, suspect or wrong; 2 could not be graded."""
         return {"accepted": 0, "refused": 2}.get(self.outcome, 1)
+
+
+def geometric_mean(values: Sequence[float]) -> float:
+    """The geometric mean of positive numbers; NaN of none."""
+    return math.exp(fmean(map(math.log, values))) if values else math.nan

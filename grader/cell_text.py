@@ -11,7 +11,9 @@ from grader.words import (
     STATES,
     fraction,
     in_order,
+    launch,
     notes_of,
+    rows_of,
     score_lines,
     seconds,
     shape_rows,
@@ -85,24 +87,31 @@ def _promise(promise: PromiseRecord, paint: Paint) -> Iterator[str]:
 
 
 def _shapes(cell: Cell) -> Iterator[str]:
-    rows: list[tuple[str, ...]] = [
-        ("shape", "result", "t_scored", "claimed", "sealed", "clock", "floor", "roofline", "spread")
-    ]
+    launched = any(score.launch is not None for score in cell.shapes)
+    head = ("shape", "result", "t_scored", "claimed", "sealed", "clock", "floor", "roofline", "spread", "launch")
+    rows: list[tuple[str, ...]] = [head if launched else head[:-1]]
     for label, result, score in shape_rows(cell):
         status = "" if result is None else result.status
         if score is None:
-            rows.append((one_line(label), status, *("-" for _ in range(7))))
+            rows.append((one_line(label), status, *("-" for _ in rows[0][2:])))
             continue
         veto = f" ({score.vetoed} of {score.samples} vetoed)" if score.vetoed else ""
-        rows.append((
+        row = (
             one_line(label), status, seconds(score.t_scored), seconds(score.t_event) + veto, seconds(score.t_sealed),
             score.clock, seconds(score.t_floor), fraction(score.roofline_fraction), spread(score),
-        ))  # fmt: skip
+        )  # fmt: skip
+        rows.append((*row, launch(score)) if launched else row)
     if len(rows) == 1:
         return
     yield from _aligned(rows)
     if cell.shapes:
         yield "  claimed: by the submission's process; sealed: proof, by the judge's clock; the larger one is scored"
+    for label, result, _ in shape_rows(cell):
+        rows_said = "" if result is None else rows_of([result])
+        if result is not None and rows_said:
+            yield f"  {one_line(label)}: {result.compared} of {result.calls} calls compared, {rows_said}"
+    if launched:
+        yield "  launch: claimed too, what the host adds to a call for which the device waits; never scored"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -37,6 +37,10 @@ class Clock(Protocol):
         """(what the call returned, its seconds, whether it waited for the device)."""
         ...
 
+    def ungated(self, call: Callable[[], T]) -> tuple[T, float, bool]:
+        """As `timed`, for a device that waits for the call: the host's launches count."""
+        ...
+
     def prepare(self, calls: Sequence[Callable[[], None]]) -> None:
         """Takes the calls of the next batch; they may be run here once, on values that do not count."""
         ...
@@ -64,6 +68,10 @@ class Untimed:
         result = call()
         self._wait()
         return result, 0.0, False
+
+    def ungated(self, call: Callable[[], T]) -> tuple[T, float, bool]:
+        """Nothing stands between the host and this clock."""
+        return self.timed(call)
 
     def prepare(self, calls: Sequence[Callable[[], None]]) -> None:
         """Keeps them."""

@@ -156,13 +156,18 @@ def _meet(first: Tensor, second: Tensor) -> bool:
     return first.device == second.device and a < ends[1] and b < ends[0]
 
 
-def compare(outputs: Sequence[Tensor], oracle: Sequence[Tensor], case: Case) -> Comparison:
-    """Outputs (of the contract's shapes, on the oracle's device) against the oracle by each output's bound."""
+def compare(
+    outputs: Sequence[Tensor], oracle: Sequence[Tensor], case: Case, *, rows: Tensor | None = None
+) -> Comparison:
+    """Outputs (of the contract's shapes, on the oracle's device) against the oracle by each output's bound.
+
+    `rows` are the numbers that the rows have in the whole outputs, where only some are given; for what is said of them.
+    """
     if case.bounds[0].metric == "selection":
         parts = [_compare_selection(outputs, oracle, case)]
     else:
         bounds = case.bounds
-        parts = [_compare_one(i, *o, case) for i, o in enumerate(zip(outputs, oracle, bounds, strict=True))]
+        parts = [_compare_one(i, *o, case, rows) for i, o in enumerate(zip(outputs, oracle, bounds, strict=True))]
     failing = [part for part in parts if not part.ok]
     leading = max(parts, key=_excess)
     return Comparison(
@@ -245,7 +250,9 @@ def _row_blocks(tensor: Tensor) -> Iterator[slice]:
         yield slice(first, min(first + step, rows))
 
 
-def _compare_one(position: int, got: Tensor, want: Tensor, bound: Bound, case: Case) -> Comparison:
+def _compare_one(
+    position: int, got: Tensor, want: Tensor, bound: Bound, case: Case, numbers: Tensor | None
+) -> Comparison:
     if got.dim() == 0:
         got, want = got.reshape(1), want.reshape(1)
     metric, mask, tolerance = _rule(bound)
@@ -263,7 +270,8 @@ def _compare_one(position: int, got: Tensor, want: Tensor, bound: Bound, case: C
     if place < 0:
         return Comparison(True, 0.0, tolerance, 0, total, None, "")
     index = tuple(int(i) for i in torch.unravel_index(torch.tensor(place), got.shape))
-    worst = Worst(position, index, float(got[index]), float(want[index]), largest)
+    shown = index if numbers is None else (int(numbers[index[0]]), *index[1:])
+    worst = Worst(position, shown, float(got[index]), float(want[index]), largest)
     ok = largest <= tolerance
     message = "" if ok else _message(case, worst, wrong, total, tolerance, WORDS[metric], mask is not None)
     return Comparison(ok, largest, tolerance, wrong, total, worst, message)

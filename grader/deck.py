@@ -6,7 +6,7 @@ import hashlib
 import importlib.util
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,9 +23,14 @@ if TYPE_CHECKING:
     from grader.mutation import Mutant
     from grader.structure import Structure
 
-__all__ = ["TORCH_DTYPES", "Code", "DeckError", "Legal", "Oracle", "load_code", "ours", "problems_dir"]
+__all__ = [
+    "TORCH_DTYPES", "BoundaryRows", "Code", "DeckError", "Legal", "Oracle", "OracleRows", "load_code", "ours",
+    "problems_dir",
+]  # fmt: skip
 
 Oracle = Callable[[Mapping[str, Any], Mapping[str, Tensor], Mapping[str, Tensor]], tuple[Tensor, ...]]
+OracleRows = Callable[[Mapping[str, Any], Mapping[str, Tensor], Mapping[str, Tensor], Tensor], tuple[Tensor, ...]]
+BoundaryRows = Callable[[Mapping[str, Any], Mapping[str, Tensor]], Iterable[int]]
 Legal = Callable[[Mapping[str, Any], Mapping[str, Tensor], Mapping[str, Tensor], Mapping[str, str]], tuple[Tensor, ...]]
 
 TORCH_DTYPES: Mapping[str, torch.dtype] = {
@@ -44,13 +49,19 @@ class DeckError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What a problem's Python files define. `structures` are by case id; `legal` is None while there is no legal.py."""
+    """What a problem's Python files define. `structures` are by case id; `legal` is None while there is no legal.py.
+
+    `oracle_rows` gives the oracle's outputs at some rows [n] i64 of their first dimension, and `boundary_rows` the rows
+    that are never left out; both come from rows.py, where there is one.
+    """
 
     Model: type[nn.Module]
     oracle: Oracle
     legal: Legal | None = None
     structures: Mapping[str, Structure] = field(default_factory=dict)
     mutants: tuple[Mutant, ...] = ()
+    oracle_rows: OracleRows | None = None
+    boundary_rows: BoundaryRows | None = None
 
 
 def problems_dir() -> Path:
@@ -95,6 +106,8 @@ def _load_code(problem: Problem) -> Code:
         legal=_attribute(folder, "legal", "legal", None),
         structures=dict(_attribute(folder, "cases", "STRUCTURES", {})),
         mutants=tuple(_attribute(folder, "mutants", "MUTANTS", ())),
+        oracle_rows=_attribute(folder, "rows", "oracle_rows", None),
+        boundary_rows=_attribute(folder, "rows", "boundary_rows", None),
     )
 
 

@@ -201,6 +201,7 @@ def _shape_score(problem: Problem, chosen: Chosen, shape: Shape, trials: Sequenc
         roofline_fraction=bound.t_floor / scored,
         attainable_fraction=(bound.t_floor + null) / scored,
         notes=(*doubts, *_notes(chosen, measured, event, sealed, vetoed, samples, error)),
+        t_ungated=_ungated(measured),
     )
 
 
@@ -211,6 +212,13 @@ def _measured(chosen: Chosen, bound: Floor, timing: ShapeTiming | None) -> _Meas
     least = least_time(chosen, bound, timing.null_s)
     kept = tuple(sample for sample in timing.claimed if _stands(sample, least))
     return _Measured(timing, kept, statistics.median(kept), _sealed(timing)) if kept else None
+
+
+def _ungated(measured: Sequence[_Measured]) -> float | None:
+    """Seconds of a call for which the device waits; None where a trial did not look."""
+    if not all(one.timing.ungated for one in measured):
+        return None
+    return statistics.median(statistics.median(one.timing.ungated) for one in measured)
 
 
 def _stands(taken: float, least: float) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from grader.cell import CaseOutcome, SealedBatch, ShapeResult, ShapeStatus, ShapeTiming
+from grader.words import rows_of
 
-__all__ = ["Null", "Seen"]
+__all__ = ["Null", "Seen", "compared_calls"]
 
 COLD = 0.5  # the share of a read that comes from memory after a flush, below which it is worth a note
 
@@ -40,6 +41,7 @@ class Seen:
     cases: list[CaseOutcome] = field(default_factory=list)
     claimed: list[float] = field(default_factory=list)
     walls: list[float] = field(default_factory=list)
+    ungated: list[float] = field(default_factory=list)
     sealed: list[SealedBatch] = field(default_factory=list)
     waited: bool = False
     eager: bool = False
@@ -62,7 +64,7 @@ class Seen:
             timing = ShapeTiming(
                 tuple(self.claimed), tuple(self.walls), tuple(self.sealed), null.seconds, null.wall,
                 self.waited,
-                notes=self._notes(null), health=tuple(self.health),
+                notes=self._notes(null), health=tuple(self.health), ungated=tuple(self.ungated),
             )  # fmt: skip
         return ShapeResult(shape, self.status, self.message, self.calls, len(self.cases), tuple(self.cases), timing)
 
@@ -72,3 +74,9 @@ class Seen:
         if self.eager and self.sealed:
             notes.append("the batches could not be captured and ran call by call")
         return tuple(notes)
+
+
+def compared_calls(shapes: Sequence[ShapeResult]) -> str:
+    """How much was found right, in one sentence: calls, and where not the whole output was compared, rows."""
+    said = f"{sum(shape.compared for shape in shapes)} compared calls are right"
+    return f"{said}, {rows}" if (rows := rows_of(shapes)) else said

@@ -137,15 +137,19 @@ class Session:
         descriptors = [memory.fd for memory in self._memory.values()]
         return self._child.ask(Kind.LOAD, doing, text=json.dumps(plan), descriptors=descriptors, limit=SETUP_LIMIT)
 
-    def call(self, index: int, inputs: Mapping[str, Tensor] | None, doing: str) -> Called:
-        """Has the model called on a slot, once, after writing the inputs there (None: what lies there)."""
+    def call(self, index: int, inputs: Mapping[str, Tensor] | None, doing: str, *, gated: bool = True) -> Called:
+        """Has the model called on a slot, once, after writing the inputs there (None: what lies there).
+
+        Not `gated`, the call is timed on a device that waits for it, so that the host's launches count.
+        """
         self._memory["outputs"].poison(self.out_bytes, index * self.out_bytes)
         self._settle()
         began = time.monotonic()
         if inputs is not None:
             self._write(self._memory["inputs"], "inputs", index, inputs)
             self._settle()
-        answer = self._child.ask(Kind.CALL, doing, numbers=(float(index),), limit=self._call_timeout)
+        numbers = (float(index), *(() if gated else (1.0,)))
+        answer = self._child.ask(Kind.CALL, doing, numbers=numbers, limit=self._call_timeout)
         return Called(answer, time.monotonic() - began)
 
     def outputs(self, index: int) -> tuple[Tensor, ...]:

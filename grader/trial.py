@@ -13,39 +13,30 @@ import torch
 from torch import Tensor
 
 from grader import plan as planning
+from grader.against import hold
+from grader.answers import Ended, expect, first_line
 from grader.cases import Case, CaseSpec, materialise
-from grader.cell import CaseOutcome, SealedBatch, ShapeResult, ShapeStatus, TrialResult
-from grader.channel import Frame, Kind, clean_text
-from grader.correctness import compare
-from grader.deck import TORCH_DTYPES, Code, DeckError, ours
+from grader.cell import CaseOutcome, SealedBatch, ShapeResult, TrialResult
+from grader.channel import Frame, Kind
+from grader.deck import Code, DeckError, ours
+from grader.empty_calls import measure_empty
 from grader.keys import derive
 from grader.plan import Group, ShapePlan, TrialOptions
-from grader.seen import Null, Seen
+from grader.resources import cache_bytes, free_bytes, health_of, ring_room
+from grader.seen import Null, Seen, compared_calls
 from grader.session import Called, Session
 from grader.supervise import CheckError, ChildGone
-from kbh_lint.problems import Problem, Shape, TensorSpec
+from kbh_lint.problems import Problem, Shape
 
-__all__ = ["Ended", "NotReplayed", "Trial", "digest_of"]
+__all__ = ["NotReplayed", "Trial", "digest_of"]
 
-MESSAGE_CHARACTERS = 1000
-DETAIL_CHARACTERS = 3000
-NULL_CALLS = 9
-NULL_BATCHES = 5
 MOST_INSTANCES = 8
 DIGESTS = 2
 MOST_GPU_MEMORY = 0.5  # the share that a submission may hold before the judge's want of it is its fault
+UNGATED_CALLS = 5
 SLACK_SECONDS = 3e-4  # by which a short batch may be slower for reasons of ours
 Say = Callable[[str], None]
 State = Mapping[str, Tensor]
-
-
-class Ended(Exception):
-    """Nothing further can be asked: the text is one sentence about the submission."""
-
-    def __init__(self, status: ShapeStatus | Literal["refused"], message: str, detail: str = "") -> None:
-        super().__init__(message)
-        self.status: ShapeStatus | Literal["refused"] = status
-        self.detail = detail
 
 
 class NotReplayed(Exception):
@@ -64,6 +55,7 @@ class Trial:
         self.contract = next(iter(problem.contracts.values()))
         self.states: dict[str, Seen] = {}
         self.nulls: dict[str, Null] = {}
+        self.whole: dict[str, str] = {}  # the call of each shape that is compared whole in any case
         self.failure = self.refusal = self.detail = self.unsure = ""
 
     # --- the course of a trial ---
@@ -72,6 +64,8 @@ class Trial:
         """Everything: calibration, the import, and shape after shape until nothing further can be asked."""
         for plan in plans:
             self.states[plan.shape.label] = Seen()
+            drawn = random.Random(derive(self.master, "whole", plan.shape.label))
+            self.whole[plan.shape.label] = drawn.choice(sorted(plan.compared))
         current: Seen | None = None
         try:
             self._started([plan.shape for plan in plans] if self.options.timing else [])
@@ -96,8 +90,8 @@ class Trial:
             for shape in shapes:
                 self.say(f"compiling for {shape.label}")
                 case = self._case(shape, CaseSpec("build", "nominal"))
-                self._expect(self.session.load(case.binding, [case.state], rounds=1), f"at {shape.label}")
-                self._expect(self.session.call(0, case.inputs, f"run at {shape.label}").answer, f"at {shape.label}")
+                expect(self.session.load(case.binding, [case.state], rounds=1), f"at {shape.label}")
+                expect(self.session.call(0, case.inputs, f"run at {shape.label}").answer, f"at {shape.label}")
         except Ended as end:
             return str(end) if end.status == "refused" else ""
         except ChildGone:
@@ -130,8 +124,7 @@ class Trial:
     def message(self, shapes: Sequence[ShapeResult]) -> str:
         """Why it is not right, in one sentence; else what was done."""
         bad = next((shape.message for shape in shapes if shape.status in ("wrong", "crashed", "timeout")), "")
-        compared = sum(shape.compared for shape in shapes)
-        return self.refusal or self.failure or bad or f"{compared} compared calls are right"
+        return self.refusal or self.failure or bad or compared_calls(shapes)
 
     def result(self, plan: ShapePlan) -> ShapeResult:
         """What was seen of a shape."""
@@ -144,41 +137,15 @@ class Trial:
         """Up to the import. Raises CheckError for what goes wrong before: no code of the submission has run then."""
         self.say("starting the submission's process")
         try:
-            self._expect(self.session.start(), "when it was started")
+            expect(self.session.start(), "when it was started")
             for shape in calibrate:
                 self.say(f"measuring an empty call at {shape.label}")
-                self.nulls[shape.label] = self._calibrate(shape)
+                self.nulls[shape.label] = measure_empty(self.session, self.contract.bind(shape))
         except (Ended, ChildGone) as end:
             reason = (end.detail.strip().splitlines() or [str(end)])[-1]
             raise CheckError(f"the process for the submission could not be used: {reason}") from end
         self.say("importing the submission")
-        self._expect(self.session.submission(), "when it was imported")
-
-    def _calibrate(self, shape: Shape) -> Null:
-        """The cost of calling nothing, in a process that holds no code but ours yet."""
-        session, few = self.session, planning.LEAST_ROUNDS
-        loaded = session.load(self.contract.bind(shape), (), rounds=few, null=True)
-        self._expect(loaded, "before the import")
-        claims, walls = [], []
-        for index in range(NULL_CALLS):
-            called = session.call(index % few, None, "do nothing")
-            self._expect(called.answer, "before the import")
-            claims.append(called.answer.numbers[0])
-            walls.append(called.wall)
-        many = planning.null_rounds(session.device.type, session.in_bytes + session.out_bytes, self._room())
-        short, long = (self._null_batch(rounds) for rounds in (few, many))
-        call = max(long - short, 0.0) / (many - few)
-        batch = max(short - few * call, 0.0)
-        if session.device.type == "cuda":
-            # A real call's outputs are in the cache when they are copied; those of the empty model's second copy are.
-            call = min(call, max(self._null_batch(many, copies=2) - long, 0.0) / many)
-        return Null(median(claims), median(walls), batch, call, *loaded.numbers[:1])
-
-    def _null_batch(self, rounds: int, *, copies: int = 1) -> float:
-        """Seconds of the shortest of a few empty batches."""
-        self._expect(self.session.prepare(rounds, None, "do nothing", copies=copies), "before the import")
-        lot = range(min(rounds, planning.LOT))
-        return min(self.session.batch(None, rounds, lot, "do nothing").wall for _ in range(NULL_BATCHES))
+        expect(self.session.submission(), "when it was imported")
 
     def _shape(self, plan: ShapePlan, state: Seen) -> None:
         state.status = "right"
@@ -188,11 +155,12 @@ class Trial:
                 continue
             if group.base and self.options.timing and state.status == "right":
                 self._batches(plan.shape, state, models)
+                self._ungated(plan.shape, state, models)
             answer = self.session.finish()
             if answer.kind == Kind.FAULT:
-                state.fault(f"at {plan.shape.label}: {_line(answer.text)}")
+                state.fault(f"at {plan.shape.label}: {first_line(answer.text)}")
             else:
-                self._expect(answer, f"at {plan.shape.label}")
+                expect(answer, f"at {plan.shape.label}")
 
     def _group(self, plan: ShapePlan, group: Group, state: Seen) -> Sequence[State]:
         """The single calls of one group. Returns the states of its models; none when they cannot be used further."""
@@ -213,7 +181,7 @@ class Trial:
             called = self.session.call(index, case.inputs, f"run {spec.id} at {shape.label}")
             state.calls += 1
             if called.answer.kind == Kind.FAULT:
-                said = f"{spec.id} at {shape.label}: {_line(called.answer.text)}"
+                said = f"{spec.id} at {shape.label}: {first_line(called.answer.text)}"
                 state.wrong_case(spec.id, said)
             elif self._usable(called.answer, f"in {spec.id} at {shape.label}", state):
                 self._take(plan, group, state, case, called, index, again=spec.id in again)
@@ -250,13 +218,16 @@ class Trial:
             state.waited |= waited != 0
 
     def _compare(self, case: Case, outputs: Sequence[Tensor], state: Seen, *, digest: bool = False) -> bool:
-        with ours(f"the oracle of {self.problem.id} on {case.spec.id} at {case.shape.label}"):
-            result = compare(outputs, self.code.oracle(case.binding.init, case.inputs, case.state), case)
+        whole = self.whole.get(case.shape.label) == case.spec.id
+        held = hold(self.problem, self.code, case, outputs, self.master, whole=whole)
+        result = held.result
         if not result.ok:
             state.fault(result.message)
         mark = digest_of(outputs) if digest else ""
         error = None if math.isnan(result.error) else result.error
-        state.cases.append(CaseOutcome(case.spec.id, result.ok, error, result.tolerance, result.message, mark))
+        state.cases.append(CaseOutcome(
+            case.spec.id, result.ok, error, result.tolerance, result.message, mark, held.rows, held.of_rows
+        ))  # fmt: skip
         return result.ok
 
     def _batches(self, shape: Shape, state: Seen, states: Sequence[State]) -> None:
@@ -266,14 +237,20 @@ class Trial:
         one that takes long counts itself.
         """
         claimed = median(state.claimed) if state.claimed else 0.0
-        readings = [self._health()]
+        readings = [health_of(self.session.device)]
         first = self._batch(shape, state, states, planning.LEAST_ROUNDS, 0, prepared=False)
         if first is None:
             return
         honest = first.per_call <= 4 * claimed + SLACK_SECONDS
         seconds = claimed if honest else first.per_call
         slot_bytes = self.session.in_bytes + self.session.out_bytes
-        rounds = planning.round_count(self.session.device.type, seconds, slot_bytes, self._cache_bytes(), self._room())
+        rounds = planning.round_count(
+            self.session.device.type,
+            seconds,
+            slot_bytes,
+            cache_bytes(self.session.device),
+            ring_room(self.session.device),
+        )
         if seconds * rounds > planning.SLOW_BATCH_SECONDS:
             state.sealed.append(first)
             return
@@ -283,7 +260,7 @@ class Trial:
                 return
             if number > 1:
                 state.sealed.append(sealed)
-        state.health = [reading for reading in (*readings, self._health()) if reading]
+        state.health = [reading for reading in (*readings, health_of(self.session.device)) if reading]
 
     def _batch(
         self, shape: Shape, state: Seen, states: Sequence[State], rounds: int, number: int, *, prepared: bool
@@ -319,13 +296,26 @@ class Trial:
             state.fault(f"at {shape.label}: {unfinished}")
         return SealedBatch(rounds, called.wall, self.nulls[shape.label].overhead(rounds))
 
+    def _ungated(self, shape: Shape, state: Seen, states: Sequence[State]) -> None:
+        """A few calls more, in which the device waits for the host: a claim about launches, which is never scored."""
+        if self.session.device.type != "cuda" or self.options.published or state.status != "right":
+            return
+        for number in range(UNGATED_CALLS):
+            index = number % max(planning.LEAST_ROUNDS, len(states))
+            case = self._case(shape, CaseSpec(f"launch/{number}", "nominal"), states[index % len(states)])
+            called = self.session.call(index, case.inputs, f"run at {shape.label}", gated=False)
+            if not self._usable(called.answer, f"in a call at {shape.label}", state):
+                return
+            seconds = called.answer.numbers[:1]
+            state.ungated += [one for one in seconds if math.isfinite(one) and one > 0]
+
     def _replay(self, shape: Shape, seen: CaseOutcome) -> list[str]:
         case = self._case(shape, CaseSpec(seen.case, "nominal"))
-        self._expect(self.session.load(case.binding, [case.state], rounds=planning.LEAST_ROUNDS), f"at {shape.label}")
+        expect(self.session.load(case.binding, [case.state], rounds=planning.LEAST_ROUNDS), f"at {shape.label}")
         marks, states = [], Seen()
         for index in range(planning.LEAST_ROUNDS):
             called = self.session.call(index, case.inputs, f"run at {shape.label}")
-            self._expect(called.answer, f"at {shape.label}")
+            expect(called.answer, f"at {shape.label}")
             outputs = self.session.outputs(index)
             marks.append(digest_of(outputs))
             self._compare(case, outputs, states)
@@ -350,42 +340,23 @@ class Trial:
         """How many models take turns, so that a round of calls does not find weights in the cache."""
         if self.options.instances is not None or not self.options.timing:
             return self.options.instances or 1
-        weights, cache = sum(tensor.nbytes for tensor in case.state.values()), self._cache_bytes()
+        weights, cache = sum(tensor.nbytes for tensor in case.state.values()), cache_bytes(self.session.device)
         if weights < 4096 or not cache:
             return 1
-        return max(1, min(MOST_INSTANCES, math.ceil(4 * cache / weights), self._room() // weights))
-
-    def _room(self) -> int:
-        """Bytes for the slots of a batch."""
-        if self.session.device.type != "cuda":
-            return planning.CPU_RING_BYTES
-        return int(torch.cuda.mem_get_info(self.session.device)[0] * planning.GPU_RING_SHARE)
+        return max(1, min(MOST_INSTANCES, math.ceil(4 * cache / weights), ring_room(self.session.device) // weights))
 
     def _memory_taken(self) -> float:
         """Ends the submission and returns the share of the GPU's memory that is free for that."""
         if self.session.device.type != "cuda":
             return 0.0
-        before, total = torch.cuda.mem_get_info(self.session.device)
+        before, total = free_bytes(self.session.device)
         self.session.close()
-        return (torch.cuda.mem_get_info(self.session.device)[0] - before) / total
-
-    def _health(self) -> Mapping[str, float]:
-        if self.session.device.type != "cuda":
-            return {}
-        from grader.health import health
-
-        return health(self.session.device)
-
-    def _cache_bytes(self) -> int:
-        """The device's last-level cache; 0 on a CPU, where reduced shapes fit into it whatever is done."""
-        if self.session.device.type != "cuda":
-            return 0
-        return int(torch.cuda.get_device_properties(self.session.device).L2_cache_size)
+        return (free_bytes(self.session.device)[0] - before) / total
 
     def _usable(self, answer: Frame, when: str, state: Seen) -> bool:
         """Whether the model can be called further; a shape that raised is noted, and a refusal ends the trial."""
         try:
-            self._expect(answer, when)
+            expect(answer, when)
         except Ended as end:
             if end.status == "refused":
                 raise
@@ -393,19 +364,6 @@ class Trial:
             self.detail = self.detail or end.detail
             return False
         return True
-
-    def _expect(self, answer: Frame, when: str) -> None:
-        """Raises Ended unless the answer is that all went well."""
-        if answer.kind in (Kind.READY, Kind.DONE):
-            return
-        first, detail = _line(answer.text), clean_text(answer.text, DETAIL_CHARACTERS).partition("\n")[2]
-        if answer.kind == Kind.REFUSED:
-            raise Ended("refused", f"it cannot be graded on this machine: {first}")
-        if answer.kind == Kind.ERROR:
-            raise Ended("crashed", f"the submission raised {first} {when}", detail)
-        if answer.kind == Kind.FAULT:
-            raise Ended("wrong", f"{first} {when}")
-        raise Ended("wrong", f"the submission answered with {answer.kind.name} {when}")
 
     def _ended(self, end: Ended, current: Seen | None) -> None:
         self.detail = self.detail or end.detail
@@ -417,10 +375,6 @@ class Trial:
             current.fault(str(end), end.status)
 
 
-def _line(text: str) -> str:
-    return clean_text(text.partition("\n")[0], MESSAGE_CHARACTERS)
-
-
 def digest_of(outputs: Sequence[Tensor]) -> str:
     """SHA-256 of the bytes of the outputs, one after the other."""
     digest = hashlib.sha256()
@@ -428,7 +382,3 @@ def digest_of(outputs: Sequence[Tensor]) -> str:
         flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
         digest.update(flat.numpy().tobytes())
     return digest.hexdigest()
-
-
-def _bytes(specs: Sequence[TensorSpec]) -> int:
-    return sum(math.prod(spec.shape) * TORCH_DTYPES[spec.dtype].itemsize for spec in specs)

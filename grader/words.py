@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from grader.silicon import Silicon
 
 __all__ = [
-    "STATES", "fraction", "in_order", "notes_of", "score_lines", "seconds", "shape_rows", "short", "silicon_rows",
-    "spread", "standing",
+    "STATES", "fraction", "in_order", "launch", "notes_of", "rows_of", "score_lines", "seconds", "shape_rows", "short",
+    "silicon_rows", "spread", "standing",
 ]  # fmt: skip
 
 LAYERS = ("source", "ptx", "sass", "counters", "run")
@@ -45,6 +45,11 @@ def spread(score: ShapeScore) -> str:
     return f"{score.spread:.1%}" if score.spread > 0 else "-"
 
 
+def launch(score: ShapeScore) -> str:
+    """What the host adds to a call for which the device waits; `-` where nobody looked."""
+    return "-" if score.launch is None else f"+{seconds(score.launch)}"
+
+
 def in_order(layers: Iterable[str]) -> list[str]:
     """Layers of evidence from what is read to what is run."""
     return sorted(layers, key=lambda layer: (LAYERS.index(layer) if layer in LAYERS else len(LAYERS), layer))
@@ -58,6 +63,15 @@ def notes_of(cell: Cell) -> Iterator[str]:
             about.setdefault(note, []).append(score.shape)
     for note, labels in about.items():
         yield note if len(labels) == len(cell.shapes) else f"{note} ({', '.join(labels)})"
+
+
+def rows_of(results: Iterable[ShapeResult]) -> str:
+    """How many compared calls were compared on rows only, and on how many; empty where all were compared whole."""
+    parts = [case for result in results for case in result.cases if case.rows and case.of_rows]
+    if not parts:
+        return ""
+    least = min(parts, key=lambda case: case.rows / case.of_rows)
+    return f"{len(parts)} of them on drawn rows, at least {least.rows:,} of {least.of_rows:,}"
 
 
 def standing(cell: Cell) -> str:

@@ -1,8 +1,9 @@
 """Frozen dataclasses, above all cells and trials, as JSON and back, by the types that they declare.
 
 Both ways are strict: a missing or unknown field, a value of another type or a number that is none is an error which
-names its place, such as `trials[0].shapes[1].timing`. Infinity is the string "inf". Fields may be dataclasses, text,
-numbers, truth values, literals of text, `tuple[X, ...]`, `Mapping[str, X]`, and any of these or None.
+names its place, such as `trials[0].shapes[1].timing`. Only a field marked LATER may be missing: it came after bundles
+were written that are still read, and has its default there. Infinity is the string "inf". Fields may be dataclasses,
+text, numbers, truth values, literals of text, `tuple[X, ...]`, `Mapping[str, X]`, and any of these or None.
 """
 
 from __future__ import annotations
@@ -61,6 +62,12 @@ def trial_from_json(data: object) -> TrialResult:
     return from_json(data, TrialResult)
 
 
+@cache
+def _later(hint: Any) -> frozenset[str]:
+    """The fields that older bundles lack."""
+    return frozenset(field.name for field in dataclasses.fields(cast(Any, hint)) if field.metadata.get("later"))
+
+
 @cache  # types: hashable, and few
 def _fields(hint: Any) -> dict[str, Any]:
     hints = get_type_hints(hint)
@@ -94,11 +101,12 @@ def _decode(data: object, hint: Any, at: str) -> object:
     if dataclasses.is_dataclass(hint):
         fields = _fields(cast(Any, hint))
         given = dict(_items(data, hint, at))
-        odd = sorted(set(given) ^ set(fields))
+        odd = sorted((set(given) ^ set(fields)) - (_later(cast(Any, hint)) - set(given)))
         if odd:
             has = "lacks" if odd[0] in fields else "has an unknown"
             raise CodecError(f"{at or 'the value'} {has} field {odd[0][:60]!r}")
-        values = {name: _decode(given[name], below, _below(at, name)) for name, below in fields.items()}
+        there = {name: below for name, below in fields.items() if name in given}
+        values = {name: _decode(given[name], below, _below(at, name)) for name, below in there.items()}
         return cast(type[Any], hint)(**values)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):

@@ -47,6 +47,10 @@ def _wrong(cell: Cell, score: ShapeScore) -> Iterator[str]:
         yield "claimed time"
     if not _near(score.t_null, median(timing.null_s for timing in timings)):
         yield "time of an empty call"
+    ungated = [median(timing.ungated) for timing in timings if timing.ungated]
+    looked = len(ungated) == len(timings)
+    if (score.t_ungated is not None) != looked or (looked and not _near(score.t_ungated or 0.0, median(ungated))):
+        yield "time of a call without the gate"
     if score.samples != sum(len(timing.claimed) for timing in timings):
         yield "number of samples"
     if not _near(score.t_scored, max(score.t_event, score.t_sealed or 0.0)):

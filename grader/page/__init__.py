@@ -14,7 +14,9 @@ from grader.words import (
     STATES,
     fraction,
     in_order,
+    launch,
     notes_of,
+    rows_of,
     score_lines,
     seconds,
     shape_rows,
@@ -45,7 +47,8 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """A shape as the page shows it. `worst` is the largest error of its compared calls as a share of the bound."""
+    """A shape as the page shows it. `worst` is the largest error of its compared calls as a share of the bound, `rows`
+    says how many calls were compared on rows only."""
 
     label: str
     result: ShapeResult | None
@@ -54,6 +57,7 @@ class _Shape:
     compared: int
     calls: int
     worst: float | None
+    rows: str
 
 
 def render(views: Sequence[View]) -> str:
@@ -75,7 +79,9 @@ def _environment() -> Any:
         loader=jinja2.FileSystemLoader(HERE), autoescape=True, undefined=jinja2.StrictUndefined, finalize=_shown,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    found.filters.update(seconds=seconds, fraction=fraction, spread=spread, standing=standing, in_order=in_order)
+    found.filters.update(
+        seconds=seconds, fraction=fraction, spread=spread, standing=standing, in_order=in_order, launch=launch
+    )
     found.globals.update(
         STATES=STATES, shapes=_shapes, quote=_quote, findings=_findings, scores=score_lines, notes=notes_of,
         sandboxes=_sandboxes, log=_log, silicon_rows=silicon_rows,
@@ -114,6 +120,7 @@ def _shapes(cell: Cell) -> Iterator[_Shape]:
         yield _Shape(
             label, result, score, plot([r.timing for r in results if r.timing is not None], score),
             sum(r.compared for r in results), sum(r.calls for r in results), max(shares, default=None),
+            rows_of(results),
         )  # fmt: skip
 
 

@@ -12,11 +12,11 @@ from pathlib import Path
 import torch
 
 from grader import plan as planning
+from grader.against import hold
 from grader.cases import CaseSpec, materialise
 from grader.cell import CaseOutcome, TrialResult
 from grader.channel import Frame, Kind, clean_text
 from grader.clock_profile import MARK, UNSEEN_CALLS
-from grader.correctness import compare
 from grader.deck import Code, load_code
 from grader.plan import TrialOptions
 from grader.sandbox import Sandbox
@@ -180,7 +180,7 @@ def _again(bench: Bench, code: Code, session: Session, shape: Shape) -> bool | N
         outputs = session.outputs(index)
         marks.append(digest_of(outputs))
         if marks[-1] != seen.digest:
-            right &= compare(outputs, code.oracle(case.binding.init, case.inputs, case.state), case).ok
+            right &= hold(bench.problem, code, case, outputs, master).result.ok
     return None if same_results(marks, seen.digest, right) else right
 
 

@@ -69,7 +69,7 @@ def allowed(values: dict[str, Any]) -> Cell:
     if values["outcome"] == "accepted":
         values["verdict"] = dataclasses.replace(values["verdict"], accepted=True)
     if values["outcome"] not in ("accepted", "flagged"):
-        values["scores"] = None
+        values["scores"], values["baselines"] = None, ()
     if values["outcome"] not in ("accepted", "flagged", "wrong"):
         values["shapes"] = ()
     return Cell(**values)
@@ -104,6 +104,17 @@ def trial() -> dict[str, Any]:
     shape = ShapeResult("M=1", "right", "", 1, 1, (CaseOutcome("c", True, math.inf, None),), timing)
     sandbox = SandboxRecord("plain", 0, False)
     return trial_to_json(TrialResult(0, "ab", "cd", "right", "", (shape,), sandbox, 1.0))
+
+
+def test_a_field_that_came_later_may_be_missing_in_an_older_bundle_and_no_other() -> None:
+    data, older = trial(), trial()
+    for at in (older["shapes"][0]["cases"][0], older["shapes"][0]["timing"]):
+        for name in ("rows", "of_rows", "ungated"):
+            at.pop(name, None)
+    assert older != data and trial_from_json(older) == trial_from_json(data)
+    older["shapes"][0]["timing"].pop("notes")
+    with pytest.raises(CodecError, match="lacks field 'notes'"):
+        trial_from_json(older)
 
 
 def test_infinity_is_a_word_and_a_whole_number_will_do_for_a_time() -> None:

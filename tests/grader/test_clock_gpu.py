@@ -82,6 +82,22 @@ def test_many_launches_are_timed_without_the_host_and_an_empty_call_takes_micros
 
 @pytest.mark.gpu
 @gpu
+def test_without_the_gate_the_launches_of_the_host_count(clock: GpuClock) -> None:
+    x = torch.empty(1024, device="cuda")
+
+    def many() -> None:
+        for _ in range(100):
+            x.add_(1)
+
+    many()
+    gated, ungated = (median(timed(many)[1] for _ in range(9)) for timed in (clock.timed, clock.ungated))
+    assert ungated > gated + 100e-6, "an addition of torch takes the host over 2 us, and the device less"
+    result, seconds, waited = clock.ungated(lambda: x.add_(1))
+    assert result is x and 0 < seconds < 1e-3 and not waited
+
+
+@pytest.mark.gpu
+@gpu
 @pytest.mark.parametrize("library", [ctypes.PyDLL, ctypes.CDLL], ids=["lock-held", "lock-released"])
 def test_a_call_that_waits_for_the_device_is_let_through_and_marked(clock: GpuClock, library: type) -> None:
     driver = library("libcuda.so.1")

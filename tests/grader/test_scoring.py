@@ -237,6 +237,17 @@ def test_a_disturbed_trial_does_not_move_the_time() -> None:
     assert score.samples == 90
 
 
+def test_the_time_without_the_gate_is_told_beside_the_score_and_moves_nothing_of_it() -> None:
+    gated = timing([100e-6] * 30, [99e-6] * 3)
+    ungated = replace(gated, ungated=(130e-6, 125e-6, 190e-6))
+    plain, told = (shape_scores(GEMM, H200, first(found))[0] for found in (gated, ungated))
+    assert plain.launch is None and told.t_ungated == 130e-6 and told.launch == pytest.approx(30e-6)
+    assert replace(told, t_ungated=None) == plain
+    assert shape_scores(GEMM, H200, first(gated, ungated))[0].launch is None, "a trial that did not look"
+    fast = replace(gated, ungated=(90e-6,))
+    assert shape_scores(GEMM, H200, first(fast))[0].launch == 0.0
+
+
 def spread(*found: ShapeTiming) -> float:
     return shape_scores(GEMM, H200, first(*found))[0].spread
 

@@ -16,7 +16,7 @@ from grading import H200, SCORE, SILICON, SOURCE, cell, trial
 
 from grader import cell_text, page
 from grader.bundle import Bundle, cell_to_json, trial_to_json
-from grader.cell import Cell, Scores
+from grader.cell import CaseOutcome, Cell, Scores
 from grader.grade_cli import as_json
 from grader.grade_display import Display
 from grader.regrade import compare
@@ -84,6 +84,23 @@ def test_what_profilers_saw_is_shown_with_what_could_not_be_had() -> None:
         text = re.sub(r"<[^>]*>", " ", shown)
         assert re.search(r"64x16x32 +1 +2 +1.5 ms +1.6 ms +75% +bf16 1.00 +1.50", text)
         assert "no trace: the tracer is not installed" in text
+
+
+def test_what_the_host_adds_is_a_column_of_its_own_only_where_somebody_looked() -> None:
+    launched = view("accepted", shapes=(replace(SCORE, t_ungated=2.15e-3),))
+    for name in ("text", "page"):
+        assert "launch" not in RENDERERS[name](view("accepted")).replace("launches", "")
+        assert "+250 us" in RENDERERS[name](launched) and "never scored" in RENDERERS[name](launched)
+
+
+def test_calls_that_were_compared_on_rows_are_told_with_their_number() -> None:
+    made = trial()
+    case = CaseOutcome("timed/1", True, 1e-5, 1e-4, rows=4352, of_rows=262144)
+    shape = replace(made.shapes[0], cases=(*made.shapes[0].cases, case))
+    shown = view("accepted", trials=(replace(made, shapes=(shape,)),))
+    for name in ("text", "page"):
+        assert "1 of them on drawn rows, at least 4,352 of 262,144" in RENDERERS[name](shown)
+        assert "drawn rows" not in RENDERERS[name](view("accepted"))
 
 
 def test_what_a_submission_says_cannot_drive_a_terminal() -> None:

@@ -1,0 +1,47 @@
+"""What calling nothing costs: measured in a candidate's process before the import, when it holds no code but ours."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from grader import plan as planning
+from grader.answers import expect
+from grader.resources import ring_room
+from grader.seen import Null
+from grader.session import Session
+from kbh_lint.problems import Binding
+
+__all__ = ["measure_empty"]
+
+NULL_CALLS = 9
+NULL_BATCHES = 5
+BEFORE = "before the import"
+
+
+def measure_empty(session: Session, binding: Binding) -> Null:
+    """The cost of an empty model at one shape. Raises Ended and ChildGone."""
+    few = planning.LEAST_ROUNDS
+    loaded = session.load(binding, (), rounds=few, null=True)
+    expect(loaded, BEFORE)
+    claims, walls = [], []
+    for index in range(NULL_CALLS):
+        called = session.call(index % few, None, "do nothing")
+        expect(called.answer, BEFORE)
+        claims.append(called.answer.numbers[0])
+        walls.append(called.wall)
+    slot_bytes = session.in_bytes + session.out_bytes
+    many = planning.null_rounds(session.device.type, slot_bytes, ring_room(session.device))
+    short, long = (_batch(session, rounds) for rounds in (few, many))
+    call = max(long - short, 0.0) / (many - few)
+    batch = max(short - few * call, 0.0)
+    if session.device.type == "cuda":
+        # A real call's outputs are in the cache when they are copied; those of the empty model's second copy are.
+        call = min(call, max(_batch(session, many, copies=2) - long, 0.0) / many)
+    return Null(median(claims), median(walls), batch, call, *loaded.numbers[:1])
+
+
+def _batch(session: Session, rounds: int, *, copies: int = 1) -> float:
+    """Seconds of the shortest of a few empty batches."""
+    expect(session.prepare(rounds, None, "do nothing", copies=copies), BEFORE)
+    lot = range(min(rounds, planning.LOT))
+    return min(session.batch(None, rounds, lot, "do nothing").wall for _ in range(NULL_BATCHES))
