@@ -16,6 +16,7 @@ from kbh_lint.marked import DataError
 
 if TYPE_CHECKING:
     from kbh_lint import engine as _engine
+    from kbh_lint.changes import Changes
     from kbh_lint.rules import Rule
     from kbh_lint.source.submissions import Submission
 
@@ -69,6 +70,7 @@ def lint(
     progress: Progress | None = None,
     raise_errors: bool = False,
     authors: bool = False,
+    changes: Changes | None = None,
 ) -> Report:
     """Lints files, folders and run archives; nothing of them is imported or executed.
 
@@ -78,7 +80,7 @@ def lint(
     done, all files). `raise_errors` lets an error inside the tool through instead of calling the file unproven.
 
     A problem folder (it holds a `problem.yaml`), or a folder of them, is linted for its authors. `authors` takes every
-    path for a part of a problem folder, and skips the rest.
+    path for a part of a problem folder, and skips the rest. With `changes` only what changed is linted.
 
     Raises UsageError (an unknown problem, target, rule), RuleError or ProblemError (a malformed data file), and
     ImportError or SetupError when the linter is not installed whole.
@@ -104,6 +106,7 @@ def lint(
         cache=None if cache is None else Path(cache),
         progress=progress,
         authors=authors,
+        changes=changes,
     )
 
 

@@ -10,12 +10,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kbh_lint import __version__
+from kbh_lint.options import TROUBLE, Parser, seconds
 
 if TYPE_CHECKING:
-    from kbh_lint.findings import Report
+    from kbh_lint.findings import FileReport, Report
     from kbh_lint.rules import Rule
 
-CLEAN, FINDINGS, TROUBLE = 0, 1, 2
+CLEAN, FINDINGS = 0, 1
 FORMATS = ("full", "concise", "json", "github", "sarif", "annotation")
 
 _EPILOG = """\
@@ -27,6 +28,8 @@ examples:
   kbh-lint --trace solution.py                  what each graded shape launches
   kbh-lint --explain KBH101                     what a rule means and how to fix it
   kbh-lint problems/                            the deck itself: every problem.yaml, its solutions and its prompt
+  kbh-lint --diff main solutions/               what changed since a git revision
+  kbh-lint lsp                                  a language server for editors
 
 exit codes:
   0  nothing is wrong (with --strict: every promise of every file is kept)
@@ -37,13 +40,6 @@ A submission is read, never imported or executed.
 """
 
 
-class _Parser(argparse.ArgumentParser):
-    """Prints a bad option in one line."""
-
-    def error(self, message: str) -> None:  # type: ignore[override]
-        self.exit(TROUBLE, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
-
-
 def _jobs(text: str) -> int | str:
     if text == "auto":
         return text
@@ -52,20 +48,15 @@ def _jobs(text: str) -> int | str:
     return int(text)
 
 
-def _seconds(text: str) -> float:
-    with suppress(ValueError):
-        if 0 <= float(text) <= 86400:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
-
-
 def _words(text: str) -> list[str]:
     return [word for word in text.replace(",", " ").split() if word]
 
 
 def parser(prog: str) -> argparse.ArgumentParser:
     """The options of `kbh-lint`."""
-    ask = _Parser(
+    from kbh_lint import triage
+
+    ask = Parser(
         prog=prog,
         description="Says what the benchmark score of a GPU kernel measures, with the lines that show it.",
         epilog=_EPILOG,
@@ -86,6 +77,8 @@ def parser(prog: str) -> argparse.ArgumentParser:
                       help="lint the problem folders that the paths lie in, and nothing else")  # fmt: skip
     what.add_argument("--strict", action="store_true", help="exit 1 unless every promise of every file is shown kept")
 
+    triage.add_options(ask)
+
     how = ask.add_argument_group("output")
     how.add_argument("--output-format", choices=FORMATS, default="full", help="default: full")
     how.add_argument("--statistics", action="store_true", help="print counts by rule and verdict after the report")
@@ -98,7 +91,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
     run = ask.add_argument_group("running")
     run.add_argument("--jobs", "-j", metavar="N", type=_jobs, default="auto",
                      help="processes: a number, or auto (the default)")  # fmt: skip
-    run.add_argument("--timeout", metavar="S", type=_seconds, default=60.0,
+    run.add_argument("--timeout", metavar="S", type=seconds, default=60.0,
                      help="seconds for one file, after which it is unproven; 0 for none (default: 60)")  # fmt: skip
     run.add_argument("--no-cache", action="store_true", help="neither read nor write stored results")
     run.add_argument("--cache-dir", metavar="DIR", help="where results are stored (default: .kbh-cache)")
@@ -118,9 +111,14 @@ def main(argv: Sequence[str] | None = None, prog: str = "kbh-lint") -> int:
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, ValueError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["lsp"]:
+        from kbh_lint.lsp import command
+
+        return command.main(words[1:], f"{prog} lsp")
     ask = parser(prog)
     try:
-        args = ask.parse_args(argv)
+        args = ask.parse_args(words)
     except SystemExit as done:
         return int(done.code or 0)
     if not (args.paths or args.explain or args.list_rules or args.list_problems):
@@ -155,7 +153,16 @@ def _run(args: argparse.Namespace, prog: str) -> int:
         from kbh_lint import show
 
         return show.show(args)
+    from kbh_lint import triage
+
+    baseline = triage.baseline(args)
     report = _lint(args)
+    if args.fix_diff:
+        return triage.fix_diff(report, args)
+    if args.fix and triage.fix(report, args, prog):
+        report = _lint(args)
+    known = triage.apply(baseline, report, args, prog)
+    report = known.report
     for_people = args.output_format in ("full", "concise")
     sys.stdout.write(_render(report, args))
     if args.statistics:
@@ -164,10 +171,13 @@ def _run(args: argparse.Namespace, prog: str) -> int:
     if not for_people:
         for error in report.errors:
             print(f"{prog}: error: {error}", file=sys.stderr)
-    return exit_code(report, args, prog)
+    if args.write_baseline and not report.errors:
+        return CLEAN
+    return exit_code(report, args, prog, known.seen)
 
 
 def _lint(args: argparse.Namespace) -> Report:
+    from kbh_lint import triage
     from kbh_lint.api import lint
     from kbh_lint.cache import DEFAULT_DIR
     from kbh_lint.limits import memory_limit
@@ -188,6 +198,7 @@ def _lint(args: argparse.Namespace) -> Report:
             progress=_progress(),
             raise_errors=args.debug,
             authors=args.authors,
+            changes=triage.changes(args),
         )
 
 
@@ -244,15 +255,17 @@ def statistics(report: Report) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def exit_code(report: Report, args: argparse.Namespace, prog: str) -> int:
-    """The exit code of a finished run; with --strict says why a file is not accepted."""
+def exit_code(
+    report: Report, args: argparse.Namespace, prog: str, seen: Callable[[FileReport], bool] = lambda file: False
+) -> int:
+    """The exit code of a finished run; with --strict says why a file is not accepted. `seen`: see `triage.Known`."""
     from kbh_lint.verdict import FLAGGED, accepted
 
     if report.errors:
         return TROUBLE
     flagged = any(f.verdict in FLAGGED and f.severity != "info" for file in report.files for f in file.findings)
     if not (args.select or args.ignore):
-        flagged = flagged or any(file.verdict in FLAGGED for file in report.files)
+        flagged = flagged or any(file.verdict in FLAGGED and not seen(file) for file in report.files)
     if args.strict:
         for file in report.files:
             taken, why = accepted(file)

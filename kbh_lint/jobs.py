@@ -45,7 +45,7 @@ def run(submissions: Sequence[Submission], options: Options, jobs: int) -> Itera
     for index in sorted(range(len(submissions)), key=lambda i: -len(submissions[i].text)):
         todo.put(index)
     done: queue.SimpleQueue[tuple[int, Outcome | SetupError]] = queue.SimpleQueue()
-    workers = [_Worker(options) for _ in range(jobs)]
+    workers = [Worker(options) for _ in range(jobs)]
     threads = [threading.Thread(target=_drive, args=(w, submissions, todo, done), daemon=True) for w in workers]
     for thread in threads:
         thread.start()
@@ -63,7 +63,7 @@ def run(submissions: Sequence[Submission], options: Options, jobs: int) -> Itera
 
 
 def _drive(
-    worker: _Worker,
+    worker: Worker,
     submissions: Sequence[Submission],
     todo: queue.SimpleQueue[int],
     done: queue.SimpleQueue[tuple[int, Outcome | SetupError]],
@@ -82,7 +82,7 @@ def _drive(
     worker.reap()
 
 
-class _Worker:
+class Worker:
     """One child process, started on first use and again after a death."""
 
     def __init__(self, options: Options) -> None:

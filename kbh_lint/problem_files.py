@@ -52,7 +52,11 @@ PROMISE_KINDS = (
 
 def read_problem(path: Path) -> Problem:
     """One problem. Raises DataError naming file and line."""
-    data = _read(path)
+    return problem_of(_read(path), path)
+
+
+def problem_of(data: Map, path: Path) -> Problem:
+    """The problem that the mapping of a `problem.yaml` describes. Raises DataError naming file and line."""
     fields = Fields(data, str(path), "a problem")
     problem_id = fields.text("id")
     if problem_id != path.parent.name:

@@ -13,6 +13,7 @@ from kbh_lint.findings import FileReport, Report, Unread
 if TYPE_CHECKING:
     from kbh_lint.authors.folders import Found
     from kbh_lint.cache import Cache
+    from kbh_lint.changes import Changes
     from kbh_lint.source.submissions import BadInput, Submission
 
 
@@ -28,14 +29,19 @@ def lint_paths(
     cache: Path | None,
     progress: Progress | None,
     authors: bool = False,
+    changes: Changes | None = None,
 ) -> Report:
     """See `kbh_lint.lint`."""
-    from kbh_lint.authors.folders import find
+    from kbh_lint.authors.folders import FAULTS, Found, find
 
     load_rules_once.cache_clear()  # a long-lived process may have had the rule files changed under it
     _check_words((*select, *ignore), options)
     given = find(paths, authors=authors)
     found = _discovered(given.rest, options, problem, target)
+    if changes is not None:
+        found = [item for item in found if _changed(item, changes)]
+        decks = tuple(deck for deck in given.decks if changes.has(deck / FAULTS))
+        given = Found(tuple(filter(changes.below, given.problems)), decks, given.rest)
     submissions = _submissions(found, options, jobs, cache, progress)
     files = submissions.files
     if given.problems or given.decks:
@@ -49,6 +55,13 @@ def _discovered(
     from kbh_lint.source.submissions import discover
 
     return list(discover(paths, problem=problem, target=target, problems_dir=Path(options.problems_dir)))
+
+
+def _changed(item: Submission | BadInput, changes: Changes) -> bool:
+    """Whether a submission or a file that it loads changed. A path that is not a file is told of in any case."""
+    sidecars = getattr(item, "sidecars", {}).values()
+    there = [item.path, *(Path(sidecar.path) for sidecar in sidecars)]
+    return not item.path.is_file() or any(map(changes.has, there))
 
 
 def _problems(

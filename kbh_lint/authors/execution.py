@@ -20,6 +20,7 @@ from kbh_lint.findings import Fact
 
 TIMEOUT_S = 600.0
 MAX_ANSWER = 8_000_000
+ASKED = ("flops", "input", "ban")  # kinds of facts that need an answer
 NEEDS = ("torch", "hypothesis", "numpy", "grader")
 NOT_INSTALLED = (
     "not checked without the grade extra (pip install 'kbh[grade]'): FLOP counts, drawn inputs, importable bans"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from kbh_lint import paths
-from kbh_lint.authors import answers, code, evidence, execution, faults, numbers, prompt
+from kbh_lint.authors import answers, code, evidence, execution, faults, numbers, prompt, suppress
 from kbh_lint.authors.folder import Folder, at, read_yaml
 from kbh_lint.authors.folders import FAULTS, PROBLEM, Found
 from kbh_lint.authors.solutions import Solutions, read_solutions
@@ -42,7 +42,10 @@ def lint(found: Found, rules: Sequence[Rule], lint_files: LintFiles, trusted: Pa
         known = executed.get(str(item.path.resolve()), {})
         all_facts = [*_facts(item, linted[item.path], rules, known), *execution.facts(item, known)]
         notes += execution.notes(known)
-        reports.append(_report(item.path / PROBLEM, item.problem.id, all_facts, rules, [n for n in notes if n]))
+        unasked = () if known else execution.ASKED
+        own_files = suppress.files(item.path)
+        told = [note for note in notes if note]
+        reports.append(_report(item.path / PROBLEM, item.problem.id, all_facts, rules, told, own_files, unasked))
     reports += [_deck(deck, rules) for deck in found.decks if (deck / FAULTS).is_file()]
     return reports
 
@@ -120,12 +123,16 @@ def _deck(deck: Path, rules: Sequence[Rule]) -> FileReport:
     except DataError as error:
         attrs = {"file": path.name, "message": error.message}
         found = [Fact("malformed", attrs, at(Path(error.path), error.line))]
-    return _report(path, None, found, rules, [])
+    return _report(path, None, found, rules, [], [path])
 
 
 def _report(
-    path: Path, problem: str | None, found: Sequence[Fact], rules: Sequence[Rule], notes: Sequence[str]
-) -> FileReport:
-    findings = apply(rules, found, path=str(path), contract_known=False)
+    path: Path, problem: str | None, found: Sequence[Fact], rules: Sequence[Rule], notes: Sequence[str],
+    own_files: Sequence[Path] = (), unasked: Sequence[str] = (),
+) -> FileReport:  # fmt: skip
+    """The report over some facts; comments in `own_files` may suppress findings."""
+    settled = suppress.settle(apply(rules, found, path=str(path), contract_known=False), own_files, rules, unasked)
+    findings = (*settled.findings, *apply(rules, settled.facts, path=str(path), contract_known=False))
+    notes = (*notes, *settled.notes)
     verdict = decide((), findings, (), False)
     return FileReport(str(path), problem, None, None, verdict, findings=findings, notes=tuple(dict.fromkeys(notes)))

@@ -158,16 +158,13 @@ def _whole(formula: str, shape: Shape) -> int:
 
 def tolerances(folder: Folder) -> Iterator[Fact]:
     """`tolerance`: a number in the yaml that is not the one that `tolerance.json` derives."""
-    text = read_text(folder.path / TOLERANCES)
     written = list(_written(folder))
-    if text is None:
+    if read_text(folder.path / TOLERANCES) is None:
         if written:
             yield _tolerance(folder, written[0], "underived", f"no number: there is no {TOLERANCES}")
         return
-    try:
-        data = json.loads(text)["tolerances"]
-        derived = {(place, dtype): float(number) for place, by in data.items() for dtype, number in by.items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
+    derived = _derived(folder)
+    if derived is None:
         yield folder.fact_in(
             "tolerance", TOLERANCES, 1, state="unreadable", place="every case", written="", derived="no number"
         )  # fmt: skip
@@ -176,8 +173,30 @@ def tolerances(folder: Folder) -> Iterator[Fact]:
         wanted = derived.get(entry[:2])
         if wanted is None:
             yield _tolerance(folder, entry, "underived", "no number")
-        elif abs(entry[2] - wanted) > 1e-9 * max(entry[2], wanted):
+        elif _differ(entry[2], wanted):
             yield _tolerance(folder, entry, "different", f"{wanted:g}")
+
+
+def stale_tolerances(folder: Folder) -> Iterator[tuple[tuple[str | int, ...], float]]:
+    """The keys of every tolerance in `problem.yaml` that differs from the derived one, and that one."""
+    derived = _derived(folder) or {}
+    for place, dtype, number, keys in _written(folder):
+        wanted = derived.get((place, dtype))
+        if wanted is not None and _differ(number, wanted):
+            yield keys, wanted
+
+
+def _differ(number: float, wanted: float) -> bool:
+    return abs(number - wanted) > 1e-9 * max(number, wanted)
+
+
+def _derived(folder: Folder) -> dict[tuple[str, str], float] | None:
+    """The derived tolerances by (place, element type); None when they cannot be read."""
+    try:
+        data = json.loads(read_text(folder.path / TOLERANCES) or "")["tolerances"]
+        return {(place, dtype): float(number) for place, by in data.items() for dtype, number in by.items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
 
 
 def _tolerance(folder: Folder, entry: tuple[str, str, float, tuple[str | int, ...]], state: str, derived: str) -> Fact:

@@ -88,8 +88,11 @@ def _discover(paths: Iterable[str | os.PathLike[str]], resolver: Resolver) -> It
 def read(path: Path, resolver: Resolver, neighbours: Neighbours) -> Submission | BadInput:
     """One file as a submission, with its sidecars, problem and target."""
     content = _read_text(path)
-    if isinstance(content, BadInput):
-        return content
+    return content if isinstance(content, BadInput) else of_text(path, content, resolver, neighbours)
+
+
+def of_text(path: Path, content: str, resolver: Resolver, neighbours: Neighbours) -> Submission:
+    """The submission that a file would be if it held `content`, with `\\n` line ends (an editor's unsaved buffer)."""
     archive = is_archive(path, resolver)
     text, sidecars, notes = (content, {}, []) if archive else split_bundle(content, str(path))
     if not sidecars:

@@ -1,0 +1,1 @@
+"""`kbh-lint lsp`: findings in an editor, by the Language Server Protocol."""

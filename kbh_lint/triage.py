@@ -1,0 +1,122 @@
+"""Which findings of a run are news, and which can be mended: --diff, --baseline, --write-baseline, --fix."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kbh_lint.api import UsageError
+from kbh_lint.findings import FileReport, Report
+
+if TYPE_CHECKING:
+    from kbh_lint.authors.fixes import Fix
+    from kbh_lint.baseline import Baseline
+    from kbh_lint.changes import Changes
+
+
+def add_options(ask: argparse.ArgumentParser) -> None:
+    """The options of this module."""
+    some = ask.add_argument_group("some of the findings")
+    some.add_argument("--diff", metavar="REV|FILE",
+                      help="only files that differ from a git revision, or that a unified diff (*.diff, *.patch, - for"
+                      " standard input) names")  # fmt: skip
+    some.add_argument("--baseline", metavar="FILE", help="do not list, nor exit 1 for, what this file counts as known")
+    some.add_argument(
+        "--write-baseline", action="store_true", help="write what is found to the --baseline FILE; exit 0"
+    )
+    some.add_argument("--fix", action="store_true",
+                      help="in problem folders, rewrite what follows from other files: prompt.md, derived tolerances,"
+                      " unused suppressions")  # fmt: skip
+    some.add_argument("--fix-diff", action="store_true", help="print what --fix would change, and change nothing")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is left of a report beside a baseline; `seen` says whether a file's verdict is the recorded one."""
+
+    report: Report
+    seen: Callable[[FileReport], bool]
+
+
+def changes(args: argparse.Namespace) -> Changes | None:
+    """The files of --diff; None without it. Raises UsageError."""
+    if args.diff is None:
+        return None
+    from kbh_lint import changes
+
+    return changes.read(args.diff, [Path(path) for path in args.paths])
+
+
+def baseline(args: argparse.Namespace) -> Baseline | None:
+    """The file of --baseline, read before anything is linted. Raises UsageError."""
+    if args.baseline is None:
+        if args.write_baseline:
+            raise UsageError("--write-baseline needs --baseline FILE, the file to write")
+        return None
+    if args.write_baseline and (args.diff or args.select or args.ignore):
+        raise UsageError("--write-baseline counts all findings; leave out --diff, --select and --ignore")
+    from kbh_lint.baseline import BaselineError, read
+
+    try:
+        return read(Path(args.baseline), must_exist=not args.write_baseline)
+    except BaselineError as error:
+        raise UsageError(str(error)) from None
+
+
+def apply(known: Baseline | None, report: Report, args: argparse.Namespace, prog: str) -> Known:
+    """Hides what the baseline counts, and says on standard error when it counts more than there is."""
+    if known is None:
+        return Known(report, lambda file: False)
+    if args.write_baseline:
+        from kbh_lint.baseline import BaselineError
+
+        made = known.with_report(report)
+        try:
+            made.write()
+        except BaselineError as error:
+            raise UsageError(str(error)) from None
+        count = sum(sum(entry.rules.values()) for entry in made.entries.values())
+        print(f"{prog}: {known.path} counts {count} findings in {len(made.entries)} files", file=sys.stderr)
+        known = made
+    outdated = known.outdated(report)
+    if outdated and not args.quiet and not (args.select or args.ignore):
+        print(f"{prog}: {known.path} counts findings that are gone ({outdated}); --write-baseline updates it",
+              file=sys.stderr)  # fmt: skip
+    return Known(known.hide(report), known.knows_verdict)
+
+
+def fix(report: Report, args: argparse.Namespace, prog: str) -> bool:
+    """Does --fix; whether anything was written. Raises UsageError when a file cannot be."""
+    from kbh_lint.authors import fixes
+
+    found = _fixes(report, args)
+    try:
+        fixes.write(found)
+    except OSError as error:
+        raise UsageError(f"{error.filename}: cannot be written ({(error.strerror or 'unknown').lower()})") from None
+    for item in found:
+        print(f"{prog}: {item.path}: {item.why}", file=sys.stderr)
+    if not found:
+        print(f"{prog}: there is nothing that --fix may change", file=sys.stderr)
+    return bool(found)
+
+
+def fix_diff(report: Report, args: argparse.Namespace) -> int:
+    """Does --fix-diff. Returns the exit code: 1 when there is something to fix."""
+    from kbh_lint.authors import fixes
+
+    found = _fixes(report, args)
+    sys.stdout.write(fixes.preview(found))
+    return 1 if found and not args.exit_zero else 0
+
+
+def _fixes(report: Report, args: argparse.Namespace) -> list[Fix]:
+    from kbh_lint import paths
+    from kbh_lint.api import load_rules_once
+    from kbh_lint.authors import fixes
+
+    return fixes.plan(report.files, load_rules_once(str(paths.rules_dir(args.rules_dir))))
