@@ -318,6 +318,14 @@ def load_problem(path: str | Path) -> Problem:
     return read_problem(Path(path))
 
 
+def parse_problem(text: str, path: str | Path) -> Problem:
+    """The problem that `text` describes, as if it stood in `path`. Raises ProblemError naming file and line."""
+    from kbh_lint import marked
+    from kbh_lint.problem_files import problem_of
+
+    return problem_of(marked.load(text, str(path)), Path(path))
+
+
 def load_targets(path: str | Path) -> dict[str, Target]:
     """The GPUs of `problems/hardware.yaml` by id. Raises ProblemError naming file and line."""
     from kbh_lint.problem_files import read_targets

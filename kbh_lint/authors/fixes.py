@@ -20,8 +20,7 @@ from kbh_lint.authors.folder import Folder, line_of, read_text
 from kbh_lint.authors.solutions import Solutions
 from kbh_lint.findings import FileReport
 from kbh_lint.marked import DataError
-from kbh_lint.problem_files import problem_of
-from kbh_lint.problems import Problem, load_problem
+from kbh_lint.problems import Problem, load_problem, parse_problem
 from kbh_lint.rules import Rule
 
 _UNUSED = "a suppression that hides nothing taken away"
@@ -74,7 +73,7 @@ def _folder(report: FileReport, rules: Collection[Rule]) -> Iterator[Fix]:
         with_tolerances = _with_derived_tolerances(folder, text)
         if with_tolerances != text:
             text, why = with_tolerances, f"the tolerance of {numbers.TOLERANCES}" + (f", {why}" if why else "")
-        problem = problem_of(marked.load(text, str(path)), path)
+        problem = parse_problem(text, path)
     except DataError:
         return  # the report says what is malformed; nothing can be derived from it
     if text != before:
