@@ -5,7 +5,9 @@ calls, and compares the wall-clock time of the whole commands. On a GPU both run
 compiled code. Grading may cost 1.0 times the naive run and 15 s more; both run in the order naive, grade, grade, naive,
 so that a machine that slows down slows both.
 
-Without arguments: the honest Triton solutions of 05_topk_bitonic and 01_fp8_gemm. `--check` makes a missed goal exit 1.
+Without arguments: the honest Triton solutions of 05_topk_bitonic and 01_fp8_gemm. With `--repeat N` it grades N times
+instead, by default the honest Triton solution of every problem, and prints how far the scored times vary and, on a GPU,
+how they agree with a tracer's. `--check` makes a missed goal exit 1.
 """
 
 from __future__ import annotations
@@ -72,19 +74,26 @@ class Plan:
 
     def grade(self) -> float:
         """Seconds of `kbh grade --no-evidence`. Raises BenchError when it ends without a score."""
-        command = [
-            sys.executable, "-c", GRADE, str(self.file), "--problem", self.problem, "--no-evidence", "--fresh",
-            "--samples", str(self.samples), "--out", str(self.folder / "results"), "--format", "json",
-            "--target", "cpu" if self.device == "cpu" else "auto",
-        ]  # fmt: skip
-        seconds, done = _run(command)
-        try:
-            outcome = _outcome(done.stdout)
-        except ValueError:
-            raise BenchError(f"kbh grade did not grade {self.problem}: {_last(done)}") from None
-        if outcome not in GRADED:
-            raise BenchError(f"kbh grade says that {self.problem} is {outcome}: its cost is not that of a grading")
-        return seconds
+        return graded(self.problem, self.file, self.device, self.folder / "results", samples=self.samples)[0]
+
+
+def graded(
+    problem: str, file: Path, device: str, out: Path, *, samples: int | None = None, evidence: bool = False
+) -> tuple[float, Path]:
+    """Wall-clock seconds of `kbh grade`, and its bundle. Raises BenchError when it ends without a score."""
+    command = [
+        sys.executable, "-c", GRADE, str(file), "--problem", problem, "--fresh", "--out", str(out), "--format", "json",
+        "--target", "cpu" if device == "cpu" else "auto", *([] if evidence else ["--no-evidence"]),
+        *([] if samples is None else ["--samples", str(samples)]),
+    ]  # fmt: skip
+    seconds, done = _run(command)
+    try:
+        outcome, folder = _outcome(done.stdout)
+    except ValueError:
+        raise BenchError(f"kbh grade did not grade {problem}: {_last(done)}") from None
+    if outcome not in GRADED:
+        raise BenchError(f"kbh grade says that {problem} is {outcome}: its cost is not that of a grading")
+    return seconds, folder
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -97,21 +106,41 @@ def main(argv: Sequence[str] | None = None) -> int:
     files = [(name, ROOT / "problems" / name / "honest" / "triton.py") for name in DEFAULT]
     if words:
         files = [(name, Path(file)) for name, file in zip(words[::2], words[1::2], strict=True)]
-    sys.path.insert(0, str(ROOT))
+    sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
+    try:
+        if asked.repeat:
+            honest = sorted((ROOT / "problems").glob("*/honest/triton.py"))
+            return _repeat(asked, files if words else [(file.parents[1].name, file) for file in honest])
+        return _costs(asked, files)
+    except BenchError as error:
+        print(f"bench/grade.py: {error}", file=sys.stderr)
+        return 2
+
+
+def _costs(asked: argparse.Namespace, files: Sequence[tuple[str, Path]]) -> int:
     from grader.plan import default_options
 
     options = default_options(asked.device)
     samples = asked.samples or options.samples
     met = True
-    try:
-        with tempfile.TemporaryDirectory(prefix="kbh-bench-") as folder:
-            for name, file in files:
-                place = Path(folder) / name
-                plan = Plan(name, file, asked.device, options.warmups, samples, place)
-                met = _report(plan, _pairs(plan, asked.pairs)) and met
-    except BenchError as error:
-        print(f"bench/grade.py: {error}", file=sys.stderr)
-        return 2
+    with tempfile.TemporaryDirectory(prefix="kbh-bench-") as folder:
+        for name, file in files:
+            plan = Plan(name, file, asked.device, options.warmups, samples, Path(folder) / name)
+            met = _report(plan, _pairs(plan, asked.pairs)) and met
+    return 1 if asked.check and not met else 0
+
+
+def _repeat(asked: argparse.Namespace, files: Sequence[tuple[str, Path]]) -> int:
+    import repeat
+
+    with tempfile.TemporaryDirectory(prefix="kbh-bench-") as folder:
+
+        def grade(name: str, file: Path, evidence: bool) -> Path:
+            return graded(name, file, asked.device, Path(folder) / name, samples=asked.samples, evidence=evidence)[1]
+
+        met = repeat.repeatability(files, asked.repeat, grade)
+        if asked.device != "cpu":
+            met = repeat.agreement(files, grade) and met
     return 1 if asked.check and not met else 0
 
 
@@ -120,6 +149,7 @@ def _parser() -> argparse.ArgumentParser:
     ask.add_argument("submissions", nargs="*", metavar="PROBLEM FILE", help="what is graded")
     ask.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
     ask.add_argument("--pairs", metavar="N", type=int, choices=range(1, 21), default=1, help="pairs of runs, up to 20")
+    ask.add_argument("--repeat", metavar="N", type=int, choices=range(2, 51), help="grade so often; up to 50 times")
     ask.add_argument("--samples", metavar="N", type=int, help="timed calls a shape (default: as kbh grade)")
     ask.add_argument("--check", action="store_true", help="exit 1 when a goal is missed")
     return ask
@@ -163,11 +193,11 @@ def _run(command: list[str]) -> tuple[float, subprocess.CompletedProcess[str]]:
     return time.perf_counter() - began, done
 
 
-def _outcome(text: str) -> str:
-    """The outcome in the JSON of `kbh grade`. Raises ValueError when there is none."""
+def _outcome(text: str) -> tuple[str, Path]:
+    """The outcome in the JSON of `kbh grade`, and where the bundle is. Raises ValueError when there is none."""
     data = json.loads(text)
     try:
-        return str(data["cells"][0]["cell"]["outcome"])
+        return str(data["cells"][0]["cell"]["outcome"]), Path(data["cells"][0]["bundle"])
     except (KeyError, IndexError, TypeError):
         raise ValueError("no outcome") from None
 

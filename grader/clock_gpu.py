@@ -7,7 +7,6 @@ same, because the submission runs in this process; the judge's clock around batc
 from __future__ import annotations
 
 import contextlib
-import ctypes
 from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Any, TypeVar
@@ -15,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 
 from grader.driver import bound, constant, ordinal
-from grader.opener import Opener
+from grader.gate import Gate
 
 __all__ = ["GpuClock"]
 
@@ -24,8 +23,6 @@ FLUSH_L2 = 2
 LEAST_FLUSH = 1 << 26
 CANARY_SHARE = 3  # the canary re-reads this part of the L2
 CANARY_READS = 31
-GATE_S = 50e-3  # a call that has not returned by then is taken to wait for the device
-SHUT, OPEN = 0, 1
 
 
 class GpuClock:
@@ -44,7 +41,7 @@ class GpuClock:
         blocking = constant("CUstream_flags.CU_STREAM_DEFAULT").value
         self._capture_handle = bound("cuStreamCreate")(blocking)
         self._capture_stream = torch.cuda.ExternalStream(int(self._capture_handle), device=self._device)  # type: ignore[no-untyped-call]
-        self._make_gate()
+        self._gate = Gate()
         self._make_flush()
         self._graph: Any = None
         self._pool: Any = None
@@ -52,24 +49,14 @@ class GpuClock:
         self.captured = ""  # why the last batch could not be captured; empty where it was
 
     def _bind(self) -> None:
-        self._wait_value, self._record = bound("cuStreamWaitValue32"), bound("cuEventRecord")
-        self._wait_event, self._elapsed = bound("cuEventSynchronize"), bound("cuEventElapsedTime")
+        self._record, self._wait_event = bound("cuEventRecord"), bound("cuEventSynchronize")
+        self._elapsed = bound("cuEventElapsedTime")
         self._synchronize, self._reset_l2 = bound("cuCtxSynchronize"), bound("cuCtxResetPersistingL2Cache")
         self._begin, self._finish = bound("cuStreamBeginCapture"), bound("cuStreamEndCapture")
         self._instantiate, self._upload = bound("cuGraphInstantiate"), bound("cuGraphUpload")
         self._launch = bound("cuGraphLaunch")
         self._destroy, self._destroy_exec = bound("cuGraphDestroy"), bound("cuGraphExecDestroy")
         self._mode = constant("CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL")
-
-    def _make_gate(self) -> None:
-        """A word in host memory that the stream waits for, and what opens it when the host cannot."""
-        flags = constant("CU_MEMHOSTALLOC_DEVICEMAP")
-        self._gate_host = address = int(bound("cuMemHostAlloc")(8, flags))
-        self._gate_address = bound("cuMemHostGetDevicePointer")(address, 0)
-        self._gate = ctypes.c_uint64.from_address(address)
-        self._gate.value = SHUT
-        self._until = constant("CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ").value
-        self._opener = Opener(address)
 
     def _make_flush(self) -> None:
         """A buffer of FLUSH_L2 times the L2, and one of a part of it that the canary reads."""
@@ -102,16 +89,13 @@ class GpuClock:
         from then on counts.
         """
         self.flush()
-        self._gate.value = SHUT
-        self._wait_value(self._stream, self._gate_address, OPEN, self._until)
+        self._gate.shut(self._stream)
         self._record(self._start, self._stream)
-        self._opener.arm(GATE_S)
         try:
             result = call()
             self._record(self._end, self._stream)
         finally:
-            waited = self._opener.disarm()
-            self._gate.value = OPEN
+            waited = self._gate.open()
         self._wait_event(self._end)
         seconds = self._elapsed(self._start, self._end) / 1e3
         self._synchronize()
@@ -152,12 +136,11 @@ class GpuClock:
 
     def _bare(self, call: Callable[[], object]) -> float:
         """Seconds of a call of ours behind the gate, without a flush."""
-        self._gate.value = SHUT
-        self._wait_value(self._stream, self._gate_address, OPEN, self._until)
+        self._gate.shut(self._stream)
         self._record(self._start, self._stream)
         call()
         self._record(self._end, self._stream)
-        self._gate.value = OPEN
+        self._gate.open()
         self._wait_event(self._end)
         return float(self._elapsed(self._start, self._end)) / 1e3
 
@@ -221,11 +204,10 @@ class GpuClock:
         """Gives up what the clock holds of the driver; it must not be used any more."""
         self._drop()
         self._synchronize()
-        self._opener.close()
+        self._gate.close()
         for event in (self._start, self._end):
             bound("cuEventDestroy")(event)
         bound("cuStreamDestroy")(self._capture_handle)
-        bound("cuMemFreeHost")(self._gate_host)
 
     def _drop(self) -> None:
         graph, self._graph = self._graph, None

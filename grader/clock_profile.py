@@ -16,6 +16,7 @@ import torch
 from grader.clock import Untimed
 from grader.clock_gpu import FLUSH_L2, LEAST_FLUSH
 from grader.driver import bound, ordinal
+from grader.gate import Gate
 
 __all__ = ["MARK", "UNSEEN_CALLS", "Instrument", "ProfileClock"]
 
@@ -37,6 +38,7 @@ class ProfileClock(Untimed):
         self._open, self._close = torch.cuda.nvtx.range_start, torch.cuda.nvtx.range_end
         self._profile = torch.profiler.profile
         self._activities = [torch.profiler.ProfilerActivity.CUDA]
+        self._gate, self._stream = Gate(), torch.cuda.current_stream(number).cuda_stream
         self._folder = Path(os.environ.get("TMPDIR", "/tmp"))
         size = max(FLUSH_L2 * torch.cuda.get_device_properties(number).L2_cache_size, LEAST_FLUSH)
         self._flush = torch.zeros(size // 4, dtype=torch.float32, device=torch.device("cuda", number))
@@ -69,7 +71,16 @@ class ProfileClock(Untimed):
             self._end()
 
     def _traced(self, call: Callable[[], T]) -> tuple[T, float, bool]:
+        """Behind a gate, so that no kernel waits for its launch."""
+
+        def launched() -> T:
+            self._gate.shut(self._stream)
+            try:
+                return call()
+            finally:
+                self._gate.open()
+
         with self._profile(activities=self._activities) as seen:
-            result = super().timed(call)
+            result = super().timed(launched)
         seen.export_chrome_trace(str(self._folder / f"{MARK}-{self._model}-{self._call}.json"))
         return result

@@ -76,7 +76,7 @@ def _rank(count: int) -> int | None:
 
 def _at_most(heads: int, count: int) -> float:
     """The probability of so many heads or fewer in `count` throws of a coin."""
-    return sum(math.comb(count, k) for k in range(heads + 1)) / 2**count
+    return sum(math.comb(count, k) for k in range(heads + 1)) / (1 << count)
 
 
 def _thirds(samples: Sequence[float]) -> list[float]:

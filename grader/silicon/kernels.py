@@ -72,6 +72,13 @@ class Tracing:
             end = max(end, piece.start + piece.seconds)
         return total
 
+    @property
+    def span(self) -> float:
+        """Seconds from the first start to the last end; 0 without work."""
+        if not self.work:
+            return 0.0
+        return max(piece.start + piece.seconds for piece in self.work) - self.work[0].start
+
 
 def library_of(kernel: str, own: frozenset[str] | None = None) -> str:
     """Who wrote a kernel, by its name; empty where that says nothing.

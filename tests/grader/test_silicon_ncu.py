@@ -158,7 +158,8 @@ def test_a_trace_gives_the_devices_work_in_order_and_how_long_it_was_busy() -> N
     assert [piece.name for piece in tracing.work] == ["early", "Memset", "late"]
     assert [kernel.grid for kernel in tracing.kernels] == [(4, 1, 1), (4, 1, 1)]
     assert tracing.busy == pytest.approx(14e-6)  # the fill overlaps the first kernel by 1 us
-    assert parse_trace('{"traceEvents": []}').busy == 0.0
+    assert tracing.span == pytest.approx(25e-6)
+    assert parse_trace('{"traceEvents": []}').busy == parse_trace('{"traceEvents": []}').span == 0.0
 
 
 @pytest.mark.parametrize(
