@@ -10,8 +10,8 @@
 | silicon | reports of Nsight Compute, disassembled machine code |
 
 An input fails when a reader raises anything but the error that it documents, takes longer than its bound, or wants more
-than 2 GB. Failing inputs are written to --out, one for each place in the code, and the run goes on; exit code 1 says
-that there were any. With atheris installed the search follows coverage; without it (or with --engine random) damage is
+than 2 GB. Failing inputs are written to --out, one for each place in the code, and the slowest one of each reader; the
+run goes on, and exit code 1 says that something failed. With atheris installed the search follows coverage; without it (or with --engine random) damage is
 random and follows --seed.
 """
 
@@ -31,7 +31,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
@@ -45,6 +45,7 @@ MOST_INPUT_BYTES = 256 << 10
 LINT_SECONDS = 60.0  # the linter's own bound on one file, which must hold
 READ_SECONDS = 10.0
 GRACE_S = 5.0
+WORTH_KEEPING_S = 1.0
 PROBLEMS = ("01_fp8_gemm", "04_kahan_softmax", "06_sonic_moe_swiglu", "07_w4a16_gemm")
 PIECES = (
     "(", ")", "[", "]", "{", "}", ":", ",", ";", "=", "\"", "'", "\"\"\"", "\\", "\n", "\n    ", "#", "//",
@@ -80,9 +81,12 @@ class Found:
     slowest: float = 0.0
     failures: dict[str, Path] = field(default_factory=dict)
 
-    def done(self, seconds: float) -> None:
-        """Counts one input. The process may be ended from outside, so the count is written now and then."""
+    def done(self, text: str, seconds: float) -> None:
+        """Counts one input, and keeps the slowest. The process may be ended from outside, so the count is written now
+        and then."""
         self.tried += 1
+        if seconds > max(self.slowest, WORTH_KEEPING_S):
+            self.counter.with_suffix(".slowest").write_text(text, encoding="utf-8", errors="surrogatepass")
         self.slowest = max(self.slowest, seconds)
         if self.tried % 20 == 0:
             self.count()
@@ -125,20 +129,21 @@ def _texts(*patterns: str) -> list[str]:
 def _read_submission() -> Callable[[str], None]:
     from kbh_lint import paths
     from kbh_lint.api import Options, lint_file
-    from kbh_lint.source.sidecars import split_bundle
-    from kbh_lint.source.submissions import Submission
+    from kbh_lint.source.submissions import BadInput, discover
 
     options = Options(str(paths.rules_dir()), str(paths.problems_dir()), timeout=LINT_SECONDS, raise_errors=True)
+    place = Path(tempfile.mkdtemp(prefix="kbh-fuzz-")) / "solution.py"
 
     def read(text: str) -> None:
-        problem = PROBLEMS[len(text) % len(PROBLEMS)]
-        body, sidecars, notes = split_bundle(text, "solution.py")
-        submission = Submission(Path("solution.py"), body, sidecars, problem, "fuzz", None, tuple(notes), "0" * 64)
-        report = lint_file(submission, options).report
-        lines = text.count("\n") + 1
-        for finding in report.findings:
-            if finding.span.path == "solution.py" and not 1 <= finding.span.line <= finding.span.end_line <= lines:
-                raise AssertionError(f"a span outside the file: {finding.span}")
+        place.write_text(text, encoding="utf-8", errors="replace", newline="")
+        for found in discover([place]):
+            if isinstance(found, BadInput):
+                continue
+            report = lint_file(replace(found, problem=PROBLEMS[len(text) % len(PROBLEMS)]), options).report
+            lines = len(text.splitlines()) + 1
+            for finding in report.findings:
+                if finding.span.path == str(place) and not 1 <= finding.span.line <= finding.span.end_line <= lines:
+                    raise AssertionError(f"a span outside the file: {finding.span}")
 
     return read
 
@@ -356,7 +361,7 @@ def attempt(name: str, target: Target, text: str, found: Found) -> None:
         found.failed(name, text, error)
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-    found.done(time.process_time() - begun)
+    found.done(text, time.process_time() - begun)
 
 
 def random_search(name: str, target: Target, asked: argparse.Namespace, found: Found) -> None:
