@@ -10,9 +10,9 @@
 | silicon | reports of Nsight Compute, disassembled machine code |
 
 An input fails when a reader raises anything but the error that it documents, takes longer than its bound, or wants more
-than 2 GB. Failing inputs are written to --out, one for each place in the code, and the slowest one of each reader; the
-run goes on, and exit code 1 says that something failed. With atheris installed the search follows coverage; without it (or with --engine random) damage is
-random and follows --seed.
+than 2 GB. Failing inputs are written to --out, one for each place in the code, and so is the slowest one of each reader;
+the run goes on, and exit code 1 says that something failed. With atheris installed the search follows coverage; without
+it (or with --engine random) damage is random and follows --seed.
 """
 
 from __future__ import annotations
