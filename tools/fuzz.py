@@ -10,7 +10,7 @@
 | silicon | reports of Nsight Compute, disassembled machine code |
 
 An input fails when a reader raises anything but the error that it documents, takes longer than its bound, or wants more
-than 2 GB. Failing inputs are written to --out, one for each place in the code, and so is the slowest one of each reader;
+than 2 GB. Failing inputs are written to --out, one for each place in the code, and so is the slowest of each reader;
 the run goes on, and exit code 1 says that something failed. With atheris installed the search follows coverage; without
 it (or with --engine random) damage is random and follows --seed.
 """
@@ -392,7 +392,8 @@ def guided_search(name: str, target: Target, asked: argparse.Namespace, found: F
             (Path(corpus) / f"{index}").write_text(text, encoding="utf-8", errors="replace")
         arguments = [
             sys.argv[0], corpus, f"-max_total_time={int(asked.seconds)}", f"-max_len={MOST_INPUT_BYTES}",
-            "-rss_limit_mb=0", "-timeout=0", f"-seed={asked.seed + 1}", "-verbosity=0",
+            "-rss_limit_mb=0", "-timeout=3600", f"-seed={asked.seed + 1}", "-verbosity=0",
+            f"-artifact_prefix={asked.out}/libfuzzer-",
         ]  # fmt: skip
         atheris.Setup(
             arguments,
