@@ -5,7 +5,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -euc
 .DELETE_ON_ERROR:
-.PHONY: demo test lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade verify-deck results verify-results mutate ceilings fuzz clean
+.PHONY: demo test lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade verify-deck results verify-results mutate ceilings fuzz accuracy clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -57,6 +57,12 @@ docs-check: $(VENV)/.core
 seed-audit: $(VENV)/.core
 	@test -n "$(CORPUS)" && test -n "$(LABELS)" || { echo "usage: make seed-audit CORPUS=DIR LABELS=FILE" >&2; exit 2; }
 	$(PY) tools/seed_audit.py "$(CORPUS)" "$(LABELS)" -o docs/seed-audit.md
+
+# Precision and recall on labelled submissions, beside public checkers where PEERS names their checkouts
+# (PEERS="--kernelbench DIR --kernelguard DIR").
+accuracy: $(VENV)/.core
+	@test -n "$(CORPUS)" && test -n "$(LABELS)" || { echo "usage: make accuracy CORPUS=DIR LABELS=FILE" >&2; exit 2; }
+	$(PY) tools/accuracy.py "$(CORPUS)" "$(LABELS)" $(PEERS) -o docs/accuracy.md
 
 # CORPUS is a folder of submissions; prints what linting costs beside what parsing alone costs.
 bench-lint: $(VENV)/.core
