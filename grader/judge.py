@@ -67,9 +67,9 @@ def run_trial(
 
 def build(
     problem: Problem, snapshot: Snapshot, *, device: str, scale: str, options: TrialOptions, sandbox: Sandbox,
-    scratch: Path, caches: Path, progress: Say,
+    scratch: Path, caches: Path, progress: Say, calls: int = 1,
 ) -> str:  # fmt: skip
-    """Has the submission compiled in a process of its own, one call a shape, and keeps the compiler caches.
+    """Has the submission compiled in a process of its own, so many calls a shape, and keeps the compiler caches.
 
     Returns why this machine cannot run it, or nothing: what else goes wrong, a trial finds again and tells. The values
     come from a key that is thrown away.
@@ -77,7 +77,7 @@ def build(
     code, master = load_code(problem), new_master()
     with _session(snapshot, device, options, sandbox, scratch) as session:
         trial = Trial(problem, code, master, options, device, session, progress)
-        said = trial.compile(planning.graded_shapes(problem, scale))
+        said = trial.compile(planning.graded_shapes(problem, scale), calls)
     restore_caches(scratch / "caches", caches)
     return said
 

@@ -83,15 +83,18 @@ class Trial:
                 raise
             self._ended(Ended("crashed", f"it held {taken:.0%} of the GPU's memory, and too little was left"), current)
 
-    def compile(self, shapes: Sequence[Shape]) -> str:
-        """One call a shape, right or wrong; why this machine cannot run it, if so."""
+    def compile(self, shapes: Sequence[Shape], calls: int = 1) -> str:
+        """One call a shape or more, right or wrong; why this machine cannot run it, if so."""
         try:
             self._started([])
             for shape in shapes:
                 self.say(f"compiling for {shape.label}")
                 case = self._case(shape, CaseSpec("build", "nominal"))
-                expect(self.session.load(case.binding, [case.state], rounds=1), f"at {shape.label}")
-                expect(self.session.call(0, case.inputs, f"run at {shape.label}").answer, f"at {shape.label}")
+                rounds = min(calls, planning.LEAST_ROUNDS)
+                expect(self.session.load(case.binding, [case.state], rounds=rounds), f"at {shape.label}")
+                for number in range(calls):
+                    called = self.session.call(number % rounds, case.inputs, f"run at {shape.label}")
+                    expect(called.answer, f"at {shape.label}")
         except Ended as end:
             return str(end) if end.status == "refused" else ""
         except ChildGone:

@@ -7,7 +7,9 @@ values. What the profilers say is a claim of that process, held against the time
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Literal, TypeVar
@@ -22,10 +24,11 @@ from grader.silicon import counters
 from grader.silicon import promises as sass
 from grader.silicon.counters import Judged
 from grader.silicon.kernels import SHARED, SHOWN_NAME, Tracing, library_of, rows, same_sequence
-from grader.silicon.machine_code import MachineCode
+from grader.silicon.machine_code import Kernel, MachineCode
 from grader.silicon.ncu import Launch, ProfilerError, Unavailable, parse
-from grader.silicon.passes import Bench, Counted, Traces, count, trace
-from grader.silicon.record import ShapeEvidence, Silicon
+from grader.silicon.passes import Bench, Counted, Traces, arch_of, count, trace
+from grader.silicon.rebuild import Comparison, compiled_again
+from grader.silicon.record import CodeRow, ShapeEvidence, Silicon
 from grader.silicon.tools import ToolError
 from grader.supervise import Snapshot
 from kbh_lint.findings import PromiseState, State, Verdict
@@ -51,7 +54,7 @@ def gather(
     sandbox: Sandbox, scratch: Callable[[], Path], caches: Path | None, promises: Sequence[PromiseState],
     keep: Callable[[str], str], progress: Callable[[str], None],
 ) -> Silicon:  # fmt: skip
-    """Two more processes of a submission, one under Nsight Compute and one under a tracer, and what they say.
+    """Three more processes of a submission, under Nsight Compute, under a tracer and compiling anew, and what they say.
 
     `promises` are the source layer's states. A layer that this machine cannot have is missing, and the notes say why;
     one that it could have, and that failed with this submission, leaves promises unproven.
@@ -59,12 +62,24 @@ def gather(
     bench = Bench(problem, snapshot, trial, device, scale, options, sandbox, scratch, caches, keep, progress)
     capability = ".".join(map(str, torch.cuda.get_device_capability(device)))
     cache = int(torch.cuda.get_device_properties(device).L2_cache_size)
-    counted = tried(lambda: count(bench, counters.metrics_of(capability)))
-    traced = tried(lambda: trace(bench))
-    found = tried(Judge(bench, capability, cache, promises, counted, traced).silicon)
-    if isinstance(found, Silicon):
-        return found
-    return Judge(bench, capability, cache, promises, found, found).silicon()
+    spent: dict[str, float] = {}
+    counted = _timed(spent, "counters", lambda: count(bench, counters.metrics_of(capability)))
+    traced = _timed(spent, "trace", lambda: trace(bench))
+    again: MachineCode | ProfilerError = ProfilerError("no machine code was found that could be")
+    if isinstance(counted, Counted) and isinstance(counted.code, MachineCode) and counted.code.kernels:
+        again = _timed(spent, "second build", lambda: compiled_again(bench, arch_of(capability)))
+    found = tried(Judge(bench, capability, cache, promises, counted, traced, again).silicon)
+    if isinstance(found, ProfilerError):
+        found = Judge(bench, capability, cache, promises, found, found, again).silicon()
+    return replace(found, spent=spent)
+
+
+def _timed(spent: dict[str, float], name: str, work: Callable[[], T]) -> T | ProfilerError:
+    """As `tried`; writes down the seconds that it took."""
+    began = time.monotonic()
+    found = tried(work)
+    spent[name] = round(time.monotonic() - began, 2)
+    return found
 
 
 def tried(work: Callable[[], T]) -> T | ProfilerError:
@@ -82,7 +97,7 @@ class Judge:
 
     def __init__(
         self, bench: Bench, capability: str, cache: int, promises: Sequence[PromiseState],
-        counted: Counted | ProfilerError, traces: Traces | ProfilerError,
+        counted: Counted | ProfilerError, traces: Traces | ProfilerError, again: MachineCode | ProfilerError,
     ) -> None:  # fmt: skip
         self.bench, self.capability, self.cache, self.promises = bench, capability, cache, promises
         self.counted = counted if isinstance(counted, Counted) else None
@@ -90,6 +105,8 @@ class Judge:
         self.lost: dict[str, object] = {"counters": counted, "trace": traces}
         code = self.counted.code if self.counted is not None else ToolError("no kernels were seen")
         self.code = code if isinstance(code, MachineCode) else None
+        self.again = Comparison(again)
+        self.per_shape: dict[str, Mapping[str, Mapping[str, State]]] = {}
         self.own = self.code.names if self.code is not None else None
         self.lost["machine code"] = code
         self.contract = next(iter(bench.problem.contracts.values()))
@@ -115,12 +132,15 @@ class Judge:
             self._add("kernels", "unproven", f"no trace of the kernels could be had: {self.lost['trace']}")
         if self.code is not None:
             layers["sass"] = self._sass()
+            if self.code.kernels:
+                self._judge_code()
         notes = [f"no {name}: {why}" for name, why in self.lost.items() if isinstance(why, (ProfilerError, ToolError))]
         notes += self.small
         notes += [f"machine code: {note}" for note in (self.code.notes if self.code is not None else ())]
         return Silicon(
             layers, self.reasons, tuple(self.findings), tuple(shapes), tuple(notes), self.capability,
             self.counted.report if self.counted else "", self.traces.reports if self.traces else (),
+            self.per_shape, self._recompiled(),
         )  # fmt: skip
 
     # --- one shape ---
@@ -196,21 +216,50 @@ class Judge:
 
         def one(promise: Promise, shape: Shape, launches: Sequence[Launch], said: State) -> Judged | None:
             settled = sass.settle(promise, said, [self._ran(launch) for launch in launches])
-            return None if settled is None else Judged(settled.state, settled.reason)
+            if settled is None:
+                return None
+            for launch in launches if settled.state != "broken" else ():
+                why = self.again.differs(self._found(launch))
+                if why:
+                    return Judged("unproven", f"{launch.kernel[:SHOWN_NAME]} {why}")
+            return Judged(settled.state, settled.reason)
 
         return self._layer("sass", one)
 
     def _ran(self, launch: Launch) -> sass.Ran:
-        assert self.code is not None
-        found = self.code.find(
-            launch.kernel, threads=math.prod(launch.block), shared=int(launch.metrics.get(SHARED, 0.0))
-        )
+        found = self._found(launch)
         return sass.Ran(launch.kernel, tuple(one.census for one in found), library_of(launch.kernel, self.own))
+
+    def _found(self, launch: Launch) -> tuple[Kernel, ...]:
+        """The machine code that a launch may have run."""
+        threads, shared = math.prod(launch.block), int(launch.metrics.get(SHARED, 0.0))
+        return self.code.find(launch.kernel, threads=threads, shared=shared) if self.code is not None else ()
+
+    def _launches(self) -> Iterator[Launch]:
+        """Those of the first marked call of every shape."""
+        for calls in self.counted.calls.values() if self.counted is not None else ():
+            yield from calls[0]
+
+    def _judge_code(self) -> None:
+        """Kernels whose code does not come out when the submission is compiled again, told once each."""
+        told = set[str]()
+        if self.again.lost:
+            self._add("second-build", "unproven", f"no kernel could be compiled again: {self.again.lost}", "sass")
+            return
+        for launch in self._launches():
+            why = self.again.differs(self._found(launch))
+            if why and launch.kernel not in told:
+                told.add(launch.kernel)
+                self._add("second-build", "unproven", f"{launch.kernel[:SHOWN_NAME]} {why}", "sass")
+
+    def _recompiled(self) -> tuple[CodeRow, ...]:
+        return self.again.rows(one for launch in self._launches() for one in self._found(launch))
 
     def _layer(self, layer: Layer, settle: Settle) -> dict[str, State]:
         """States over all shapes, of the promises that a layer is to settle and can say something about."""
         assert self.counted is not None
         states: dict[str, State] = {}
+        per_shape = self.per_shape[layer] = dict[str, Mapping[str, State]]()
         for source in self.promises:
             promise = self.declared.get(source.id)
             if promise is None or layer not in promise.settled_by:
@@ -225,6 +274,7 @@ class Judge:
                     found[shape.label] = judged.state
                     self._compare(promise, shape, said, layer, judged)
             if found:
+                per_shape[promise.id] = found
                 states[promise.id] = self._combined(found, promise)
         return states
 

@@ -1,8 +1,8 @@
 """The machine code that a submission's compilers left behind: every cubin in its caches, kernel by kernel.
 
 Triton keeps a cubin and a description beside it, torch's extension builder a shared object with cubins inside. All of
-it was written by the submission's own process: only plain files count, each is copied before a tool opens it, and
-sizes, numbers and times are bounded. What cannot be read is said in `notes`, never left out silently.
+it was written by the submission's own process: only plain files count, each is copied before a tool opens it in a
+sandbox, and sizes, numbers and times are bounded. What cannot be read is said in `notes`, never left out silently.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader.sandbox import Sandbox, choose
+from grader.silicon.normal import plain_name
 from grader.silicon.opcodes import family_of
 from grader.silicon.sass import Census, SassError, census
-from grader.silicon.tools import ToolError, Tools, find_tools, run_tool
+from grader.silicon.tools import MOST_TEXT, ToolError, Tools, find_tools, run_tool
 
 __all__ = ["Kernel", "MachineCode", "collect", "disassemble", "may_run"]
 
@@ -70,6 +72,11 @@ class MachineCode:
         """The names of all kernels."""
         return frozenset(kernel.name for kernel in self.kernels)
 
+    @property
+    def digests(self) -> frozenset[tuple[str, str]]:
+        """The name and the code of every kernel, both without what differs from build to build."""
+        return frozenset((plain_name(kernel.name), kernel.census.digest) for kernel in self.kernels)
+
     def find(self, name: str, *, threads: int | None = None, shared: int | None = None) -> tuple[Kernel, ...]:
         """The kernels that a launch of `name` with these sizes can have run.
 
@@ -81,16 +88,18 @@ class MachineCode:
         return tuple(fitting or found)
 
 
-def collect(folder: Path, arch: str) -> MachineCode:
+def collect(folder: Path, arch: str, sandbox: Sandbox | None = None) -> MachineCode:
     """The machine code for `arch` (such as `sm_90a`) under a folder of compiler caches.
 
-    Code that such a chip cannot run is left out. Raises ToolError when the tools are missing.
+    The tools run in `sandbox`, by default the best of this machine. Code that such a chip cannot run is left out.
+    Raises ToolError when the tools are missing, and SandboxError.
     """
-    tools = find_tools()
+    tools = _Reader(find_tools(), sandbox or choose(device="cpu"))
     if family_of(arch) is None:
         raise ToolError(f"{arch} is not an architecture whose machine code is known here")
     notes: list[str] = []
     with tempfile.TemporaryDirectory(prefix="kbh-sass-") as scratch:
+        Path(scratch).chmod(0o755)  # the tools run as another user
         jobs: list[tuple[Path, str, str, tuple[int | None, int | None]]] = []
         held = 0
         for number, (path, relative) in enumerate(_files(folder, notes)):
@@ -98,14 +107,14 @@ def collect(folder: Path, arch: str) -> MachineCode:
                 notes.append("the caches hold more machine code than is looked at")
                 break
             place = Path(scratch) / str(number)
-            place.mkdir()
+            place.mkdir(mode=0o755)
             try:
                 for cubin in _cubins(tools, path, arch, place):
                     jobs.append((cubin, relative, _hash(cubin), _described(path)))
                     held += cubin.stat().st_size
             except (OSError, ToolError) as error:
                 notes.append(f"{relative[-200:]} cannot be read: {error}")
-        with ThreadPoolExecutor(THREADS) as pool:
+        with ThreadPoolExecutor(tools.threads) as pool:
             results = list(pool.map(lambda job: _kernels(tools, job[0], arch), jobs))
     kernels = []
     for (_, relative, sha, (threads, shared)), result in zip(jobs, results, strict=True):
@@ -114,7 +123,7 @@ def collect(folder: Path, arch: str) -> MachineCode:
         else:
             kernels += [Kernel(one, relative, sha, threads, shared) for one in result if one.entry]
     shown = notes if len(notes) <= LISTED else [*notes[:LISTED], f"{len(notes) - LISTED} more files cannot be read"]
-    return MachineCode(tuple(kernels), tuple(shown), tools.version)
+    return MachineCode(tuple(kernels), tuple(shown), tools.programs.version)
 
 
 def may_run(built: str, arch: str) -> bool:
@@ -123,16 +132,37 @@ def may_run(built: str, arch: str) -> bool:
     return one // 10 == other // 10 and one <= other
 
 
-def disassemble(cubin: Path) -> tuple[Census, ...]:
-    """The census of one cubin. Raises ToolError and SassError."""
-    return census(run_tool([str(find_tools().nvdisasm), "-c", "-ndf", str(cubin)]))
+def disassemble(cubin: Path, sandbox: Sandbox | None = None) -> tuple[Census, ...]:
+    """The census of one cubin. Raises ToolError, SandboxError and SassError."""
+    return census(_Reader(find_tools(), sandbox or choose(device="cpu")).disassembled(cubin.absolute()))
 
 
-def _kernels(tools: Tools, cubin: Path, arch: str) -> tuple[Census, ...] | str:
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """The tools, and the sandbox that they run in."""
+
+    programs: Tools
+    sandbox: Sandbox
+
+    @property
+    def threads(self) -> int:
+        """Tools at once: without namespaces of their own, the end of one could be the end of all of a user's."""
+        return THREADS if self.sandbox.record.kind == "bubblewrap" else 1
+
+    def disassembled(self, cubin: Path) -> str:
+        """The text of nvdisasm. Raises ToolError."""
+        return run_tool([str(self.programs.nvdisasm), "-c", "-ndf", str(cubin)], self.sandbox, read=(cubin,))
+
+    def dumped(self, file: Path, *options: str, work: Path | None = None, most: int = MOST_TEXT) -> str:
+        """What cuobjdump prints of a file; what it takes out of it lies in `work`. Raises ToolError."""
+        argv = [str(self.programs.cuobjdump), *options, str(file)]
+        return run_tool(argv, self.sandbox, read=(file,), work=work, most=most)
+
+
+def _kernels(tools: _Reader, cubin: Path, arch: str) -> tuple[Census, ...] | str:
     """The kernels of a cubin, none if it is for other chips, or why it cannot be read."""
     try:
-        text = run_tool([str(tools.nvdisasm), "-c", "-ndf", str(cubin)])
-        return tuple(one for one in census(text) if may_run(one.arch, arch))
+        return tuple(one for one in census(tools.disassembled(cubin)) if may_run(one.arch, arch))
     except (ToolError, SassError) as error:
         return str(error)
 
@@ -176,7 +206,7 @@ def _files(folder: Path, notes: list[str]) -> Iterator[tuple[Path, str]]:
                     yield path, relative
 
 
-def _cubins(tools: Tools, path: Path, arch: str, place: Path) -> list[Path]:
+def _cubins(tools: _Reader, path: Path, arch: str, place: Path) -> list[Path]:
     """Copies of the cubins for a chip that a file is or holds. A shared object without any is host code: that is fine.
 
     They are taken out one by one, since a small file can hold much that is compressed.
@@ -186,7 +216,7 @@ def _cubins(tools: Tools, path: Path, arch: str, place: Path) -> list[Path]:
     if path.suffix == ".cubin":
         return [copy]
     try:
-        listed = run_tool([str(tools.cuobjdump), "-lelf", str(copy)], most=MOST_DESCRIPTION)
+        listed = tools.dumped(copy, "-lelf", most=MOST_DESCRIPTION)
     except ToolError as error:
         if "does not contain device code" in str(error):
             return []
@@ -197,18 +227,27 @@ def _cubins(tools: Tools, path: Path, arch: str, place: Path) -> list[Path]:
     wanted = [name for name, built in names if may_run(built, arch)]
     if len(wanted) > MOST_CUBINS:
         raise ToolError(f"it holds {len(wanted)} cubins for {arch}")
-    inside = place / "inside"
+    return _extracted(tools, copy, wanted, place)
+
+
+def _extracted(tools: _Reader, file: Path, names: Sequence[str], place: Path) -> list[Path]:
+    """The cubins of these names in a file, as copies that no tool can write to any more."""
+    inside, taken = place / "inside", place / "taken"
     inside.mkdir()
-    for name in wanted:
-        run_tool([str(tools.cuobjdump), "-xelf", name, str(copy)], cwd=inside, most=MOST_CUBIN)
-        if sum(cubin.stat().st_size for cubin in inside.iterdir()) > MOST_FILE:
+    taken.mkdir(mode=0o755)
+    for name in names:
+        tools.dumped(file, "-xelf", name, work=inside, most=MOST_CUBIN)
+        for found in sorted(inside.iterdir()):
+            _copy(found, taken / found.name)
+            found.unlink()
+        if sum(cubin.stat().st_size for cubin in taken.iterdir()) > MOST_FILE:
             raise ToolError(f"its cubins are larger than {MOST_FILE} bytes")
-    return sorted(inside.iterdir())
+    return sorted(taken.iterdir())
 
 
-def _ptx(tools: Tools, path: Path) -> str:
+def _ptx(tools: _Reader, path: Path) -> str:
     try:
-        return run_tool([str(tools.cuobjdump), "-ptx", str(path)])
+        return tools.dumped(path, "-ptx")
     except ToolError:
         return ""
 
@@ -223,6 +262,7 @@ def _copy(source: Path, target: Path) -> None:
         while left and (piece := stream.read(min(left, 1 << 20))):
             out.write(piece)
             left -= len(piece)
+    target.chmod(0o644)
 
 
 def _hash(path: Path) -> str:

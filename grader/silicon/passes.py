@@ -19,7 +19,7 @@ from grader.channel import Frame, Kind, clean_text
 from grader.clock_profile import MARK, UNSEEN_CALLS
 from grader.deck import Code, load_code
 from grader.plan import TrialOptions
-from grader.sandbox import Sandbox
+from grader.sandbox import Sandbox, SandboxError
 from grader.session import Session
 from grader.silicon.kernels import Tracing, parse_trace
 from grader.silicon.machine_code import MachineCode, collect
@@ -29,7 +29,7 @@ from grader.supervise import ChildGone, Snapshot, restore_caches
 from grader.trial import digest_of
 from kbh_lint.problems import Problem, Shape
 
-__all__ = ["MARKED_CALLS", "Bench", "Counted", "Traces", "count", "same_results", "trace"]
+__all__ = ["MARKED_CALLS", "Bench", "Counted", "Traces", "arch_of", "count", "same_results", "trace"]
 
 MARKED_CALLS = 2
 REPORT = Path("work", "ncu.csv")
@@ -108,20 +108,25 @@ def count(bench: Bench, metrics: Sequence[str]) -> Counted:
         label: tuple(tuple(one for one in launches if (one.model, one.call) == (model, call)) for call in numbers)
         for model, label in models.items()
     }
-    return Counted(found, differences, bench.keep(text), _code(scratch / "caches", launches))
+    return Counted(found, differences, bench.keep(text), _code(bench, scratch / "caches", launches))
 
 
-def _code(caches: Path, launches: Sequence[Launch]) -> MachineCode | ToolError:
+def _code(bench: Bench, caches: Path, launches: Sequence[Launch]) -> MachineCode | ToolError:
     """The machine code that the process had compiled for the GPU that it ran on."""
     chips = {launch.capability for launch in launches}
     if len(chips) != 1:
         return ToolError("no kernel ran" if not chips else "kernels ran on several kinds of GPU")
-    major, _, minor = chips.pop().partition(".")
-    accelerated = "a" if major.isdigit() and int(major) >= ACCELERATED else ""
     try:
-        return collect(caches, f"sm_{major}{minor}{accelerated}")
-    except ToolError as error:
-        return error
+        return collect(caches, arch_of(chips.pop()), bench.sandbox)
+    except (ToolError, SandboxError) as error:
+        return ToolError(str(error))
+
+
+def arch_of(capability: str) -> str:
+    """The architecture whose code a chip of a compute capability runs: `sm_90a` for 9.0."""
+    major, _, minor = capability.partition(".")
+    accelerated = "a" if major.isdigit() and int(major) >= ACCELERATED else ""
+    return f"sm_{major}{minor}{accelerated}"
 
 
 def trace(bench: Bench) -> Traces:

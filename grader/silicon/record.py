@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from grader.bundle import from_json, to_json
 from grader.cell import FindingRecord
 from kbh_lint.findings import State
 
-__all__ = ["KernelRow", "ShapeEvidence", "Silicon", "silicon_from_json", "silicon_to_json"]
+__all__ = ["CodeRow", "KernelRow", "ShapeEvidence", "Silicon", "silicon_from_json", "silicon_to_json"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,17 @@ class KernelRow:
     launches: int
     seconds: float
     library: str
+
+
+@dataclass(frozen=True, slots=True)
+class CodeRow:
+    """The machine code of a kernel that ran. `sha256` is of its cubin, `digest` of its instructions without what two
+    builds may differ in, and `again` whether a second build gave the same ones."""
+
+    name: str
+    sha256: str
+    digest: str
+    again: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +66,9 @@ class ShapeEvidence:
 class Silicon:
     """`layers`: layer -> promise -> state, for the layers that were had; `reasons`: promise -> a sentence where the
     state is not that of the source. `notes` say what could not be had. `capability` is the GPU's, such as 9.0; `counts`
-    and `traces` are the hashes of the raw texts in the bundle, empty where there are none."""
+    and `traces` are the hashes of the raw texts in the bundle, empty where there are none. `shapes_by_layer` has the
+    states of `layers` at each shape: layer -> promise -> label. `code` are the kernels that were compiled again, and
+    `spent` the seconds that each pass took."""
 
     layers: Mapping[str, Mapping[str, State]]
     reasons: Mapping[str, str]
@@ -65,6 +78,9 @@ class Silicon:
     capability: str = ""
     counts: str = ""
     traces: tuple[str, ...] = ()
+    shapes_by_layer: Mapping[str, Mapping[str, Mapping[str, State]]] = field(default_factory=dict)
+    code: tuple[CodeRow, ...] = ()
+    spent: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def reports(self) -> tuple[str, ...]:
@@ -78,5 +94,6 @@ def silicon_to_json(silicon: Silicon) -> object:
 
 
 def silicon_from_json(data: object) -> Silicon:
-    """The reverse. Raises CodecError."""
-    return from_json(data, Silicon)
+    """The reverse; what bundles did not have at first may be lacking. Raises CodecError."""
+    later: dict[str, object] = {"shapes_by_layer": {}, "code": [], "spent": {}}
+    return from_json({**later, **data} if isinstance(data, Mapping) else data, Silicon)

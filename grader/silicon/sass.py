@@ -6,12 +6,14 @@ operand types can be read. Anything else is an error that names kernel and line,
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from grader.silicon.normal import Digest
 from grader.silicon.opcodes import class_of, family_of
 from grader.silicon.products import FP8, Product, read_product
 from grader.silicon.residuals import Residuals
@@ -36,7 +38,8 @@ class Census:
 
     `opcodes` by name without modifiers; `matrix` by form; `conversions` by (from, to) for those that unpack narrow
     floats; `nibbles` take four-bit fields out of words (those with one field alone are `small_masks`, which index
-    arithmetic has too); `residuals` are fp32 values that only rounding makes different from zero.
+    arithmetic has too); `residuals` are fp32 values that only rounding makes different from zero. `digest` is the same
+    for two builds of the same code (`grader.silicon.normal` says what is left out).
     """
 
     kernel: str
@@ -51,6 +54,7 @@ class Census:
     subtractions: int = 0
     indirect_calls: int = 0
     calls: frozenset[str] = frozenset()
+    digest: str = field(default="", compare=False)  # the two tools write an instruction differently
 
     def count(self, *names: str) -> int:
         """How many instructions have one of these names."""
@@ -89,6 +93,7 @@ _ADDRESS = re.compile(r"[0-9a-f]{4,8}")
 _OPCODE = re.compile(r"[A-Z][A-Z0-9_]*(?:\.[A-Za-z0-9_]+)*")
 _GUARD = re.compile(r"@!?U?P(?:\d{1,2}|T)")
 _LABEL = re.compile(r"[.$\w][^\s]*:")
+_LOCAL = re.compile(r"\.L_\w+:")
 _DIRECTIVE = re.compile(r"\.[a-z_][\w.]*(?:\s.*)?")
 _TARGET = re.compile(r"\.target\s+(sm_\d{2,3}[af]?)")
 _CODE_FOR = re.compile(r"code for (sm_\d{2,3}[af]?)")
@@ -123,12 +128,13 @@ class _Function:
     other: Counter[str] = field(default_factory=Counter)
     calls: set[str] = field(default_factory=set)
     residuals: Residuals = field(default_factory=Residuals)
+    digest: Digest = field(default_factory=Digest)
 
     def done(self) -> Census:
         return Census(
             self.name, self.arch, self.entry, dict(self.opcodes), dict(self.matrix), dict(self.conversions),
             self.other["nibbles"], self.other["small"], self.residuals.count, self.other["subtractions"],
-            self.other["indirect"], frozenset(self.calls),
+            self.other["indirect"], frozenset(self.calls), self.digest.done(),
         )  # fmt: skip
 
 
@@ -153,6 +159,8 @@ def census(text: str) -> tuple[Census, ...]:
         elif (entry := _ENTRY.fullmatch(stripped)) is not None:
             if current is not None and entry.group(1) == current.name:
                 current.entry = True
+        elif current is not None and _LOCAL.fullmatch(stripped):
+            current.digest.step(stripped)
         elif not _is_known(stripped):
             where = f"kernel {current.name[:200]}, line {number}" if current else f"line {number}"
             raise SassError(f"{where} is of no known kind: {stripped[:80]!r}")
@@ -242,6 +250,7 @@ def _instruction(line: str, current: _Function | None, number: int) -> None:
             )
         current.matrix[product] += 1
     _details(current, name, opcode, operands, number)
+    current.digest.step(f"{address} {body}")
     current.residuals.step(opcode, operands, bool(guard) and guard not in ("@PT", "@UPT"))
 
 
@@ -314,6 +323,7 @@ def _together(one: Census, parts: Sequence[Census], unknown: int) -> Census:
         residuals=sum(part.residuals for part in parts),
         subtractions=sum(part.subtractions for part in parts),
         indirect_calls=unknown + sum(part.indirect_calls for part in parts),
+        digest=hashlib.sha256("".join([one.digest, *sorted(part.digest for part in parts)]).encode()).hexdigest(),
     )
 
 

@@ -1,28 +1,37 @@
 """NVIDIA's cuobjdump and nvdisasm: where they are, and running them on a file within bounds.
 
-They read what a submission's process wrote, so each runs as a process of its own with limits on its time, memory and
-output, and what comes back is text.
+They read what a submission's process wrote and were not made for hostile files. So each runs in the same kind of
+sandbox as the submission, sees the one file and no network, and has limits on its time, memory and output. What comes
+back is text, and files that are looked at as hostile.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
-import resource
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import BinaryIO
+
+from grader.sandbox import Jail, Sandbox, SandboxError
 
 __all__ = ["ToolError", "Tools", "find_tools", "run_tool"]
 
 SECONDS = 60.0
 MOST_TEXT = 256 << 20  # bytes of one answer
-MOST_MEMORY = 8 << 30
+MOST_ERRORS = 1 << 16
+MOST_MEMORY = 4 << 30  # private memory of each process
+MOST_PROCESSES = 16
+LOST = 125  # exit status of a sandbox that could not be set up
+# The program's words on what went wrong go into a file of their own, so that the answer is the answer alone.
+SPLIT = 'exec "$@" 2>errors'
 _VERSION = re.compile(r"\bV(\d+\.\d+\.\d+)\b")
 
 
@@ -62,8 +71,17 @@ def _found(cuda_home: str, search: str) -> Tools:
                 f"{name} was not found in triton's package, in CUDA_HOME or on the PATH: install triton or CUDA"
             )
         found[name] = usable[0]
-    match = _VERSION.search(run_tool([str(found["nvdisasm"]), "--version"]))
-    return Tools(found["cuobjdump"], found["nvdisasm"], match.group(1) if match else "unknown")
+    return Tools(found["cuobjdump"], found["nvdisasm"], _version(found["nvdisasm"]))
+
+
+def _version(program: Path) -> str:
+    """What it says of itself; it reads no file for that."""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        said = subprocess.run([program, "--version"], capture_output=True, timeout=SECONDS, check=False).stdout
+        match = _VERSION.search(said[:MOST_ERRORS].decode("utf-8", "replace"))
+        if match is not None:
+            return match.group(1)
+    return "unknown"
 
 
 def _triton() -> Path | None:
@@ -74,35 +92,66 @@ def _triton() -> Path | None:
     return Path(next(iter(spec.submodule_search_locations))) / "backends" / "nvidia" / "bin"
 
 
-def run_tool(argv: Sequence[str], *, cwd: Path | None = None, seconds: float = SECONDS, most: int = MOST_TEXT) -> str:
-    """What a tool prints. Raises ToolError when it fails, takes longer than `seconds` or prints over `most` bytes."""
+def run_tool(
+    argv: Sequence[str], sandbox: Sandbox, *, read: Sequence[Path] = (), work: Path | None = None,
+    seconds: float = SECONDS, most: int = MOST_TEXT,
+) -> str:  # fmt: skip
+    """What a tool prints. It may read the files and folders `read`, and write below `work`, where it is started.
+
+    Raises ToolError when it fails, takes longer than `seconds` or prints over `most` bytes.
+    """
     name = Path(argv[0]).name
-    environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
-    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
-        try:
-            process = subprocess.Popen(
-                argv, cwd=cwd, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=errors
-            )  # fmt: skip
-        except OSError as error:
-            raise ToolError(f"{name} cannot be started: {error.strerror}") from error
-        limits = ((resource.RLIMIT_FSIZE, most), (resource.RLIMIT_AS, MOST_MEMORY), (resource.RLIMIT_CORE, 0))
-        for limit, value in limits:
+    with contextlib.ExitStack() as stack:
+        output = stack.enter_context(tempfile.TemporaryFile())
+        place = work or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbh-tool-")))
+        place.chmod(0o755)
+        jail = Jail(
+            (*read, Path(argv[0]).parent), (place,), data_bytes=MOST_MEMORY, processes=MOST_PROCESSES, file_bytes=most,
+            tmp_bytes=1 << 20,
+        )  # fmt: skip
+        command = ["/bin/sh", "-c", SPLIT, "sh", *argv]
+        with _running(command, sandbox, place, jail, output, name) as process:
             try:
-                resource.prlimit(process.pid, limit, (value, value))
-            except (ProcessLookupError, PermissionError):  # it is done; or a lower limit of ours holds already
-                break
-        try:
-            status = process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            raise ToolError(f"{name} did not come to an end within {seconds:g} s") from None
-        size = output.seek(0, os.SEEK_END)
+                status = process.wait(seconds)
+            except subprocess.TimeoutExpired:
+                raise ToolError(f"{name} did not come to an end within {seconds:g} s") from None
+        size = os.fstat(output.fileno()).st_size
         if size >= most:
             raise ToolError(f"{name} printed more than {most} bytes")
         output.seek(0)
-        errors.seek(0)
+        text = output.read().decode("utf-8", "replace")
         if status != 0:
-            said = " ".join(errors.read(2000).decode("utf-8", "replace").split())[:200]
-            raise ToolError(f"{name} ended with {status}: {said or 'it says nothing'}")
-        return output.read().decode("utf-8", "replace")
+            said = _errors(place / "errors") or (text if status == LOST else "")
+            raise ToolError(f"{name} ended with {status}: {' '.join(said.split())[-200:] or 'it says nothing'}")
+        with contextlib.suppress(OSError):
+            (place / "errors").unlink()
+        return text
+
+
+@contextlib.contextmanager
+def _running(
+    command: Sequence[str], sandbox: Sandbox, place: Path, jail: Jail, output: BinaryIO, name: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """The process, which has ended with all that it started when the block is left."""
+    environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TMPDIR": str(place), "HOME": str(place)}
+    try:
+        process = sandbox.spawn(command, env=environment, cwd=place, fds=(), jail=jail, output=output)
+    except SandboxError as error:
+        raise ToolError(f"{name} cannot be started: {error}") from error
+    try:
+        yield process
+    finally:
+        try:
+            sandbox.end(process)
+        except SandboxError as error:
+            raise ToolError(f"{name} cannot be ended: {error}") from error
+
+
+def _errors(path: Path) -> str:
+    """What a tool said of itself, from a file that it may have exchanged."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    with os.fdopen(descriptor, "rb") as file:
+        return file.read(MOST_ERRORS).decode("utf-8", "replace")

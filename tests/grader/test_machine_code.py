@@ -6,6 +6,8 @@ The kernels are the deck's own, compiled for chips that need not be here. Needs 
 from __future__ import annotations
 
 import json
+import random
+import re
 import shutil
 import subprocess
 import sys
@@ -16,10 +18,12 @@ import pytest
 
 pytest.importorskip("triton", reason="triton is not installed, which brings the disassembler")
 from grader.deck import problems_dir
+from grader.sandbox import choose
 from grader.silicon import machine_code
 from grader.silicon.machine_code import Kernel, MachineCode, collect
 from grader.silicon.products import Product
 from grader.silicon.promises import Ran, settle
+from grader.silicon.rebuild import Comparison
 from grader.silicon.sass import Census
 from grader.silicon.tools import ToolError, find_tools, run_tool
 from kbh_lint.problems import Promise, load_problem
@@ -75,7 +79,12 @@ def fp8_job(chip: int, rows: int) -> dict[str, Any]:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Folders of caches by what was built into them."""
     root = tmp_path_factory.mktemp("built")
-    jobs = {"hopper": fp8_job(90, 64), "decode": fp8_job(90, 16), "blackwell": fp8_job(120, 64)}
+    jobs = {
+        "hopper": fp8_job(90, 64),
+        "again": fp8_job(90, 64),
+        "decode": fp8_job(90, 16),
+        "blackwell": fp8_job(120, 64),
+    }
     todo = [{**job, "cache": str(root / name / "triton")} for name, job in jobs.items()]
     done = subprocess.run(
         [sys.executable, "-c", BUILD], input=json.dumps(todo), text=True, capture_output=True, timeout=300,
@@ -93,6 +102,7 @@ def promise(problem: str, kind: str) -> Promise:
 
 
 FP8, INT4 = promise("01_fp8_gemm", "fp8-products"), promise("07_w4a16_gemm", "int4-packed")
+BOX = choose(device="cpu")
 KAHAN, AUTHORED = promise("04_kahan_softmax", "compensated-sum"), promise("07_w4a16_gemm", "authored-compute")
 
 
@@ -249,14 +259,82 @@ def test_an_architecture_that_is_not_known_is_said(tmp_path: Path) -> None:
 
 
 def test_a_tool_that_fails_or_lasts_or_prints_too_much_ends_in_one_sentence() -> None:
-    with pytest.raises(ToolError, match="ended with 1"):
-        run_tool(["/bin/sh", "-c", "echo no >&2; exit 1"])
+    with pytest.raises(ToolError, match="ended with 1: no"):
+        run_tool(["/bin/sh", "-c", "echo yes; echo no >&2; exit 1"], BOX)
     with pytest.raises(ToolError, match=r"within 0\.2 s"):
-        run_tool(["/bin/sh", "-c", "while :; do :; done"], seconds=0.2)
+        run_tool(["/bin/sh", "-c", "while :; do :; done"], BOX, seconds=0.2)
     with pytest.raises(ToolError):
-        run_tool(["/bin/sh", "-c", "while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done"], most=100_000)
-    with pytest.raises(ToolError, match="cannot be started"):
-        run_tool(["/nowhere/nvdisasm"])
+        run_tool(["/bin/sh", "-c", "while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done"], BOX, most=100_000)
+    with pytest.raises(ToolError, match="nvdisasm ended with"):
+        run_tool(["/nowhere/nvdisasm"], BOX)
+
+
+@pytest.mark.skipif(BOX.record.kind == "plain", reason="this machine has no sandbox")
+def test_a_tool_sees_the_one_file_and_has_no_network(tmp_path: Path) -> None:
+    shown, other, work = tmp_path / "shown", tmp_path / "other", tmp_path / "work"
+    shown.write_text("yes")
+    other.write_text("no")
+    work.mkdir()
+    script = f"cat {shown}; cat {other}; echo x > {shown}; echo kept > file; true"
+    assert run_tool(["/bin/sh", "-c", script], BOX, read=[shown], work=work) == "yes"
+    assert shown.read_text() == "yes" and (work / "file").read_text() == "kept\n"
+    with pytest.raises(ToolError, match="PermissionError"):
+        run_tool([sys.executable, "-I", "-c", "import socket; socket.socket()"], BOX)
+
+
+@pytest.mark.parametrize("size", [0, 3, 4096, 1 << 16])
+def test_a_damaged_or_cut_cubin_is_a_note_and_no_kernel(built: Path, tmp_path: Path, size: int) -> None:
+    good = next((built / "hopper").rglob("*.cubin")).read_bytes()
+    (tmp_path / "cut.cubin").write_bytes(good[:size])
+    noise = random.Random(size)
+    headed = good[:64] + noise.randbytes(size)  # a header that leads nowhere
+    (tmp_path / "headed.cubin").write_bytes(headed)
+    code = collect(tmp_path, "sm_90a", BOX)
+    for note in code.notes:
+        assert re.match(r"(cut|headed)\.cubin: (nvdisasm ended with|kernel |line )", note), note
+    assert {kernel.name for kernel in code.kernels} <= {"fp8_gemm"}
+
+
+# --- built again ---
+
+
+def test_the_same_source_built_again_has_the_same_digest_and_another_variant_has_not(built: Path) -> None:
+    first, other = collect(built / "hopper", "sm_90a", BOX), collect(built / "decode", "sm_90a", BOX)
+    again = Comparison(collect(built / "again", "sm_90a", BOX))
+    assert not again.differs(first.kernels) and [row.again for row in again.rows(first.kernels)] == [True]
+    assert "other instructions" in again.differs(other.kernels)
+
+
+def test_a_cubin_that_was_put_into_the_cache_does_not_come_out_of_a_second_build(built: Path, tmp_path: Path) -> None:
+    shutil.copytree(built / "hopper", tmp_path / "cache")
+    planted = next((tmp_path / "cache").rglob("*.cubin"))
+    planted.write_bytes(next((built / "decode").rglob("*.cubin")).read_bytes())
+    swapped = collect(tmp_path / "cache", "sm_90a", BOX)
+    assert swapped.names == {"fp8_gemm"}
+    again = Comparison(collect(built / "again", "sm_90a", BOX))
+    assert "other instructions in the cache" in again.differs(swapped.kernels)
+    assert "does not come out" in Comparison(MachineCode((), (), "1")).differs(swapped.kernels)
+
+
+@pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
+def test_where_a_source_lies_changes_names_of_internal_linkage_and_no_digest(tmp_path: Path) -> None:
+    text = """
+    namespace { __global__ void hidden(float* x) { for (int i = 0; i < x[9]; ++i) x[threadIdx.x] *= 2.f; } }
+    __global__ void other(float* x) { x[0] = FACTOR * x[1]; }
+    void go(float* x) { hidden<<<1, 32>>>(x); }
+    """
+    codes = {}
+    for name, factor in (("one", "2.5f"), ("two", "2.5f"), ("three", "3.5f")):
+        (tmp_path / name).mkdir()
+        source = tmp_path / name / "code.cu"
+        source.write_text(text)
+        cubin = source.with_suffix(".cubin")
+        command = [str(NVCC), "-cubin", "-arch=sm_90a", f"-DFACTOR={factor}", "-o", str(cubin), str(source)]
+        subprocess.run(command, check=True, capture_output=True)
+        codes[name] = collect(tmp_path / name, "sm_90a", BOX)
+    one, two, three = codes["one"], codes["two"], codes["three"]
+    assert one.names != two.names and one.digests == two.digests
+    assert len(one.digests & three.digests) == 1 and len(one.digests) == 2
 
 
 def test_the_tools_are_those_that_triton_brings() -> None:

@@ -50,6 +50,7 @@ def deck(name: str) -> Problem:
 
 
 GEMM = deck("01_fp8_gemm")
+UNBUILT = ProfilerError("there was nothing to build")
 
 
 def launch(problem: Problem, label: str, *, kernel: str = "_product", call: int = 3, read: float = 1.0,
@@ -79,7 +80,7 @@ def judged(
     launches: Sequence[Launch], *, problem: Problem = GEMM, source: State = "kept", per_shape: Mapping[str, State] = {},
     seconds: float = 1e-4, differences: Mapping[str, bool] = {}, again: Sequence[Launch] | None = None,
     traces: Mapping[str, Tracing] | None = None, code: MachineCode | None = None,
-    cache: int = 1 << 20,
+    cache: int = 1 << 20, rebuilt: MachineCode | ProfilerError | None = None,
 ) -> Silicon:  # fmt: skip
     """What the judge makes of one launch a shape, seen in two marked calls."""
     labels = [shape.label for shape in problem.shapes]
@@ -99,7 +100,8 @@ def judged(
         else Traces({label: (trace,) for label, trace in traces.items()}, {}, ())
     )
     counted_calls = Counted(calls, differences, "r" * 64, code or ToolError("none here"))
-    return Judge(bench(problem, seconds), CHIP, cache, states, counted_calls, seen).silicon()
+    again = rebuilt or code or UNBUILT
+    return Judge(bench(problem, seconds), CHIP, cache, states, counted_calls, seen, again).silicon()
 
 
 def everywhere(problem: Problem = GEMM, **share: float) -> list[Launch]:
@@ -182,7 +184,7 @@ def test_a_shape_that_could_not_be_asked_for_again_leaves_the_promise_unproven()
     some = replace(whole, trial=replace(whole.trial, shapes=whole.trial.shapes[:3]))
     calls = {one: ((launch(GEMM, one, fp8=1.0),),) for one in [shape.label for shape in GEMM.shapes[:3]]}
     states = [PromiseState("fp8-products", "kept", kind="fp8-products")]
-    silicon = Judge(some, CHIP, 0, states, Counted(calls, {}, "", ToolError("")), Unavailable("")).silicon()
+    silicon = Judge(some, CHIP, 0, states, Counted(calls, {}, "", ToolError("")), Unavailable(""), UNBUILT).silicon()
     assert silicon.layers["counters"]["fp8-products"] == "unproven"
     assert silicon.reasons == {"fp8-products": "no result of 4096x14336x4096 could be asked for again"}
 
@@ -258,13 +260,17 @@ def test_evidence_goes_into_a_bundle_and_comes_back_the_same() -> None:
 
 def test_counters_that_a_machine_lacks_are_missing_and_those_that_a_submission_breaks_prove_nothing() -> None:
     states = [PromiseState("fp8-products", "kept", kind="fp8-products")]
-    lacking = Judge(bench(GEMM), CHIP, 0, states, Unavailable("no program"), Unavailable("no tracer")).silicon()
+    lacking = Judge(
+        bench(GEMM), CHIP, 0, states, Unavailable("no program"), Unavailable("no tracer"), UNBUILT
+    ).silicon()
     assert lacking.layers == {} and lacking.findings == ()
     assert lacking.notes[:2] == ("no counters: no program", "no trace: no tracer")
-    broken = Judge(bench(GEMM), CHIP, 0, states, ProfilerError("no report"), ProfilerError("no trace")).silicon()
+    broken = Judge(
+        bench(GEMM), CHIP, 0, states, ProfilerError("no report"), ProfilerError("no trace"), UNBUILT
+    ).silicon()
     assert broken.layers == {"counters": {"fp8-products": "unproven"}, "sass": {}}
     compiled = replace(GEMM, promises=tuple(replace(p, settled_by=("source", "sass")) for p in GEMM.promises))
-    other = Judge(bench(compiled), CHIP, 0, states, ProfilerError("no report"), Unavailable("")).silicon()
+    other = Judge(bench(compiled), CHIP, 0, states, ProfilerError("no report"), Unavailable(""), UNBUILT).silicon()
     assert other.layers["sass"]["fp8-products"] == "unproven"
     assert broken.reasons == {"fp8-products": "no counters could be had: no report"}
     assert rules(broken) == {("kernels", "unproven")}
@@ -313,6 +319,36 @@ def test_the_machine_code_of_the_kernels_that_ran_is_a_layer_of_its_own(found: M
     silicon = judged(everywhere(fp8=1.0), problem=problem, code=found)
     assert silicon.layers["sass"]["fp8-products"] == state
     assert ("layers-disagree", "interesting") in rules(silicon) or state == "kept"
+
+
+def test_code_that_a_second_build_does_not_give_again_proves_nothing() -> None:
+    problem = replace(GEMM, promises=tuple(replace(p, settled_by=("source", "sass")) for p in GEMM.promises))
+    ran, launches = code("e4m3"), everywhere(fp8=1.0)
+    same = judged(launches, problem=problem, code=ran)
+    assert [row.again for row in same.code] == [True] and same.findings == ()
+    (kernel,) = ran.kernels
+    other = replace(ran, kernels=(replace(kernel, census=replace(kernel.census, digest="another")),))
+    swapped = judged(launches, problem=problem, code=ran, rebuilt=other)
+    assert swapped.layers["sass"]["fp8-products"] == "unproven"
+    assert "other instructions in the cache" in swapped.reasons["fp8-products"]
+    assert [row.again for row in swapped.code] == [False] and ("second-build", "unproven") in rules(swapped)
+    lost = judged(launches, problem=problem, code=ran, rebuilt=ProfilerError("it crashed"))
+    assert lost.layers["sass"]["fp8-products"] == "unproven" and ("second-build", "unproven") in rules(lost)
+    assert sum(finding.rule == "second-build" for finding in lost.findings) == 1
+
+
+def test_broken_machine_code_stays_broken_though_it_was_not_compiled_again() -> None:
+    problem = replace(GEMM, promises=tuple(replace(p, settled_by=("source", "sass")) for p in GEMM.promises))
+    silicon = judged(everywhere(bf16=1.0), problem=problem, code=code("bf16"), rebuilt=ProfilerError("it crashed"))
+    assert silicon.layers["sass"]["fp8-products"] == "broken"
+
+
+def test_bundles_of_before_there_was_a_second_build_are_read() -> None:
+    data = silicon_to_json(judged(everywhere(fp8=1.0)))
+    assert isinstance(data, dict)
+    for name in ("shapes_by_layer", "code", "spent"):
+        del data[name]
+    assert silicon_from_json(data).code == ()
 
 
 def test_a_template_library_in_the_submissions_own_machine_code_is_not_a_library() -> None:
