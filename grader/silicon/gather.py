@@ -67,7 +67,7 @@ def gather(
     traced = _timed(spent, "trace", lambda: trace(bench))
     again: MachineCode | ProfilerError = ProfilerError("no machine code was found that could be")
     if isinstance(counted, Counted) and isinstance(counted.code, MachineCode) and counted.code.kernels:
-        again = _timed(spent, "second build", lambda: compiled_again(bench, arch_of(capability)))
+        again = _timed(spent, "second build", lambda: compiled_again(bench, arch_of(capability), scratch()))
     found = tried(Judge(bench, capability, cache, promises, counted, traced, again).silicon)
     if isinstance(found, ProfilerError):
         found = Judge(bench, capability, cache, promises, found, found, again).silicon()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from grader import judge
 from grader.clock_profile import UNSEEN_CALLS
@@ -26,9 +27,8 @@ from grader.supervise import CheckError, remove
 __all__ = ["Comparison", "compiled_again"]
 
 
-def compiled_again(bench: Bench, arch: str) -> MachineCode:
-    """The machine code for `arch` of a second build. Raises ProfilerError where none came about."""
-    scratch = bench.scratch()
+def compiled_again(bench: Bench, arch: str, scratch: Path) -> MachineCode:
+    """The machine code for `arch` of a second build in a fresh folder. Raises ProfilerError where none came about."""
     kept = scratch.parent / "second-build"
     remove(kept)
     try:
