@@ -197,7 +197,7 @@ def _unread(module: ir.Module, path: PathRun, shapes: list[ShapeFacts]) -> Itera
         holes.append((path.failed, None))
     open_labels = {s.label for s in shapes if any(state == "unproven" for state in s.states.values())}
     for run in path.shapes:
-        if run.stopped and run.label in open_labels:
+        if run.stopped and (run.label in open_labels or not open_labels and not run.calls):
             holes.append((run.stopped, None))
         if run.label in open_labels:
             holes += run.unread

@@ -1,4 +1,4 @@
-"""Facts about the file as a whole: kernels nobody launches, backend state, replaced attributes, binaries, sniffing."""
+"""Facts about the file as a whole: kernels nobody launches, binaries, and what tampering there is."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.analyses.flow import last_call, reach
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, span_of
+from kbh_lint.analyses.tampering import tampering
 from kbh_lint.host.objects import Extension
 from kbh_lint.host.run import PathRun
 from kbh_lint.values import Func, JitFunction, Overloads
@@ -16,14 +17,14 @@ from kbh_lint.values import Func, JitFunction, Overloads
 def file_facts(module: ir.Module, paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[Seed]:
     """Facts that are not tied to one shape; what a run noted must hold on every path."""
     default = paths[0]
-    out = [*_noted(paths), *_sniffed(default)]
+    out = [*_noted(paths), *tampering(paths)]
     if default.shapes and any(run.calls for run in default.shapes):
         out += _dead(paths)
     return out
 
 
 def _noted(paths: list[PathRun]) -> Iterator[Seed]:
-    kinds = {"backend-state": ("symbol",), "monkeypatch": ("symbol", "target"), "binary": ("path",)}
+    kinds = {"binary": ("path",)}
     ended = [p for p in paths if not p.failed and (not p.shapes or any(run.calls for run in p.shapes))]
     common = [{(k, str(sorted(a.items()))) for k, a, _ in p.notes if k in kinds} for p in ended]
     seen: set[Any] = set()
@@ -38,25 +39,6 @@ def _noted(paths: list[PathRun]) -> Iterator[Seed]:
         if key not in seen:
             seen.add(key)
             yield Seed(kind, chosen, loc)
-
-
-def _sniffed(path: PathRun) -> Iterator[Seed]:
-    """Reads of the stack, the command line and the like; `decides` when a branch of the program depends on it."""
-    deciding = path.sniffing
-    seen: set[Any] = set()
-    for kind, attrs, loc in path.notes:
-        if kind != "sniff":
-            continue
-        key = (attrs["symbol"], span_of(loc))
-        if key in seen:
-            continue
-        seen.add(key)
-        places = [
-            ((loc[0], *site[1:]), "a branch depends on it") for site in deciding if loc is not None and site is not None
-        ]
-        yield Seed(
-            "sniff", {"symbol": attrs["symbol"], "what": attrs["what"], "decides": bool(deciding)}, loc, tuple(places)
-        )
 
 
 def _dead(paths: list[PathRun]) -> Iterator[Seed]:

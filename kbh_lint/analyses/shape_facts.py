@@ -10,6 +10,7 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.analyses import packing, promises, replay
 from kbh_lint.analyses.flow import Reach, facts_of, last_call, reach
+from kbh_lint.analyses.outputs import output_seeds
 from kbh_lint.analyses.products import ProductUse
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, does_arithmetic, sort_out
@@ -36,6 +37,7 @@ def shape_facts(problem: Problem, contract: Contract, path: PathRun, run: ShapeR
     facts.seeds += selection_seeds(found)
     facts.seeds += banned_seeds(found, problem)
     facts.seeds += replay.survivors(path, run, found)
+    facts.seeds += output_seeds(path, run, found)
     packed = packing.expansions(problem, contract, run, work)
     facts.seeds += packed.seeds
     promises.judge(problem, contract, run, found, work, packed, facts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import bounds, containers, driver, torchlib
+from kbh_lint.host import asking, bounds, containers, driver, outside, torchlib
 from kbh_lint.host.objects import Blob, Extension, ExtFunction, LibObject
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import FileText, Piece, Text, concat
@@ -129,9 +129,10 @@ def open_file(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
     name = containers.show(args[0]) if args else ""
     mode = containers.show(args[1]) if len(args) > 1 else containers.show(kwargs.get("mode", "r"))
     if "w" in mode or "a" in mode:
-        interp.note("file-write", {"path": name[:80]}, loc)
-    if name.startswith("/proc"):
-        interp.note("sniff", {"symbol": name[:40], "what": "process files"}, loc)
+        outside.file_written(interp, "open", name, loc)
+    if asking.about_process(name) and "r" in mode:
+        outside.process_file(interp, name, loc)
+        asking.asked(interp, name[:40], asking.PROCESS, loc)
     return LibObject("file", {"name": name, "mode": mode})
 
 
@@ -142,6 +143,10 @@ def file_method(interp: Any, owner: LibObject, name: str, args: list[Any], loc: 
         owner.attrs["written"] = True
         write_file(interp, path, concat((before or "", args[0])))
         return len(args[0])
+    if name == "fileno":
+        return Unknown((), outside.OWN)
+    if name in ("read", "readlines", "readline") and asking.about_process(path):
+        return Unknown((), f"{asking.MARK}{path[:40]}")
     if name in ("read", "readlines"):
         found = find_file(interp, path)
         if found is None:
@@ -162,6 +167,9 @@ def path_method(
     interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     text = str(owner.attrs["path"])
+    if name in ("read_text", "read_bytes", "iterdir", "glob", "rglob") and asking.about_process(text):
+        outside.process_file(interp, text, loc)
+        return asking.asked(interp, text[:40], asking.PROCESS, loc)
     if name in ("read_text", "read_bytes"):
         found = find_file(interp, text)
         if found is None:
@@ -212,9 +220,13 @@ def process(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
         write_file(interp, "/dev/stdin.cu", kwargs["input"])
         words.append("/dev/stdin.cu")
     for word in words:
-        if word.endswith((".cu", ".cpp", ".cc")) and find_file(interp, word) is not None:
+        if word.endswith((".cu", ".cpp", ".cc", ".c", ".cxx")) and find_file(interp, word) is not None:
             interp.world.compiled_sources.append(word)
             interp.world.compile_flags = [w for w in words if w.startswith("-")]
+    if path == "subprocess.Popen":
+        return LibObject(
+            path, {"returncode": 0, "stdout": "", "stderr": "", "loc": loc, "pid": LibObject("subprocess.pid")}
+        )
     return LibObject("subprocess.CompletedProcess", {"returncode": 0, "stdout": "", "stderr": ""})
 
 

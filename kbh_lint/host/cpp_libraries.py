@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import cpp_calls, torchlib
+from kbh_lint.host import cpp_calls, outside, torchlib
 from kbh_lint.host.objects import Graph, HostDescriptor, LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import Env, Func, Overloads, Sym
@@ -15,6 +15,9 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
     """A function outside the text, by its C++ name."""
     interp = run.interp
     short = name.rpartition("::")[2]
+    told = outside.native(interp, short, [a.get() if isinstance(a, Slot) else a for a in args], loc)
+    if told is not None:
+        return told
     if name.startswith(("at::cuda::", "c10::cuda::", "at::get", "torch::cuda")):
         return LibObject(name)
     if name.startswith(("at::", "torch::", "c10::", "aten::")):

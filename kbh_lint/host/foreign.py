@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import operators, torchlib
+from kbh_lint.host import asking, operators, outside, torchlib
 from kbh_lint.host.objects import (
     Blob,
     Bound,
@@ -74,6 +74,8 @@ def call_blob(interp: Any, func: Blob, args: list[Any], kwargs: dict[str, Any], 
 def call_unknown(interp: Any, func: Unknown, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Something unknown is called; with tensors, that is a hole in the trace."""
     inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
+    if asking.CALLED.get(func.why.removeprefix(asking.MARK)) == asking.OBJECTS:
+        outside.note(interp, "grader", func.why.removeprefix(asking.MARK), "an object that was found by a walk", loc)
     if not inputs:
         return operators.merged(interp, func, *args, why=func.why)
     return unread_call(interp, func.why or "an unknown function", inputs, loc)

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, expressions, operators, statements
+from kbh_lint.host import asking, bounds, expressions, operators, statements
 from kbh_lint.host.frames import BREAK, FULL_ITERATIONS, Frame, OutOfFuel, Raised, Returned
+from kbh_lint.host.lanes import Lanes
 from kbh_lint.host.objects import (
     Bound,
     ClassV,
@@ -49,6 +50,9 @@ class Interp:
         self.builtins: dict[str, Any] = {}
         self.notes: list[tuple[str, dict[str, Any], ir.Loc | None]] = []  # facts seen on the way
         self.cpp: Any = None
+        self.lanes = Lanes()
+        self.hooks: dict[tuple[str, str], list[Any]] = {}  # hooks of the process, with all they were set to
+        self.children: list[tuple[str, str, ir.Loc | None]] = []  # processes that nothing waited for
 
     # --- bookkeeping
 
@@ -78,6 +82,7 @@ class Interp:
         if self.compiling:
             event.attrs["compiled"] = True
         self.burn(3)
+        self.lanes.emitted(event)
         self.events.append(event)
         for graph in self.capturing:
             graph.events.append(event)
@@ -108,7 +113,7 @@ class Interp:
 
         No real run answers all elements alike, so the second time one call of a function asks, it is the other side.
         """
-        if key not in self.decided:
+        if key not in self.decided or value.why.startswith(asking.MARK):
             self.decided[key] = self.world.choice(key, value)
         if value.why.startswith("likely: the path"):  # files are all there, or none is yet
             return self.decided[key]

@@ -8,12 +8,16 @@ from kbh_lint import ir
 from kbh_lint.host import (
     builds,
     containers,
+    dress,
     driver,
     foreign,
+    lanes,
     lib_python,
     lib_triton,
     modules,
     operators,
+    outside,
+    tampering,
     torchlib,
     trace_nn,
 )
@@ -95,7 +99,9 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
             return owner if name == "pin_memory" else None
         if name in ("__dlpack__", "__cuda_array_interface__"):
             return owner
-        return torchlib.call(interp, f"torch.Tensor.{name}", [owner, *args], kwargs, loc)
+        if name in dress.SUBCLASSING:
+            return dress.subclass(interp, name, [owner, *args], kwargs, loc)
+        return dress.viewed(name, torchlib.call(interp, f"torch.Tensor.{name}", [owner, *args], kwargs, loc), loc)
     if owner is interp.builtins.get("str") and args and isinstance(args[0], str):
         owner, args = args[0], args[1:]  # str.encode(text)
     if isinstance(owner, str):
@@ -167,6 +173,10 @@ def replay(interp: Any, graph: Graph, loc: ir.Loc | None) -> None:
 def object_method(
     interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
+    outside.method(interp, owner, name, args, loc)
+    beside = lanes.method(interp, owner, name, args, kwargs, loc)
+    if beside is not NotImplemented:
+        return beside
     if owner.path == "pathlib.Path":
         return builds.path_method(interp, owner, name, args, kwargs, loc)
     if owner.path == "file":
@@ -207,8 +217,7 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
     """owner[key] for library containers."""
     if isinstance(owner, LibObject):
         if owner.path == "os.environ":
-            interp.note("env-read", {"name": containers.show(key)[:60]}, loc)
-            interp.world.raise_(interp, "KeyError", [key], loc)
+            return lib_python.environment(interp, "__getitem__", [key], {}, loc)
         items = owner.attrs.get("items")
         if isinstance(items, (list, dict)):
             return operators.get_item(interp, items, key, loc)
@@ -225,5 +234,7 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
 
 def set_item(interp: Any, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
     """owner[key] = value for library containers."""
+    if isinstance(owner, (Unknown, Sym)):
+        tampering.item_set(interp, owner, key, value, loc)
     if isinstance(owner, LibObject) and isinstance(owner.attrs.get("items"), (list, dict)):
         owner.attrs["items"][key] = value

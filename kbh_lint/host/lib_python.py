@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, builds, containers, modules, operators, torchlib
+from kbh_lint.host import asking, bounds, builds, containers, modules, operators, outside, torchlib
 from kbh_lint.host.frames import Handler
 from kbh_lint.host.objects import (
     Bound,
@@ -130,22 +130,33 @@ def os_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
     if name in ("getenv",):
         return environment(interp, "get", args, kwargs, loc)
     if name in ("getpid", "getuid", "cpu_count", "getcwd"):
-        return {"getcwd": "/submission"}.get(name, 8)
+        return {"getcwd": outside.HOME, "getpid": interp.process}.get(name, 8)
+    if name in ("fork", "forkpty"):
+        return 0 if ("mark", "fork") in interp.world.flips else interp.process + 1
+    if name in ("open", "dup", "memfd_create", "pidfd_open", "pipe", "openpty", "eventfd"):
+        return tuple(Unknown((), outside.OWN) for _ in range(2)) if name == "pipe" else Unknown((), outside.OWN)
+    if name in ("listdir", "scandir", "walk", "readlink") and text and asking.about_process(text[0]):
+        return asking.asked(interp, f"os.{name}", asking.PROCESS, loc)
     if name in ("makedirs", "mkdir", "remove", "unlink", "rename", "replace", "chmod", "putenv", "unsetenv", "close"):
         return None
     if name in ("system", "popen"):
         builds.process(interp, path, args, kwargs, loc)
         return 0 if name == "system" else Unknown((), path)
-    if name in ("_exit", "abort", "kill", "fork", "execv"):
-        interp.note("process-control", {"symbol": path}, loc)
-        return Unknown((), path)
     return Unknown((), path)
 
 
 def environment(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """os.environ: a clean environment, so what is asked for is not set."""
+    variable = containers.show(args[0])[:60] if args else ""
+    if name in ("get", "getenv", "__contains__", "__getitem__") and asking.asked_variable(variable):
+        return asking.asked(interp, f"os.environ {variable}", asking.ENVIRONMENT, loc)
+    if name == "__contains__":
+        return variable in outside.FOLDERS
+    if name == "__getitem__" and variable in outside.FOLDERS:
+        return outside.FOLDERS[variable]
+    if name == "__getitem__":
+        interp.world.raise_(interp, "KeyError", args, loc)
     if name in ("get", "pop", "getenv"):
-        interp.note("env-read", {"name": containers.show(args[0])[:60] if args else ""}, loc)
         return args[1] if len(args) > 1 else kwargs.get("default")
     if name == "setdefault" and len(args) > 1:
         return args[1]
@@ -155,7 +166,7 @@ def environment(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any],
 def sys_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
     if name == "exit":
-        interp.note("process-control", {"symbol": path}, loc)
+        interp.world.raise_(interp, "SystemExit", args, loc)
     return Unknown((), path)
 
 

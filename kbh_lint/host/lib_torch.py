@@ -8,9 +8,13 @@ from kbh_lint import ir
 from kbh_lint.host import (
     builds,
     containers,
+    dress,
     foreign,
+    lanes,
     lib_objects,
+    modules,
     operators,
+    outside,
     torchlib,
     trace_nn,
 )
@@ -24,6 +28,8 @@ from kbh_lint.host.objects import (
 )
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Func
+
+MOST_BYTES = 64 << 30  # no graded shape needs a tensor of this size
 
 
 def torch_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -39,6 +45,8 @@ def torch_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], 
         if any(kind == "binary" for kind, _, _ in interp.notes):  # an operator that a prebuilt library registered
             return foreign.call_blob(interp, Blob(path, loc), args, kwargs, loc)
         return foreign.foreign(interp, path, args, kwargs, loc)
+    if name in dress.SUBCLASSING:
+        return dress.subclass(interp, name, args, kwargs, loc)
     tensors = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
     if path.startswith("torch.nn.init."):
         return torchlib.fill(interp, "normal", args or [kwargs.get("tensor")], {}, loc)
@@ -48,7 +56,10 @@ def torch_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], 
         return lib_objects.call_method(interp, tensors[0], name, args[1:], kwargs, loc)
     base = name.rstrip("_")
     if base in torchlib.MAKERS or tensors:
-        return torchlib.call(interp, path, args, kwargs, loc)
+        made = dress.viewed(name, torchlib.call(interp, path, args, kwargs, loc), loc)
+        if isinstance(made, Tensor) and (made.storage.size or 0) > MOST_BYTES:
+            outside.note(interp, "resource", path, f"{made.storage.size >> 30} GiB of memory", loc)  # type: ignore[operator]
+        return made
     if name[:1].isupper():
         return LibObject(path, {}, tuple(args), kwargs)
     return operators.merged(interp, *args, why=path)
@@ -62,10 +73,16 @@ def cuda_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
     values: dict[str, Any] = {
         "is_available": True, "current_device": 0, "device_count": 1, "get_device_capability": (major, minor),
         "is_bf16_supported": True, "get_device_name": "NVIDIA GPU",
-        "is_current_stream_capturing": bool(interp.capturing),
+        "is_current_stream_capturing": True,
         "is_initialized": True, "memory_allocated": 0, "mem_get_info": (80 << 30, 96 << 30), "synchronize": None,
         "empty_cache": None, "set_device": None, "init": None, "get_arch_list": [f"sm_{major}{minor}"],
     }  # fmt: skip
+    if name == "synchronize":
+        interp.lanes.wait_all()
+    if name == "current_stream":
+        return lanes.current(interp)
+    if name == "set_stream":
+        lanes.set_stream(interp, args[0] if args else None)
     if name in values:
         return values[name]
     if name == "get_device_properties":
@@ -107,7 +124,7 @@ def t_device(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], lo
 
 def t_backend(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     if args:
-        interp.note("backend-state", {"symbol": path, "value": containers.show(args[0])[:40]}, loc)
+        modules.setting(interp, path, args[0], loc)
     return LibObject(path)
 
 
@@ -118,6 +135,8 @@ def t_context(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
 
 
 def t_seed(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    if interp.call_index and "Generator" not in path:
+        modules.setting(interp, path, args[0] if args else None, loc)
     return LibObject("torch.Generator")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import (
+    asking,
     builds,
     driver,
     einops,
@@ -15,21 +16,25 @@ from kbh_lint.host import (
     lib_torch,
     lib_triton,
     modules,
+    outside,
     pybuiltins,
+    tampering,
 )
 from kbh_lint.host.frames import Handler
 from kbh_lint.host.objects import (
     LibObject,
 )
-from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.host.tensors import Tensor
 
 
 def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Call a symbol by its full path."""
     path = modules.canonical(path)
-    if path in modules.SNIFFED:
-        interp.note("sniff", {"symbol": path, "what": modules.SNIFFED[path]}, loc)
-        return Unknown((), f"sniff:{path}")
+    outside.touch(interp, path, args, kwargs, loc)
+    if path in asking.CALLED and not (asking.CALLED[path] == asking.CAPTURE and interp.capturing):
+        return asking.asked(interp, path, asking.CALLED[path], loc)
+    if path in asking.CLOCKS:
+        return asking.clock(interp)
     handler = CALLS.get(path)
     if handler is None:
         root = path.split(".", 1)[0]
@@ -147,6 +152,17 @@ CALLS: dict[str, Handler] = {
     "builtins.input": lib_python.unknown_call,
     "torch.promote_types": lib_python.first,
     "cupy.RawKernel": builds.raw_kernel_cupy,
+    "unittest.mock.patch": tampering.mock,
+    "unittest.mock.patch.object": tampering.mock,
+    "mock.patch": tampering.mock,
+    "mock.patch.object": tampering.mock,
+    "torch.set_num_threads": lib_torch.t_backend,
+    "torch.set_num_interop_threads": lib_torch.t_backend,
+    "torch.set_flush_denormal": lib_torch.t_backend,
+    "torch.set_default_tensor_type": lib_torch.t_backend,
+    "torch.cuda.set_per_process_memory_fraction": lib_torch.t_backend,
+    "torch.random.manual_seed": lib_torch.t_seed,
+    "torch.seed": lib_torch.t_seed,
     "cupy.RawModule": builds.raw_module,
 }
 

@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host.objects import LibObject
+from kbh_lint.host import asking
+from kbh_lint.host.objects import Bound, LibObject, Partial
 from kbh_lint.host.tensors import Unknown
-from kbh_lint.values import DType, Sym
+from kbh_lint.values import DType, Func, Sym
 
 # A second name for the same thing -> the name that rules know.
 _ALIASES = {
@@ -34,15 +35,9 @@ _PREFIXES = (
     ("torch._C._VariableFunctions.", "torch."),
 )
 
+LIBRARIES = ("torch.", "triton.", "time.", "builtins.", "numpy.", "math.", "sys.modules.torch", "os.", "sys.")
 BACKEND_ROOTS = ("torch.backends.", "torch._dynamo.config", "torch._inductor.config", "triton.knobs")
 GRADER_NAMES = frozenset("benchmark check correctness timing eval bench check_correctness reference grader".split())
-
-SNIFFED = {
-    "sys.argv": "the command line", "inspect.stack": "the call stack", "sys._getframe": "the call stack",
-    "inspect.currentframe": "the call stack", "traceback.extract_stack": "the call stack",
-    "traceback.format_stack": "the call stack", "sys.modules": "the loaded modules",
-    "inspect.getouterframes": "the call stack", "traceback.walk_stack": "the call stack",
-}  # fmt: skip
 
 
 def canonical(path: str) -> str:
@@ -78,9 +73,8 @@ def resolve(interp: Any, path: str, loc: ir.Loc | None = None) -> Any:
         return getattr(math, name)
     if path in ("torch.inf", "numpy.inf", "torch.nan", "torch.pi", "numpy.pi"):
         return getattr(math, name)
-    if path in SNIFFED and path in ("sys.argv", "sys.modules"):
-        interp.note("sniff", {"symbol": path, "what": SNIFFED[path]}, loc)
-        return Unknown((), f"sniff:{path}")
+    if path in asking.READ:
+        return asking.asked(interp, path, asking.READ[path], loc)
     if path == "os.environ":
         return LibObject("os.environ")
     constant = _CONSTANTS.get(path)
@@ -98,17 +92,33 @@ _CONSTANTS: dict[str, Any] = {
 }  # fmt: skip
 
 
+def callable_value(value: Any) -> bool:
+    """Whether a value that replaces another is a function."""
+    return isinstance(value, (Func, Bound, Partial, Sym)) or getattr(value, "__kbh_builtin__", False)
+
+
+def setting(interp: Any, path: str, value: Any, loc: ir.Loc | None) -> None:
+    """A global setting is assigned; `before` when it is what the setting was."""
+    getter = path.replace(".set_", ".get_").replace(
+        "use_deterministic_algorithms", "are_deterministic_algorithms_enabled"
+    )
+    before = getattr(value, "path", "") == path or getattr(value, "why", "") in (path, getter)
+    before = before or path == "torch.set_num_threads" and value == 8  # what torch.get_num_threads gives
+    shown = str(getattr(value, "name", value) if not isinstance(value, Unknown) else "?")[:40]
+    attrs = {"symbol": path, "value": shown, "before": before, "call": interp.call_index}
+    interp.note("backend-state", attrs, loc)
+
+
 def patched(interp: Any, owner: str, name: str, value: Any, loc: ir.Loc | None) -> None:
     """An attribute of something outside the submission was assigned."""
     path = f"{owner}.{name}"
     if path.startswith(BACKEND_ROOTS):
-        interp.note("backend-state", {"symbol": path, "value": str(value)[:40]}, loc)
+        setting(interp, path, value, loc)
         return
-    if owner in ("sys", "os") or path.startswith(("warnings.", "logging.")):
-        interp.note("process-state", {"symbol": path}, loc)
+    if owner in ("sys", "os") and not callable_value(value) or path.startswith(("warnings.", "logging.", "ctypes.")):
         return
     parts = set(path.split("."))
-    if path.startswith(("torch.", "triton.", "time.", "builtins.", "numpy.", "math.")):
+    if path.startswith(LIBRARIES):
         target = "library"
     elif parts & GRADER_NAMES:
         target = "grader"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, torchlib
+from kbh_lint.host import asking, bounds, torchlib
 from kbh_lint.host.modules import GRADER_NAMES
 from kbh_lint.host.objects import Configured, Instance, LibObject
 from kbh_lint.host.tensors import Tensor, Unknown
@@ -43,9 +43,8 @@ _SPECIAL = {"+": "__add__", "-": "__sub__", "*": "__mul__", "/": "__truediv__", 
 def merged(interp: Any, *values: Any, why: str = "") -> Unknown:
     """An unknown computed from all of `values`."""
     contents: list[Any] = []
+    why = asking.source(*values) or why
     for value in values:
-        if isinstance(value, Unknown) and value.why.startswith("sniff:"):
-            why = value.why
         for content in interp.contents_of(value):
             if content not in contents:
                 contents.append(content)
@@ -55,6 +54,7 @@ def merged(interp: Any, *values: Any, why: str = "") -> Unknown:
 def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> Any:
     """`left op right`."""
     if isinstance(left, Tensor) or isinstance(right, Tensor):
+        asking.flows(interp, left, right, loc)
         return torchlib.call(interp, f"torch.{_TENSOR.get(op, 'add')}", [left, right], {}, loc, spelled=op)
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         return merged(interp, left, right)
@@ -235,6 +235,8 @@ def compare(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> 
         found = left is right or (
             isinstance(left, (DType, Sym, int, str)) and left == right and type(left) is type(right)
         )
+        if isinstance(left, Unknown) and left.why.startswith(asking.MARK):
+            return merged(interp, left)
         if isinstance(left, Unknown) and right is None:
             answer: Any = False
         else:
@@ -306,6 +308,8 @@ def contains(interp: Any, owner: Any, item: Any) -> Any:
         if found is None and owner.items is not None:
             return contains(interp, owner.items, item)
         return interp.call(found, [item], {}, None) if found is not None else merged(interp, owner, item)
+    if isinstance(owner, LibObject) and owner.path == "os.environ":
+        return interp.call(interp.world.get_attr(interp, owner, "__contains__", None), [item], {}, None)
     try:
         return item in owner
     except Exception:

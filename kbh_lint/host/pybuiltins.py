@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, containers, operators
+from kbh_lint.host import asking, bounds, containers, operators
 from kbh_lint.host.frames import OutOfFuel, Raised
 from kbh_lint.host.objects import CALLABLES, Bound, ClassV, Instance, LibObject, Method
 from kbh_lint.host.tensors import Tensor, Unknown
@@ -128,6 +128,8 @@ def _truths(every: bool) -> Callable[..., Any]:
         items = operators.materialise(interp, args[0], loc)
         bounds.steps(interp, len(items))
         for item in items:
+            if isinstance(item, Unknown) and item.why.startswith(asking.MARK):
+                return item
             if interp.truth(item, loc) != every:
                 return not every
         return every
@@ -215,6 +217,8 @@ def _type(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
         return Sym("torch.Tensor")
     if isinstance(value, LibObject):
         return Sym(value.path)
+    if isinstance(value, Unknown) and value.why.startswith(asking.MARK):
+        return value
     return Sym(f"builtins.{type(value).__name__}")
 
 

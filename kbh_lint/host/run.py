@@ -8,7 +8,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.formulas import evaluate_int
-from kbh_lint.host import launches, pybuiltins, torchlib, trace_nn
+from kbh_lint.host import asking, lanes, launches, outside, pybuiltins, torchlib, trace_nn
 from kbh_lint.host.cpp import Cpp
 from kbh_lint.host.frames import Frame, OutOfFuel, Raised
 from kbh_lint.host.interp import Interp
@@ -20,7 +20,9 @@ from kbh_lint.problems import Binding, Contract, Problem, Shape
 from kbh_lint.values import Env, Func
 
 FUEL = 400_000
+PROCESS = 4242  # the process number of the run
 MAX_FLIPS = 5
+MAX_PROBES = 4
 MADE_AT_RUN_TIME = "code is made at run time (exec or eval)"
 
 
@@ -60,7 +62,23 @@ class PathRun:
     failed: str = ""
     contract: Contract | None = None
     left_over: bool = False
-    sniffing: list[Any] = field(default_factory=list)  # branches that depend on the stack, the command line ...
+    sniffing: dict[Any, str] = field(default_factory=dict)  # branches on what was asked for, with its mark
+    probes: list[Probe] = field(default_factory=list)  # each of those branches, taken the other way
+    exit_loc: ir.Loc | None = None  # where an exception that ends the process was raised
+    children: list[tuple[str, str, ir.Loc | None]] = field(default_factory=list)  # processes nobody waited for
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Probe:
+    """The branches on one thing that was asked for, all taken the other way: the run without it, and the run with it.
+
+    The mark `fork` stands for the child of a process that the submission forks.
+    """
+
+    mark: str
+    sites: tuple[Any, ...]
+    origin: PathRun
+    other: PathRun
 
 
 class Session:
@@ -89,6 +107,7 @@ class Runner(Interp):
         self.storages: dict[int, Storage] = {}
         self.views: dict[int, Tensor] = {}
         self.cpp = Cpp(self)
+        self.process = PROCESS
 
     def tensor_at(self, address: Any) -> Tensor | None:
         """The tensor whose storage holds an address."""
@@ -132,7 +151,7 @@ def run_path(session: Session, problem: Problem | None, contract: Contract | Non
     try:
         interp.block(session.module.body, frame)
     except Raised as raised:
-        path.failed = f"the module raises {exception(raised.value)}"
+        path.failed, path.exit_loc = f"the module raises {exception(raised.value)}", raised.loc
     except OutOfFuel:
         path.failed = "the module level did not end within its bound"
     except RecursionError:
@@ -150,7 +169,9 @@ def run_path(session: Session, problem: Problem | None, contract: Contract | Non
             interp.unread = []
             path.shapes.append(run_shape(interp, path.contract, shape))
     path.sites = {key: value for key, value in interp.world.sites.items() if key not in interp.world.mixed}
-    path.sniffing = [key for key, value in interp.world.sites.items() if value.why.startswith("sniff:")]
+    outside.settle(interp)
+    path.sniffing = {key: value.why for key, value in interp.world.sites.items() if asking.decides(value)}
+    path.children = interp.children
     path.notes, path.left_over = interp.notes, interp.world.left_over
     return path
 
@@ -198,6 +219,7 @@ def run_shape(interp: Runner, contract: Contract, shape: Shape) -> ShapeRun:
             interp.asked = {}
             if call == 2:
                 _change(interp, run)
+                lanes.tick(interp)
             start = len(interp.events)
             result = interp.call(model, list(run.inputs.values()), {}, None)
             run.calls.append(Call(interp.events[start:], result))
@@ -318,10 +340,25 @@ def explore(
     """The default path, then each undecided branch taken the other way, one at a time."""
     first = run_path(session, problem, contract, {})
     paths = [first]
-    for key, value in list(first.sites.items())[:limit]:
+    plain = [(key, value) for key, value in first.sites.items() if key not in first.sniffing]
+    for key, value in plain[:limit]:
         paths.append(run_path(session, problem, contract or first.contract, {key: not _default(value)}))
     # the first path stands for the file: one that comes to an end, and starts from nothing where one does
     paths.sort(key=lambda path: (not any(run.calls for run in path.shapes), path.left_over))
+    marks: dict[str, list[Any]] = {}
+    for key, mark in first.sniffing.items():
+        marks.setdefault(mark, []).append(key)
+    if any(kind == "fork" for kind, _, _ in first.notes):
+        marks["fork"] = []
+    if len(marks) > 1:
+        marks["all"] = []
+    for mark, keys in list(marks.items())[:MAX_PROBES]:
+        asked = [m for m in marks if m not in ("fork", "all")] if mark == "all" else [mark]
+        flips = {**{("mark", m): True for m in asked}, **dict.fromkeys(keys, True)}
+        other = run_path(session, problem, contract or first.contract, flips)
+        paths[0].probes.append(Probe(mark, tuple(keys), first, other))
+        if asking.either_way(mark):
+            paths.append(other)
     return paths
 
 

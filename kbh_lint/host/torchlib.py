@@ -412,12 +412,15 @@ def _changed_between(left: Tensor, right: Tensor) -> bool:
 # --- views -------------------------------------------------------------------------------------------------
 
 
+_KEPT = ("range", "steer", "subclass", "lazy", "lazy_loc", "complex")  # what holds for a view as for its tensor
+
+
 def alias(tensor: Tensor, shape: Any, strides: Any = None, dtype: str | None = None, is_slice: bool = False) -> Tensor:
     """Another view of the same storage."""
     return Tensor(
         tensor.storage, dtype or tensor.dtype, shape, strides if strides is not None else row_major(shape),
         tensor.offset, tensor.device,
-        attrs={name: tensor.attrs[name] for name in ("range", "steer") if name in tensor.attrs},
+        attrs={name: tensor.attrs[name] for name in _KEPT if name in tensor.attrs},
         is_slice=tensor.is_slice or is_slice,
     )  # fmt: skip
 

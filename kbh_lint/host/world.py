@@ -11,7 +11,20 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import containers, foreign, lib_objects, lib_triton, libraries, modules, torchlib, trace_nn
+from kbh_lint.host import (
+    asking,
+    containers,
+    dress,
+    foreign,
+    lanes,
+    lib_objects,
+    lib_triton,
+    libraries,
+    modules,
+    tampering,
+    torchlib,
+    trace_nn,
+)
 from kbh_lint.host.frames import Frame, Raised
 from kbh_lint.host.interp import Interp
 from kbh_lint.host.objects import (
@@ -65,7 +78,10 @@ class World:
 
     def choice(self, key: Any, value: Unknown) -> bool:
         """Which way a branch on an unknown goes in this run."""
-        self.sites.setdefault(key, value)
+        if key not in self.sites or asking.decides(value):
+            self.sites[key] = value
+        if ("mark", value.why) in self.flips:
+            return True
         return self.flips.get(key, value.why.startswith("likely"))
 
     # --- names, imports
@@ -140,7 +156,7 @@ class World:
             return modules.resolve(interp, f"{owner.path}.{name}", loc)
         if isinstance(owner, Tensor):
             value = torchlib.attribute(interp, owner, name, loc)
-            return Method(owner, name) if value is NotImplemented else value
+            return Method(owner, name) if value is NotImplemented else dress.part(owner, name, value)
         if isinstance(owner, Instance):
             return self.instance_attr(interp, owner, name, loc)
         if isinstance(owner, ClassV):
@@ -285,6 +301,8 @@ class World:
                 owner.attrs[name] = value
         elif isinstance(owner, Sym):
             modules.patched(interp, owner.path, name, value, loc)
+        elif isinstance(owner, Unknown):
+            tampering.attribute_set(interp, owner, name, loc)
         elif isinstance(owner, Func):
             owner.attrs[name] = value
         elif isinstance(owner, JitFunction):
@@ -367,6 +385,15 @@ class World:
                 start_capture(interp, graph)
                 exits.append(lambda: end_capture(interp, graph))
             return manager
+        if isinstance(manager, LibObject) and (manager.path == "torch.cuda.stream" or lanes.is_stream(manager)):
+            if lanes.enter(interp, manager):
+                exits.append(lambda: lanes.leave(interp))
+            return manager
+        if isinstance(manager, LibObject) and (manager.path in lanes.POOLS or manager.path == "subprocess.Popen"):
+            exits.append(lambda: lib_objects.object_method(interp, manager, "__exit__", [], {}, loc))
+            return manager
+        if isinstance(manager, LibObject) and manager.path == "unittest.mock.patcher":
+            return interp.call(manager.attrs["__enter__"], [], {}, loc)
         if isinstance(manager, Instance):
             entered = self.find_method(manager, "__enter__")
             leave = self.find_method(manager, "__exit__")

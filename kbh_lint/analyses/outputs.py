@@ -1,0 +1,105 @@
+"""What is wrong with what `forward` hands out, apart from how it was computed.
+
+A result that nothing waits for, that computes when somebody looks at it, that depends on nothing, or that nobody wrote;
+and inputs or weights that the call changed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.analyses.flow import Reach, last_call, result_contents
+from kbh_lint.analyses.seeds import Seed, launched_from
+from kbh_lint.host.objects import ClassV, Instance
+from kbh_lint.host.run import PathRun, ShapeRun
+from kbh_lint.host.tensors import Content, Tensor
+from kbh_lint.values import Func
+
+HOOKS = ("__torch_function__", "__torch_dispatch__", "__getattribute__", "__array__", "__eq__", "__float__", "__bool__")
+MAX_OUTPUTS = 16
+
+
+def output_seeds(path: PathRun, run: ShapeRun, found: Reach) -> list[Seed]:
+    """Facts `beside`, `lazy-output`, `constant-output`, `unwritten-output`, `input-written`."""
+    if len(run.calls) < 2:
+        return []
+    result = last_call(run)
+    outputs = list(tensors(result))
+    out = _beside(found) + _lazy(outputs) + _written(run)
+    contents = result_contents(result)
+    events = [event for call in run.calls for event in call.events]
+    strange = any(kind in ("import", "binary", "star-import") for kind, _, _ in path.notes)
+    followed = not (strange or run.unread or path.unread or any(e.kind in ("blob", "unread") for e in events))
+    if contents and outputs and followed and not found.outside and not found.unfilled:
+        attrs = {"outputs": len(outputs)}
+        first = next((e for e in found.events), None)
+        out.append(Seed("constant-output", attrs, _forward(run), tuple(launched_from(first)) if first else ()))
+    if outputs and followed and events and all(_fresh(t.storage.content) for t in outputs if isinstance(t, Tensor)):
+        out.append(Seed("unwritten-output", {}, _forward(run)))
+    return out
+
+
+def _forward(run: ShapeRun) -> ir.Loc | None:
+    """Where the method is that returned."""
+    try:
+        found = run.instance.cls.find("forward")
+    except (AttributeError, KeyError):
+        return None
+    return found.node.loc if isinstance(found, Func) else None
+
+
+def tensors(value: Any, depth: int = 0) -> list[Any]:
+    """The tensors and tensor-like objects of a returned tensor, tuple, list or dict."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)) and depth < 4:
+        return [t for item in value[:MAX_OUTPUTS] for t in tensors(item, depth + 1)]
+    return [value] if isinstance(value, (Tensor, Instance)) else []
+
+
+def _beside(found: Reach) -> list[Seed]:
+    seen: set[tuple[str, Any]] = set()
+    out: list[Seed] = []
+    for event in found.events:
+        lane = event.attrs.get("beside")
+        if lane and (lane, event.loc) not in seen:
+            seen.add((lane, event.loc))
+            out.append(Seed("beside", {"lane": lane, "name": event.name}, event.loc, tuple(launched_from(event)[1:])))
+    return out
+
+
+def _lazy(outputs: list[Any]) -> list[Seed]:
+    out: list[Seed] = []
+    for value in outputs:
+        if isinstance(value, Tensor):
+            cls, view = value.attrs.get("subclass"), value.attrs.get("lazy")
+            if view:
+                out.append(Seed("lazy-output", {"name": str(view), "how": "view"}, value.attrs.get("lazy_loc")))
+        else:
+            cls = value.cls if any(b.startswith("torch.") for b in value.cls.external_bases()) else None
+        if isinstance(cls, ClassV):
+            hooks = [name for base in cls.mro() for name in HOOKS if name in base.env.vars]
+            if hooks:
+                loc = cls.node.loc if cls.node is not None else None
+                out.append(Seed("lazy-output", {"name": cls.name, "how": hooks[0]}, loc))
+    return out
+
+
+def _fresh(content: Content) -> bool:
+    """Memory that was allocated and that nothing has written."""
+    return content.label == "empty" and content.event is None
+
+
+def _written(run: ShapeRun) -> list[Seed]:
+    """Inputs and weights whose contents the calls replaced."""
+    out: list[Seed] = []
+    for what, group in (("input", run.inputs), ("state", run.state)):
+        for name, tensor in group.items():
+            content = tensor.storage.content
+            if content.label.startswith(("input:", "state:")) or content.call != len(run.calls):
+                continue
+            loc = content.event.loc if content.event is not None else _forward(run)
+            related = tuple(launched_from(content.event)[1:]) if content.event is not None else ()
+            out.append(Seed("input-written", {"what": what, "name": name}, loc, related))
+    return out

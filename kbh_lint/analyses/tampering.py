@@ -1,0 +1,179 @@
+"""Facts about what a submission does to those who run it, and what it asks about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.analyses.flow import last_call, reach
+from kbh_lint.analyses.seeds import Seed, span_of
+from kbh_lint.host import asking
+from kbh_lint.host.run import PathRun
+from kbh_lint.host.tensors import Event
+
+_NOTED = {"monkeypatch": ("symbol", "target"), "effect": ("kind", "symbol", "what", "target", "undone")}
+
+
+def tampering(paths: list[PathRun]) -> list[Seed]:
+    """Facts `sniff`, `monkeypatch`, `effect`, `backend-state`."""
+    return [*_noted(paths), *_sniffed(paths[0]), *_settings(paths), *_processes(paths[0]), *_exits(paths[0])]
+
+
+def _ended(paths: list[PathRun]) -> list[PathRun]:
+    return [p for p in paths if not p.failed and (not p.shapes or any(run.calls for run in p.shapes))]
+
+
+def _noted(paths: list[PathRun]) -> Iterator[Seed]:
+    """What every path that comes to an end does, and what is only done when the answer to a question is yes."""
+    common = [{(k, *(a[n] for n in _NOTED[k])) for k, a, _ in p.notes if k in _NOTED} for p in _ended(paths)]
+    seen: set[Any] = set()
+    hidden = [(p.mark, note) for p in paths[0].probes for note in p.other.notes]
+    for mark, (kind, attrs, loc) in [*(("", note) for note in paths[0].notes), *hidden]:
+        if kind not in _NOTED or mark == "fork" and attrs.get("kind") == "exit":
+            continue
+        chosen = {name: attrs[name] for name in _NOTED[kind]}
+        key = (kind, *chosen.values())
+        if not mark and any(key not in other for other in common) or (key, span_of(loc)) in seen:
+            continue
+        seen.add((key, span_of(loc)))
+        if kind == "monkeypatch":
+            chosen["what"] = measured_by(attrs["symbol"])
+        if kind == "effect":
+            chosen["when"] = "forward" if attrs["call"] else "import"
+        yield Seed(kind, chosen, loc)
+
+
+# What everyone in the process uses: a grader above all to make inputs, to compare, to synchronise, to copy and to time.
+_MEASURING = (
+    ("time", ("time.", "torch.cuda.Event", "torch.Event", "torch.cuda.streams.Event", "triton.testing.", "timeit.")),
+    ("comparison", ("torch.allclose", "torch.isclose", "torch.equal", "torch.testing.", "torch.isfinite", "torch.isnan",
+                    "torch.Tensor.allclose", "torch.Tensor.isclose", "torch.Tensor.equal", "torch.Tensor.all",
+                    "torch.Tensor.any", "torch.Tensor.eq", "torch.Tensor.ne", "torch.Tensor.__eq__", "numpy.testing.",
+                    "numpy.allclose", "math.isclose", "torch.Tensor.__ne__", "torch.Tensor.isnan")),
+    ("synchronisation", ("torch.cuda.synchronize", "torch.cuda.Stream.", "torch.cuda.stream",
+                         "torch.cuda.current_stream",
+                         "torch.cuda.set_stream", "torch.cuda.default_stream", "torch.accelerator.synchronize")),
+    ("copies", ("torch.Tensor.copy_", "torch.Tensor.clone", "torch.Tensor.to", "torch.Tensor.cpu", "torch.Tensor.cuda",
+                "torch.Tensor.numpy", "torch.Tensor.item", "torch.Tensor.detach", "torch.Tensor.contiguous",
+                "torch.clone", "copy.", "torch.Tensor.data_ptr", "torch.Tensor.float", "torch.Tensor.double")),
+    ("inputs", ("torch.empty", "torch.zeros", "torch.ones", "torch.full", "torch.rand", "torch.randn", "torch.randint",
+                "torch.manual_seed", "torch.Generator", "torch.Tensor.zero_", "torch.Tensor.fill_", "torch.tensor",
+                "torch.Tensor.normal_", "torch.Tensor.uniform_", "torch.arange")),
+    ("process", ("builtins.", "os._exit", "sys.exit", "sys.modules", "os.environ.get", "sys._getframe")),
+)  # fmt: skip
+
+
+def measured_by(symbol: str) -> str:
+    """What a grader uses a function for: time, comparison, synchronisation, copies, inputs, process, or other."""
+    for what, prefixes in _MEASURING:
+        for prefix in prefixes:
+            whole = prefix.endswith(".") or symbol in (prefix, f"{prefix}_like", f"{prefix}_strided")
+            if symbol.startswith(prefix) and (whole or symbol.startswith(f"{prefix}.")):
+                return what
+    return "other"
+
+
+# --- asking ------------------------------------------------------------------------------------------------
+
+
+def signature(path: PathRun) -> frozenset[Any]:
+    """What a run does, as far as its caller could care: work on the way to the results, settings, and its end."""
+    out: set[Any] = {("failed", path.failed)} if path.failed else set()
+    for run in path.shapes:
+        if run.stopped:
+            out.add(("stopped", run.label))
+        found = reach(last_call(run))
+        out |= {("runs", run.label, e.kind, e.name) for e in found.events if e.kind != "copy"}
+        out |= {("shows", run.label, c.label) for c in found.outside}
+        out |= {("old", run.label) for e in found.events if run.calls and 0 < e.call < len(run.calls)}
+    out |= {("set", a["symbol"], a["value"]) for kind, a, _ in path.notes if kind == "backend-state"}
+    out |= {("does", a["kind"], a["symbol"]) for kind, a, _ in path.notes if kind == "effect" and not a["undone"]}
+    return frozenset(out)
+
+
+def _sniffed(path: PathRun) -> Iterator[Seed]:
+    """What is asked about those who run the submission; `decides` when what runs depends on the answer."""
+    deciding: dict[str, list[Any]] = {}
+    if path.probes:
+        usual = signature(path.probes[0].origin)
+        for probe in path.probes:
+            if probe.mark not in ("fork", "all") and signature(probe.other) != usual:
+                deciding[probe.mark] = list(probe.sites)
+    reached = {e.loc for run in path.shapes for e in reach(last_call(run)).events}
+    values = {a["symbol"]: loc for kind, a, loc in path.notes if kind == "sniffed-value" and loc in reached}
+    seen: set[Any] = set()
+    for kind, attrs, loc in path.notes:
+        symbol = attrs.get("symbol")
+        if kind != "sniff" or (symbol, span_of(loc)) in seen:
+            continue
+        seen.add((symbol, span_of(loc)))
+        sites = deciding.pop(f"{asking.MARK}{symbol}", None) if loc is not None else None
+        places = [(_at(loc, site), "what runs depends on it here") for site in sites or () if site is not None]
+        if symbol in values:
+            places.append((values[symbol], "it goes into the result here"))
+        decides = bool(sites) or symbol in values
+        yield Seed("sniff", {"symbol": symbol, "what": attrs["what"], "decides": decides}, loc, tuple(places))
+    for mark, sites in deciding.items():
+        symbol = mark.removeprefix(asking.MARK)
+        if mark.startswith(asking.MARK) and symbol != "time":
+            continue  # asked for in a place that was reported already
+        what = asking.GAP if symbol == "time" else asking.MEMORY
+        place = _at(_any_loc(path), sites[0] if sites else None)
+        yield Seed("sniff", {"symbol": symbol or "torch.empty", "what": what, "decides": True}, place)
+
+
+def _at(loc: ir.Loc | None, site: Any) -> ir.Loc | None:
+    """The place of a branch, in the text that `loc` lies in."""
+    return (loc[0], *site[1:]) if loc is not None and site is not None else None
+
+
+def _any_loc(path: PathRun) -> ir.Loc | None:
+    """Some place in the submission's Python."""
+    events: Iterable[Event] = (e for run in path.shapes for call in run.calls for e in call.events)
+    return next((e.loc for e in events if e.loc is not None and e.loc[0].language == "python"), None)
+
+
+# --- settings ----------------------------------------------------------------------------------------------
+
+
+def _settings(paths: list[PathRun]) -> Iterator[Seed]:
+    """Global settings: whether they are put back, and whether the two calls of forward run under different ones."""
+    common = [{a["symbol"] for k, a, _ in p.notes if k == "backend-state"} for p in _ended(paths)]
+    by_symbol: dict[str, list[tuple[dict[str, Any], ir.Loc | None]]] = {}
+    for kind, attrs, loc in paths[0].notes:
+        if kind == "backend-state":
+            by_symbol.setdefault(attrs["symbol"], []).append((attrs, loc))
+    for symbol, entries in by_symbol.items():
+        if any(symbol not in other for other in common):
+            continue
+        restored = entries[-1][0]["before"]
+        in_calls = {call: [a["value"] for a, _ in entries if a["call"] == call] for call in (1, 2)}
+        differs = bool(in_calls[2]) and in_calls[1] != in_calls[2] and "?" not in in_calls[1] + in_calls[2]
+        seen: set[Any] = set()
+        for attrs, loc in entries:
+            if attrs["before"] or span_of(loc) in seen:
+                continue
+            seen.add(span_of(loc))
+            facts = {"symbol": symbol, "value": attrs["value"], "restored": restored, "differs": differs}
+            facts["when"] = "forward" if attrs["call"] else "import"
+            yield Seed("backend-state", facts, loc)
+
+
+# --- the process -------------------------------------------------------------------------------------------
+
+
+def _processes(path: PathRun) -> Iterator[Seed]:
+    """Processes that nothing waits for."""
+    for symbol, program, loc in path.children[:4]:
+        facts = {"kind": "process", "symbol": symbol, "what": f"{program}, which nothing waits for"}
+        yield Seed("effect", {**facts, "target": "foreign", "undone": False, "when": "import"}, loc)
+
+
+def _exits(path: PathRun) -> Iterator[Seed]:
+    """An uncaught SystemExit ends the process that grades."""
+    for text, when in [(path.failed, "import"), *((run.stopped, "forward") for run in path.shapes)]:
+        if "raises SystemExit" in text:
+            facts = {"kind": "exit", "symbol": "SystemExit", "what": "the end of the process", "target": "foreign"}
+            yield Seed("effect", {**facts, "undone": False, "when": when}, path.exit_loc)
+            return

@@ -1,0 +1,49 @@
+"""Tensors that are not what they seem: subclasses that act when they are looked at, and views that compute late."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import torchlib
+from kbh_lint.host.objects import ClassV
+from kbh_lint.host.tensors import Tensor
+
+SUBCLASSING = frozenset({"as_subclass", "_make_subclass", "_make_wrapper_subclass"})
+_LAZY = frozenset({"_neg_view", "conj", "_conj", "adjoint", "H", "mH"})
+_RESOLVING = frozenset({"resolve_neg", "resolve_conj", "clone"})
+_COMPLEX = frozenset({"view_as_complex", "complex", "polar"})
+
+
+def subclass(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """`x.as_subclass(cls)`, `torch.Tensor._make_subclass(cls, x)`, `_make_wrapper_subclass(cls, size, dtype=...)`."""
+    kinds = [a for a in args if isinstance(a, ClassV)]
+    source = next((a for a in args if isinstance(a, Tensor)), None)
+    if source is None:
+        source = torchlib.make(interp, None, "?", "empty")
+    made = torchlib.alias(source, source.shape, source.strides)
+    made.attrs["subclass"] = kinds[0] if kinds else None
+    return made
+
+
+def viewed(name: str, value: Any, loc: ir.Loc | None) -> Any:
+    """The result of a tensor method: marked when it is a view that torch computes only when it is read."""
+    if not isinstance(value, Tensor):
+        return value
+    base = name.rpartition(".")[2]
+    if base in _LAZY and (base == "_neg_view" or value.attrs.get("complex")):
+        value = torchlib.alias(value, value.shape, value.strides)
+        value.attrs.update(lazy=base, lazy_loc=loc)
+    elif base in _RESOLVING and value.attrs.get("lazy"):
+        value = torchlib.alias(value, value.shape, value.strides)
+        value.attrs.pop("lazy")
+    elif base in _COMPLEX:
+        value.attrs["complex"] = True
+    return value
+
+
+def part(owner: Tensor, name: str, value: Any) -> Any:
+    """`z.imag` and `z.real` of a lazy view are lazy too."""
+    if name in ("imag", "real") and owner.attrs.get("lazy") and isinstance(value, Tensor):
+        value.attrs.update(lazy=owner.attrs["lazy"], lazy_loc=owner.attrs["lazy_loc"])
+    return value

@@ -1,0 +1,222 @@
+"""Work beside the calling thread and the current stream, and what waits for it.
+
+A lane is a stream that the submission made, or a thread. An event that happens on a lane is `beside` (an attribute that
+names the lane) until something that the caller waits for has waited for the lane: `wait_stream`, an event, `join`,
+`synchronize`. What is still beside when `forward` returns may happen after the clock has stopped.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import outside
+from kbh_lint.host.frames import OutOfFuel, Raised
+from kbh_lint.host.objects import LibObject
+from kbh_lint.host.tensors import Event, Unknown
+
+THREAD_FUEL = 4_000
+MAX_THREADS = 32
+STREAMS = frozenset({"torch.cuda.Stream", "torch.Stream", "torch.cuda.ExternalStream", "cpp.stream"})
+THREADS = frozenset(
+    {"threading.Thread", "multiprocessing.Process", "threading.Timer", "_thread.start_new_thread", "future"}
+)
+POOLS = frozenset({"concurrent.futures.ThreadPoolExecutor", "concurrent.futures.ProcessPoolExecutor",
+                   "concurrent.futures.thread.ThreadPoolExecutor", "multiprocessing.pool.ThreadPool"})  # fmt: skip
+
+
+class Lanes:
+    """The lanes of one run: which is current, and what of each is not waited for yet."""
+
+    def __init__(self) -> None:
+        self.current: list[LibObject] = []  # the innermost is last; empty: the caller's thread and stream
+        self.pending: dict[int, list[Event]] = {}
+        self.held: dict[int, LibObject] = {}  # keeps lanes alive, so that ids stay theirs
+        self.endless: list[LibObject] = []  # threads that loop for ever
+        self.threads = 0
+
+    def emitted(self, event: Event) -> None:
+        """An event happens: beside when a lane is current."""
+        event.attrs.pop("beside", None)
+        if self.current:
+            lane = self.current[-1]
+            event.attrs["beside"] = "thread" if lane.path in THREADS else "stream"
+            self.held[id(lane)] = lane
+            self.pending.setdefault(id(lane), []).append(event)
+
+    def wait(self, waiter: Any, lane: Any) -> None:
+        """`waiter` (a lane, or anything else for the caller) waits for `lane`."""
+        events = self.pending.get(id(lane), [])
+        if isinstance(waiter, LibObject) and waiter.path in STREAMS and waiter not in self.current[-1:]:
+            self.held[id(waiter)] = waiter
+            self.pending.setdefault(id(waiter), []).extend(events)
+        elif self.current and waiter is self.current[-1]:
+            self.pending.setdefault(id(waiter), []).extend(events)
+        else:
+            self.pending.pop(id(lane), None)
+            for event in events:
+                event.attrs.pop("beside", None)
+
+    def wait_all(self) -> None:
+        """The caller waits for the whole device; threads go on."""
+        for key in [k for k in self.pending if self.held[k].path not in THREADS]:
+            for event in self.pending.pop(key):
+                event.attrs.pop("beside", None)
+
+
+def is_stream(value: Any) -> bool:
+    """Whether a value is a stream that the submission made."""
+    return isinstance(value, LibObject) and value.path in STREAMS
+
+
+def enter(interp: Any, manager: LibObject) -> bool:
+    """`with torch.cuda.stream(s)` or `with s`: whether a lane became current."""
+    stream = manager if is_stream(manager) else (manager.args[0] if manager.args else manager.kwargs.get("stream"))
+    if not is_stream(stream):
+        return False
+    interp.lanes.current.append(stream)
+    return True
+
+
+def leave(interp: Any) -> None:
+    """The end of what `enter` began."""
+    if interp.lanes.current:
+        interp.lanes.current.pop()
+
+
+def current(interp: Any) -> LibObject:
+    """torch.cuda.current_stream()."""
+    lanes: Lanes = interp.lanes
+    return (
+        lanes.current[-1] if lanes.current and is_stream(lanes.current[-1]) else LibObject("torch.cuda.current_stream")
+    )
+
+
+def set_stream(interp: Any, stream: Any) -> None:
+    """torch.cuda.set_stream: the current stream from here on."""
+    lanes: Lanes = interp.lanes
+    while lanes.current and is_stream(lanes.current[-1]):
+        lanes.current.pop()
+    if is_stream(stream):
+        lanes.current.append(stream)
+
+
+def method(
+    interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
+    """Methods of streams, events, threads and pools; NotImplemented for all else."""
+    lanes: Lanes = interp.lanes
+    first = args[0] if args else next(iter(kwargs.values()), None)
+    if owner.path == "torch.cuda.Event" or owner.path == "torch.Event":
+        if name == "record":
+            owner.attrs["lane"] = first if is_stream(first) else current(interp) if first is None else None
+        elif name in ("synchronize", "wait"):
+            lanes.wait(first if name == "wait" else None, owner.attrs.get("lane"))
+        else:
+            return NotImplemented
+        return None
+    if is_stream(owner) or owner.path in ("torch.cuda.current_stream", "torch.cuda.default_stream"):
+        if name == "wait_stream":
+            lanes.wait(owner, first)
+        elif name == "wait_event" and isinstance(first, LibObject):
+            lanes.wait(owner, first.attrs.get("lane"))
+        elif name == "synchronize":
+            lanes.wait(None, owner)
+        elif name == "record_event":
+            made = first if isinstance(first, LibObject) else LibObject("torch.cuda.Event")
+            made.attrs["lane"] = owner
+            return made
+        else:
+            return NotImplemented
+        return None
+    if owner.path in THREADS:
+        return _thread_method(interp, owner, name, loc)
+    if owner.path in POOLS:
+        return _pool_method(interp, owner, name, args, kwargs, loc)
+    return NotImplemented
+
+
+def _thread_method(interp: Any, owner: LibObject, name: str, loc: ir.Loc | None) -> Any:
+    if name in ("start", "run"):
+        target, args, kwargs = _target(owner)
+        owner.attrs["loc"] = loc
+        if target is not None:
+            owner.attrs["result"] = run(interp, owner, target, args, kwargs, loc)
+        return None
+    if name in ("join", "result", "get", "wait", "exception"):
+        interp.lanes.wait(None, owner)
+        return owner.attrs.get("result") if name in ("result", "get") else None
+    return True if name in ("is_alive", "done") else NotImplemented
+
+
+def _target(owner: LibObject) -> tuple[Any, list[Any], dict[str, Any]]:
+    """What a thread runs: Thread(group, target, name, args, kwargs), or Timer(interval, function, args, kwargs)."""
+    timer = owner.path == "threading.Timer"
+    names = ("interval", "function", "args", "kwargs") if timer else ("group", "target", "name", "args", "kwargs")
+    given = {**dict(zip(names, owner.args, strict=False)), **owner.kwargs}
+    args, kwargs = given.get("args", ()), given.get("kwargs", {})
+    return (
+        given.get("function" if timer else "target"),
+        list(args) if isinstance(args, (list, tuple)) else [],
+        kwargs if isinstance(kwargs, dict) else {},
+    )
+
+
+def _pool_method(
+    interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
+    futures: list[LibObject] = owner.attrs.setdefault("futures", [])
+    if name in ("submit", "apply_async") and args:
+        future = LibObject("future", {"loc": loc})
+        given = args[1:] if name == "submit" else list(args[1]) if len(args) > 1 else []
+        future.attrs["result"] = run(interp, future, args[0], given, kwargs if name == "submit" else {}, loc)
+        futures.append(future)
+        return future
+    if name in ("map", "starmap", "imap") and len(args) > 1:
+        from kbh_lint.host import operators
+
+        return [interp.call(args[0], [item], {}, loc) for item in operators.materialise(interp, args[1], loc)]
+    if name in ("shutdown", "close", "join", "__exit__"):
+        for future in futures:
+            interp.lanes.wait(None, future)
+        return None
+    return NotImplemented
+
+
+def run(interp: Any, lane: LibObject, target: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """What a thread does, on fuel of its own: one that loops for ever is remembered and goes on between the calls."""
+    lanes: Lanes = interp.lanes
+    lanes.threads += 1
+    if lanes.threads > MAX_THREADS:
+        if lanes.threads == MAX_THREADS + 1:
+            outside.note(interp, "resource", "threading.Thread", f"more than {MAX_THREADS} threads", loc)
+        return Unknown((), "a thread")
+    before = interp.fuel
+    interp.fuel = min(before, THREAD_FUEL)
+    given = interp.fuel
+    lanes.current.append(lane)
+    depth, frames = len(lanes.current), len(interp.frames)
+    try:
+        return interp.call(target, args, kwargs, loc)
+    except OutOfFuel:
+        if lane not in lanes.endless:
+            lane.attrs["again"] = (target, args, kwargs)
+            lanes.endless.append(lane)
+    except Raised:
+        pass  # ends the thread, nothing else
+    finally:
+        del lanes.current[depth - 1 :]
+        del interp.frames[frames:]
+        interp.fuel = before - (given - max(interp.fuel, 0))
+    return Unknown((), "a thread")
+
+
+def tick(interp: Any) -> None:
+    """Between two calls, threads that loop for ever go once more over what they find."""
+    for lane in list(interp.lanes.endless):
+        target, args, kwargs = lane.attrs["again"]
+        before = len(interp.events)
+        run(interp, lane, target, args, kwargs, lane.attrs.get("loc"))
+        reads = (content for event in interp.events[before:] for content, _ in event.reads)
+        if any(content.label.startswith("input:") for content in reads):
+            outside.note(interp, "thread", "threading.Thread", "the inputs between two calls", lane.attrs.get("loc"))
