@@ -23,9 +23,9 @@ FOLDERS = dict.fromkeys(
     "TRITON_HOME TORCH_HOME CUTE_DSL_CACHE_DIR".split(),
     TEMPORARY,
 )
-_OWN_PLACES = (HOME, "/tmp", "~", "/root/.cache", "/home", "/root/.triton", "/usr/local/cuda", "/dev/null", "/dev/std",
+_OWN_PLACES = (HOME, "/tmp", "~", "/home", "/usr/local/cuda", "/dev/null", "/dev/std",
                "/include", "/workspace", "/cache")  # fmt: skip
-_FOREIGN_PLACES = ("/proc", "/sys", "/dev/shm", "/dev/mem", "/etc", "/usr", "/lib", "/opt", "/var", "/root", "/boot",
+_FOREIGN_PLACES = ("/proc", "/sys", "/dev/shm", "/dev/mem", "/etc", "/usr", "/lib", "/opt", "/var", "/boot",
                    "/run", "/srv", "/mnt")  # fmt: skip
 
 BUILDERS = frozenset(
