@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["health"]
+__all__ = ["driver_version", "health"]
 
 FIELDS: tuple[tuple[str, Callable[[Any, Any], Any]], ...] = (
     ("sm_mhz", lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM)),
@@ -50,3 +50,17 @@ def health(device: str | torch.device = "cuda") -> dict[str, int | float]:
     finally:
         nvml.nvmlShutdown()
     return told
+
+
+def driver_version() -> str:
+    """The version of the GPU's driver; empty where the management library does not tell it."""
+    try:
+        nvml: Any = importlib.import_module("pynvml")
+        nvml.nvmlInit()
+        try:
+            told = nvml.nvmlSystemGetDriverVersion()
+        finally:
+            nvml.nvmlShutdown()
+    except Exception:  # the package's own errors are not known without it
+        return ""
+    return told.decode() if isinstance(told, bytes) else str(told)
