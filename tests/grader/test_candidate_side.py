@@ -7,8 +7,8 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2] / "grader"
 ALLOWED = {
-    "candidate", "channel", "clock", "clock_gpu", "clock_profile", "clock_published", "correctness", "driver",
-    "gate", "interpreter", "interpreter_formats", "interpreter_libdevice", "interpreter_ops", "interpreter_reduce", "memory",
+    "candidate", "channel", "clock", "clock_gpu", "clock_profile", "clock_published", "correctness", "driver", "gate",
+    "interpreter", "interpreter_formats", "interpreter_libdevice", "interpreter_ops", "interpreter_reduce", "memory",
     "opener", "runner", "vmm",
 }  # fmt: skip
 
