@@ -13,6 +13,7 @@ from kbh_lint.problems import Compare, Contract, Legal, OutputSpec, Shape, Stres
 
 METRICS = ("allclose", "element", "scaled", "selection")
 _ARCHITECTURE = re.compile(r"default|sm_[0-9]{2,3}[af]?")
+NARROWEST = ("operands", "accumulators", "sums")
 _CASE_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 
 
@@ -208,6 +209,20 @@ def read_legal(fields: Fields) -> tuple[Legal, ...]:
         found[name] = Legal(name, dict(allows), part.text("text"))
         part.done()
     return tuple(found.values())
+
+
+def read_narrowest(fields: Fields) -> dict[str, str]:
+    """`narrowest`: the element type that operands, accumulators and sums may not be narrower than."""
+    if "narrowest" not in fields.data:
+        return {}
+    found = fields.mapping("narrowest")
+    for name, dtype in found.items():
+        line = found.lines[name]
+        if name not in NARROWEST:
+            raise DataError(fields.path, line, f"`{name}` is none of {', '.join(NARROWEST)}")
+        if dtype not in dtypes.FLOATS:
+            raise DataError(fields.path, line, f"`{dtype}` is not an element type of floating point, such as bf16")
+    return dict(found)
 
 
 def _case_id(part: Fields, taken: Mapping[str, object]) -> str:

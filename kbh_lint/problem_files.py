@@ -21,6 +21,7 @@ from kbh_lint.problem_checks import (
     read_compare,
     read_domain,
     read_legal,
+    read_narrowest,
     read_stress,
     tensor_names,
 )
@@ -77,12 +78,13 @@ def problem_of(data: Map, path: Path) -> Problem:
             check_formula(fields, key, formula, shapes + reduced)
     bans = tuple(_ban(item) for item in entries(optional_items(fields, "bans"), str(path), "a ban"))
     stress, cases = read_stress(fields, contracts), read_cases(fields, contracts)
-    legal = read_legal(fields)
+    legal, narrowest = read_legal(fields), read_narrowest(fields)
     kind, form = fields.choice("work", WORK_KINDS, "tensor"), fields.text("form", "")
     fields.done()
     return Problem(
         id=problem_id, status=status, reason=reason, regime=regime, shapes=shapes, reduced=reduced,
         contracts=contracts, promises=promises, bans=bans, targets=targets, stress=stress, cases=cases, legal=legal,
+        narrowest=narrowest,
         work_kind=kind, form=form, path=str(path), **head, **work,
     )  # fmt: skip
 

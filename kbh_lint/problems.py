@@ -207,7 +207,8 @@ class Problem:
 
     `reduced` holds a smaller stand-in for each graded shape, in the same order and under the same label, for machines
     without a GPU. `work_kind` is `tensor` when `flops` counts tensor operations, else `elementwise`; `form` names the
-    form of the operation that it counts, where there are several.
+    form of the operation that it counts, where there are several. `narrowest` has the element type that the `operands`
+    and the `accumulators` of products, and `sums`, may not be narrower than.
     """
 
     id: str
@@ -227,6 +228,7 @@ class Problem:
     stress: tuple[Stress, ...] = ()
     cases: tuple[StructureCase, ...] = ()
     legal: tuple[Legal, ...] = ()
+    narrowest: Mapping[str, str] = field(default_factory=dict)
     work_kind: str = "tensor"
     form: str = ""
     reason: str = ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, Root, Step, facts_of, is_product, roots
-from kbh_lint.dtypes import FP8, WIDE_FLOATS
+from kbh_lint.dtypes import BITS, FLOATS, FP8, WIDE_FLOATS
 from kbh_lint.host.tensors import Content, Event
 
 
@@ -16,7 +16,9 @@ class ProductUse:
 
     where: kernel (authored), cutlass (a template-built kernel), library. `operands` are the element types it runs on,
     `inputs` the names of inputs and state that feed it, `narrow` those of them that the contract holds in fp8.
-    `upcast`: a narrow operand runs on a wider type. `steps` are the conversions that made it so.
+    `upcast`: a narrow operand runs on a wider type. `steps` are the conversions that made it so. `accumulator` is "?"
+    where the library chooses it; `mode` is how fp32 operands are multiplied where the kernel says so. `narrowed` names
+    the inputs and state that enter in fewer bits than the contract holds them in.
     """
 
     where: str
@@ -34,6 +36,9 @@ class ProductUse:
     unpacked_before: bool = False
     compiled: bool = False
     opcode: str = ""
+    accumulator: str = "?"
+    mode: str = ""
+    narrowed: tuple[str, ...] = ()
 
 
 def products(found: Reach) -> list[ProductUse]:
@@ -57,12 +62,31 @@ def _narrow(found: list[Root]) -> list[Root]:
     return [r for r in found if r.content.dtype in FP8]
 
 
+def _narrowed(found: list[Root], operand: str) -> set[str]:
+    """Those of the floating-point roots that have more bits than the operand they become."""
+    bits = effective_bits(operand)
+    if bits is None:
+        return set()
+    return {r.name for r in found if r.content.dtype in FLOATS and BITS[r.content.dtype] > bits}
+
+
+def effective(dtype: str, mode: str) -> str:
+    """The type of an operand's numbers: a Triton dot of fp32 operands drops their low 13 bits unless told not to."""
+    return "tf32" if dtype == "f32" and mode == "tf32" else dtype
+
+
+def effective_bits(dtype: str) -> int | None:
+    """The bits of an operand's numbers: 19 for tf32, which lies in 32."""
+    return 19 if dtype == "tf32" else BITS.get(dtype)
+
+
 def _of_library(event: Event) -> ProductUse:
     found = _roots_of([content for content, _ in event.reads])
     operands = tuple(event.attrs.get("operands", ()))[:2]
     if len(operands) < 2:
         operands = (*operands, *("?",) * (2 - len(operands)))
     narrow = _narrow(found)
+    widest = max(operands, key=lambda t: BITS.get(t, 64))  # which operand is whose is not known
     wide = any(o in WIDE_FLOATS for o in operands)
     steps = tuple(dict.fromkeys(s for r in narrow for s in r.steps))
     cutlass = event.attrs.get("cutlass")
@@ -80,6 +104,7 @@ def _of_library(event: Event) -> ProductUse:
         unpacked=tuple(u for r in found for u in r.unpacked),
         unpacked_before=any(r.unpacked for r in found),
         compiled=bool(event.attrs.get("compiled")),
+        narrowed=tuple(sorted(_narrowed(found, widest))),
     )
 
 
@@ -99,6 +124,7 @@ def _of_launch(event: Event) -> list[ProductUse]:
             steps = list(dict.fromkeys(s for r, _ in narrow for s in r.steps))
             if upcast:
                 steps += [Step(loc, "e4m3", product.a, "kernel") for loc in product.casts]
+            lost = [n for _, found, dtype in sides for n in _narrowed(found, effective(dtype, product.mode))]
             inside = any("unpack" in o.flags for plain, _, _ in sides for o in plain)
             use = ProductUse(
                 where="kernel",
@@ -116,8 +142,11 @@ def _of_launch(event: Event) -> list[ProductUse]:
                 unpacked_before=any(r.unpacked for r in every),
                 compiled=False,
                 opcode=product.opcode,
+                accumulator=product.accumulator,
+                mode=product.mode,
+                narrowed=tuple(sorted(set(lost))),
             )
-            out.setdefault((use.engine, use.operands, use.loc, use.inputs, use.upcast), use)
+            out.setdefault((use.engine, use.operands, use.loc, use.inputs, use.upcast, use.accumulator, use.mode), use)
     return _without_remainders(list(out.values()))
 
 

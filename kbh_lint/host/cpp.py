@@ -225,7 +225,8 @@ class Cpp:
             else [cpp_libraries.dim(grid), None]
         )
         steer = interp.contents_of([*(v for v in bound.values() if isinstance(v, Unknown)), *dims])
-        launches.record(interp, func, tensors, [binding], [facts], dims[0], loc, steer, dims[1])
+        event = launches.record(interp, func, tensors, [binding], [facts], dims[0], loc, steer, dims[1])
+        event.attrs["numbers"] = launches.numbers(interp, bound)
         return None
 
     def kernel_arg(self, value: Any, param: ir.Param, env: Env) -> Any:

@@ -100,6 +100,7 @@ class Interp:
         if isinstance(value, Tensor):
             value = Unknown((value.storage.content,), "a tensor's value")
         if isinstance(value, Unknown):
+            self.world.places.setdefault(self.place(loc), loc)
             return self.decide(self.place(loc), value)
         if isinstance(value, (Instance, Sym)):
             return not operators.is_success(value)

@@ -87,6 +87,7 @@ def _renumber(facts: KernelFacts, back: dict[int, int]) -> KernelFacts:
         [one(x) for x in facts.sums],
         facts.unread,
         facts.decided,
+        [one(x) for x in facts.branches],
     )
 
 

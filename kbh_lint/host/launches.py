@@ -122,9 +122,15 @@ def emit(interp: Any, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: i
     size = evaluate_grid(interp, grid, {**bound, **settings[0]}, loc)
     steer = interp.contents_of([size, *(v for v in bound.values() if isinstance(v, Unknown))])
     event = record(interp, jit.func, tensors, bindings, facts, size, loc, steer)
+    event.attrs["numbers"] = numbers(interp, {**bound, **settings[0]})
     if len(jit.configs) > MAX_CONFIGS:
         event.attrs["cut"] = f"only {MAX_CONFIGS} of {len(jit.configs)} autotune configurations were read"
     return event
+
+
+def numbers(interp: Any, bound: dict[str, Any]) -> dict[str, tuple[Content, ...]]:
+    """The contents that unknown numbers among a launch's arguments were computed from, by parameter."""
+    return {name: interp.contents_of(value) for name, value in bound.items() if isinstance(value, Unknown)}
 
 
 def evaluate_grid(interp: Any, grid: Any, meta: dict[str, Any], loc: ir.Loc | None) -> Any:

@@ -250,7 +250,7 @@ def compare(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> 
     if isinstance(left, Tensor) and left.shape == () and isinstance(right, (int, float)) and op in _COMPARE:
         settled = by_range(op, Unknown((), "", left.attrs.get("range")), right)
         if settled is not None:
-            return settled
+            return interp.world.settle(interp, loc, settled, (left.storage.content,))
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         if isinstance(left, (Tensor, int, float, Unknown)) and isinstance(right, (Tensor, int, float, Unknown)):
             return torchlib.call(interp, f"torch.{_TENSOR[op]}", [left, right], {}, loc)
@@ -262,7 +262,8 @@ def compare(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> 
         return answer if op == "==" else not answer
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         settled = by_range(op, left, right)
-        return merged(interp, left, right, why="a comparison") if settled is None else settled
+        unknown = merged(interp, left, right, why="a comparison")
+        return unknown if settled is None else interp.world.settle(interp, loc, settled, unknown.contents)
     try:
         if not bounds.is_small(left):
             return merged(interp, left, right, why="a comparison past the bound")
@@ -359,10 +360,10 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
             owner[key] = value
             return value
         if isinstance(key, Unknown):
-            return merged(interp, key)
+            return _any_of(interp, list(owner.values()), key, loc) if len(owner) == 2 else merged(interp, key)
         interp.world.raise_(interp, "KeyError", [key], loc)
     if isinstance(owner, (list, tuple, range)) and isinstance(key, Unknown):
-        return owner[0] if len(owner) == 1 else (_any_of(owner, key) if owner else merged(interp, key))
+        return _any_of(interp, owner, key, loc) if owner else merged(interp, key)
     if isinstance(owner, str):
         if isinstance(key, slice) and key.step in (None, 1) and isinstance(owner, Text):
             start, stop, _ = key.indices(len(owner))
@@ -395,9 +396,9 @@ def item_of(interp: Any, owner: Instance, key: Any, loc: ir.Loc | None) -> Any:
     return get_item(interp, owner.items, key, loc)
 
 
-def _any_of(items: Any, key: Unknown) -> Any:
-    """One of several values, chosen by an unknown index: the first stands for all, as the run follows one path."""
-    return items[0]
+def _any_of(interp: Any, items: Any, key: Unknown, loc: ir.Loc | None) -> Any:
+    """One of several values, chosen by an unknown index: of two each may be, else the first stands for all."""
+    return items[int(interp.truth(key, loc))] if len(items) == 2 and key.contents else items[0]
 
 
 def set_item(interp: Any, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:

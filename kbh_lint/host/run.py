@@ -23,6 +23,7 @@ FUEL = 400_000
 PROCESS = 4242  # the process number of the run
 MAX_FLIPS = 5
 MAX_PROBES = 4
+MAX_BEYOND = 3
 MADE_AT_RUN_TIME = "code is made at run time (exec or eval)"
 
 
@@ -66,6 +67,9 @@ class PathRun:
     probes: list[Probe] = field(default_factory=list)  # each of those branches, taken the other way
     exit_loc: ir.Loc | None = None  # where an exception that ends the process was raised
     children: list[tuple[str, str, ir.Loc | None]] = field(default_factory=list)  # processes nobody waited for
+    places: dict[Any, ir.Loc | None] = field(default_factory=dict)  # where the sites are
+    settled: dict[Any, Unknown] = field(default_factory=dict)  # branches that legal values decide
+    beyond: list[PathRun] = field(default_factory=list)  # of the default path: what other values would make of them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -172,6 +176,7 @@ def run_path(session: Session, problem: Problem | None, contract: Contract | Non
     outside.settle(interp)
     path.sniffing = {key: value.why for key, value in interp.world.sites.items() if asking.decides(value)}
     path.children = interp.children
+    path.settled, path.places = interp.world.settled, interp.world.places
     path.notes, path.left_over = interp.notes, interp.world.left_over
     return path
 
@@ -343,6 +348,9 @@ def explore(
     plain = [(key, value) for key, value in first.sites.items() if key not in first.sniffing]
     for key, value in plain[:limit]:
         paths.append(run_path(session, problem, contract or first.contract, {key: not _default(value)}))
+    doubted = [(key, value) for key, value in first.settled.items() if any(map(_of_inputs, value.contents))]
+    for key, value in doubted[:MAX_BEYOND]:
+        first.beyond.append(run_path(session, problem, contract or first.contract, {key: not _default(value)}))
     # the first path stands for the file: one that comes to an end, and starts from nothing where one does
     paths.sort(key=lambda path: (not any(run.calls for run in path.shapes), path.left_over))
     marks: dict[str, list[Any]] = {}
@@ -360,6 +368,19 @@ def explore(
         if asking.either_way(mark):
             paths.append(other)
     return paths
+
+
+def _of_inputs(content: Content) -> bool:
+    """Whether a content is inputs and weights, looked at by torch alone: no test of a kernel's own results."""
+    stack, seen, answer = [content], 0, False
+    while stack and seen < 200:
+        seen += 1
+        current = stack.pop()
+        answer = answer or current.label.startswith(("input:", "state:"))
+        if current.event is not None and current.event.kind not in ("op", "copy"):
+            return False
+        stack.extend(current.sources())
+    return answer
 
 
 def _default(value: Unknown) -> bool:

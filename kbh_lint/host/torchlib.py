@@ -377,7 +377,7 @@ def scalar(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc:
         return False
     if name in ("allclose", "equal"):
         # a self-check against a reference passes: the assumed world
-        return True
+        return interp.world.settle(interp, loc, True, contents)
     if (
         name == "tolist"
         and inputs

@@ -44,7 +44,7 @@ from kbh_lint.host.objects import (
     Method,
     Partial,
 )
-from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.host.tensors import Content, Tensor, Unknown
 from kbh_lint.values import DType, Env, Func, JitFunction, Sym
 
 DICTS = ("OrderedDict", "UserDict", "defaultdict")
@@ -67,6 +67,8 @@ class World:
         self.flips = flips
         self.sites: dict[Any, Unknown] = {}
         self.mixed: set[Any] = set()
+        self.places: dict[Any, ir.Loc | None] = {}
+        self.settled: dict[Any, Unknown] = {}  # branches that only the inputs' legal domain, or a check, decides
         self.custom_ops: dict[str, Any] = {}  # `ns.name`, or the bare name of an operator registered from C++
         self.left_over = False  # this path needs a file that only an earlier run could have left behind
         self.module_env = Env()
@@ -83,6 +85,13 @@ class World:
         if ("mark", value.why) in self.flips:
             return True
         return self.flips.get(key, value.why.startswith("likely"))
+
+    def settle(self, interp: Interp, loc: ir.Loc | None, answer: bool, contents: tuple[Content, ...]) -> bool:
+        """What the legal domain of the inputs, or a check that passes, decides; a run may ask what else would do."""
+        key = interp.place(loc)
+        self.places.setdefault(key, loc)
+        self.settled.setdefault(key, Unknown(contents, "likely" if answer else ""))
+        return self.flips.get(key, answer)
 
     # --- names, imports
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -21,6 +22,7 @@ from kbh_lint.kernels.value import (
     V,
     constant,
     data_origins,
+    flagged,
     mix,
     tuple_of,
     union,
@@ -268,7 +270,10 @@ class Arithmetic(Core):
             return constant(inside == (op == "in"), deps)
         if op in ("is", "is not", "==", "!=") and (a.cells or isinstance(a.x, tuple)) and b.const is None:
             return constant(op in ("is not", "!="), frozenset(cell.name for cell in a.cells) | deps)
-        return V("bool", "bool", union(a.origins, b.origins), union_casts(a.casts, b.casts), deps=deps,
+        origins = union(a.origins, b.origins)
+        if origins and (_is_edge(a.const) or _is_edge(b.const)) and (a.dtype in dtypes.FLOATS or b.dtype in dtypes.FLOATS):
+            origins = flagged(origins, "zero")
+        return V("bool", "bool", origins, union_casts(a.casts, b.casts), deps=deps,
                  shape=broadcast(a.shape, b.shape))  # fmt: skip
 
     def unary(self, op: str, value: V, loc: Loc) -> V:
@@ -289,3 +294,8 @@ class Arithmetic(Core):
         if op == "~" and value.origins and value.dtype != "bool":
             return value.with_(x=TWIDDLED)
         return value
+
+
+def _is_edge(const: Any) -> bool:
+    """Whether a number is zero or an infinity: a comparison with it looks for nothing there, not for a size."""
+    return isinstance(const, (int, float)) and not isinstance(const, bool) and (const == 0 or abs(const) == math.inf)

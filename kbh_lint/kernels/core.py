@@ -7,6 +7,7 @@ from typing import Any
 from kbh_lint import dtypes
 from kbh_lint.ir import Loc
 from kbh_lint.kernels import facts as F
+from kbh_lint.kernels.branches import Sides
 from kbh_lint.kernels.value import (
     LITERAL,
     NO_ORIGINS,
@@ -54,6 +55,7 @@ class Core:
         self.sums: dict[Any, F.Sum] = {}
         self.unreads: dict[Any, tuple[str, Loc]] = {}
         self.decided: set[str] = set()
+        self.sides = Sides()
         self.param_cells: dict[str, Cell] = {}
         self.memory_version = 0
         self.late_write = False  # memory was read before anything wrote it: a loop around both must go round again
@@ -64,7 +66,7 @@ class Core:
         return F.KernelFacts(
             self.name, list(self.loads.values()), list(self.stores.values()), list(self.products.values()),
             list(self.casts.values()), list(self.unpacks.values()), list(self.uses.values()),
-            list(self.sums.values()), list(self.unreads.values()), frozenset(self.decided),
+            list(self.sums.values()), list(self.unreads.values()), frozenset(self.decided), self.sides.facts(),
         )  # fmt: skip
 
     # --- records ---
@@ -272,11 +274,12 @@ class Core:
     def product(
         self, kind: str, a: V, b: V, accumulator: str, loc: Loc,
         *, a_dtype: str = "", b_dtype: str = "", rows: int | None = None, opcode: str = "", acc: V | None = None,
+        mode: str = "",
     ) -> V:  # fmt: skip
         """Records a matrix product and returns its value."""
         a_type = a_dtype or operand_type(a)
         b_type = b_dtype or operand_type(b)
-        key = (kind, a_type, b_type, accumulator, opcode, rows, loc)
+        key = (kind, a_type, b_type, accumulator, opcode, rows, mode, loc)
         old = self.products.get(key)
         a_origins, b_origins = a.origins, b.origins
         casts = union_casts(a.casts, b.casts)
@@ -284,9 +287,10 @@ class Core:
             a_origins, b_origins = union(old.a_origins, a_origins), union(old.b_origins, b_origins)
             casts = union_casts(casts, frozenset(old.casts))
         if a_origins or b_origins:
+            self.sides.add((kind, a_type, b_type, accumulator))
             ordered = tuple(sorted(casts, key=lambda place: place[1:]))
             self.products[key] = F.Product(
-                kind, a_type, b_type, accumulator, a_origins, b_origins, loc, ordered, rows, opcode
+                kind, a_type, b_type, accumulator, a_origins, b_origins, loc, ordered, rows, opcode, mode
             )
         origins = flagged(union(a.origins, b.origins), "product")
         result = V(accumulator, accumulator, origins, casts)

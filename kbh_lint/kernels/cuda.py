@@ -68,7 +68,7 @@ class CudaMachine(CudaObjects):
         if isinstance(value, values.Scalar):
             known = NOTHING if value.value is values.UNKNOWN else value.value
             dtype = ct.dtype if ct.dtype != "?" else value.dtype
-            return V(dtype, dtype, const=known, deps=frozenset((name,)) if known is not NOTHING else frozenset())
+            return V(dtype, dtype, const=known, deps=frozenset((name,)))
         if isinstance(value, (bool, int, float)):
             return V(ct.dtype, ct.dtype, const=value, deps=frozenset((name,)))
         if is_pointer(ct):

@@ -166,7 +166,11 @@ class Expressions(Arithmetic):
         known = self.truth(test)
         if known is not None:
             return self.eval(node.yes if known else node.no)
-        result = join(self.eval(node.yes), self.eval(node.no))
+        pair = self.sides.of(test, node.loc)
+        with self.sides.watching(pair[0] if pair else None):
+            yes = self.eval(node.yes)
+        with self.sides.watching(pair[1] if pair else None):
+            result = join(yes, self.eval(node.no))
         if test.origins:
             result = result.with_(origins=result.origins | flagged(test.origins, "index"))
         return result

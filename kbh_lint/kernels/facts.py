@@ -15,7 +15,7 @@ class Origin:
     unknown), `dtype` the element type it was loaded as. `flags` say what happened on the way, in any order:
     `cast` (its numeric type was widened or changed after the load), `unpack` (nibbles were taken out of it),
     `product` (it went through a matrix product), `exp`, `reduce` (summed over lanes or a loop), `index` (it only
-    chose an address or a mask), `max`.
+    chose an address or a mask), `max`, `zero` (a comparison of it with zero or an infinity).
     """
 
     param: str
@@ -47,6 +47,7 @@ class Product:
     casts: tuple[ir.Loc, ...] = ()
     rows: int | None = None
     opcode: str = ""
+    mode: str = ""  # how Triton multiplies fp32 operands: tf32 (its default), tf32x3, ieee ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,24 @@ class Sum:
     loc: ir.Loc
 
 
+ProductTypes = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A branch on loaded data, or on numbers of the launch, that matrix products depend on.
+
+    `origins` is the data that chose, `params` the names of the numbers that did. `taken` and `other` hold kind, operand
+    types and accumulator of the products on either side; what a side that returns leaves out is on the other one.
+    """
+
+    origins: Origins
+    params: frozenset[str]
+    taken: frozenset[ProductTypes]
+    other: frozenset[ProductTypes]
+    loc: ir.Loc
+
+
 @dataclass(slots=True)
 class KernelFacts:
     """All that one analysis found. `unread` says what it could not follow; `decided` names the compile-time
@@ -121,3 +140,4 @@ class KernelFacts:
     sums: list[Sum] = field(default_factory=list)
     unread: list[tuple[str, ir.Loc]] = field(default_factory=list)
     decided: frozenset[str] = frozenset()
+    branches: list[Branch] = field(default_factory=list)

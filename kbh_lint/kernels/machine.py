@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir, values
+from kbh_lint.kernels.branches import Pair, returns
 from kbh_lint.kernels.core import OutOfFuel
 from kbh_lint.kernels.expressions import MAX_UNROLL, Env, Expressions, Frame
-from kbh_lint.kernels.facts import Origins
+from kbh_lint.kernels.facts import Origins, ProductTypes
 from kbh_lint.kernels.value import NO_NAMES, NOTHING, Offset, V, constant, flagged, join, mix, union
 
 MAX_CALL_DEPTH = 24
@@ -105,7 +106,10 @@ class Machine(Expressions):
         if known is not None:
             return self.block(node.body if known else node.orelse)
         start = self.frame.env
-        falls = self.branches([node.body, node.orelse])
+        sides = self.sides.of(test, node.loc)
+        falls = self.branches([node.body, node.orelse], sides)
+        if sides:
+            self.sides.rest(sides, (returns(node.body), returns(node.orelse)))
         if test.origins and falls:
             self.chosen(start, flagged(test.origins, "index"))
         return falls
@@ -119,15 +123,17 @@ class Machine(Expressions):
                 if both is not value.origins:
                     env[name] = value.with_(origins=both)
 
-    def branches(self, bodies: list[tuple[Any, ...]]) -> bool:
-        """Executes each body from the same start and joins what comes out."""
+    def branches(self, bodies: list[tuple[Any, ...]], sides: Pair | tuple[()] = ()) -> bool:
+        """Executes each body from the same start and joins what comes out; `sides` get the products of each."""
         frame = self.frame
         start = frame.env
         self.step(len(start) >> 5)
         merged: Env | None = None
-        for body in bodies:
+        for position, body in enumerate(bodies):
             frame.env = dict(start)
-            if self.block(body):
+            with self.sides.watching(sides[position] if sides else None):
+                falls = self.block(body)
+            if falls:
                 merged = frame.env if merged is None else merge(merged, frame.env)
         frame.env = start if merged is None else merged
         return merged is not None
@@ -330,12 +336,15 @@ class Machine(Expressions):
         if known is not None and known[0] == self.memory_version:
             for frame, name, value in known[2]:
                 frame.env[name] = value
+            self.sides.add(*known[4])
             result: V = known[1]
             return result
         kept = (dict(env), held, this)  # alive as long as the ids in the key
-        result = self.inline(func, env, loc, this)
+        made: set[ProductTypes] = set()
+        with self.sides.watching(made):
+            result = self.inline(func, env, loc, this)
         after = [(frame, name, frame.env[name]) for frame, name in variables.values() if name in frame.env]
-        self.calls[key] = (self.memory_version, result, after, kept)
+        self.calls[key] = (self.memory_version, result, after, kept, made)
         return result
 
     def variables_of(self, value: V, found: dict[tuple[int, str], tuple[Frame, str]]) -> None:
@@ -363,7 +372,8 @@ class Machine(Expressions):
         self.frame = frame
         self.depth += 1
         try:
-            self.block(node.body)
+            with self.sides.function():
+                self.block(node.body)
         finally:
             self.depth -= 1
             self.frame = saved

@@ -57,14 +57,14 @@ class TritonMachine(Machine):
         if isinstance(value, values.Scalar):
             dtype = value.dtype
             if value.value is values.UNKNOWN:
-                return V(dtype, dtype, shape=())
+                return V(dtype, dtype, deps=deps, shape=())
             if dtype == "?":
                 dtype = "f32" if isinstance(value.value, float) else "bool" if isinstance(value.value, bool) else "i32"
             return V(dtype, dtype, const=value.value, deps=deps, shape=())
         if isinstance(value, (tuple, list)):
             return tuple_of([self.bind_argument(f"{name}[{i}]", item) for i, item in enumerate(value[:512])])
         if value is values.UNKNOWN:
-            return V(x=Unbound(name), shape=())
+            return V(x=Unbound(name), deps=deps, shape=())
         return self.outer_value(value).with_(deps=deps)
 
     def run_kernel(self, func: values.Func, args: Mapping[str, Any]) -> None:

@@ -71,11 +71,25 @@ def dot(call: Call) -> V:
         accumulator = "i32"
     height = rows(call, a)
     shape = (*a.shape[:-1], b.shape[-1]) if a.shape and b.shape and len(a.shape) > 1 else None
-    made = m.product("dot", widest(a), widest(b), accumulator, call.loc, rows=height)
+    mode = how_precise(call) if operand_type(a) == operand_type(b) == "f32" else ""
+    made = m.product("dot", widest(a), widest(b), accumulator, call.loc, rows=height, mode=mode)
     if acc is not None and acc.const is not None:
         made = m.accumulate(acc, made, accumulator, call.loc, m.frame.loops > 0)
         made = join(made, acc.with_(const=NOTHING, x=None))
     return made.with_(shape=shape)
+
+
+def how_precise(call: Call) -> str:
+    """How a dot multiplies fp32 operands: `tf32` unless it says otherwise, `?` when that is not known."""
+    wanted, allowed = call.get(3, "input_precision"), call.get(4, "allow_tf32")
+    for value in (wanted, allowed):
+        if value is not None and value.known:
+            call.m.decide(value)
+    if wanted is not None and wanted.const is not None:
+        return wanted.const if isinstance(wanted.const, str) else "?"
+    if allowed is not None and allowed.const is not None:
+        return "?" if not allowed.known else "tf32" if allowed.const else "ieee"
+    return "tf32"
 
 
 def widest(value: V) -> V:

@@ -1,0 +1,91 @@
+"""Products and sums that run narrower than the problem's `narrowest` allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kbh_lint import ir
+from kbh_lint.analyses.flow import facts_of
+from kbh_lint.analyses.products import ProductUse, effective, effective_bits
+from kbh_lint.analyses.seeds import Seed, launched_from
+from kbh_lint.analyses.work import Work
+from kbh_lint.dtypes import FLOATS
+from kbh_lint.problems import Problem
+
+TENSOR_ENGINES = ("dot", "mma", "wmma")
+
+
+@dataclass(frozen=True, slots=True)
+class Narrow:
+    """One place where arithmetic is too narrow. `what` is operands, accumulators or sums, `types` what it runs on."""
+
+    what: str
+    types: tuple[str, ...]
+    inputs: tuple[str, ...]
+    loc: ir.Loc | None
+    use: ProductUse | None = None
+
+
+def narrow(problem: Problem, work: Work) -> list[Narrow]:
+    """All of them, for one shape."""
+    limit = {name: effective_bits(dtype) or 0 for name, dtype in problem.narrowest.items()}
+    out: list[Narrow] = []
+    for use in work.products:
+        types = operand_types(use)
+        if use.narrowed and any(0 < (effective_bits(t) or 0) < limit.get("operands", 0) for t in types):
+            out.append(Narrow("operands", types, use.narrowed, use.loc, use))
+        bits = effective_bits(use.accumulator) if use.accumulator in FLOATS else None
+        if use.engine in TENSOR_ENGINES and bits is not None and bits < limit.get("accumulators", 0):
+            out.append(Narrow("accumulators", (use.accumulator,), use.inputs, use.loc, use))
+    for event in work.authored:
+        for facts in facts_of(event):
+            for total in facts.sums:
+                exponentials = any("exp" in o.flags for o in total.origins)
+                if exponentials and total.dtype in FLOATS and (effective_bits(total.dtype) or 0) < limit.get("sums", 0):
+                    out.append(Narrow("sums", (total.dtype,), (), total.loc))
+    return out
+
+
+def operand_types(use: ProductUse) -> tuple[str, ...]:
+    """The element types that the numbers of a product's operands really have."""
+    return tuple(effective(t, use.mode) for t in use.operands)
+
+
+def downcasts(problem: Problem, work: Work, checked: Work | None, first: Work | None) -> list[Seed]:
+    """Facts `downcast`. `checked` is the work at the shape that stands for this one where nothing is timed, `first` that
+    of the first call at this shape; None where they were not followed."""
+    found = narrow(problem, work)
+    fed = [u for u in work.products if u.inputs and u.engine != "fma"]
+    whole = bool(fed) and all(any(n.use is u for n in found) for u in fed)
+    out: list[Seed] = []
+    seen = set()
+    for item in found:
+        key = (item.what, item.types, item.loc)
+        if key in seen:
+            continue
+        seen.add(key)
+        split = "none"
+        if _differs(problem, item, first):
+            split = "calls"
+        elif _differs(problem, item, checked):
+            split = "shapes"
+        attrs = {
+            "what": item.what, "types": item.types, "allowed": problem.narrowest[item.what], "inputs": item.inputs,
+            "share": "all" if whole and item.use is not None else "some", "split": split,
+        }  # fmt: skip
+        related = launched_from(item.use.event) if item.use is not None else []
+        related += [(s.loc, f"{s.source} becomes {s.target} here") for s in item.use.steps] if item.use else []
+        out.append(Seed("downcast", attrs, item.loc, tuple(related)))
+    return out
+
+
+def _differs(problem: Problem, item: Narrow, other: Work | None) -> bool:
+    """Whether other work of the same problem does the same kind of thing, and nowhere so narrow."""
+    if other is None or not (other.products if item.what != "sums" else other.authored):
+        return False
+    return not _kinds(narrow(problem, other)) & _kinds([item])
+
+
+def _kinds(found: Iterable[Narrow]) -> set[str]:
+    return {item.what for item in found}

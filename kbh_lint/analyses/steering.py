@@ -1,0 +1,178 @@
+"""Branches on the values of inputs that change the arithmetic: in Python and C++ by following both sides, in kernels
+by what each side multiplies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.analyses.flow import Reach, facts_of, last_call, reach, roots
+from kbh_lint.analyses.precision import operand_types
+from kbh_lint.analyses.products import ProductUse, products
+from kbh_lint.analyses.seeds import Seed, launched_from
+from kbh_lint.dtypes import BITS, FLOATS
+from kbh_lint.host.run import PathRun, ShapeRun
+from kbh_lint.host.tensors import Content, Event
+from kbh_lint.kernels.facts import Branch, Origin, ProductTypes
+from kbh_lint.problems import Contract
+
+# Tests for numbers that are no numbers protect a result, they do not trade its precision.
+GUARDS = frozenset(("isnan", "isinf", "isfinite", "nan_to_num"))
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """What one path computes with: operand types of its products, and which steps its kernels take."""
+
+    products: frozenset[tuple[str, ...]]
+    accumulators: frozenset[str]
+    steps: frozenset[str]
+    uses: tuple[ProductUse, ...] = ()
+
+
+def steered(contract: Contract, paths: list[PathRun]) -> list[list[Seed]]:
+    """Facts `value-branch` for each shape. `paths` are those that one run's undecided branches lead to."""
+    base = next((p for p in paths if not p.flips), paths[0])
+    out = [[*_device(contract, run)] for run in base.shapes]
+    for other in (*(p for p in paths if p is not base), *base.beyond):
+        for key in other.flips:
+            value = base.sites.get(key) or base.settled.get(key)
+            names = tested(contract, value.contents) if value is not None else ()
+            if not names:
+                continue
+            for i, (run, changed) in enumerate(zip(base.shapes, other.shapes, strict=False)):
+                out[i] += _host(base.places.get(key), names, run, changed)
+    return out
+
+
+def structural(contract: Contract) -> frozenset[str]:
+    """The inputs that are made to steer: offsets, lengths, indices, masks."""
+    return frozenset(s.name for s in contract.forward if s.dtype in ("bool", "i16", "i32", "i64", "u16", "u32", "u64"))
+
+
+def tested(contract: Contract, contents: Iterable[Content]) -> tuple[str, ...]:
+    """The inputs and weights whose magnitudes are in some contents; those that a problem steers by do not count."""
+    names: set[str] = set()
+    for content in contents:
+        if not _guards(content):
+            names |= {r.name for r in roots(content)}
+    return tuple(sorted(names - structural(contract)))
+
+
+def _guards(content: Content) -> bool:
+    """Whether a content says only which numbers are finite."""
+    stack, seen = [content], 0
+    while stack and seen < 50:
+        seen += 1
+        current = stack.pop()
+        event = current.event
+        if event is None:
+            continue
+        if event.name in GUARDS or event.name in ("eq", "ne") and _with_itself(event):
+            return True
+        stack.extend(current.sources())
+    return False
+
+
+def _with_itself(event: Event) -> bool:
+    return len(event.reads) == 2 and event.reads[0][0] is event.reads[1][0]
+
+
+# --- Python and C++ ----------------------------------------------------------------------------------------
+
+
+def _host(loc: ir.Loc | None, names: tuple[str, ...], run: ShapeRun, other: ShapeRun) -> Iterator[Seed]:
+    """What a branch of the host program changes at one shape."""
+    if not run.calls or not other.calls:
+        return
+    here, there = (arithmetic(reach(last_call(r))) for r in (run, other))
+    change = difference(here, there)
+    if not change:
+        return
+    attrs = {"layer": "host", "inputs": names, "change": change, "sides": (_said(here), _said(there))}
+    related: list[tuple[ir.Loc | None, str]] = []
+    for word, side, rest in (("one side", here, there), ("the other", there, here)):
+        for use in side.uses:
+            if operand_types(use) not in rest.products:
+                related.append((use.loc, f"{word} multiplies {' and '.join(operand_types(use))} here"))
+    yield Seed("value-branch", attrs, loc, tuple(related[:8]))
+
+
+def arithmetic(found: Reach) -> Arithmetic:
+    """The arithmetic behind a result."""
+    uses = tuple(u for u in products(found) if "?" not in u.operands)
+    steps: set[str] = set()
+    for event in found.events:
+        for facts in facts_of(event):
+            steps |= {flag for s in facts.stores for o in s.origins for flag in o.flags & {"exp", "unpack"}}
+            steps |= {c.target for c in facts.casts if _narrows(c.source, c.target)}
+        source, target = event.attrs.get("from"), event.attrs.get("to")
+        if event.kind == "copy" and isinstance(source, str) and isinstance(target, str) and _narrows(source, target):
+            steps.add(target)
+    return Arithmetic(
+        frozenset(operand_types(u) for u in uses), frozenset(u.accumulator for u in uses), frozenset(steps), uses
+    )
+
+
+def _narrows(source: str, target: str) -> bool:
+    return source in FLOATS and target in FLOATS and BITS[target] < BITS[source]
+
+
+def difference(here: Arithmetic, there: Arithmetic) -> str:
+    """How two sides differ: `precision` of their products, other `steps`, or not at all."""
+    if here.products and there.products:
+        if here.products != there.products or here.accumulators != there.accumulators:
+            return "precision"
+    elif here.products or there.products:
+        return ""  # work that one side is spared: an exact result may come of it
+    return "steps" if here.steps != there.steps else ""
+
+
+def _said(side: Arithmetic) -> str:
+    kinds = sorted({" x ".join(p) for p in side.products})
+    return ", ".join([*kinds, *sorted(side.steps)]) or "nothing"
+
+
+# --- kernels -----------------------------------------------------------------------------------------------
+
+
+def _device(contract: Contract, run: ShapeRun) -> Iterator[Seed]:
+    """Branches inside the kernels that a result comes from."""
+    for event in reach(last_call(run)).events:
+        for facts in facts_of(event):
+            for branch in facts.branches:
+                change = _sides(branch)
+                names = _steered_by(contract, event, branch, change) if change else ()
+                if names:
+                    sides = (_types(branch.taken), _types(branch.other))
+                    attrs: dict[str, Any] = {"layer": "kernel", "inputs": names, "change": change, "sides": sides}
+                    yield Seed("value-branch", attrs, branch.loc, tuple(launched_from(event)))
+
+
+def _sides(branch: Branch) -> str:
+    taken, other = ({(a, b, acc) for _, a, b, acc in side if "?" not in (a, b)} for side in (branch.taken, branch.other))
+    if taken and other:
+        return "precision" if taken != other else ""
+    return "skip" if bool(branch.taken) != bool(branch.other) else ""
+
+
+def _steered_by(contract: Contract, event: Event, branch: Branch, change: str) -> tuple[str, ...]:
+    held: dict[int, Content] = event.attrs["contents"]
+    chosen = [o for o in branch.origins if o.storage in held]
+    if change == "skip" and any(_exact(o) for o in chosen):
+        return ()
+    contents = [held[o.storage] for o in chosen]
+    numbers: dict[str, tuple[Content, ...]] = event.attrs.get("numbers", {})
+    contents += [c for name in branch.params for c in numbers.get(name, ())]
+    return tested(contract, dict.fromkeys(contents))
+
+
+def _exact(origin: Origin) -> bool:
+    """Whether leaving out a product on such a test may change nothing: it looks for zeros, or at results."""
+    return bool(origin.flags & {"zero", "product", "exp"})
+
+
+def _types(side: frozenset[ProductTypes]) -> str:
+    return ", ".join(sorted({f"{a} x {b} in {acc}" for _, a, b, acc in side})) or "nothing"

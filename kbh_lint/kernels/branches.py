@@ -1,0 +1,85 @@
+"""Branches on values inside a kernel: which matrix products run on either side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.kernels.facts import Branch, Origins, ProductTypes
+from kbh_lint.kernels.value import NO_NAMES, NO_ORIGINS, V, data_origins, union
+
+Side = set[ProductTypes]
+Pair = tuple[Side, Side]
+
+
+@dataclass(slots=True)
+class _Record:
+    origins: Origins = NO_ORIGINS
+    params: frozenset[str] = NO_NAMES
+    sides: Pair = field(default_factory=lambda: (set(), set()))
+
+
+class Sides:
+    """The branches met so far, and the sides that are being executed: each product is added to all of these."""
+
+    def __init__(self) -> None:
+        self._records: dict[ir.Loc, _Record] = {}
+        self._open: dict[int, Side] = {}
+
+    def add(self, *products: ProductTypes) -> None:
+        """Products that run where control is now."""
+        for side in self._open.values():
+            side.update(products)
+
+    def of(self, test: V, loc: ir.Loc) -> Pair | tuple[()]:
+        """The sides of a branch on loaded data or on a number of the launch; nothing for any other branch."""
+        origins = data_origins(test.origins)
+        if not origins and not test.deps:
+            return ()
+        record = self._records.setdefault(loc, _Record())
+        record.origins = union(record.origins, origins)
+        record.params |= test.deps
+        return record.sides
+
+    @contextmanager
+    def watching(self, side: Side | None) -> Iterator[None]:
+        """Products go to `side` meanwhile."""
+        if side is None or id(side) in self._open:
+            yield
+            return
+        self._open[id(side)] = side
+        try:
+            yield
+        finally:
+            self._open.pop(id(side), None)
+
+    def rest(self, sides: Pair, returned: tuple[bool, bool]) -> None:
+        """What follows a branch of which one side returns is on the other side, up to the end of the function."""
+        if returned[0] != returned[1]:
+            side = sides[1] if returned[0] else sides[0]
+            self._open.setdefault(id(side), side)
+
+    @contextmanager
+    def function(self) -> Iterator[None]:
+        """The body of one function: what `rest` began ends with it."""
+        before = dict(self._open)
+        try:
+            yield
+        finally:
+            self._open = before
+
+    def facts(self) -> list[Branch]:
+        """The branches that a matrix product depends on."""
+        return [
+            Branch(r.origins, r.params, frozenset(r.sides[0]), frozenset(r.sides[1]), loc)
+            for loc, r in self._records.items()
+            if r.sides[0] != r.sides[1]
+        ]
+
+
+def returns(body: tuple[Any, ...]) -> bool:
+    """Whether a side of a branch ends the function."""
+    return bool(body) and isinstance(body[-1], ir.Return)
