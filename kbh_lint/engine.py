@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import lru_cache
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.analyses.flow import Reach, last_call, reach
+from kbh_lint.analyses.flow import last_call, reach
 from kbh_lint.analyses.program import file_facts
+from kbh_lint.analyses.reference import Traits, traits
 from kbh_lint.analyses.seeds import ShapeFacts, merge, span_of
 from kbh_lint.analyses.shape_facts import shape_facts
+from kbh_lint.analyses.steering import steered
 from kbh_lint.analyses.tracing import trace_lines
 from kbh_lint.findings import Analysis, PromiseState, Related, Unread
 from kbh_lint.frontends import python
-from kbh_lint.host.run import MADE_AT_RUN_TIME, MAX_FLIPS, PathRun, Session, explore, run_path
+from kbh_lint.host.run import MADE_AT_RUN_TIME, MAX_FLIPS, PathRun, Session, explore, run_path, run_reduced
 from kbh_lint.paths import hardware_file
 from kbh_lint.problems import Contract, Problem, load_problem, load_targets
 from kbh_lint.source.embedded import FileText, Piece, Text
@@ -43,21 +46,30 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False) 
         return Analysis(unread=(Unread("the program nests too deeply to be read"),), contract=None)
     session_files = sidecar_texts(submission)
     graded = problem if problem is not None and problem.shapes and problem.contracts else None
-    runs = [_explore(module, session_files, graded, c) for c in capabilities(problems_dir, submission.target)]
+    sessions = [Session(module, session_files, c) for c in capabilities(problems_dir, submission.target)]
+    runs = [explore(session, graded, None, MAX_FLIPS) for session in sessions]
     if submission.target is None and any(kind == "capability-read" for kind, _, _ in runs[0][0].notes):
-        runs += [_explore(module, session_files, graded, c) for c in DECK_CAPABILITIES[1:]]
+        more = [Session(module, session_files, c) for c in DECK_CAPABILITIES[1:]]
+        runs += [explore(session, graded, None, MAX_FLIPS) for session in more]
+        sessions += more
     paths = [p for run in runs for p in run]
     default = paths[0]
     contract = default.contract
     per_path: list[list[ShapeFacts]] = []
     shapes: list[ShapeFacts] = []
     if graded is not None and contract is not None:
-        like = _likeness(problems_dir, graded, contract)
+        reference = _reference(problems_dir, graded, contract)
         per_target = []
-        for group in runs:
-            found = [[shape_facts(graded, contract, p, run, like) for run in p.shapes] for p in group]
+        for session, group in zip(sessions, runs, strict=True):
+            found = []
+            for p in group:
+                reduced = cache(partial(run_reduced, session, graded, contract, p.flips))
+                found.append([shape_facts(graded, contract, p, run, reference, reduced) for run in p.shapes])
             per_path += found
-            per_target.append(agree(group, found))
+            agreed = agree(group, found)
+            for shape, seeds in zip(agreed, steered(contract, group), strict=False):
+                shape.seeds += seeds
+            per_target.append(agreed)
         shapes = across_targets(per_target)
     whole = ShapeFacts("", file_facts(module, paths, per_path))
     facts = merge([*shapes, whole])
@@ -95,12 +107,6 @@ def sidecar_texts(submission: Submission) -> dict[str, str]:
         literal = FileText(sidecar.path, sidecar.text, sidecar.first_line)
         out[name] = Text(sidecar.text, (Piece(0, len(sidecar.text), literal, 0),))
     return out
-
-
-def _explore(
-    module: ir.Module, files: dict[str, str], problem: Problem | None, capability: tuple[int, int]
-) -> list[PathRun]:
-    return explore(Session(module, files, capability), problem, None, MAX_FLIPS)
 
 
 def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeFacts]:
@@ -218,29 +224,24 @@ def _notes(problem: Problem | None, path: PathRun) -> Iterable[str]:
         yield "no contract of the problem could be matched"
 
 
-# --- likeness to the problem's reference -------------------------------------------------------------------
+# --- the problem's reference -------------------------------------------------------------------------------
 
 
-def _likeness(problems_dir: Path, problem: Problem, contract: Contract) -> Callable[[Reach], float | None] | None:
-    """How like the reference's operations a reach is, 0 to 1; None for a problem without a reference."""
+def _reference(problems_dir: Path, problem: Problem, contract: Contract) -> Traits:
+    """What the reference does and reads; nothing for a problem without one."""
     own = problems_dir / problem.id / f"reference_{contract.id}.py"
     path = own if own.is_file() else own.with_name("reference.py")
-    known = reference_operations(path, problems_dir, problem.id, contract.id)
-    if not known:
-        return None
-    from kbh_lint.analyses.reference import likeness
-
-    return lambda found: likeness(known, found)
+    return reference_traits(path, problems_dir, problem.id, contract.id)
 
 
 @lru_cache(maxsize=32)
-def reference_operations(path: Path, problems_dir: Path, problem_id: str, contract_id: str) -> tuple[str, ...]:
-    """The operations of the problem's own reference at its first graded shape, from the same host trace."""
-    from kbh_lint.analyses.reference import operations
-
+def reference_traits(path: Path, problems_dir: Path, problem_id: str, contract_id: str) -> Traits:
+    """The operations of the problem's own reference at its first graded shape, and what they read, from the same host
+    trace."""
     if not path.is_file():
-        return ()
+        return Traits()
     problem = load_problem(problems_dir / problem_id / "problem.yaml")
     module = python.lower(path.read_text(encoding="utf-8"), str(path))
-    run = run_path(Session(module, {}, DECK_CAPABILITIES[0]), problem, problem.contracts[contract_id], {})
-    return operations(reach(last_call(run.shapes[0]))) if run.shapes and run.shapes[0].calls else ()
+    first = replace(problem, shapes=problem.shapes[:1])
+    run = run_path(Session(module, {}, DECK_CAPABILITIES[0]), first, problem.contracts[contract_id], {})
+    return traits(reach(last_call(run.shapes[0]))) if run.shapes and run.shapes[0].calls else Traits()

@@ -53,8 +53,8 @@ def operand_types(use: ProductUse) -> tuple[str, ...]:
 
 
 def downcasts(problem: Problem, work: Work, checked: Work | None, first: Work | None) -> list[Seed]:
-    """Facts `downcast`. `checked` is the work at the shape that stands for this one where nothing is timed, `first` that
-    of the first call at this shape; None where they were not followed."""
+    """Facts `downcast`. `checked` is the work at the shape that stands for this one where nothing is timed, `first`
+    that of the first call at this shape; None where they were not followed."""
     found = narrow(problem, work)
     fed = [u for u in work.products if u.inputs and u.engine != "fma"]
     whole = bool(fed) and all(any(n.use is u for n in found) for u in fed)

@@ -44,7 +44,7 @@ def judge(
             facts.reasons[promise.id] = reason
 
 
-def _hole(run: ShapeRun, found: Reach, work: Work) -> str:
+def unread_reason(run: ShapeRun, found: Reach, work: Work) -> str:
     """Why a missing piece of evidence may only be unread: a sentence, or nothing."""
     if work.unread:
         return f"{work.unread[0].name} could not be read"
@@ -78,7 +78,7 @@ def fp8_products(
     good = [u for u in wanted if u.operands[0] in FP8 and u.operands[1] in FP8]
     if good and len(good) == len(wanted):
         return "kept", [(u.loc, f"{u.engine} on {u.operands[0]} x {u.operands[1]}") for u in good], ""
-    return "unproven", [], _hole(run, found, work) or "no product of the inputs was found"
+    return "unproven", [], unread_reason(run, found, work) or "no product of the inputs was found"
 
 
 def authored(
@@ -90,7 +90,7 @@ def authored(
     heavy = [e for e in work.library if category(e) != "other" or e.attrs.get("foreign")]
     if heavy:
         return "broken", [(e.loc, f"{e.attrs.get('symbol', e.name)} does this work") for e in heavy[:4]], ""
-    hole = _hole(run, found, work)
+    hole = unread_reason(run, found, work)
     if not work.authored:
         if hole:
             return "unproven", [], hole
@@ -124,14 +124,14 @@ def reads(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Pac
     missing = [n for n in promise.params.get("must_read", ()) if n not in read]
     if not missing:
         return "kept", [(e.loc, "reads it") for e in work.authored[:2]], ""
-    hole = _hole(run, found, work)
+    hole = unread_reason(run, found, work)
     if hole:
         return "unproven", [], hole
     for name in missing:
         facts.seeds.append(
             Seed(
                 "unread-input",
-                {"name": name},
+                {"name": name, "of": "inputs"},
                 found.events[-1].loc if found.events else None,
                 tuple(launched_from(found.events[-1])[1:]),
             )
@@ -161,7 +161,7 @@ def int4(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Pack
     return (
         "unproven",
         [],
-        _hole(run, found, work) or "no unpacking of the weight was found in the kernels that multiply",
+        unread_reason(run, found, work) or "no unpacking of the weight was found in the kernels that multiply",
     )
 
 
@@ -189,7 +189,7 @@ def compensated(
     unknown = Seed("compensation", {"state": "unknown"}, None)  # so that no rule calls the sum uncompensated
     if not seen and not softmax and not work.torch:
         facts.seeds.append(unknown)
-        return "unproven", [], _hole(run, found, work) or "no kernel was found"
+        return "unproven", [], unread_reason(run, found, work) or "no kernel was found"
     if "unknown" in states or work.unread:
         facts.seeds.append(unknown)
         reason = next((u[0] for a, _ in seen for u in a.unread), "a kernel could not be evaluated")

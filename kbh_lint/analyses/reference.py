@@ -1,7 +1,8 @@
-"""Likeness of a submission's torch operations to those of the problem's reference."""
+"""What the problem's reference does: the inputs it reads, and how like its operations those of a submission are."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -9,6 +10,19 @@ from kbh_lint.analyses.flow import Reach
 from kbh_lint.host.tensors import Event
 
 MAX_OPERATIONS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """A reference's operations in order, and the inputs and state that its result depends on."""
+
+    operations: tuple[str, ...] = ()
+    reads: frozenset[str] = frozenset()
+
+
+def traits(found: Reach) -> Traits:
+    """Those of the reference whose result was followed."""
+    return Traits(operations(found), frozenset(c.label.partition(":")[2] for c in found.outside))
 
 
 def operations(found: Reach) -> tuple[str, ...]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import io
 import tokenize
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.analyses import packing, promises, replay
+from kbh_lint.analyses import packing, precision, promises, replay, unread
 from kbh_lint.analyses.flow import Reach, facts_of, last_call, reach
 from kbh_lint.analyses.outputs import output_seeds
 from kbh_lint.analyses.products import ProductUse
+from kbh_lint.analyses.reference import Traits, likeness
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, does_arithmetic, sort_out
 from kbh_lint.formulas import FormulaError, evaluate_int
@@ -19,9 +21,14 @@ from kbh_lint.host.run import PathRun, ShapeRun
 from kbh_lint.host.tensors import Event
 from kbh_lint.problems import Contract, Problem
 
+Reduced = Callable[[], list[ShapeRun]]
 
-def shape_facts(problem: Problem, contract: Contract, path: PathRun, run: ShapeRun, reference: Any) -> ShapeFacts:
-    """Facts and promise states of one shape on one path."""
+
+def shape_facts(
+    problem: Problem, contract: Contract, path: PathRun, run: ShapeRun, reference: Traits, reduced: Reduced
+) -> ShapeFacts:
+    """Facts and promise states of one shape on one path. `reduced` runs the shapes that stand for graded ones where
+    nothing is timed; it is asked for only where a fact needs it."""
     found = reach(last_call(run))
     facts = ShapeFacts(run.label, empty=not found.events)
     try:
@@ -40,8 +47,20 @@ def shape_facts(problem: Problem, contract: Contract, path: PathRun, run: ShapeR
     facts.seeds += output_seeds(path, run, found)
     packed = packing.expansions(problem, contract, run, work)
     facts.seeds += packed.seeds
+    if precision.narrow(problem, work):
+        facts.seeds += precision.downcasts(problem, work, _reduced_work(reduced, run.label), _first_work(run))
     promises.judge(problem, contract, run, found, work, packed, facts)
+    facts.seeds += unread.unread_inputs(run, found, work, reference, facts)
     return facts
+
+
+def _reduced_work(reduced: Reduced, label: str) -> Work | None:
+    run = next((r for r in reduced() if r.label == label and r.calls), None)
+    return None if run is None else sort_out(reach(last_call(run)), None)
+
+
+def _first_work(run: ShapeRun) -> Work | None:
+    return sort_out(reach(run.calls[0].result), None) if len(run.calls) > 1 else None
 
 
 def product_seeds(work: Work) -> list[Seed]:
@@ -101,7 +120,7 @@ def library_seeds(work: Work, problem: Problem) -> list[Seed]:
     return out
 
 
-def authored_seeds(work: Work, found: Reach, reference: Any) -> list[Seed]:
+def authored_seeds(work: Work, found: Reach, reference: Traits) -> list[Seed]:
     """Fact `no-authored-kernel`."""
     if work.authored or work.blobs or work.unread or found.unfilled or not found.events:
         return []
@@ -114,9 +133,8 @@ def authored_seeds(work: Work, found: Reach, reference: Any) -> list[Seed]:
         "loop": any(e.weight > 1 for e in operations) or _repeats(operations),
         "foreign": any(e.attrs.get("foreign") for e in work.library),
     }
-    likeness = reference(found) if reference is not None else None
-    if likeness is not None:
-        attrs["reference"] = round(likeness, 2)
+    if reference.operations:
+        attrs["reference"] = round(likeness(reference.operations, found), 2)
     first = heavy[0]
     related = [(e.loc, f"{e.name} runs in torch here") for e in [*work.library, *operations]]
     return [Seed("no-authored-kernel", attrs, first.loc, tuple(dict.fromkeys([*related, *launched_from(first)[1:]])))]

@@ -38,7 +38,7 @@ def steered(contract: Contract, paths: list[PathRun]) -> list[list[Seed]]:
     out = [[*_device(contract, run)] for run in base.shapes]
     for other in (*(p for p in paths if p is not base), *base.beyond):
         for key in other.flips:
-            value = base.sites.get(key) or base.settled.get(key)
+            value = base.sites[key] if key in base.sites else base.settled.get(key)
             names = tested(contract, value.contents) if value is not None else ()
             if not names:
                 continue
@@ -152,7 +152,7 @@ def _device(contract: Contract, run: ShapeRun) -> Iterator[Seed]:
 
 
 def _sides(branch: Branch) -> str:
-    taken, other = ({(a, b, acc) for _, a, b, acc in side if "?" not in (a, b)} for side in (branch.taken, branch.other))
+    taken, other = ({p[1:] for p in side if "?" not in p} for side in (branch.taken, branch.other))
     if taken and other:
         return "precision" if taken != other else ""
     return "skip" if bool(branch.taken) != bool(branch.other) else ""

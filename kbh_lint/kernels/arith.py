@@ -271,7 +271,8 @@ class Arithmetic(Core):
         if op in ("is", "is not", "==", "!=") and (a.cells or isinstance(a.x, tuple)) and b.const is None:
             return constant(op in ("is not", "!="), frozenset(cell.name for cell in a.cells) | deps)
         origins = union(a.origins, b.origins)
-        if origins and (_is_edge(a.const) or _is_edge(b.const)) and (a.dtype in dtypes.FLOATS or b.dtype in dtypes.FLOATS):
+        edge = _is_edge(a.const) or _is_edge(b.const)
+        if origins and edge and (a.dtype in dtypes.FLOATS or b.dtype in dtypes.FLOATS):
             origins = flagged(origins, "zero")
         return V("bool", "bool", origins, union_casts(a.casts, b.casts), deps=deps,
                  shape=broadcast(a.shape, b.shape))  # fmt: skip

@@ -1,0 +1,27 @@
+"""Inputs and weights that a result does not depend on, although the reference's does."""
+
+from __future__ import annotations
+
+from kbh_lint.analyses.flow import Reach
+from kbh_lint.analyses.promises import unread_reason
+from kbh_lint.analyses.reference import Traits
+from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
+from kbh_lint.analyses.work import Work
+from kbh_lint.host.run import ShapeRun
+
+
+def unread_inputs(run: ShapeRun, found: Reach, work: Work, reference: Traits, facts: ShapeFacts) -> list[Seed]:
+    """Facts `unread-input`, beside those that a promise made."""
+    if not run.calls or not reference.reads or not found.outside:
+        return []
+    read = {c.label.partition(":")[2] for c in found.outside}
+    known = {s.attrs["name"] for s in facts.seeds if s.kind == "unread-input"}
+    missing = sorted((reference.reads & (run.inputs.keys() | run.state.keys())) - read - known)
+    if not missing or unread_reason(run, found, work):
+        return []
+    last = found.events[-1]
+    return [
+        Seed("unread-input", {"name": name, "of": "inputs" if name in run.inputs else "state"}, last.loc,
+             tuple(launched_from(last)[1:]))
+        for name in missing
+    ]  # fmt: skip
