@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kbh_lint.analyses.flow import Reach
+from kbh_lint.analyses.flow import MAX_CONTENTS, Reach, facts_of, reads_of
 from kbh_lint.analyses.promises import unread_reason
 from kbh_lint.analyses.reference import Traits
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
@@ -11,12 +11,14 @@ from kbh_lint.host.run import ShapeRun
 
 
 def unread_inputs(run: ShapeRun, found: Reach, work: Work, reference: Traits, facts: ShapeFacts) -> list[Seed]:
-    """Facts `unread-input`, beside those that a promise made."""
-    if not run.calls or not reference.reads or not found.outside:
+    """Facts `unread-input`, beside those that a promise made; none where a library does the work, which says it all."""
+    if work.library or not work.authored or not run.calls or not reference.reads or not found.outside:
         return []
     read = {c.label.partition(":")[2] for c in found.outside}
     known = {s.attrs["name"] for s in facts.seeds if s.kind == "unread-input"}
     missing = sorted((reference.reads & (run.inputs.keys() | run.state.keys())) - read - known)
+    if missing:
+        missing = sorted(set(missing) - _loaded(work))
     if not missing or unread_reason(run, found, work):
         return []
     last = found.events[-1]
@@ -25,3 +27,25 @@ def unread_inputs(run: ShapeRun, found: Reach, work: Work, reference: Traits, fa
              tuple(launched_from(last)[1:]))
         for name in missing
     ]  # fmt: skip
+
+
+def _loaded(work: Work) -> set[str]:
+    """The inputs and state behind whatever a kernel loads, also where what it does with them was not followed."""
+    stack = [
+        event.attrs["contents"][load.storage]
+        for event in work.authored
+        for facts in facts_of(event)
+        for load in facts.loads
+        if load.storage in event.attrs["contents"]
+    ]
+    names: set[str] = set()
+    seen: set[int] = set()
+    while stack and len(seen) < MAX_CONTENTS:
+        content = stack.pop()
+        if content.ident in seen:
+            continue
+        seen.add(content.ident)
+        if content.label.startswith(("input:", "state:")):
+            names.add(content.label.partition(":")[2])
+        stack.extend(reads_of(content))
+    return names

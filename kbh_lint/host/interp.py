@@ -98,6 +98,8 @@ class Interp:
     def truth(self, value: Any, loc: ir.Loc | None) -> bool:
         """The truth of a value; of an unknown one, what was decided for this place."""
         if isinstance(value, Tensor):
+            if "holds" in value.attrs:
+                return bool(self.world.settle(self, loc, value.attrs["holds"], (value.storage.content,)))
             value = Unknown((value.storage.content,), "a tensor's value")
         if isinstance(value, Unknown):
             self.world.places.setdefault(self.place(loc), loc)

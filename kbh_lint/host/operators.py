@@ -250,7 +250,9 @@ def compare(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> 
     if isinstance(left, Tensor) and left.shape == () and isinstance(right, (int, float)) and op in _COMPARE:
         settled = by_range(op, Unknown((), "", left.attrs.get("range")), right)
         if settled is not None:
-            return interp.world.settle(interp, loc, settled, (left.storage.content,))
+            answer = torchlib.call(interp, f"torch.{_TENSOR[op]}", [left, right], {}, loc)
+            answer.attrs["holds"] = settled
+            return answer
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         if isinstance(left, (Tensor, int, float, Unknown)) and isinstance(right, (Tensor, int, float, Unknown)):
             return torchlib.call(interp, f"torch.{_TENSOR[op]}", [left, right], {}, loc)

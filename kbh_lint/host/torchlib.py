@@ -373,6 +373,8 @@ def scalar(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc:
         return known
     interp.note("host-read", {"symbol": f"torch.Tensor.{name}"}, loc)
     contents = tuple(t.storage.content for t in inputs)
+    if name == "item" and inputs and "holds" in inputs[0].attrs:
+        return interp.world.settle(interp, loc, inputs[0].attrs["holds"], contents)
     if name == "equal" and len(inputs) > 1 and _changed_between(inputs[0], inputs[1]):
         return False
     if name in ("allclose", "equal"):
@@ -563,7 +565,7 @@ def attribute(interp: Any, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any
         return False
     if name == "layout":
         return LibObject("torch.layout")
-    if name in tensor.attrs and name not in ("range", "known", "value"):
+    if name in tensor.attrs and name not in ("range", "known", "value", "holds"):
         return tensor.attrs[name]
     return NotImplemented
 
