@@ -12,7 +12,8 @@ from kbh_lint.host.run import ShapeRun
 
 def unread_inputs(run: ShapeRun, found: Reach, work: Work, reference: Traits, facts: ShapeFacts) -> list[Seed]:
     """Facts `unread-input`, beside those that a promise made; none where a library does the work, which says it all."""
-    if work.library or not work.authored or not run.calls or not reference.reads or not found.outside:
+    by_library = any(s.kind == "library-work" for s in facts.seeds)
+    if by_library or not work.authored or not run.calls or not reference.reads or not found.outside:
         return []
     read = {c.label.partition(":")[2] for c in found.outside}
     known = {s.attrs["name"] for s in facts.seeds if s.kind == "unread-input"}
