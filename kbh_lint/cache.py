@@ -169,7 +169,7 @@ def _digest_world(rules_dir: Path, problems_dir: Path) -> bytes:
                 _feed(digest, f"{spec.origin} {stat.st_size} {stat.st_mtime_ns}".encode())
     package = Path(__file__).resolve().parent
     for base, files in (
-        (package, sorted(package.rglob("*.py"))),
+        (package, sorted(path for kind in ("py", "bin") for path in package.rglob(f"*.{kind}"))),
         (rules_dir, sorted(rules_dir.glob("*.y*ml"))),
         # The references too: how like one a submission is, is a fact.
         (problems_dir, sorted(path for kind in ("yaml", "py") for path in problems_dir.rglob(f"*.{kind}"))),

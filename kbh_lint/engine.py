@@ -16,6 +16,7 @@ from kbh_lint.analyses.seeds import ShapeFacts, merge, span_of
 from kbh_lint.analyses.shape_facts import shape_facts
 from kbh_lint.analyses.steering import steered
 from kbh_lint.analyses.tracing import trace_lines
+from kbh_lint.analyses.vendored import vendored_facts
 from kbh_lint.findings import Analysis, PromiseState, Related, Unread
 from kbh_lint.frontends import python
 from kbh_lint.host.run import MADE_AT_RUN_TIME, MAX_FLIPS, PathRun, Session, explore, run_path, run_reduced
@@ -71,7 +72,8 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False) 
                 shape.seeds += seeds
             per_target.append(agreed)
         shapes = across_targets(per_target)
-    whole = ShapeFacts("", file_facts(module, paths, per_path))
+    foreign = vendored_facts(module, submission.sidecars, problem, paths)
+    whole = ShapeFacts("", [*file_facts(module, paths, per_path), *foreign])
     facts = merge([*shapes, whole])
     return Analysis(
         facts=facts,

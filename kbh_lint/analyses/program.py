@@ -90,11 +90,11 @@ def _helpers(path: PathRun) -> Iterable[Func]:
     named: set[str] = set()
     for value in path.env.vars.values():
         if isinstance(value, JitFunction) and value.func.node.body is not None:
-            named |= _called_names(value.func.node.body)
+            named |= called_names(value.func.node.body)
     return [v.func for n, v in path.env.vars.items() if isinstance(v, JitFunction) and n in named]
 
 
-def _called_names(node: Any, depth: int = 0) -> set[str]:
+def called_names(node: Any, depth: int = 0) -> set[str]:
     """Names that are called, or passed on, anywhere under a node."""
     out: set[str] = set()
     stack = [node]

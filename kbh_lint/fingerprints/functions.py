@@ -1,0 +1,194 @@
+"""The functions of a Python or CUDA C++ text as token streams that renaming, layout and literals do not change.
+
+A token is two bytes: a hash of the word for keywords, operators, attributes and intrinsics; for any other name the
+distance to its last occurrence (0 when that is far or nowhere); one value each for all numbers and all strings.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import keyword
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import islice
+from zlib import crc32
+
+DISTANCE = 16  # names further back than this many tokens count as new
+MAX_TOKENS = 400_000  # of one text
+TOKEN_BYTES = 2
+CPP_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".h", ".hpp")
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function: its name, its lines in the text (from 1), and its body as tokens of TOKEN_BYTES each."""
+
+    name: str
+    line: int
+    end_line: int
+    code: bytes
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens the body has."""
+        return len(self.code) // TOKEN_BYTES
+
+
+# --- tokens ------------------------------------------------------------------------------------------------
+
+_PYTHON = re.compile(
+    r"(?P<skip>#[^\n]*)"
+    r"|(?P<string>[rRbBuUfF]{0,2}(?:'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"))"
+    r"|(?P<number>\.?\d[\w.]*)|(?P<name>[^\W\d]\w*)|(?P<mark>\*\*|//|<<|>>|[-+*/%@&|^<>=!]=|->|[^\s\\])",
+    re.S,
+)
+_CPP = re.compile(
+    r"(?P<skip>//(?:\\\n|[^\n])*|/\*.*?\*/|(?:^|(?<=\n))[ \t]*#(?:\\\n|[^\n])*)"
+    r"|(?P<string>\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')"
+    r"|(?P<number>\.?\d(?:[\w.']|(?<=[eE])[-+])*)|(?P<name>[^\W\d]\w*)"
+    r"|(?P<mark><<<|>>>|::|->|<<|>>|[-+*/%&|^<>=!]=|&&|\|\||\+\+|--|[^\s\\])",
+    re.S,
+)
+_PYTHON_WORDS = frozenset(keyword.kwlist) | {name for name in dir(builtins) if name.islower()}
+_CPP_WORDS = frozenset(
+    "alignas auto bool break case char class const constexpr continue default do double else enum explicit extern"
+    " false float for half if inline int long namespace new nullptr operator return short signed sizeof static struct"
+    " switch template this true typedef typename uint16_t uint32_t uint64_t uint8_t int16_t int32_t int64_t int8_t"
+    " union unsigned using void volatile while asm std cute cutlass threadIdx blockIdx blockDim gridDim size_t bf16"
+    " nv_bfloat16 nv_bfloat162 half2 float2 float4 int2 int4 uint2 uint4".split()
+)
+_OPCODE = re.compile(r"[a-z]\w*(?:\.\w+)+")  # a PTX instruction inside a string
+
+
+_Token = tuple[str | None, str, int]  # kind, text, offset
+
+
+def _tokens(pattern: re.Pattern[str], text: str) -> list[_Token]:
+    found = ((match.lastgroup, match.group(), match.start()) for match in pattern.finditer(text))
+    return list(islice((token for token in found if token[0] != "skip"), MAX_TOKENS))
+
+
+def encode(tokens: list[_Token], *, cpp: bool) -> bytes:
+    """The tokens in two bytes each. A comma before a closing bracket is layout."""
+    out = bytearray()
+    last: dict[str, int] = {}
+    before = ""
+    words = _CPP_WORDS if cpp else _PYTHON_WORDS
+    kept_after = ("::",) if cpp else (".",)
+    for index, (kind, text, _) in enumerate(tokens):
+        if kind == "name":
+            fixed = text in words or before in kept_after or (cpp and text.startswith("__"))
+            if fixed:
+                out += _word(text)
+            else:
+                position = len(out) // TOKEN_BYTES
+                distance = position - last.get(text, -DISTANCE - 1)
+                last[text] = position
+                out += bytes((1, distance if distance <= DISTANCE else 0))
+        elif kind == "number":
+            out += b"\2\0"
+        elif kind == "string":
+            opcodes = _OPCODE.findall(text) if cpp else []
+            out += b"".join(map(_word, opcodes)) or b"\3\0"
+        elif not (text == "," and index + 1 < len(tokens) and tokens[index + 1][1] in ")]}"):
+            out += _word(text)
+        before = text
+    return bytes(out)
+
+
+@lru_cache(maxsize=4096)
+def _word(text: str) -> bytes:
+    return (crc32(text.encode("utf-8", "surrogatepass")) % 0xFB00 + 0x0400).to_bytes(TOKEN_BYTES, "big")
+
+
+# --- functions ---------------------------------------------------------------------------------------------
+
+
+def python_functions(text: str) -> list[Function]:
+    """The outermost functions of a Python text and the methods of its classes, without signature, decorators and
+    docstring, and those of C++ texts in its strings; none when it is not Python."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    found = _outermost(tree, text)
+    if "__global__" in text or "__device__" in text:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and "{" in node.value:
+                inside = cpp_functions(node.value)
+                before = node.lineno - 1
+                found += [replace(f, line=f.line + before, end_line=f.end_line + before) for f in inside]
+    return found
+
+
+def _outermost(tree: ast.Module, text: str) -> list[Function]:
+    starts = [0, *(match.end() for match in re.finditer("\n", text)), len(text)]
+    found: list[Function] = []
+    pending: list[ast.stmt] = list(reversed(tree.body))
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            body = node.body[1:] if ast.get_docstring(node, clean=False) is not None else node.body
+            if body:
+                end = body[-1].end_lineno or node.lineno
+                code = text[starts[body[0].lineno - 1] : starts[end]]
+                found.append(Function(node.name, node.lineno, end, encode(_tokens(_PYTHON, code), cpp=False)))
+        elif isinstance(node, (ast.ClassDef, ast.If, ast.Try, ast.With)):
+            pending.extend(reversed(node.body))
+    return found
+
+
+def cpp_functions(text: str) -> list[Function]:
+    """The function bodies of a C++ or CUDA text, found by their brackets; it need not be whole or correct."""
+    tokens = _tokens(_CPP, text)
+    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    found: list[Function] = []
+    index = 0
+    while index < len(tokens):
+        if tokens[index][1] == "{":
+            name = _named(tokens, index)
+            if name:
+                end = _closing(tokens, index)
+                first, last = (bisect_right(starts, tokens[at][2]) for at in (index, min(end, len(tokens) - 1)))
+                found.append(Function(name, first, last, encode(tokens[index + 1 : end], cpp=True)))
+                index = end
+        index += 1
+    return found
+
+
+def _closing(tokens: list[_Token], start: int) -> int:
+    """The index of the bracket that closes the one at `start`; the end of the text when none does."""
+    depth = 0
+    for index in range(start, len(tokens)):
+        text = tokens[index][1]
+        if text == "{":
+            depth += 1
+        elif text == "}":
+            depth -= 1
+            if not depth:
+                return index
+    return len(tokens)
+
+
+_AFTER_PARAMETERS = frozenset(("const", "noexcept", "override", "final", "mutable"))
+_NO_FUNCTIONS = frozenset("if for while switch catch sizeof alignas decltype __launch_bounds__ __align__".split())
+
+
+def _named(tokens: list[_Token], brace: int) -> str:
+    """The name of the function whose body opens at `brace`: what stands before the parameters; empty for others."""
+    index = brace - 1
+    while index >= 0 and tokens[index][1] in _AFTER_PARAMETERS:
+        index -= 1
+    if index < 0 or tokens[index][1] != ")":
+        return ""
+    depth = 0
+    while index >= 0:
+        depth += {")": 1, "(": -1}.get(tokens[index][1], 0)
+        if not depth:
+            break
+        index -= 1
+    before = tokens[index - 1] if index > 0 else None
+    return before[1] if before is not None and before[0] == "name" and before[1] not in _NO_FUNCTIONS else ""

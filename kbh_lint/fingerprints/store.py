@@ -1,0 +1,155 @@
+"""The committed fingerprints of libraries, and how much of each of their functions a text holds.
+
+A function is a set of hashes, one for every run of GRAM tokens. Of a library's function the SKETCH smallest are kept
+(minhash): the share of them that a text has estimates how much of the function it holds, to about a tenth.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from kbh_lint.fingerprints.functions import TOKEN_BYTES, Function
+
+GRAM = 20
+SKETCH = 20
+MIN_TOKENS = 120  # shorter functions are not fingerprinted
+LARGE_TOKENS = 300  # one function of this size is enough; of smaller ones it takes two
+SHARE, SMALL_SHARE = 0.5, 0.75  # of a large and of a small function
+DATA = Path(__file__).with_name("libraries.bin")
+MAGIC = b"kbhfp1\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """A library: its version, the names it is imported by, and its licence (SPDX)."""
+
+    name: str
+    version: str
+    imports: tuple[str, ...]
+    licence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A function of a library: `tokens` long, of which `kept` hashes are stored."""
+
+    origin: int
+    name: str
+    tokens: int
+    kept: int
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Hashes in ascending order and, for each, the index of the function that has it."""
+
+    libraries: tuple[Library, ...]
+    functions: tuple[Known, ...]
+    hashes: array[int]
+    owners: array[int]
+    known: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A library's function of which a text holds `share`; `where` is the function of the text that has most of it."""
+
+    origin: Library
+    function: str
+    tokens: int
+    share: float
+    where: int
+
+
+def grams(function: Function) -> set[int]:
+    """The hashes of all runs of GRAM tokens."""
+    code, width = function.code, GRAM * TOKEN_BYTES
+    return {zlib.crc32(code[at : at + width]) for at in range(0, len(code) - width + 1, TOKEN_BYTES)}
+
+
+def sketch(hashes: Iterable[int]) -> list[int]:
+    """The smallest SKETCH hashes, after a mixing step: neighbouring runs must not be chosen together."""
+    return sorted(hashes, key=lambda value: value * 0x9E3779B1 & 0xFFFFFFFF)[:SKETCH]
+
+
+def matches(found: Sequence[Function], store: Store) -> list[Match]:
+    """The functions of libraries that `found` holds, the largest parts first.
+
+    A large function counts from SHARE on and is enough. Smaller ones count from SMALL_SHARE on, and it takes two of one
+    library, in two places.
+    """
+    held: dict[int, dict[int, int]] = {}
+    for index, function in enumerate(found):
+        for value in grams(function) & store.known:
+            at = bisect_left(store.hashes, value)
+            while at < len(store.hashes) and store.hashes[at] == value:
+                held.setdefault(store.owners[at], {}).setdefault(value, index)
+                at += 1
+    by_library: dict[int, list[Match]] = {}
+    for owner, values in held.items():
+        known = store.functions[owner]
+        if len(values) < (SHARE if known.tokens >= LARGE_TOKENS else SMALL_SHARE) * known.kept:
+            continue
+        places = list(values.values())
+        where = max(set(places), key=lambda place: (places.count(place), -place))
+        library = store.libraries[known.origin]
+        match = Match(library, known.name, known.tokens, len(values) / known.kept, where)
+        by_library.setdefault(known.origin, []).append(match)
+    out: list[Match] = []
+    for some in by_library.values():
+        if len({match.where for match in some}) >= 2 or any(match.tokens >= LARGE_TOKENS for match in some):
+            out += some
+    return sorted(out, key=lambda match: (-match.share * match.tokens, match.origin.name, match.function))
+
+
+# --- the file ----------------------------------------------------------------------------------------------
+
+
+def pack(libraries: Sequence[Library], functions: Sequence[Known], owned: Mapping[int, Sequence[int]]) -> bytes:
+    """The store as bytes: a line of JSON, then hashes and owners as little-endian arrays."""
+    rows = sorted((value, owner) for owner, values in owned.items() for value in values)
+    head = {
+        "gram": GRAM,
+        "libraries": [[item.name, item.version, list(item.imports), item.licence] for item in libraries],
+        "functions": [[item.origin, item.name, item.tokens, item.kept] for item in functions],
+        "rows": len(rows),
+    }
+    text = json.dumps(head, separators=(",", ":"), ensure_ascii=True).encode()
+    hashes = b"".join(value.to_bytes(4, "little") for value, _ in rows)
+    owners = b"".join(owner.to_bytes(2, "little") for _, owner in rows)
+    return MAGIC + zlib.compress(text, 9) + hashes + owners
+
+
+def unpack(data: bytes) -> Store:
+    """The store that `pack` made. Raises ValueError when it is none of this version."""
+    opened = zlib.decompressobj()
+    try:
+        head = json.loads(opened.decompress(data.removeprefix(MAGIC)) if data.startswith(MAGIC) else "{}")
+    except zlib.error:
+        head = {}
+    rows, rest = head.get("rows", 0), opened.unused_data
+    if head.get("gram") != GRAM or len(rest) != 6 * rows:
+        raise ValueError("these are no fingerprints of this version")
+    hashes, owners = array("I"), array("H")
+    hashes.frombytes(rest[: 4 * rows])
+    owners.frombytes(rest[4 * rows :])
+    return Store(
+        tuple(Library(name, version, tuple(imports), licence) for name, version, imports, licence in head["libraries"]),
+        tuple(Known(*entry) for entry in head["functions"]),
+        hashes,
+        owners,
+        frozenset(hashes),
+    )
+
+
+@lru_cache(maxsize=1)
+def load() -> Store:
+    """The committed store, read once."""
+    return unpack(DATA.read_bytes())
