@@ -93,8 +93,8 @@ def _verdict(
     silicon: Silicon | None = None,
 ) -> VerdictRecord:  # fmt: skip
     return verdict_of(
-        linted.report, job.problem, device=job.device, linter=LINTER, replay=replay, lost=lost, silicon=silicon,
-        report_hash=report_hash,
+        linted.report, job.problem, device=job.device, linter=LINTER, target=job.chosen.record.id, replay=replay,
+        lost=lost, silicon=silicon, report_hash=report_hash,
     )  # fmt: skip
 
 

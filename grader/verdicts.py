@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from grader.cell import FindingRecord, Outcome, PromiseRecord, SandboxRecord, TrialResult, VerdictRecord
 from kbh_lint.findings import FileReport, Finding, PromiseState, State, Unread
-from kbh_lint.problems import Problem
+from kbh_lint.problems import Problem, Promise
 from kbh_lint.source.spans import Span
 from kbh_lint.verdict import accepted, decide
 
@@ -36,6 +36,7 @@ def verdict_of(
     *,
     device: str,
     linter: str,
+    target: str = "",
     replay: Sequence[str] | None,
     lost: str = "",
     silicon: Silicon | None = None,
@@ -46,7 +47,8 @@ def verdict_of(
     `replay` holds what differed in the evidence pass, one sentence each; none means that it agreed, None that there was
     no evidence pass, or that it was `lost`, which says why. A run that agrees says what the source says: what was read
     is what was timed. `silicon` is what profilers saw; where it says nothing of a promise, that changes nothing. The
-    worst state of all layers counts. A layer that a promise declares and nobody had is listed as missing; where the
+    worst state of all layers counts. A state that the problem takes on `target` at the shapes that have it counts as
+    fulfilled. A layer that a promise declares and nobody had is listed as missing; where the
     target offers it, strict does not accept then.
     """
     mismatches = tuple(_mismatch(sentence) for sentence in replay or ())
@@ -54,10 +56,11 @@ def verdict_of(
     seen = silicon.layers if silicon is not None else {}
     had = ("source", *(("run",) if replay is not None or lost else ()), *seen)
     reasons = silicon.reasons if silicon is not None else {}
-    settled = {promise.id: promise.settled_by for promise in problem.promises}
+    declared_by = {promise.id: promise for promise in problem.promises_for(report.contract or "")}
     records, states = [], []
     for state in report.promises:
-        declared = settled.get(state.id, ("source",))
+        promise = declared_by.get(state.id)
+        declared = promise.settled_by if promise is not None else ("source",)
         layers: dict[str, State] = {"source": state.state}
         if "run" in had and "run" in declared:
             layers["run"] = run or state.state
@@ -67,8 +70,10 @@ def verdict_of(
         reason = state.reason
         if merged != state.state:
             reason = reasons.get(state.id) or lost or next((m.message for m in mismatches), "")
-        records.append(PromiseRecord(state.id, merged, state.accepts, layers, missing, reason))
-        states.append(replace(state, state=merged, reason=reason))
+        shapes = _by_shape(state, silicon, declared)
+        accepts = _accepts(state, promise, target, shapes)
+        records.append(PromiseRecord(state.id, merged, accepts, layers, missing, reason))
+        states.append(replace(state, state=merged, shapes=shapes, accepts=accepts, reason=reason))
     found = (*mismatches, *(silicon.findings if silicon is not None else ()))
     unread = (*report.unread, Unread(lost)) if lost else report.unread
     counted = (*(_counted(record) for record in found), *report.findings)
@@ -79,17 +84,45 @@ def verdict_of(
     return VerdictRecord(verdict, taken, why, tuple(records), findings, report.contract, linter, report_hash)
 
 
+def _by_shape(source: PromiseState, silicon: Silicon | None, declared: Sequence[str]) -> dict[str, State]:
+    """The worst state of all layers that look at single shapes, at each of them."""
+    shapes = dict(source.shapes)
+    for layer, found in (silicon.shapes_by_layer if silicon is not None else {}).items():
+        for label, state in (found.get(source.id, {}) if layer in declared else {}).items():
+            shapes[label] = min(state, shapes.get(label, state), key=_WORST.index)
+    return shapes
+
+
+def _accepts(
+    source: PromiseState, promise: Promise | None, target: str, shapes: Mapping[str, State]
+) -> tuple[State, ...]:
+    """The states that count as fulfilled: also one that this target is exempt for at every shape that has it."""
+    accepts = source.accepts
+    for exemption in promise.also if promise is not None else ():
+        labels = [label for label, state in shapes.items() if state == exemption.state]
+        if promise is not None and labels and all(exemption.state in promise.accepted_at(target, x) for x in labels):
+            accepts = (*accepts, cast(State, exemption.state))
+    return tuple(dict.fromkeys(accepts))
+
+
 def _taken(report: FileReport, records: Sequence[PromiseRecord], offered: Sequence[str]) -> tuple[bool, str]:
     """Whether strict takes it, and if not, why in one sentence."""
     taken, why = accepted(report)
     if not taken:
         reasons = _reasons(report)
-        return False, f"{why}: {reasons[0]}" if reasons and why.startswith("the verdict") else why
+        return False, f"{why}: {reasons[0]}" if reasons and why.startswith("the verdict") else why + _where(report)
     for record in records:
         left_out = [layer for layer in record.missing if layer in offered]
         if left_out:
             return False, f"the promise {record.id} is settled by the layer {left_out[0]} too, which was left out"
     return True, ""
+
+
+def _where(report: FileReport) -> str:
+    """The shapes at which a promise has the state that is not taken."""
+    refused = next((p for p in report.promises if p.state not in p.accepts), None)
+    labels = [label for label, state in refused.shapes.items() if state == refused.state] if refused else []
+    return f" at {', '.join(labels)}" if labels else ""
 
 
 def _reasons(report: FileReport) -> list[str]:

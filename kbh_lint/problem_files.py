@@ -29,6 +29,7 @@ from kbh_lint.problems import (
     ArgSpec,
     Ban,
     Contract,
+    Exemption,
     OutputSpec,
     Problem,
     Promise,
@@ -71,7 +72,7 @@ def problem_of(data: Map, path: Path) -> Problem:
     shapes = _shapes(_list(fields, "shapes", optional), str(path), regime)
     reduced = _reduced(fields, shapes, regime)
     contracts = _contracts(fields, shapes + reduced, optional)
-    promises = _promises(_list(fields, "promises", optional), str(path), contracts)
+    promises = _promises(_list(fields, "promises", optional), str(path), contracts, targets, shapes)
     work = {key: fields.text(key, "" if optional else None) for key in ("flops", "bytes")}
     for key, formula in work.items():
         if formula:
@@ -296,17 +297,31 @@ def _sizes(fields: Fields, shapes: tuple[Shape, ...]) -> tuple[Formula, ...]:
 # --- promises, bans ----------------------------------------------------------------------------------
 
 
-def _promises(items: Items, path: str, contracts: Mapping[str, Contract]) -> tuple[Promise, ...]:
+def _promises(
+    items: Items, path: str, contracts: Mapping[str, Contract], targets: tuple[str, ...], shapes: tuple[Shape, ...]
+) -> tuple[Promise, ...]:
     promises: list[Promise] = []
     taken: set[tuple[str, str]] = set()
+    labels = tuple(shape.label for shape in shapes)
     for fields in entries(items, path, "a promise"):
-        promise = _promise(fields, contracts)
+        also = optional_items(fields, "accepts_also")
+        exempt = tuple(_exemption(one, targets, labels) for one in entries(also, path, "an exemption"))
+        promise = replace(_promise(fields, contracts), also=exempt)
         for contract in promise.contracts or tuple(contracts):
             if (promise.id, contract) in taken:
                 raise fields.fail("id", f"the contract `{contract}` has the promise `{promise.id}` twice")
             taken.add((promise.id, contract))
         promises.append(promise)
     return tuple(promises)
+
+
+def _exemption(fields: Fields, targets: tuple[str, ...], labels: tuple[str, ...]) -> Exemption:
+    found = Exemption(
+        fields.choice("state", STATES), _words(fields, "targets", targets), _words(fields, "shapes", labels),
+        fields.text("reason"),
+    )  # fmt: skip
+    fields.done()
+    return found
 
 
 def _promise(fields: Fields, contracts: Mapping[str, Contract]) -> Promise:

@@ -121,11 +121,22 @@ class Contract:
 
 
 @dataclass(frozen=True, slots=True)
+class Exemption:
+    """A state of a promise that strict takes on some targets, and there at some shapes, by their labels; and why."""
+
+    state: str
+    targets: tuple[str, ...]
+    shapes: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Promise:
     """What the problem's name promises. `kind` picks the analysis and `params` tell it about this problem.
 
     `quantifier` says on how many graded shapes it must hold, `accepts` which states count as fulfilled, `settled_by`
-    which layers of evidence can settle it, in rising order of strength. No `contracts` means all of them.
+    which layers of evidence can settle it, in rising order of strength. No `contracts` means all of them. `also` are
+    further states that count where hardware leaves nothing better.
     """
 
     id: str
@@ -136,6 +147,11 @@ class Promise:
     settled_by: tuple[str, ...]
     contracts: tuple[str, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
+    also: tuple[Exemption, ...] = ()
+
+    def accepted_at(self, target: str, label: str) -> tuple[str, ...]:
+        """The states that count as fulfilled at a shape on a target."""
+        return self.accepts + tuple(e.state for e in self.also if target in e.targets and label in e.shapes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from grader.bundle import from_json, to_json
-from grader.cell import FindingRecord
+from grader.cell import LATER, FindingRecord
 from kbh_lint.findings import State
 
 __all__ = ["CodeRow", "KernelRow", "ShapeEvidence", "Silicon", "silicon_from_json", "silicon_to_json"]
@@ -78,9 +78,9 @@ class Silicon:
     capability: str = ""
     counts: str = ""
     traces: tuple[str, ...] = ()
-    shapes_by_layer: Mapping[str, Mapping[str, Mapping[str, State]]] = field(default_factory=dict)
-    code: tuple[CodeRow, ...] = ()
-    spent: Mapping[str, float] = field(default_factory=dict)
+    shapes_by_layer: Mapping[str, Mapping[str, Mapping[str, State]]] = field(default_factory=dict, metadata=LATER)
+    code: tuple[CodeRow, ...] = field(default=(), metadata=LATER)
+    spent: Mapping[str, float] = field(default_factory=dict, metadata=LATER)
 
     @property
     def reports(self) -> tuple[str, ...]:
@@ -94,6 +94,5 @@ def silicon_to_json(silicon: Silicon) -> object:
 
 
 def silicon_from_json(data: object) -> Silicon:
-    """The reverse; what bundles did not have at first may be lacking. Raises CodecError."""
-    later: dict[str, object] = {"shapes_by_layer": {}, "code": [], "spent": {}}
-    return from_json({**later, **data} if isinstance(data, Mapping) else data, Silicon)
+    """The reverse. Raises CodecError."""
+    return from_json(data, Silicon)

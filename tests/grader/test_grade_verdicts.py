@@ -13,7 +13,7 @@ from grader.cell import FindingRecord, SandboxRecord, TrialResult, VerdictRecord
 from grader.silicon import Silicon
 from grader.verdicts import OUTCOMES, Standing, outcome_of, table, verdict_of
 from kbh_lint.findings import FileReport, Finding, PromiseState, State, Unread
-from kbh_lint.problems import Problem
+from kbh_lint.problems import Exemption, Problem
 from kbh_lint.source.spans import Span
 
 PLAIN = SandboxRecord("plain", 0, True)
@@ -122,6 +122,31 @@ def test_emulated_precision_is_accepted_only_where_the_problem_accepts_it(tmp_pa
     both = replace(emulated.promises[0], accepts=("kept", "emulated"))
     taken = judged(problem, replace(emulated, promises=(both,)))
     assert taken.accepted and taken.verdict == "interesting"
+
+
+def test_emulated_precision_is_accepted_at_the_shapes_and_on_the_targets_that_the_problem_names(tmp_path: Path) -> None:
+    exempt = Exemption("emulated", ("h200",), ("small",), "its rows are too few")
+    toy = promised(tmp_path, ("source", "sass"))
+    (promise,) = toy.promises
+    problem = replace(toy, promises=(replace(promise, also=(exempt,)),))
+    (state,) = report().promises
+    found = report(promises=(replace(state, shapes={"small": "kept", "large": "kept"}),))
+
+    def on(target: str, **shapes: State) -> VerdictRecord:
+        seen = silicon("sass", "emulated")
+        seen = replace(seen, shapes_by_layer={"sass": {state.id: shapes}})
+        return verdict_of(found, problem, device="cuda", linter="", target=target, replay=(), silicon=seen)
+
+    taken = on("h200", small="emulated", large="kept")
+    assert taken.accepted and taken.verdict == "interesting" and taken.promises[0].accepts[-1] == "emulated"
+    assert on("b200", small="emulated").why == "the promise authored-compute is emulated at small"
+    assert on("h200", small="emulated", large="emulated").why.endswith("is emulated at small, large")
+    assert not on("h200").accepted  # nobody knows where
+    ignored = replace(problem, promises=(replace(promise, also=(exempt,), settled_by=("source",)),))
+    kept = verdict_of(
+        found, ignored, device="cuda", linter="", target="h200", replay=(), silicon=silicon("sass", "emulated")
+    )
+    assert kept.accepted and kept.promises[0].state == "kept"
 
 
 def test_findings_name_other_files_and_give_lines_of_the_main_one_only(tmp_path: Path) -> None:

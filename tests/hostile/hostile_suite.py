@@ -268,7 +268,7 @@ def faults(case: HostileCase, got: Graded) -> list[str]:
     """Why a hostile submission was not contained as its case says; none when it was."""
     cell = got.cell
     said = f"{cell.outcome}: {cell.reason} | " + " | ".join(
-        f.message for f in cell.verdict.findings if f.layer == "run"
+        f.message for f in cell.verdict.findings if f.layer in ("run", "sass")
     )
     said += " | ".join(words.decode() for words in re.findall(rb'"lost":"([^"]*)"', got.data))
     found = list(got.left)
