@@ -7,12 +7,20 @@ from typing import Any
 
 MAX_NODES = 50_000
 MAX_DEPTH = 60
+MAX_MESSAGE = 1000  # characters
 
 
 class DataError(Exception):
-    """A data file (a rule, a problem) that cannot be used: the file, the line and what is wrong, in one sentence."""
+    """A data file (a rule, a problem) that cannot be used: the file, the line and what is wrong, in one sentence.
+
+    A message may quote the file, which may hold anything: it becomes one line of at most MAX_MESSAGE characters.
+    """
 
     def __init__(self, path: str, line: int, message: str) -> None:
+        if not message.isprintable():
+            message = " ".join("".join(c if c.isprintable() else " " for c in message).split())
+        if len(message) > MAX_MESSAGE:
+            message = message[: MAX_MESSAGE - 3] + "..."
         super().__init__(f"{path}:{line}: {message}")
         self.path, self.line, self.message = path, line, message
 

@@ -129,3 +129,13 @@ def test_ids_prefixes_names_and_classes_choose_a_rule(word: str) -> None:
     assert is_selected(rule.id, rule.leak_class, (word,), (), rule.name)
     assert not is_selected(rule.id, rule.leak_class, (), (word,), rule.name)
     assert unknown_words((word, "KBH2", "nothing"), [rule]) == ["KBH2", "nothing"]
+
+
+def test_a_message_that_quotes_the_file_is_one_line_of_bounded_length() -> None:
+    name = '"one\\nline, and \\u2028 another ' + "x" * 5000 + '"'
+    with pytest.raises(RuleError) as caught:
+        parse_rule(GOOD.replace("class: fp8-upcast-bf16-gemm", f"class: {name}"), PATH)
+    said = str(caught.value)
+    assert said.isprintable()
+    assert "one line, and another x" in said
+    assert len(said) < 1200
