@@ -168,6 +168,11 @@ def _run(args: argparse.Namespace, prog: str) -> int:
     if args.statistics:
         print(statistics(report), end="", file=sys.stdout if for_people else sys.stderr)
     sys.stdout.flush()
+    if for_people and report.files and not args.quiet:
+        from kbh_lint import hygiene
+
+        if hygiene.executable() is None:
+            print(f"{prog}: {hygiene.MISSING}", file=sys.stderr)
     if not for_people:
         for error in report.errors:
             print(f"{prog}: error: {error}", file=sys.stderr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast, get_args
@@ -252,8 +252,13 @@ def apply(
         if rule.scope == "promise" and (not contract_known or (rule.breaks and rule.breaks not in promises)):
             continue
         found.extend(_findings(rule, grouped, path))
-    found.sort(key=lambda f: (f.span.path != path, f.span.path, f.span.line, f.span.column, f.rule))
+    found.sort(key=by_line(path))
     return tuple(found)
+
+
+def by_line(path: str) -> Callable[[Finding], tuple[bool, str, int, int, str]]:
+    """The order that findings are listed in: those in the file itself first, then by line."""
+    return lambda f: (f.span.path != path, f.span.path, f.span.line, f.span.column, f.rule)
 
 
 def _findings(rule: Rule, grouped: dict[str, list[Fact]], path: str) -> list[Finding]:

@@ -108,7 +108,26 @@ def _submissions(
             pending.append((index, item, key))
     if pending:
         _analyse(pending, options, jobs, store, reports, progress, len(reports) + len(pending))
+    _add_hygiene(found, reports, options)
     return Report(tuple(reports[index] for index in sorted(reports)), tuple(errors))
+
+
+def _add_hygiene(found: Sequence[Submission | BadInput], reports: dict[int, FileReport], options: Options) -> None:
+    """Findings of ruff beside the others. They are of severity info: verdicts stay as they are."""
+    from kbh_lint.hygiene import check
+    from kbh_lint.rules import apply, by_line
+    from kbh_lint.source.submissions import BadInput
+
+    read = [(index, item) for index, item in enumerate(found) if not isinstance(item, BadInput)]
+    rules = [rule for rule in load_rules_once(options.rules_dir) if rule.severity == "info"]
+    if not any(query.fact == "broken-code" for rule in rules for query in rule.when):
+        return
+    texts = [(str(item.path), item.text) for _, item in read]
+    for (index, item), facts in zip(read, check(texts), strict=True):
+        more = apply(rules, facts, path=str(item.path), contract_known=reports[index].contract is not None)
+        if more:
+            every = sorted((*reports[index].findings, *more), key=by_line(str(item.path)))
+            reports[index] = replace(reports[index], findings=tuple(every))
 
 
 def _analyse(

@@ -34,13 +34,13 @@ def output_seeds(path: PathRun, run: ShapeRun, found: Reach) -> list[Seed]:
     if contents and outputs and followed and not found.outside and not found.unfilled:
         attrs = {"outputs": len(outputs)}
         first = next((e for e in found.events), None)
-        out.append(Seed("constant-output", attrs, _forward(run), tuple(launched_from(first)) if first else ()))
+        out.append(Seed("constant-output", attrs, forward_loc(run), tuple(launched_from(first)) if first else ()))
     if outputs and followed and events and all(_fresh(t.storage.content) for t in outputs if isinstance(t, Tensor)):
-        out.append(Seed("unwritten-output", {}, _forward(run)))
+        out.append(Seed("unwritten-output", {}, forward_loc(run)))
     return out
 
 
-def _forward(run: ShapeRun) -> ir.Loc | None:
+def forward_loc(run: ShapeRun) -> ir.Loc | None:
     """Where the method is that returned."""
     try:
         found = run.instance.cls.find("forward")
@@ -99,7 +99,7 @@ def _written(run: ShapeRun) -> list[Seed]:
             content = tensor.storage.content
             if content.label.startswith(("input:", "state:")) or content.call != len(run.calls):
                 continue
-            loc = content.event.loc if content.event is not None else _forward(run)
+            loc = content.event.loc if content.event is not None else forward_loc(run)
             related = tuple(launched_from(content.event)[1:]) if content.event is not None else ()
             out.append(Seed("input-written", {"what": what, "name": name}, loc, related))
     return out

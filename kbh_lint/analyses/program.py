@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kbh_lint import ir
+from kbh_lint.analyses.crashes import file_crashes
 from kbh_lint.analyses.flow import last_call, reach
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, span_of
 from kbh_lint.analyses.tampering import tampering
@@ -17,7 +18,7 @@ from kbh_lint.values import Func, JitFunction, Overloads
 def file_facts(module: ir.Module, paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[Seed]:
     """Facts that are not tied to one shape; what a run noted must hold on every path."""
     default = paths[0]
-    out = [*_noted(paths), *tampering(paths)]
+    out = [*_noted(paths), *tampering(paths), *file_crashes(paths)]
     if default.shapes and any(run.calls for run in default.shapes):
         out += _dead(paths)
     return out

@@ -10,6 +10,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.analyses import packing, precision, promises, replay, unread
+from kbh_lint.analyses.crashes import shape_crashes
 from kbh_lint.analyses.flow import Reach, facts_of, last_call, reach
 from kbh_lint.analyses.outputs import output_seeds
 from kbh_lint.analyses.products import ProductUse
@@ -45,6 +46,7 @@ def shape_facts(
     facts.seeds += banned_seeds(found, problem)
     facts.seeds += replay.survivors(path, run, found)
     facts.seeds += output_seeds(path, run, found)
+    facts.seeds += shape_crashes(run)
     packed = packing.expansions(problem, contract, run, work)
     facts.seeds += packed.seeds
     if precision.narrow(problem, work):

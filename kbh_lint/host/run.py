@@ -46,6 +46,7 @@ class ShapeRun:
     state: dict[str, Tensor] = field(default_factory=dict)
     registered: dict[str, str] = field(default_factory=dict)
     stopped: str = ""
+    stopped_at: ir.Loc | None = None  # where the exception was raised that stopped it
     unread: list[tuple[str, ir.Loc | None]] = field(default_factory=list)
     instance: Any = None
 
@@ -229,7 +230,7 @@ def run_shape(interp: Runner, contract: Contract, shape: Shape) -> ShapeRun:
             result = interp.call(model, list(run.inputs.values()), {}, None)
             run.calls.append(Call(interp.events[start:], result))
     except Raised as raised:
-        run.stopped = f"it raises {exception(raised.value)}"
+        run.stopped, run.stopped_at = f"it raises {exception(raised.value)}", raised.loc
     except OutOfFuel:
         run.stopped = "the run did not end within its bound"
     except RecursionError:

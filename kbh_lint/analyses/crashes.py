@@ -1,0 +1,95 @@
+"""What the trace shows to be broken: calls that cannot work, uncaught exceptions, outputs of the wrong kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kbh_lint.analyses.flow import last_call
+from kbh_lint.analyses.outputs import forward_loc, tensors
+from kbh_lint.analyses.seeds import Seed
+from kbh_lint.host.objects import ClassV, LibObject
+from kbh_lint.host.run import PathRun, ShapeRun
+from kbh_lint.host.tensors import Tensor
+from kbh_lint.values import Func
+
+RAISES = ("it raises ", "the module raises ")
+
+
+def file_crashes(paths: list[PathRun]) -> Iterator[Seed]:
+    """Facts `crash` of the module level: an exception on every path, no class Model, a method that takes other
+    arguments than it is given."""
+    first = paths[0]
+    if all(path.failed for path in paths):
+        what = "raises" if first.failed.startswith(RAISES) else "model" if "class Model" in first.failed else ""
+        if what:
+            yield Seed("crash", {"what": what, "message": first.failed}, first.exit_loc)
+        return
+    cls = first.env.vars.get("Model")
+    run = next((run for run in first.shapes if run.binding is not None), None)
+    if not isinstance(cls, ClassV) or run is None or run.binding is None:
+        return
+    for name, given in (("__init__", len(run.binding.init)), ("forward", len(run.binding.inputs))):
+        try:
+            method = cls.find(name)
+        except KeyError:
+            continue
+        said = _arity(method, given) if isinstance(method, Func) else ""
+        if said:
+            yield Seed("crash", {"what": "arguments", "message": f"Model.{name} {said}"}, method.node.loc)
+
+
+def _arity(method: Func, given: int) -> str:
+    """Why a method cannot be called with `given` positional arguments; nothing when it can."""
+    params = [p for p in method.node.params if p.kind == "positional"][1:]
+    needed = sum(p.default is None for p in params)
+    keywords = [p.name for p in method.node.params if p.kind == "keyword" and p.default is None]
+    if given < needed:
+        return f"wants {needed} arguments and gets {given}"
+    if given > len(params) and not any(p.kind == "star" for p in method.node.params):
+        return f"takes {len(params)} arguments and gets {given}"
+    return f"wants the keyword {keywords[0]}, which nobody gives" if keywords else ""
+
+
+def shape_crashes(run: ShapeRun) -> list[Seed]:
+    """Facts `crash` of one graded shape: an uncaught exception, an undefined name, an undeclared output."""
+    out: list[Seed] = []
+    if run.stopped.startswith(RAISES):
+        out.append(Seed("crash", {"what": "raises", "message": f"forward or __init__: {run.stopped}"}, run.stopped_at))
+    for reason, loc in run.unread:
+        if reason.startswith("name ") and reason.endswith(" is not defined"):
+            out.append(Seed("crash", {"what": "name", "message": reason}, loc))
+    if len(run.calls) > 1 and run.binding is not None:
+        out += [Seed("crash", {"what": "output", "message": text}, forward_loc(run)) for text in _output_faults(run)]
+    return out
+
+
+def _output_faults(run: ShapeRun) -> list[str]:
+    """How the result differs from what the contract declares, as far as it is known."""
+    assert run.binding is not None
+    result = last_call(run)
+    if result is None:
+        return ["forward returns None"]
+    found: list[Any] = tensors(result)
+    declared = run.binding.outputs
+    if isinstance(result, LibObject) or not found or not all(isinstance(t, Tensor) for t in found):
+        return []
+    if len(found) != len(declared):
+        return [f"forward returns {len(found)} tensors in place of {len(declared)}"]
+    out: list[str] = []
+    for got, want in zip(found, declared, strict=True):
+        event = got.storage.content.event
+        if event is not None and event.loc is not None and event.loc[0].language != "python":
+            continue  # what C++ allocates is not known well enough
+        if want.dtype and got.dtype not in ("?", want.dtype):
+            out.append(f"the output is {got.dtype} in place of {want.dtype}")
+        known = got.shape is not None and all(isinstance(d, int) for d in got.shape)
+        if known and tuple(got.shape) != tuple(want.shape):
+            out.append(f"the output has the shape {_size(got.shape)} in place of {_size(want.shape)}")
+        if got.device not in ("cuda", "?") and not got.device.startswith("cuda"):
+            out.append(f"the output is on {got.device}")
+    return out
+
+
+def _size(shape: tuple[Any, ...]) -> str:
+    return "x".join(str(d) for d in shape) or "()"
