@@ -9,6 +9,8 @@ from grader.cell import Cell, FindingRecord, PromiseRecord, TrialResult
 from grader.view import View
 from grader.words import (
     STATES,
+    baseline_lines,
+    baseline_rows,
     fraction,
     in_order,
     launch,
@@ -37,7 +39,7 @@ def render(view: View, *, colour: bool = False) -> str:
     """The whole report on one cell. Text of the submission is cleaned, so that it cannot drive a terminal."""
     paint, cell = Paint(colour), view.cell
     blocks = [_head(cell, paint), _findings(view, paint), _promises(cell, paint), _shapes(cell), _silicon(view)]
-    blocks += [_trouble(cell), _scores(cell, paint), _foot(view)]
+    blocks += [_trouble(cell), _scores(cell, paint), _baselines(cell), _foot(view)]
     return "\n\n".join("\n".join(lines) for lines in map(list, blocks) if lines) + "\n"
 
 
@@ -115,6 +117,8 @@ def _shapes(cell: Cell) -> Iterator[str]:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    if not rows:
+        return
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         yield "  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
@@ -151,6 +155,16 @@ def _scores(cell: Cell, paint: Paint) -> Iterator[str]:
     if cell.scores is None:
         yield f"  no score: {standing(cell)}"
     yield from (f"  note: {one_line(note)}" for note in notes_of(cell))
+
+
+def _baselines(cell: Cell) -> Iterator[str]:
+    """What modules of ours take on the same shapes."""
+    if not cell.baselines:
+        return
+    yield "  baselines of the problem, by the same judge and the same clocks; no part of a score"
+    yield from _aligned([[one_line(text) for text in row] for row in baseline_rows(cell)])
+    for name, text in baseline_lines(cell):
+        yield from wrap(one_line(f"{name}: {text}"), WIDTH, initial_indent="  ", subsequent_indent="    ")
 
 
 def _foot(view: View) -> Iterator[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grader import judge, scoring
-from grader.builds import Builds, build_key, builds_folder
+from grader.baselines import beside, tried_baselines
 from grader.bundle import Bundle, cell_to_json, redact, trial_from_json, trial_to_json
 from grader.cell import SCORED, Cell, Scores, ShapeScore, TrialResult, VerdictRecord
 from grader.job import Job, Progress, Tell, open_bundle, prepare, shown_file
@@ -22,7 +22,8 @@ from grader.linting import LINTER, Linted, lint_snapshot
 from grader.request import Request
 from grader.sandbox import Sandbox, SandboxError, choose, harden_judge
 from grader.scratch import scratch_folder
-from grader.supervise import CheckError, remove
+from grader.stages import built, tried, waiting
+from grader.turns import turn
 from grader.verdicts import Standing, outcome_of, verdict_of
 from kbh_lint.findings import PromiseState
 
@@ -62,7 +63,7 @@ def _graded(job: Job, bundle: Bundle) -> Cell:
         why = f"on a GPU --strict wants a sandbox: {error}"
         unboxed = replace(hoped, accepted=False, why=why)
         return _cell(job, Standing(True, job.device, unboxed, ran=False))
-    caches = _build(job, sandbox)
+    caches = built(job, sandbox)
     trials = _trials(job, bundle, sandbox, caches)
     verdict = _verdict(job, linted, report_hash, None)
     if job.request.evidence and trials and all(trial.status == "right" for trial in trials):
@@ -73,7 +74,10 @@ def _graded(job: Job, bundle: Bundle) -> Cell:
         verdict = _verdict(job, linted, report_hash, replay, lost, silicon)
     job.tell(Progress("score", "begin"))
     suspicion = scoring.suspicion(job.problem, job.chosen, trials)
-    return _cell(job, Standing(job.request.strict, job.device, verdict, "", trials, suspicion, sandbox.record))
+    cell = _cell(job, Standing(job.request.strict, job.device, verdict, "", trials, suspicion, sandbox.record))
+    if job.request.baselines and cell.scores is not None:
+        return beside(job, cell, tried_baselines(job, bundle, sandbox))
+    return cell
 
 
 def _lint(job: Job, bundle: Bundle) -> tuple[Linted, str]:
@@ -113,38 +117,6 @@ def _sandbox(job: Job) -> Sandbox:
     return found
 
 
-def _build(job: Job, sandbox: Sandbox) -> Path | None:
-    """The compiler caches of this submission: those of an earlier grading, or what a first process fills now.
-
-    A submission that fails here fails in the trial too, which is where that counts. On a CPU nothing is compiled that
-    a process would find again.
-    """
-    if job.device == "cpu":
-        return None
-    job.tell(Progress("build", "begin"))
-    record, kind = job.chosen.record, sandbox.record.kind
-    key = build_key(job.snapshot.sha256, (job.problem.id, record.id, record.product, record.scale, kind), job.versions)
-    builds = Builds(builds_folder(), job.scratch / "builds")
-    found = builds.find(key)
-    if found is not None:
-        job.tell(Progress("build", "done", "from an earlier grading"))
-        return found
-    made = builds.begin(key)
-    try:
-        said = judge.build(
-            job.problem, job.snapshot, device=job.device, scale=record.scale, options=job.options, sandbox=sandbox,
-            scratch=job.workplace(), caches=made, progress=lambda text: job.tell(Progress("build", "at", text)),
-        )  # fmt: skip
-    except CheckError:
-        remove(made)
-        raise
-    job.tell(Progress("build", "done", said))
-    if said:
-        remove(made)
-        return None
-    return builds.keep(key, made)
-
-
 def _trials(job: Job, bundle: Bundle, sandbox: Sandbox, caches: Path | None) -> tuple[TrialResult, ...]:
     """The trials of the bundle and those that are still to be made; the first that is not right is the last."""
     done = [trial_from_json(entry.data) for entry in bundle.entries() if entry.kind == "trial"]
@@ -171,31 +143,13 @@ def _trial(job: Job, bundle: Bundle, sandbox: Sandbox, caches: Path | None, inde
     job.tell(Progress("trial", "begin", of=of))
     master = new_master()
     bundle.append("commitment", {"trial": index, "commitment": judge.commitment(master)})
-    result = judge.run_trial(
-        job.problem, job.snapshot, index=index, device=job.device, scale=job.chosen.record.scale, master=master,
-        options=job.options, sandbox=sandbox, scratch=job.workplace(), caches=caches,
+    result = tried(
+        job, sandbox, caches, index=index, master=master, of=of,
         keep_log=lambda text: bundle.put(redact(text, scratch=[job.scratch]).encode()) if text else "",
-        progress=lambda text: job.tell(Progress("trial", "at", text, of)),
     )  # fmt: skip
-    result = _clean(result, job.scratch)
     bundle.append("trial", trial_to_json(result), [result.log] if result.log else [])
     job.tell(Progress("trial", "done", result.status, of))
     return result
-
-
-def _clean(trial: TrialResult, scratch: Path) -> TrialResult:
-    """The trial without secrets in what the submission said."""
-
-    def clean(text: str) -> str:
-        return redact(text, scratch=[scratch])
-
-    shapes = tuple(
-        replace(
-            shape, message=clean(shape.message), cases=tuple(replace(c, message=clean(c.message)) for c in shape.cases)
-        )
-        for shape in trial.shapes
-    )
-    return replace(trial, message=clean(trial.message), detail=clean(trial.detail), shapes=shapes)
 
 
 def _evidence(
@@ -211,11 +165,12 @@ def _evidence(
     found: tuple[str, ...] = ()
     lost = ""
     try:
-        found = judge.replay(
-            job.problem, job.snapshot, trial, device=job.device, scale=job.chosen.record.scale, options=job.options,
-            sandbox=sandbox, scratch=job.workplace(), caches=caches,
-            progress=lambda text: job.tell(Progress("evidence", "at", text)),
-        )  # fmt: skip
+        with turn(job.device, waiting(job, "evidence")):
+            found = judge.replay(
+                job.problem, job.snapshot, trial, device=job.device, scale=job.chosen.record.scale,
+                options=job.options, sandbox=sandbox, scratch=job.workplace(), caches=caches,
+                progress=lambda text: job.tell(Progress("evidence", "at", text)),
+            )  # fmt: skip
     except judge.NotReplayed as error:
         lost = redact(str(error), scratch=[job.scratch])
     differences = tuple(redact(sentence, scratch=[job.scratch]) for sentence in found)
@@ -235,12 +190,13 @@ def _silicon(
     known = [entry.data["silicon"] for entry in bundle.entries() if "silicon" in entry.data]
     if known:
         return silicon_from_json(known[-1])
-    found = gather(
-        job.problem, job.snapshot, secrets.choice(list(trials)), device=job.device, scale=job.chosen.record.scale,
-        options=job.options, sandbox=sandbox, scratch=job.workplace, caches=caches, promises=promises,
-        keep=lambda text: bundle.put(redact(text, scratch=[job.scratch]).encode()),
-        progress=lambda text: job.tell(Progress("evidence", "at", text)),
-    )  # fmt: skip
+    with turn(job.device, waiting(job, "evidence")):
+        found = gather(
+            job.problem, job.snapshot, secrets.choice(list(trials)), device=job.device, scale=job.chosen.record.scale,
+            options=job.options, sandbox=sandbox, scratch=job.workplace, caches=caches, promises=promises,
+            keep=lambda text: bundle.put(redact(text, scratch=[job.scratch]).encode()),
+            progress=lambda text: job.tell(Progress("evidence", "at", text)),
+        )  # fmt: skip
     found = _clean_silicon(found, job.scratch)
     bundle.append("evidence", {"silicon": silicon_to_json(found)}, list(dict.fromkeys(found.reports)))
     job.tell(Progress("evidence", "done", f"layers had: {', '.join(found.layers) or 'none'}"))

@@ -87,6 +87,9 @@ def parser() -> argparse.ArgumentParser:
                      help="what holds the submission's process (default: the best that works here)")  # fmt: skip
     how.add_argument("--timeout", metavar="S", type=float, default=600.0,
                      help="seconds that a submission's process may take in all (default: 600)")  # fmt: skip
+    how.add_argument("--baseline", metavar="NAMES", type=_names, default=(),
+                     help="also time these through the same judge, beside the score: eager, compile, library, "
+                     "with commas between them")  # fmt: skip
     out = ask.add_argument_group("output")
     out.add_argument("--out", metavar="DIR", type=Path, help="where bundles are kept (default: kbh-results)")
     out.add_argument("--fresh", action="store_true", help="start another bundle, also where one could be gone on with")
@@ -95,6 +98,11 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--verbose", "-v", action="store_true", help="print each stage, also where there is no terminal")
     out.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: auto")
     return ask
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Names with commas between them, each once; `Request` knows which there are."""
+    return tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -196,7 +204,7 @@ def _one(args: argparse.Namespace, path: Path, problem: str, display: Display, r
                 path, problem, target=args.target, strict=args.strict, trials=args.trials, samples=args.samples,
                 evidence=not args.no_evidence, all_evidence=args.all_evidence, sandbox=args.sandbox,
                 timeout=args.timeout, out=args.out or Path("kbh-results"), protocol=args.protocol,
-                problems_dir=args.problems_dir, fresh=args.fresh,
+                problems_dir=args.problems_dir, fresh=args.fresh, baselines=args.baseline,
             )  # fmt: skip
             _, folder = grade(request, display)
         view = load_view(folder)

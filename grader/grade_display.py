@@ -18,7 +18,7 @@ QUIET_SECONDS = 2.0  # a grading that is over sooner shows nothing
 WIDTH = 100
 WORDS = {
     "read": "submission", "lint": "lint", "sandbox": "sandbox", "build": "build", "trial": "trial",
-    "evidence": "evidence", "score": "verdict",
+    "evidence": "evidence", "score": "verdict", "baseline": "baseline",
 }  # fmt: skip
 
 
@@ -46,7 +46,9 @@ class Display:
         if step.state == "done":
             self._done.append(f"  {self._tick()} {label:<14} {text}".rstrip())
         if not self._live:
-            if self._verbose:
+            if step.state == "wait":  # else a long silence would have no reason
+                self._done.append(f"  {label}: {text}")
+            if self._verbose or step.state == "wait":
                 self._lines()
             return
         if self._clock() - self._begun < QUIET_SECONDS:

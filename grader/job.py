@@ -16,18 +16,21 @@ from grader.targets import Chosen, choose_target, hardware_file
 from kbh_lint import paths
 from kbh_lint.problems import Problem, load_deck
 
-__all__ = ["Job", "Progress", "Tell", "open_bundle", "prepare", "problem_of", "shown_file"]
+__all__ = ["Job", "Progress", "Stage", "Tell", "open_bundle", "prepare", "problem_of", "shown_file"]
 
-Stage = Literal["read", "lint", "sandbox", "build", "trial", "evidence", "score"]
+Stage = Literal["read", "lint", "sandbox", "build", "trial", "evidence", "score", "baseline"]
 MOST_BUNDLES = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Something to tell people: a stage began, is at something, or is done. `of` says which trial of how many."""
+    """Something to tell people: a stage began, is at something, has to wait, or is done.
+
+    `of` says which trial of how many, or which baseline.
+    """
 
     stage: Stage
-    state: Literal["begin", "at", "done"]
+    state: Literal["begin", "at", "wait", "done"]
     text: str = ""
     of: str = ""
 

@@ -12,15 +12,17 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
+from grader.cell import BaselineName
 from kbh_lint import __version__
 from kbh_lint.problems import Problem
 
 __all__ = [
-    "GradeError", "Protocol", "Request", "SandboxName", "identity", "options_from_json", "options_of", "problem_files",
-    "versions",
+    "BASELINES", "GradeError", "Protocol", "Request", "SandboxName", "identity", "options_from_json", "options_of",
+    "problem_files", "versions",
 ]  # fmt: skip
 
 Protocol = Literal["2026-11", "2026-04"]
+BASELINES: tuple[BaselineName, ...] = ("eager", "compile", "library")
 SandboxName = Literal["auto", "bubblewrap", "landlock", "plain"]
 MOST_TRIALS = 100
 MOST_SAMPLES = 400
@@ -36,7 +38,8 @@ class GradeError(Exception):
 @dataclass(frozen=True, slots=True)
 class Request:
     """One grading. `samples` are the timed calls of a shape (None: what the device asks for), `timeout` the seconds
-    that the submission may take in all in one process. `fresh` starts another bundle where one could be gone on with.
+    that the submission may take in all in one process. `baselines` are timed beside it. `fresh` starts another bundle
+    where one could be gone on with.
     """
 
     submission: Path
@@ -53,6 +56,7 @@ class Request:
     protocol: Protocol = "2026-11"
     problems_dir: Path | None = None
     fresh: bool = False
+    baselines: tuple[BaselineName, ...] = ()
 
     def __post_init__(self) -> None:
         checks = (
@@ -63,6 +67,10 @@ class Request:
                 self.samples is None or 3 <= self.samples <= MOST_SAMPLES,
                 f"there can be 3 to {MOST_SAMPLES} samples, not {self.samples}",
             ),
+            (
+                set(self.baselines) <= set(BASELINES) and len(set(self.baselines)) == len(self.baselines),
+                f"the baselines are {', '.join(BASELINES)}, each once; {', '.join(self.baselines)[:80]!r} are others",
+            ),
             (0 < self.timeout <= MOST_SECONDS, f"the timeout must be over 0 and at most {MOST_SECONDS:g} s"),
         )
         for fine, sentence in checks:
@@ -72,23 +80,27 @@ class Request:
 
 def options_of(request: Request) -> dict[str, Any]:
     """Everything of a request that decides its result, as JSON values."""
-    return {
+    found = {
         field.name: getattr(request, field.name) for field in dataclasses.fields(Request) if field.name not in _PLACES
     }
+    return found | {"baselines": list(request.baselines)}
 
 
 def options_from_json(data: object) -> dict[str, Any]:
     """The reverse, for a bundle that a stranger may have written. Raises GradeError."""
     wanted = options_of(Request(Path(), "x"))
-    if not isinstance(data, Mapping) or set(data) != set(wanted):
+    given = {"baselines": [], **data} if isinstance(data, Mapping) else {}  # older bundles do not name any
+    if set(given) != set(wanted):
         raise GradeError("the bundle does not hold the options of a grading that this version knows")
     choices = {"sandbox": ("auto", "bubblewrap", "landlock", "plain"), "protocol": ("2026-11", "2026-04")}
     for name, default in wanted.items():
-        value = data[name]
+        value = given[name]
         kinds = (int, type(None)) if name == "samples" else (int, float) if name == "timeout" else (type(default),)
         if type(value) not in kinds or (name in choices and value not in choices[name]):
             raise GradeError(f"the option {name} of the bundle is {str(value)[:40]!r}, which it cannot be")
-    return dict(data)
+    if not all(type(name) is str for name in given["baselines"]):
+        raise GradeError("the option baselines of the bundle is no list of names")
+    return given | {"baselines": tuple(given["baselines"])}
 
 
 def problem_files(problem: Problem, hardware: Path) -> dict[str, str]:

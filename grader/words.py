@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from grader.silicon import Silicon
 
 __all__ = [
-    "STATES", "fraction", "in_order", "launch", "notes_of", "rows_of", "score_lines", "seconds", "shape_rows", "short",
-    "silicon_rows", "spread", "standing",
+    "STATES", "baseline_lines", "baseline_rows", "fraction", "in_order", "launch", "notes_of", "rows_of", "score_lines",
+    "seconds", "shape_rows", "short", "silicon_rows", "spread", "standing",
 ]  # fmt: skip
 
 LAYERS = ("source", "ptx", "sass", "counters", "run")
@@ -107,6 +107,38 @@ def short(cell: Cell) -> str:
     score = next((f"{name} {text}" for name, text in _numbers(cell)), "no score")
     label = f"; {cell.target.label}" if cell.target.label else ""
     return f"{one_line(cell.file)}: {standing(cell)}: {score}{label}"
+
+
+def times(speedup: float | None) -> str:
+    """How many times as fast, with three digits; `-` where there is nothing to compare."""
+    return "-" if speedup is None else f"{speedup:.3g} times"
+
+
+def baseline_rows(cell: Cell) -> Iterator[tuple[str, ...]]:
+    """What each shape takes the baselines, and how many times as fast the submission is, under a heading."""
+    timed = [one for one in cell.baselines if one.times]
+    if not timed:
+        return
+    known = {(one.name, time.shape): time for one in timed for time in one.times}
+    yield ("shape", *(column for one in timed for column in (one.name, f"over {one.name}")))
+    for label in dict.fromkeys(shape for _, shape in known):
+        row = [label]
+        for one in timed:
+            time = known.get((one.name, label))
+            weak = " (weak clock)" if time is not None and time.clock == "weak" else ""
+            row += ["-", "-"] if time is None else [seconds(time.t_scored) + weak, times(time.speedup)]
+        yield tuple(row)
+
+
+def baseline_lines(cell: Cell) -> Iterator[tuple[str, str]]:
+    """Each baseline by name, with what it calls and how the submission compares, or what is wrong with it."""
+    for one in cell.baselines:
+        if one.status != "right":
+            yield one.name, f"{one.status}: {one.message} ({one.what})"
+        elif one.speedup is None:
+            yield one.name, f"no comparison over all shapes ({one.what})"
+        else:
+            yield one.name, f"{times(one.speedup)} as fast by the geometric mean ({one.what})"
 
 
 def silicon_rows(silicon: Silicon) -> Iterator[tuple[str, ...]]:

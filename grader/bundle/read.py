@@ -26,7 +26,7 @@ __all__ = [
 ]  # fmt: skip
 
 FORMAT = 1
-KINDS = ("open", "commitment", "abandoned", "lint", "trial", "evidence", "cell", "regrade")
+KINDS = ("open", "commitment", "abandoned", "lint", "trial", "evidence", "baseline", "cell", "regrade")
 ENTRY_BYTES = 16 << 20
 ENTRY_COUNT = 2_000
 ENTRIES_WEIGHT = 256 << 20  # of all entries, which are held in memory together

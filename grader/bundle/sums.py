@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 
-from grader.cell import Cell, ShapeScore, ShapeTiming
+from grader.cell import Baseline, Cell, ShapeScore, ShapeTiming
 
 __all__ = ["score_faults"]
 
@@ -24,6 +24,9 @@ def score_faults(cell: Cell) -> Iterator[str]:
         yield from (
             f"the {what} of {score.shape[:80]} does not follow from its samples" for what in _wrong(cell, score)
         )
+    for baseline in cell.baselines:
+        if not _compared(cell, baseline):
+            yield f"what it says of the baseline {baseline.name} does not follow from its times"
     if cell.scores is None:
         return
     if not cell.trials or any(trial.status != "right" for trial in cell.trials):
@@ -32,6 +35,23 @@ def score_faults(cell: Cell) -> Iterator[str]:
         mean = getattr(cell.scores, name)
         if mean is not None and not _near(mean, _geometric([getattr(score, name) for score in cell.shapes])):
             yield f"its {name} is not the geometric mean of those of its shapes"
+
+
+def _compared(cell: Cell, baseline: Baseline) -> bool:
+    """Whether a baseline's times are the larger of its two clocks, and its speedups follow from them."""
+    scored = {score.shape: score.t_scored for score in cell.shapes} if cell.scores is not None else {}
+    for time in baseline.times:
+        if not _near(time.t_scored, max(time.t_event, time.t_sealed or 0.0)):
+            return False
+        submission = scored.get(time.shape)
+        if (time.speedup is None) != (submission is None):
+            return False
+        if time.speedup is not None and submission and not _near(time.speedup * submission, time.t_scored):
+            return False
+    if baseline.speedup is None:
+        return True
+    speedups = [time.speedup for time in baseline.times if time.speedup is not None]
+    return {time.shape for time in baseline.times} == set(scored) and _near(baseline.speedup, _geometric(speedups))
 
 
 def _wrong(cell: Cell, score: ShapeScore) -> Iterator[str]:

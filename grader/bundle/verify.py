@@ -151,6 +151,7 @@ class _Story:
         self.used: set[str] = set()
         self.trials: list[Mapping[str, object]] = []
         self.reports: set[str] = set()
+        self.baselines: list[tuple[object, object, object]] = []
         self.finished = False
 
     def faults(self) -> Iterator[str]:
@@ -176,6 +177,8 @@ class _Story:
             asked = entry.data.get("trial")
             if asked is not None and asked not in [trial["index"] for trial in self.trials]:
                 yield "it is about a trial that is not there"
+        elif entry.kind == "baseline":
+            yield from self._baseline(entry)
         elif entry.kind == "lint":
             self.reports.update(entry.objects)
         elif entry.kind == "cell":
@@ -209,6 +212,22 @@ class _Story:
             yield f"it does not name its log {shown(trial.log)} among its objects"
         self.trials.append(entry.data)
 
+    def _baseline(self, entry: Entry) -> Iterator[str]:
+        """A baseline's trial is on a key of its own, which needs no commitment: the module is ours."""
+        try:
+            trial = trial_from_json(entry.data.get("trial"))
+        except CodecError as error:
+            yield f"it is no baseline: {error}"
+            return
+        if trial.commitment != _sha256_of_hex(trial.master):
+            yield "the key of the baseline is not the one that it names"
+        if trial.commitment in self.used:
+            yield "it uses a key that was used before"
+        self.used.add(trial.commitment)
+        if entry.data.get("module") not in entry.objects or (trial.log and trial.log not in entry.objects):
+            yield "it does not name its module and its log among its objects"
+        self.baselines.append((entry.data.get("name"), entry.data.get("what"), trial.status))
+
     def _cell(self, entry: Entry) -> Iterator[str]:
         try:
             cell = cell_from_json(entry.data)
@@ -220,6 +239,8 @@ class _Story:
             yield "its trials are not those of the entries before it"
         if cell.verdict.report and cell.verdict.report not in self.reports:
             yield "the linter's report that it rests on is in no lint entry"
+        if [(one.name, one.what, one.status) for one in cell.baselines] != self.baselines:
+            yield "its baselines are not those of the entries before it"
         yield from self._submission(cell)
         yield from score_faults(cell)
 

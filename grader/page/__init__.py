@@ -12,6 +12,8 @@ from grader.page.plot import Plot, plot
 from grader.view import View
 from grader.words import (
     STATES,
+    baseline_lines,
+    baseline_rows,
     fraction,
     in_order,
     launch,
@@ -84,7 +86,8 @@ def _environment() -> Any:
     )
     found.globals.update(
         STATES=STATES, shapes=_shapes, quote=_quote, findings=_findings, scores=score_lines, notes=notes_of,
-        sandboxes=_sandboxes, log=_log, silicon_rows=silicon_rows,
+        sandboxes=_sandboxes, log=_log, silicon_rows=silicon_rows, baseline_rows=baseline_rows,
+        baseline_lines=baseline_lines,
     )  # fmt: skip
     return found
 

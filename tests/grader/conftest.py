@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from grader import turns
 from grader.deck import Code, load_code
 from kbh_lint.problems import Problem, load_problem
 
@@ -131,6 +132,12 @@ def sample(sample_folder: Path) -> Problem:
 @pytest.fixture(scope="session")
 def sample_code(sample: Problem) -> Code:
     return load_code(sample)
+
+
+@pytest.fixture(autouse=True)
+def own_turns(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests that run beside one another do not wait for each other's trials."""
+    monkeypatch.setattr(turns, "FOLDER", tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,8 @@ from grader.bundle import Bundle, BundleError, cell_to_json, read, trial_to_json
 from grader.bundle.files import DISK
 from grader.bundle.read import ENTRY_BYTES, OBJECT_BYTES, canonical, entry_bytes
 from grader.cell import (
+    Baseline,
+    BaselineTime,
     CaseOutcome,
     Cell,
     SandboxRecord,
@@ -443,6 +445,56 @@ FORGED += [
     (changed(10, lambda d: d["trials"][1].update(status="wrong")), "it has scores, though not every trial is right"),
     (changed(10, lambda d: d["trials"][1]["shapes"].clear()), "the score of M=8 does not follow from its samples"),
 ]
+
+
+def with_baseline(
+    trial_changes: Mapping[str, object] | None = None, objects: tuple[str, ...] = (sha256(CODE),), **fields: object
+) -> list[Row]:
+    """A grading with a baseline that took twice as long; `fields` are those of the cell's record of it."""
+    key = "33" * 32
+    tried = trial_to_json(replace(trial(0), master=key, commitment=commitment(key), log=""))
+    tried.update(trial_changes or {})
+    kept = {"name": "eager", "what": "the reference", "module": sha256(CODE), "trial": tried}
+    time = BaselineTime("M=8", 8.0, 7.0, 8.0, "proved", 2.0)
+    record = cell_to_json(replace(cell(), baselines=(Baseline("eager", "the reference", "right", "", (time,), 2.0),)))
+    record["baselines"][0].update(fields)
+    written = rows()
+    return [*written[:9], ("baseline", kept, objects), ("cell", record, ()), written[10]]
+
+
+def of_baseline(**fields: object) -> list[Row]:
+    """As `with_baseline`, with other fields of its one time."""
+    written = with_baseline()
+    written[10][1]["baselines"][0]["times"][0].update(fields)
+    return written
+
+
+def without_record() -> list[Row]:
+    written = with_baseline()
+    written[10][1]["baselines"].clear()
+    return written
+
+
+NOT_FOLLOWING = "what it says of the baseline eager does not follow from its times"
+FORGED += [
+    (with_baseline({"master": "44" * 32}), "the key of the baseline is not the one that it names"),
+    (with_baseline({"master": MASTERS[0], "commitment": commitment(MASTERS[0])}), "it uses a key that was used before"),
+    (with_baseline({"status": 1}), "it is no baseline: status is a int"),
+    (with_baseline(objects=()), "it does not name its module and its log among its objects"),
+    (with_baseline(status="wrong"), "its baselines are not those of the entries before it"),
+    (without_record(), "its baselines are not those of the entries before it"),
+    ([*rows()[:9], with_baseline()[10], rows()[10]], "its baselines are not those of the entries before it"),
+    (with_baseline(speedup=2.5), NOT_FOLLOWING),
+    (of_baseline(speedup=2.5), NOT_FOLLOWING),
+    (of_baseline(speedup=None), NOT_FOLLOWING),
+    (of_baseline(t_scored=7.0), NOT_FOLLOWING),
+    (of_baseline(shape="M=9"), NOT_FOLLOWING),
+    (with_score(t_ungated=3.0), "the time of a call without the gate of M=8 does not follow from its samples"),
+]
+
+
+def test_a_grading_with_baselines_is_whole_and_reads_back(tmp_path: Path) -> None:
+    assert verify(forge(tmp_path / "b", with_baseline())) == []
 
 
 @pytest.mark.parametrize(("written", "says"), FORGED)

@@ -258,6 +258,18 @@ def test_without_a_terminal_the_display_prints_finished_stages_only_when_asked()
         assert stream.getvalue().replace("+", "✓") == expected
 
 
+def test_that_a_grading_waits_is_told_also_without_a_terminal() -> None:
+    from grader.grade import Progress
+
+    stream = StringIO()
+    display = Display(stream=stream)
+    display.start("my.py")
+    display(Progress("lint", "done", "clean"))
+    assert stream.getvalue() == ""
+    display(Progress("trial", "wait", "waiting for another grading", "1 of 2"))
+    assert stream.getvalue().endswith("  trial 1 of 2: waiting for another grading\n")
+
+
 def test_load_view_needs_no_more_than_the_folder(tmp_path: Path) -> None:
     made = cell("flagged")
     found = load_view(bundle(tmp_path / "x", made))

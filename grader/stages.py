@@ -1,0 +1,84 @@
+"""The two stages of a grading that a submission and a baseline share: compiling, and a trial in its turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from grader import judge
+from grader.builds import Builds, build_key, builds_folder
+from grader.bundle import redact
+from grader.cell import TrialResult
+from grader.job import Job, Progress, Stage
+from grader.sandbox import Sandbox
+from grader.supervise import CheckError, remove
+from grader.turns import turn
+
+__all__ = ["built", "tried", "waiting"]
+
+
+def waiting(job: Job, stage: Stage, of: str = "") -> Callable[[str], None]:
+    """Tells people that a stage has to wait for the device."""
+    return lambda text: job.tell(Progress(stage, "wait", text, of))
+
+
+def built(job: Job, sandbox: Sandbox, *, stage: Stage = "build", of: str = "") -> Path | None:
+    """The compiler caches of a submission: those of an earlier grading, or what a first process fills now.
+
+    A submission that fails here fails in the trial too, which is where that counts. On a CPU nothing is compiled that
+    a process would find again.
+    """
+    if job.device == "cpu":
+        return None
+    job.tell(Progress(stage, "begin", of=of))
+    record, kind = job.chosen.record, sandbox.record.kind
+    key = build_key(job.snapshot.sha256, (job.problem.id, record.id, record.product, record.scale, kind), job.versions)
+    builds = Builds(builds_folder(), job.scratch / "builds")
+    found = builds.find(key)
+    if found is not None:
+        if stage == "build":
+            job.tell(Progress(stage, "done", "from an earlier grading"))
+        return found
+    made = builds.begin(key)
+    try:
+        said = judge.build(
+            job.problem, job.snapshot, device=job.device, scale=record.scale, options=job.options, sandbox=sandbox,
+            scratch=job.workplace(), caches=made, progress=lambda text: job.tell(Progress(stage, "at", text, of)),
+        )  # fmt: skip
+    except CheckError:
+        remove(made)
+        raise
+    if stage == "build":
+        job.tell(Progress(stage, "done", said))
+    if said:
+        remove(made)
+        return None
+    return builds.keep(key, made)
+
+
+def tried(
+    job: Job, sandbox: Sandbox, caches: Path | None, *, index: int, master: bytes, keep_log: Callable[[str], str],
+    stage: Stage = "trial", of: str = "",
+) -> TrialResult:  # fmt: skip
+    """One trial while nothing else is timed on the device, without secrets in what the submission said."""
+    with turn(job.device, waiting(job, stage, of)):
+        result = judge.run_trial(
+            job.problem, job.snapshot, index=index, device=job.device, scale=job.chosen.record.scale, master=master,
+            options=job.options, sandbox=sandbox, scratch=job.workplace(), caches=caches, keep_log=keep_log,
+            progress=lambda text: job.tell(Progress(stage, "at", text, of)),
+        )  # fmt: skip
+    return _clean(result, job.scratch)
+
+
+def _clean(trial: TrialResult, scratch: Path) -> TrialResult:
+    def clean(text: str) -> str:
+        return redact(text, scratch=[scratch])
+
+    shapes = tuple(
+        replace(
+            shape, message=clean(shape.message), cases=tuple(replace(c, message=clean(c.message)) for c in shape.cases)
+        )
+        for shape in trial.shapes
+    )
+    return replace(trial, message=clean(trial.message), detail=clean(trial.detail), shapes=shapes)

@@ -1,0 +1,145 @@
+"""One grading at a time on a device: the others wait, are told so, and go on when the holder ends in whatever way."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from grader import turns
+from grader.turns import device_key, turn
+
+HOLDER = """
+import subprocess, sys
+from pathlib import Path
+from grader import turns
+turns.FOLDER = Path(sys.argv[1])
+with turns.turn("cpu"):
+    null = subprocess.DEVNULL
+    child = subprocess.Popen(["sleep", "60"], stdin=null, stdout=null)
+    print(child.pid, flush=True)
+    sys.stdin.readline()
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(turns, "FOLDER", tmp_path)
+    return tmp_path
+
+
+def lock_of(folder: Path) -> Path:
+    (found,) = folder.glob("kbh-turn-*.lock")
+    return found
+
+
+def is_free(folder: Path) -> bool:
+    fd = os.open(lock_of(folder), os.O_RDONLY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(fd)
+
+
+def holder(folder: Path) -> tuple[subprocess.Popen[str], int]:
+    """A process that holds the CPU, and the number of one that it started and that outlives it."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    return process, int(process.stdout.readline())
+
+
+def test_a_device_is_held_for_as_long_as_the_block_and_no_longer(own_folder: Path) -> None:
+    told: list[str] = []
+    with turn("cpu", told.append):
+        assert not is_free(own_folder)
+        with turn("cpu", told.append):
+            pass
+        assert not is_free(own_folder), "an inner turn of the same process does not let go"
+    assert is_free(own_folder) and told == []
+    with pytest.raises(RuntimeError), turn("cpu"):
+        raise RuntimeError
+    assert is_free(own_folder)
+
+
+@pytest.mark.parametrize("end", ["by itself", "killed"])
+def test_another_process_is_waited_for_until_it_ends_in_whatever_way(own_folder: Path, end: str) -> None:
+    process, child = holder(own_folder)
+    told: list[str] = []
+    waits = threading.Event()
+
+    def tell(text: str) -> None:
+        told.append(text)
+        waits.set()
+
+    def release() -> None:
+        waits.wait(20)
+        if end == "killed":
+            process.kill()
+        else:
+            assert process.stdin is not None
+            process.stdin.write("go on\n")
+            process.stdin.flush()
+
+    helper = threading.Thread(target=release)
+    helper.start()
+    try:
+        with turn("cpu", tell):
+            assert not is_free(own_folder)
+    finally:
+        helper.join()
+        process.kill()
+        process.communicate()
+        os.kill(child, signal.SIGKILL)
+    assert told[0] == "waiting for another grading that is being timed on this CPU"
+    assert len(told) == 2 and told[1].startswith("waited ") and told[1].endswith(" s for another grading")
+
+
+def test_two_devices_do_not_wait_for_one_another(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "device_key", lambda device: f"gpu {device}")
+    told: list[str] = []
+    with turn("cuda:0", told.append), turn("cuda:1", told.append):
+        assert len(list(own_folder.glob("kbh-turn-*.lock"))) == 2 and told == []
+
+
+def test_where_no_lock_can_be_had_the_grading_goes_on_and_says_so(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with turn("cpu"):
+        path = lock_of(own_folder)
+    path.unlink()
+    for odd in ("link", "pipe", "no folder"):
+        if odd == "link":
+            path.symlink_to(own_folder / "elsewhere")
+        elif odd == "pipe":
+            os.mkfifo(path)
+        else:
+            monkeypatch.setattr(turns, "FOLDER", own_folder / "nowhere")
+        told: list[str] = []
+        with turn("cpu", told.append):
+            assert len(told) == 1 and "no lock can be had" in told[0], odd
+        path.unlink(missing_ok=True)
+    assert not (own_folder / "elsewhere").exists()
+
+
+def test_a_lock_file_can_be_locked_by_everybody_whatever_the_mask_was(own_folder: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        with turn("cpu"):
+            assert lock_of(own_folder).stat().st_mode & 0o777 == 0o644
+    finally:
+        os.umask(before)
+
+
+def test_a_cpu_is_one_device_whatever_it_is_called() -> None:
+    assert device_key("cpu") == device_key("cpu:0") == "cpu"
