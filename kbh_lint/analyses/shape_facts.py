@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.analyses import packing, precision, promises, replay, unread
+from kbh_lint.analyses import coverage, packing, precision, promises, replay, unread
 from kbh_lint.analyses.crashes import shape_crashes
 from kbh_lint.analyses.flow import Reach, facts_of, last_call, reach
 from kbh_lint.analyses.outputs import output_seeds
@@ -51,8 +51,9 @@ def shape_facts(
     facts.seeds += packed.seeds
     if precision.narrow(problem, work):
         facts.seeds += precision.downcasts(problem, work, _reduced_work(reduced, run.label), _first_work(run))
+    facts.seeds += coverage.short_grids(contract, run, found)
     promises.judge(problem, contract, run, found, work, packed, facts)
-    facts.seeds += unread.unread_inputs(run, found, work, reference, facts)
+    facts.seeds += unread.unread_inputs(path, run, found, work, reference, facts)
     return facts
 
 

@@ -7,10 +7,12 @@ from kbh_lint.analyses.promises import unread_reason
 from kbh_lint.analyses.reference import Traits
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work
-from kbh_lint.host.run import ShapeRun
+from kbh_lint.host.run import PathRun, ShapeRun
 
 
-def unread_inputs(run: ShapeRun, found: Reach, work: Work, reference: Traits, facts: ShapeFacts) -> list[Seed]:
+def unread_inputs(
+    path: PathRun, run: ShapeRun, found: Reach, work: Work, reference: Traits, facts: ShapeFacts
+) -> list[Seed]:
     """Facts `unread-input`, beside those that a promise made; none where a library does the work, which says it all."""
     by_library = any(s.kind == "library-work" for s in facts.seeds)
     if by_library or not work.authored or not run.calls or not reference.reads or not found.outside:
@@ -19,7 +21,9 @@ def unread_inputs(run: ShapeRun, found: Reach, work: Work, reference: Traits, fa
     known = {s.attrs["name"] for s in facts.seeds if s.kind == "unread-input"}
     missing = sorted((reference.reads & (run.inputs.keys() | run.state.keys())) - read - known)
     if missing:
-        missing = sorted(set(missing) - _loaded(work))
+        if any(e.kind != "launch" or e.attrs["kernel"].node.kind != "python" for e in work.authored):
+            return []  # C++ passes memory on in more ways than are followed
+        missing = sorted(set(missing) - _loaded(work) - _by_address(path, run))
     if not missing or unread_reason(run, found, work):
         return []
     last = found.events[-1]
@@ -28,6 +32,12 @@ def unread_inputs(run: ShapeRun, found: Reach, work: Work, reference: Traits, fa
              tuple(launched_from(last)[1:]))
         for name in missing
     ]  # fmt: skip
+
+
+def _by_address(path: PathRun, run: ShapeRun) -> set[str]:
+    """The inputs and state whose address somebody asked for: what is found through it is not followed."""
+    asked = {attrs["storage"] for kind, attrs, _ in path.notes if kind == "pointer-read"}
+    return {name for group in (run.inputs, run.state) for name, t in group.items() if t.storage.ident in asked}
 
 
 def _loaded(work: Work) -> set[str]:

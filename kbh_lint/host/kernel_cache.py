@@ -88,6 +88,7 @@ def _renumber(facts: KernelFacts, back: dict[int, int]) -> KernelFacts:
         facts.unread,
         facts.decided,
         [one(x) for x in facts.branches],
+        [one(x) for x in facts.bounds],
     )
 
 

@@ -56,6 +56,7 @@ class Core:
         self.unreads: dict[Any, tuple[str, Loc]] = {}
         self.decided: set[str] = set()
         self.sides = Sides()
+        self.bounds: dict[Any, F.Bound] = {}
         self.param_cells: dict[str, Cell] = {}
         self.memory_version = 0
         self.late_write = False  # memory was read before anything wrote it: a loop around both must go round again
@@ -67,6 +68,7 @@ class Core:
             self.name, list(self.loads.values()), list(self.stores.values()), list(self.products.values()),
             list(self.casts.values()), list(self.unpacks.values()), list(self.uses.values()),
             list(self.sums.values()), list(self.unreads.values()), frozenset(self.decided), self.sides.facts(),
+            list(self.bounds.values()),
         )  # fmt: skip
 
     # --- records ---
@@ -86,6 +88,13 @@ class Core:
         if data:
             old = self.sums.get((dtype, loc))
             self.sums[(dtype, loc)] = F.Sum(dtype, union(old.origins, data) if old else data, loc)
+
+    def add_bound(self, value: V, loc: Loc) -> V:
+        """Note the data that bounds a loop; returns it."""
+        if value.origins:
+            old = self.bounds.get(loc)
+            self.bounds[loc] = F.Bound(union(old.origins, value.origins) if old else value.origins, loc)
+        return value
 
     def add_unpack(self, value: V, loc: Loc) -> V:
         """Note that nibbles are taken out of `value`; returns it with the flag."""

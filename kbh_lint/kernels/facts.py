@@ -125,6 +125,14 @@ class Branch:
     loc: ir.Loc
 
 
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Loaded data that bounds a loop."""
+
+    origins: Origins
+    loc: ir.Loc
+
+
 @dataclass(slots=True)
 class KernelFacts:
     """All that one analysis found. `unread` says what it could not follow; `decided` names the compile-time
@@ -141,3 +149,4 @@ class KernelFacts:
     unread: list[tuple[str, ir.Loc]] = field(default_factory=list)
     decided: frozenset[str] = frozenset()
     branches: list[Branch] = field(default_factory=list)
+    bounds: list[Bound] = field(default_factory=list)

@@ -172,7 +172,7 @@ class Machine(Expressions):
         self.late_write = late
 
     def s_for(self, node: ir.For) -> bool:
-        iterable = self.eval(node.iterable)
+        iterable = self.add_bound(self.eval(node.iterable), node.loc)
         if isinstance(iterable.const, range) and len(iterable.const) < 2:
             self.decide(iterable)
             if not len(iterable.const):
@@ -208,10 +208,10 @@ class Machine(Expressions):
     def s_while(self, node: ir.While) -> bool:
         def body() -> bool:
             if not node.once:
-                self.eval(node.test)
+                self.add_bound(self.eval(node.test), node.loc)
             falls = self.block(node.body)
             if node.once:
-                self.eval(node.test)
+                self.add_bound(self.eval(node.test), node.loc)
             return falls
 
         if not node.once and self.truth(self.eval(node.test)) is False:
@@ -230,7 +230,7 @@ class Machine(Expressions):
 
         def body() -> bool:
             if node.test is not None:
-                self.eval(node.test)
+                self.add_bound(self.eval(node.test), node.loc)
             self.block(node.body)
             if node.step is not None:
                 self.eval(node.step)

@@ -162,3 +162,84 @@ def test_leaving_out_zeros_and_missing_rows_is_exact(tmp_path: Path, condition: 
 def test_leaving_out_small_tiles_is_sniffing(tmp_path: Path) -> None:
     product = SPARED.replace("CONDITION", "tl.max(tl.abs(a)) > 0.001")
     assert classes(tmp_path, product, "return self.plain(x, offsets)") == {"input-magnitude-sniffing"}
+
+
+CUDA = '''
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r"""
+#include <torch/extension.h>
+#include <cuda_bf16.h>
+
+__device__ __forceinline__ void wide(float* d, const unsigned* a, const unsigned* b) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+__device__ __forceinline__ void thin(float* d, const unsigned* a, const unsigned* b) {
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+template <bool THIN>
+__global__ void rows(const unsigned* x, const unsigned* gate, const unsigned* up, const int* offsets, const float* peak,
+                     __nv_bfloat16* y, int H, int I) {
+  float g[4] = {0}, u[4] = {0};
+  int first = offsets[blockIdx.x] + blockIdx.y * 16, last = offsets[blockIdx.x + 1];
+  if (first >= last) return;
+  for (int k = 0; k < H; k += 16) {
+    const unsigned* a = x + (first * H + k) / 2;
+    const unsigned* b = gate + (k * I) / 2;
+    const unsigned* c = up + (k * I) / 2;
+    BODY
+  }
+  for (int i = 0; i < 4; ++i) y[first * I + threadIdx.x + i] = __float2bfloat16(u[i] * g[i] / (1.f + __expf(-g[i])));
+}
+
+torch::Tensor run(torch::Tensor x, torch::Tensor gate, torch::Tensor up, torch::Tensor offsets) {
+  auto y = torch::empty({x.size(0), gate.size(2)}, x.options());
+  auto peak = x.abs().amax().to(torch::kFloat);
+  dim3 grid(gate.size(0), x.size(0) / 16);
+  auto go = [&](auto kernel) {
+    kernel<<<grid, 32>>>((const unsigned*)x.data_ptr(), (const unsigned*)gate.data_ptr(), (const unsigned*)up.data_ptr(),
+                         offsets.data_ptr<int>(), peak.data_ptr<float>(), (__nv_bfloat16*)y.data_ptr(), x.size(1),
+                         gate.size(2));
+  };
+  LAUNCH
+  return y;
+}
+"""
+ext = load_inline("rows", "torch::Tensor run(torch::Tensor, torch::Tensor, torch::Tensor, torch::Tensor);", SOURCE, ["run"])
+
+
+class Model(nn.Module):
+    def __init__(self, T_total, H, I, E, K):
+        super().__init__()
+        self.W_gate = nn.Parameter(torch.empty(E, H, I, dtype=torch.bfloat16))
+        self.W_up = nn.Parameter(torch.empty(E, H, I, dtype=torch.bfloat16))
+
+    def forward(self, hidden_states, expert_offsets):
+        return ext.run(hidden_states, self.W_gate, self.W_up, expert_offsets)
+'''
+BY_TYPE = "if (THIN) { thin(g, a, b); thin(u, a, c); } else { wide(g, a, b); wide(u, a, c); }"
+BY_PEAK = "if (peak[0] < 1.f) { thin(g, a, b); thin(u, a, c); } else { wide(g, a, b); wide(u, a, c); }"
+
+
+@pytest.mark.parametrize(
+    ("body", "launch", "sniffs"),
+    [
+        (BY_TYPE, "if (x.abs().max().item<float>() < 1.f) go(rows<true>); else go(rows<false>);", True),
+        (BY_PEAK, "go(rows<false>);", True),
+        (BY_TYPE, "if (offsets.max().item<int>() < 64) go(rows<false>); else go(rows<false>);", False),
+    ],
+)
+def test_branches_in_cpp_and_cuda_are_followed(tmp_path: Path, body: str, launch: str, sniffs: bool) -> None:
+    path = tmp_path / "solution.py"
+    path.write_text(CUDA.replace("BODY", body).replace("LAUNCH", launch))
+    file = lint([path], problem="06_sonic_moe_swiglu").files[0]
+    found = {finding.leak_class for finding in file.findings}
+    assert ("input-magnitude-sniffing" in found) is sniffs, (found, file.unread, file.promises)
+    if not sniffs:
+        assert found == set()

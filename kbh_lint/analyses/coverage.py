@@ -1,0 +1,105 @@
+"""Grids that cover a grouped product's rows only when its groups are balanced."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from kbh_lint.analyses.flow import Reach, facts_of, roots
+from kbh_lint.analyses.seeds import Seed, launched_from
+from kbh_lint.formulas import evaluate_int
+from kbh_lint.host.run import ShapeRun
+from kbh_lint.host.tensors import Content, Event
+from kbh_lint.kernels.facts import KernelFacts
+from kbh_lint.problems import Contract
+from kbh_lint.values import Scalar
+
+MIN_TILE = 8
+MAX_COPIES = 8
+
+
+def short_grids(contract: Contract, run: ShapeRun, found: Reach) -> list[Seed]:
+    """Facts `short-grid`. Any group may have all rows and the others none: a grid that depends on sizes alone must hold
+    tiles for that, or its kernel loop over what the offsets say."""
+    if run.binding is None:
+        return []
+    out: list[Seed] = []
+    columns = run.binding.outputs[0].shape[-1] if run.binding.outputs and run.binding.outputs[0].shape else 0
+    for spec, shape in zip(contract.forward, run.binding.inputs, strict=True):
+        if "offsets" not in str(spec.domain.get("kind", "")) or len(shape.shape) != 1 or "total" not in spec.domain:
+            continue
+        groups, rows = shape.shape[0] - 1, evaluate_int(spec.domain["total"], run.binding.shape.symbols)
+        for event in found.events:
+            facts = next(iter(facts_of(event)), None)
+            if event.kind != "launch" or facts is None or not _by_offsets(event, facts, spec.name):
+                continue
+            grid = _numbers(event.attrs.get("grid"))
+            height = max((p.rows or 0 for p in facts.products), default=0)
+            if grid is None or not height or event.attrs.get("steer"):
+                continue
+            held = _held(grid, groups, height, _column_tiles(event, columns))
+            if held is not None and _short(*held, groups, rows, height):
+                each = held[0] * height // (1 if held[1] else groups)
+                attrs = {"name": spec.name, "rows": each, "of": rows}
+                out.append(Seed("short-grid", attrs, event.loc, tuple(launched_from(event)[1:])))
+    return out
+
+
+def _numbers(grid: Any) -> tuple[int, ...] | None:
+    grid = grid if isinstance(grid, (tuple, list)) else (grid,)
+    return tuple(grid) if all(isinstance(g, int) and g > 0 for g in grid) else None
+
+
+def _by_offsets(event: Event, facts: KernelFacts, name: str) -> bool:
+    """Whether a kernel that multiplies reads the offsets, and bounds no loop by them."""
+    held: dict[int, Content] = event.attrs["contents"]
+    reads = any(load.storage in held and _itself(held[load.storage], name) for load in facts.loads)
+    looped = any(name in _names(held, origin.storage) for bound in facts.bounds for origin in bound.origins)
+    return bool(facts.products) and reads and not looped and not facts.unread
+
+
+def _itself(content: Content, name: str) -> bool:
+    """Whether a content is an input, or a conversion of it; a plan that was made of it holds its own tiles."""
+    for _ in range(MAX_COPIES):
+        event = content.event
+        if event is None or event.kind != "copy" or "from" not in event.attrs or len(event.reads) != 1:
+            break
+        content = event.reads[0][0]
+    return content.label == f"input:{name}"
+
+
+def _names(held: dict[int, Content], storage: int) -> set[str]:
+    return {root.name for root in roots(held[storage])} if storage in held else set()
+
+
+def _column_tiles(event: Event, columns: int) -> list[int]:
+    """The numbers of column tiles that the launch's constants allow, fewest first."""
+    sizes = set()
+    for value in event.attrs["bindings"][0].values():
+        number = value.value if isinstance(value, Scalar) else value
+        if isinstance(number, int) and not isinstance(number, bool) and MIN_TILE <= number <= columns:
+            sizes.add(-(-columns // number))
+    return sorted(sizes)
+
+
+def _held(grid: tuple[int, ...], groups: int, height: int, tiles: list[int]) -> tuple[int, bool] | None:
+    """The row tiles that a grid holds: (of each group, True) when one axis counts the groups, else (of all, False)."""
+    axes = [g for g in grid if g != 1]
+    each = groups in axes
+    if each:
+        axes.remove(groups)
+    across = next((t for t in tiles if t in axes and len(axes) > 1), None)
+    if across is not None:
+        axes.remove(across)
+        return prod(axes), each
+    left = prod(axes)
+    across = next((t for t in tiles if left % t == 0 and left > t), None)
+    return (left // across, each) if across is not None else None
+
+
+def _short(tiles: int, each: bool, groups: int, rows: int, height: int) -> bool:
+    """Whether some routing of the rows needs more tiles than there are, although a balanced one does not."""
+    average = -(-rows // groups)
+    if each:
+        return average <= tiles * height < rows
+    return rows <= tiles * height and tiles < rows // height + groups - 1
