@@ -14,7 +14,7 @@ from kbh_lint.kernels.facts import KernelFacts
 from kbh_lint.problems import Contract
 from kbh_lint.values import Scalar
 
-MIN_TILE = 8
+MIN_TILE, MAX_TILE = 8, 512  # columns of one
 MAX_COPIES = 8
 
 
@@ -77,7 +77,7 @@ def _column_tiles(event: Event, columns: int) -> list[int]:
     sizes = set()
     for value in event.attrs["bindings"][0].values():
         number = value.value if isinstance(value, Scalar) else value
-        if isinstance(number, int) and not isinstance(number, bool) and MIN_TILE <= number <= columns:
+        if isinstance(number, int) and not isinstance(number, bool) and MIN_TILE <= number <= MAX_TILE:
             sizes.add(-(-columns // number))
     return sorted(sizes)
 

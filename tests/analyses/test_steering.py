@@ -174,12 +174,14 @@ SOURCE = r"""
 #include <cuda_bf16.h>
 
 __device__ __forceinline__ void wide(float* d, const unsigned* a, const unsigned* b) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+               "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 __device__ __forceinline__ void thin(float* d, const unsigned* a, const unsigned* b) {
-  asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+  asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 "
+               "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
@@ -211,7 +213,8 @@ torch::Tensor run(torch::Tensor x, torch::Tensor gate, torch::Tensor up, torch::
   return y;
 }
 """
-ext = load_inline("rows", "torch::Tensor run(torch::Tensor, torch::Tensor, torch::Tensor, torch::Tensor);", SOURCE, ["run"])
+DECLARED = "torch::Tensor run(torch::Tensor, torch::Tensor, torch::Tensor, torch::Tensor);"
+ext = load_inline("rows", DECLARED, SOURCE, ["run"])
 
 
 class Model(nn.Module):
