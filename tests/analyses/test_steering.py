@@ -206,8 +206,8 @@ torch::Tensor run(torch::Tensor x, torch::Tensor gate, torch::Tensor up, torch::
   dim3 grid(gate.size(0), x.size(0) / 16);
   auto go = [&](auto kernel) {
     kernel<<<grid, 32>>>((const unsigned*)x.data_ptr(), (const unsigned*)gate.data_ptr(),
-                         (const unsigned*)up.data_ptr(), offsets.data_ptr<int>(), peak.data_ptr<float>(), (__nv_bfloat16*)y.data_ptr(), x.size(1),
-                         gate.size(2));
+                         (const unsigned*)up.data_ptr(), offsets.data_ptr<int>(), peak.data_ptr<float>(),
+                         (__nv_bfloat16*)y.data_ptr(), x.size(1), gate.size(2));
   };
   LAUNCH
   return y;
