@@ -1,0 +1,1 @@
+"""Rewrites of submissions: those that keep the meaning (`evade`) and those that change it (`leakify`)."""

@@ -1,0 +1,57 @@
+"""All rewrites that keep the meaning, one or several at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+from random import Random
+
+from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
+
+
+@cache
+def evasions() -> dict[str, Rewrite]:
+    """The rewrites that keep the meaning, by name."""
+    from kbh_lint.rewrite import (
+        calls,
+        control,
+        cuda,
+        decoys,
+        imports,
+        kernels,
+        lookups,
+        names,
+        places,
+        spelling,
+        structure,
+    )
+
+    modules = (names, imports, lookups, calls, control, structure, spelling, kernels, cuda, places, decoys)
+    return {rewrite.name: rewrite for module in modules for rewrite in module.REWRITES}
+
+
+def apply(rewrite: Rewrite, program: Program, seed: int) -> Program:
+    """One rewrite. Raises NotApplicable, also when the result would be the same text."""
+    new = rewrite.apply(program, Random(f"{seed}/{rewrite.name}"))
+    if new == program:
+        raise NotApplicable("it changes nothing here")
+    compile(new.main, "solution.py", "exec", dont_inherit=True)
+    return new
+
+
+def compose(rewrites: Iterable[Rewrite], program: Program, seed: int) -> tuple[Program, tuple[str, ...]]:
+    """Rewrites in their order, those that do not apply left out; the names of those that did."""
+    applied = []
+    for rewrite in rewrites:
+        try:
+            program = apply(rewrite, program, seed)
+        except NotApplicable:
+            continue
+        applied.append(rewrite.name)
+    return program, tuple(applied)
+
+
+def drawn(seed: int, count: int) -> list[Rewrite]:
+    """`count` rewrites in an order, by seed."""
+    known = evasions()
+    return [known[name] for name in Random(f"compose/{seed}").sample(sorted(known), min(count, len(known)))]

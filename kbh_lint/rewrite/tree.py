@@ -1,0 +1,354 @@
+"""The Python of a program as a libcst tree: parsing, what is device code, which names are free to use."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+
+import libcst as cst
+
+from kbh_lint.rewrite.program import NotApplicable, Program
+
+# What a caller outside the file knows by name.
+INTERFACE = frozenset({"Model", "ModelNew", "get_inputs", "get_init_inputs"})
+
+_DEVICE = re.compile(r"(^|[._])(jit|autotune|heuristics|kernel|script|custom_op|triton_op)\b")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_SYLLABLES = ("ba", "do", "fi", "ge", "ku", "la", "mo", "ne", "pi", "ru", "sa", "te", "vo", "wi", "ya", "zu")
+
+
+def code(node: cst.CSTNode) -> str:
+    """The text of a node."""
+    return cst.Module([]).code_for_node(node)
+
+
+def expression(text: str) -> cst.BaseExpression:
+    """An expression from text that may go over several lines."""
+    try:
+        return cst.parse_expression(text)
+    except cst.ParserSyntaxError:
+        return cst.parse_expression(f"({text})")
+
+
+def statements(text: str) -> list[cst.BaseStatement]:
+    """Statements from text."""
+    return [item for item in cst.parse_module(text).body if isinstance(item, cst.BaseStatement)]
+
+
+class Source:
+    """One Python text with what most rewrites ask of it.
+
+    `module` is its tree; `device` the names of functions that a compiler other than Python's reads; `imports` the path
+    of each name that nothing but top-level imports binds; `words` all identifier-like words, strings included.
+    Raises NotApplicable when the text does not parse.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            self.module = cst.parse_module(text)
+            compile(text, "solution.py", "exec", dont_inherit=True)
+        except (cst.ParserSyntaxError, SyntaxError, ValueError, RecursionError, MemoryError):
+            raise NotApplicable("the file is not Python that parses") from None
+        facts = _Facts()
+        self.module.visit(facts)
+        self.device = frozenset(facts.device)
+        self.words = set(_WORD.findall(text))
+        self.strings = facts.strings
+        self.keywords = facts.keywords
+        self.attributes = facts.attributes
+        self.bindings = facts.bindings
+        self.dynamic = bool(facts.calls & {"globals", "locals", "vars", "eval", "exec", "compile", "__import__"})
+        self.imports = {
+            name: path for name, path in _imports(self.module).items() if facts.bindings[name] == facts.imported[name]
+        }
+
+    def fresh(self, rng: Random) -> str:
+        """A name that occurs nowhere in the text."""
+        while True:
+            name = "".join(rng.choice(_SYLLABLES) for _ in range(4))
+            if name not in self.words:
+                self.words.add(name)
+                return name
+
+    def is_device(self, node: cst.FunctionDef) -> bool:
+        """Whether a function is read by a kernel compiler."""
+        return node.name.value in self.device
+
+    def path(self, node: cst.CSTNode) -> str | None:
+        """The dotted path of a name or attribute that comes from an import; None when it does not."""
+        if isinstance(node, cst.Name):
+            return self.imports.get(node.value)
+        if isinstance(node, cst.Attribute):
+            root = self.path(node.value)
+            return f"{root}.{node.attr.value}" if root else None
+        return None
+
+
+def source_of(program: Program) -> Source:
+    """The solution's tree."""
+    return Source(program.main)
+
+
+def patches(source: Source) -> bool:
+    """Whether the program assigns attributes of imported modules, so that two spellings may differ later on."""
+    found = _Patches(source)
+    source.module.visit(found)
+    return found.any
+
+
+class HostTransformer(cst.CSTTransformer):
+    """Visits what Python itself runs: no device functions, decorators, annotations, imports or f-strings.
+
+    `count` is how many changes were made; `done` returns the new program or raises NotApplicable when it is zero.
+    """
+
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self.source = source
+        self.count = 0
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool | None:
+        return not self.source.is_device(node)
+
+    def visit_Decorator(self, node: cst.Decorator) -> bool | None:
+        return False
+
+    def visit_Annotation(self, node: cst.Annotation) -> bool | None:
+        return False
+
+    def visit_Import(self, node: cst.Import) -> bool | None:
+        return False
+
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool | None:
+        return False
+
+    def visit_FormattedString(self, node: cst.FormattedString) -> bool | None:
+        return False
+
+    def run(self, program: Program, why: str, before: str = "") -> Program:
+        """The program with the tree changed; `before` is put after the docstring. `why` says what was not found."""
+        module = self.source.module.visit(self)
+        if not self.count:
+            raise NotApplicable(why)
+        return program.with_main(prepend(module, before).code)
+
+
+def prepend(module: cst.Module, text: str) -> cst.Module:
+    """The module with statements put after its docstring and __future__ imports."""
+    if not text:
+        return module
+    return insert(module, _head(module), text)
+
+
+def after_imports(module: cst.Module, text: str) -> cst.Module:
+    """The module with statements put after its first run of imports."""
+    at = _head(module)
+    while at < len(module.body) and _is_import(module.body[at]):
+        at += 1
+    return insert(module, at, text)
+
+
+def insert(module: cst.Module, at: int, text: str) -> cst.Module:
+    """The module with statements put before statement `at`."""
+    return module.with_changes(body=[*module.body[:at], *statements(text), *module.body[at:]])
+
+
+def simple(statement: cst.CSTNode) -> cst.BaseSmallStatement | None:
+    """The only small statement of a line, if it is one."""
+    if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
+        return statement.body[0]
+    return None
+
+
+def plain_arguments(arguments: Sequence[cst.Arg]) -> bool:
+    """Whether all arguments are positional and none is starred."""
+    return all(arg.keyword is None and not arg.star for arg in arguments)
+
+
+def is_pure(node: cst.BaseExpression) -> bool:
+    """Whether evaluating the expression twice, or in another order, can make no difference: names and constants."""
+    if isinstance(node, cst.Attribute):
+        return isinstance(node.value, cst.Name) and node.value.value == "self"
+    if isinstance(node, cst.UnaryOperation):
+        return is_pure(node.expression)
+    if isinstance(node, cst.Tuple):
+        return all(isinstance(item, cst.Element) and is_pure(item.value) for item in node.elements)
+    return isinstance(node, (cst.Name, cst.Integer, cst.Float, cst.SimpleString))
+
+
+def is_still(node: cst.BaseExpression) -> bool:
+    """Whether an expression only reads: names, constants, attributes and arithmetic on them."""
+    if isinstance(node, cst.Attribute):
+        return is_still(node.value)
+    if isinstance(node, cst.BinaryOperation):
+        return is_still(node.left) and is_still(node.right)
+    return is_pure(node)
+
+
+def names_in(node: cst.CSTNode) -> set[str]:
+    """All names that a node mentions, attribute and keyword names left out."""
+    found = _Names()
+    node.visit(found)
+    return found.names
+
+
+def functions(body: Sequence[cst.CSTNode]) -> list[cst.FunctionDef]:
+    """The functions among some statements."""
+    return [item for item in body if isinstance(item, cst.FunctionDef)]
+
+
+def string_value(node: cst.CSTNode) -> str | None:
+    """The value of a string constant without replacement fields; None for anything else."""
+    if isinstance(node, (cst.SimpleString, cst.ConcatenatedString)):
+        value = node.evaluated_value
+        return value if isinstance(value, str) else None
+    return None
+
+
+def _head(module: cst.Module) -> int:
+    at = 0
+    for statement in module.body:
+        small = simple(statement)
+        doc = isinstance(small, cst.Expr) and string_value(small.value) is not None
+        future = isinstance(small, cst.ImportFrom) and small.module is not None and code(small.module) == "__future__"
+        if not (doc and at == 0) and not future:
+            break
+        at += 1
+    return at
+
+
+def _is_import(statement: cst.CSTNode) -> bool:
+    return isinstance(statement, cst.SimpleStatementLine) and all(
+        isinstance(item, (cst.Import, cst.ImportFrom)) for item in statement.body
+    )
+
+
+def _imports(module: cst.Module) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for statement in module.body:
+        if not isinstance(statement, cst.SimpleStatementLine):
+            continue
+        for item in statement.body:
+            if isinstance(item, cst.Import):
+                for alias in item.names:
+                    path = code(alias.name)
+                    if alias.asname is not None:
+                        found[code(alias.asname.name)] = path
+                    else:
+                        found[path.split(".")[0]] = path.split(".")[0]
+            elif isinstance(item, cst.ImportFrom) and item.module and not item.relative:
+                for alias in item.names if not isinstance(item.names, cst.ImportStar) else ():
+                    name = code(alias.asname.name) if alias.asname is not None else code(alias.name)
+                    found[name] = f"{code(item.module)}.{code(alias.name)}"
+    return found
+
+
+class _Names(cst.CSTVisitor):
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def visit_Name(self, node: cst.Name) -> None:
+        self.names.add(node.value)
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:
+        node.value.visit(self)
+        return False
+
+    def visit_Arg(self, node: cst.Arg) -> bool:
+        node.value.visit(self)
+        return False
+
+
+class _Facts(cst.CSTVisitor):
+    """One walk that collects what `Source` offers."""
+
+    def __init__(self) -> None:
+        self.device: set[str] = set()
+        self.strings: Counter[str] = Counter()
+        self.keywords: Counter[str] = Counter()
+        self.attributes: Counter[str] = Counter()
+        self.bindings: Counter[str] = Counter()
+        self.imported: Counter[str] = Counter()
+        self.calls: set[str] = set()
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        self.bindings[node.name.value] += 1
+        for decorator in node.decorators:
+            text = code(decorator.decorator).split("(")[0]
+            if _DEVICE.search(text):
+                self.device.add(node.name.value)
+
+    def visit_ClassDef(self, node: cst.ClassDef) -> None:
+        self.bindings[node.name.value] += 1
+
+    def visit_Param(self, node: cst.Param) -> None:
+        self.bindings[node.name.value] += 1
+
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
+        self._bind(node.target)
+
+    def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
+        self._bind(node.target)
+
+    def visit_AugAssign(self, node: cst.AugAssign) -> None:
+        self._bind(node.target)
+
+    def visit_NamedExpr(self, node: cst.NamedExpr) -> None:
+        self._bind(node.target)
+
+    def visit_For(self, node: cst.For) -> None:
+        self._bind(node.target)
+
+    def visit_CompFor(self, node: cst.CompFor) -> None:
+        self._bind(node.target)
+
+    def visit_AsName(self, node: cst.AsName) -> None:
+        if isinstance(node.name, cst.Name):
+            self.bindings[node.name.value] += 1
+
+    def visit_Del(self, node: cst.Del) -> None:
+        self._bind(node.target)
+
+    def visit_ImportAlias(self, node: cst.ImportAlias) -> None:
+        name = code(node.asname.name) if node.asname is not None else code(node.name).split(".")[0]
+        if node.asname is None:
+            self.bindings[name] += 1
+        self.imported[name] += 1
+
+    def visit_Call(self, node: cst.Call) -> None:
+        if isinstance(node.func, cst.Name):
+            self.calls.add(node.func.value)
+        if code(node.func).endswith("jit"):
+            self.device.update(arg.value.value for arg in node.args if isinstance(arg.value, cst.Name))
+
+    def visit_Arg(self, node: cst.Arg) -> None:
+        if node.keyword is not None:
+            self.keywords[node.keyword.value] += 1
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        self.attributes[node.attr.value] += 1
+
+    def visit_SimpleString(self, node: cst.SimpleString) -> None:
+        value = node.evaluated_value
+        if isinstance(value, str):
+            self.strings[value] += 1
+
+    def _bind(self, node: cst.BaseExpression) -> None:
+        if isinstance(node, cst.Name):
+            self.bindings[node.value] += 1
+        elif isinstance(node, (cst.Tuple, cst.List)):
+            for item in node.elements:
+                self._bind(item.value)
+
+
+class _Patches(cst.CSTVisitor):
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.any = "setattr" in source.words and bool(source.imports)
+
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
+        if isinstance(node.target, cst.Attribute) and self.source.path(node.target):
+            self.any = True
