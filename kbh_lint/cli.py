@@ -30,6 +30,7 @@ examples:
   kbh-lint problems/                            the deck itself: every problem.yaml, its solutions and its prompt
   kbh-lint --diff main solutions/               what changed since a git revision
   kbh-lint lsp                                  a language server for editors
+  kbh-lint evade --help                         rewrite a submission, and see whether its verdict stands (leakify too)
 
 exit codes:
   0  nothing is wrong (with --strict: every promise of every file is kept)
@@ -112,10 +113,8 @@ def main(argv: Sequence[str] | None = None, prog: str = "kbh-lint") -> int:
         with suppress(AttributeError, ValueError):
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == ["lsp"]:
-        from kbh_lint.lsp import command
-
-        return command.main(words[1:], f"{prog} lsp")
+    if words and words[0] in SUBCOMMANDS:
+        return SUBCOMMANDS[words[0]](words[1:], f"{prog} {words[0]}")
     ask = parser(prog)
     try:
         args = ask.parse_args(words)
@@ -307,11 +306,44 @@ def _progress() -> Callable[[int, int], None] | None:
     return tell
 
 
+# --- commands ---------------------------------------------------------------------------------------------
+
+
+def _lsp(argv: Sequence[str], prog: str) -> int:
+    from kbh_lint.lsp import command
+
+    return command.main(argv, prog)
+
+
+def _evade(argv: Sequence[str], prog: str) -> int:
+    from kbh_lint.rewrite.cli import evade
+
+    return evade(argv, prog)
+
+
+def _leakify(argv: Sequence[str], prog: str) -> int:
+    from kbh_lint.rewrite.cli import leakify
+
+    return leakify(argv, prog)
+
+
+# First words that are no paths; a file or folder of such a name is written `./evade`.
+SUBCOMMANDS: dict[str, Callable[[Sequence[str], str], int]] = {"evade": _evade, "leakify": _leakify, "lsp": _lsp}
+
+
 # --- kbh ---------------------------------------------------------------------------------------------------
 
 
 def _kbh_lint(argv: Sequence[str]) -> int:
     return main(argv, prog="kbh lint")
+
+
+def _kbh_evade(argv: Sequence[str]) -> int:
+    return _evade(argv, "kbh evade")
+
+
+def _kbh_leakify(argv: Sequence[str]) -> int:
+    return _leakify(argv, "kbh leakify")
 
 
 def _kbh_problems(argv: Sequence[str]) -> int:
@@ -341,6 +373,8 @@ def _kbh_hardware(argv: Sequence[str]) -> int:
 # A subcommand of `kbh`: its function and one line of help. The harness adds its own here.
 COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "lint": (_kbh_lint, "say what a submission's score measures, from its source"),
+    "evade": (_kbh_evade, "rewrite a submission so that it means the same, and see whether the linter agrees"),
+    "leakify": (_kbh_leakify, "rewrite an honest submission so that it leaks, and see whether the linter notices"),
     "grade": (_kbh_grade, "run a submission: is it right, how fast, and what does that number measure"),
     "show": (_kbh_show, "print what a grading found, or check its bundle"),
     "problems": (_kbh_problems, "list, show, write, render and check the problems of the deck"),

@@ -6,7 +6,7 @@ from random import Random
 
 import libcst as cst
 
-from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
+from kbh_lint.rewrite.program import Program, Rewrite
 from kbh_lint.rewrite.tree import HostTransformer, Source, code, expression, functions, is_still, source_of
 
 
@@ -14,7 +14,9 @@ def partial_calls(program: Program, rng: Random) -> Program:
     """`f(a, b)` becomes `functools.partial(f, a)(b)`."""
     source = source_of(program)
     tool = source.fresh(rng)
-    return _Partial(source, tool).run(program, "no function is called with two arguments", f"import functools as {tool}\n")
+    return _Partial(source, tool).run(
+        program, "no function is called with two arguments", f"import functools as {tool}\n"
+    )
 
 
 class _Partial(HostTransformer):
@@ -37,7 +39,9 @@ def _is_function(source: Source, call: cst.Call) -> bool:
         own = {f.name.value for f in functions(source.module.body)} - source.device
         return call.func.value in own and source.bindings[call.func.value] == 1
     path = source.path(call.func)
-    return path is not None and isinstance(call.func, cst.Attribute) and path.split(".")[0] in ("torch", "triton", "math")
+    return (
+        path is not None and isinstance(call.func, cst.Attribute) and path.split(".")[0] in ("torch", "triton", "math")
+    )
 
 
 def lambda_calls(program: Program, rng: Random) -> Program:
@@ -50,8 +54,6 @@ class _Lambda(HostTransformer):
     def __init__(self, source: Source, args: str, keywords: str) -> None:
         super().__init__(source)
         self.names = args, keywords
-
-
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         if not original_node.args or not _is_function(self.source, original_node):
@@ -68,7 +70,8 @@ def decorate(program: Program, rng: Random) -> Program:
     name, tool, inner = source.fresh(rng), source.fresh(rng), source.fresh(rng)
     helper = (
         f"import functools as {tool}\n\n\n"
-        f"def {name}(f):\n    @{tool}.wraps(f)\n    def {inner}(*a, **k):\n        return f(*a, **k)\n\n    return {inner}\n"
+        f"def {name}(f):\n    @{tool}.wraps(f)\n    def {inner}(*a, **k):\n        return f(*a, **k)\n\n"
+        f"    return {inner}\n"
     )
     return _Decorate(source, name).run(program, "the file has no plain function or method", helper)
 

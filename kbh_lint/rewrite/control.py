@@ -8,7 +8,17 @@ from random import Random
 import libcst as cst
 
 from kbh_lint.rewrite.program import Program, Rewrite
-from kbh_lint.rewrite.tree import HostTransformer, Source, code, expression, is_pure, names_in, simple, source_of, statements
+from kbh_lint.rewrite.tree import (
+    HostTransformer,
+    Source,
+    code,
+    expression,
+    is_pure,
+    names_in,
+    simple,
+    source_of,
+    statements,
+)
 
 
 def while_loops(program: Program, rng: Random) -> Program:
@@ -204,7 +214,9 @@ def _docstring(
     body: Sequence[cst.BaseStatement],
 ) -> tuple[Sequence[cst.BaseStatement], Sequence[cst.BaseStatement]]:
     first = simple(body[0]) if body else None
-    cut = 1 if isinstance(first, cst.Expr) and isinstance(first.value, (cst.SimpleString, cst.ConcatenatedString)) else 0
+    cut = (
+        1 if isinstance(first, cst.Expr) and isinstance(first.value, (cst.SimpleString, cst.ConcatenatedString)) else 0
+    )
     return body[:cut], body[cut:]
 
 

@@ -145,7 +145,9 @@ def _after_head(text: str, addition: str) -> str | None:
     if any(piece.kind == "directive" and "include" in piece.text for piece in pieces[place:]):
         return None
     head, tail = join(pieces[:place]), join(pieces[place:])
-    return (head.rstrip("\n") + "\n" if head.strip() else "") + addition + ("" if tail.startswith("\n") else "\n") + tail
+    return (
+        (head.rstrip("\n") + "\n" if head.strip() else "") + addition + ("" if tail.startswith("\n") else "\n") + tail
+    )
 
 
 def _replace_words(text: str, names: dict[str, str], lines: Callable[[str, str], str]) -> str:
@@ -217,7 +219,9 @@ def cuda_template(program: Program, rng: Random) -> Program:
     for pieces in parts:
         for at, name in _functions(pieces):
             before = _significant(pieces, at, -1)
-            if pieces[at].text == "__global__" and (before is None or before.text in (";", "}") or before.kind == "directive"):
+            if pieces[at].text == "__global__" and (
+                before is None or before.text in (";", "}") or before.kind == "directive"
+            ):
                 declared.append(pieces[name].text)
     names = {name for name in declared if declared.count(name) == 1} - outside - fixed
     # A name that a text uses and does not declare may be declared elsewhere without the parameter.
@@ -228,7 +232,9 @@ def cuda_template(program: Program, rng: Random) -> Program:
 
 def _templated(text: str, names: set[str], parameter: str) -> str:
     pieces = tokens(text)
-    starts = {at: name for at, name in _functions(pieces) if pieces[at].text == "__global__" and pieces[name].text in names}
+    starts = {
+        at: name for at, name in _functions(pieces) if pieces[at].text == "__global__" and pieces[name].text in names
+    }
     declared = set(starts.values())
     out = []
     for at, piece in enumerate(pieces):
@@ -265,7 +271,7 @@ def cuda_comments(program: Program, rng: Random) -> Program:
 
     def change(text: str) -> str:
         out = []
-        for at, piece in enumerate(tokens(text)):
+        for piece in tokens(text):
             if piece.kind == "space" and "\n" in piece.text and rng.random() < 0.4:
                 last = piece.text.rpartition("\n")
                 out.append(f"{last[0]}\n{rng.choice(_HONEST)}\n{last[2]}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -89,16 +89,14 @@ def texts(program: Program, source: Source) -> list[str]:
 def change_texts(program: Program, source: Source, change: Callable[[str], str]) -> Program:
     """The program with every CUDA text changed; raises NotApplicable when there is none or none becomes another."""
     nodes = {id(node): string_value(node) or "" for node in cuda_strings(source)}
-    sidecars = {
-        name: change(text) if name.endswith(SUFFIXES) else text for name, text in program.sidecars.items()
-    }
+    sidecars = {name: change(text) if name.endswith(SUFFIXES) else text for name, text in program.sidecars.items()}
     work = _Replace({key: change(value) for key, value in nodes.items()}, nodes)
     module = source.module.visit(work)
     if not nodes and not any(name.endswith(SUFFIXES) for name in program.sidecars):
         raise NotApplicable("the file holds no CUDA text as a constant")
     if not work.count and sidecars == dict(program.sidecars):
         raise NotApplicable("the CUDA text has no place for it")
-    return Program(module.code, sidecars)
+    return replace(program, main=module.code, sidecars=sidecars)
 
 
 class _Replace(cst.CSTTransformer):

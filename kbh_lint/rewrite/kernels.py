@@ -148,7 +148,11 @@ class _KernelWhile(KernelTransformer):
         call, target, body = updated_node.iter, updated_node.target, updated_node.body
         if not self.inside or not isinstance(call, cst.Call) or code(call.func) != "range":
             return updated_node
-        if not plain_arguments(call.args) or not isinstance(target, cst.Name) or not isinstance(body, cst.IndentedBlock):
+        if (
+            not plain_arguments(call.args)
+            or not isinstance(target, cst.Name)
+            or not isinstance(body, cst.IndentedBlock)
+        ):
             return updated_node
         words = [code(arg.value) for arg in call.args]
         start, stop, step = ("0", words[0], "1") if len(words) == 1 else (words[0], words[1], (words + ["1"])[2])

@@ -30,7 +30,11 @@ class _Getattr(HostTransformer):
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         func = updated_node.func
-        if not isinstance(func, cst.Attribute) or len(func.attr.value) < 2 or self.source.path(original_node.func) is None:
+        if (
+            not isinstance(func, cst.Attribute)
+            or len(func.attr.value) < 2
+            or self.source.path(original_node.func) is None
+        ):
             return updated_node
         self.count += 1
         one, two = _pieces(func.attr.value, self.rng)
@@ -50,8 +54,9 @@ def method_getattr(program: Program, rng: Random) -> Program:
 class _MethodGetattr(HostTransformer):
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         func = updated_node.func
-        plain = isinstance(func, cst.Attribute) and isinstance(func.value, (cst.Name, cst.Attribute))
-        if not plain or self.source.path(original_node.func) is not None or func.attr.value.startswith("__"):
+        if not isinstance(func, cst.Attribute) or not isinstance(func.value, (cst.Name, cst.Attribute)):
+            return updated_node
+        if self.source.path(original_node.func) is not None or func.attr.value.startswith("__"):
             return updated_node
         self.count += 1
         owner = cst.Module([]).code_for_node(func.value)

@@ -14,8 +14,8 @@ from kbh_lint.rewrite.tree import INTERFACE, Source, code, functions, names_in, 
 
 # What torch.nn.Module itself gives a model; an attribute of the same name may be meant for it.
 _MODULE_MEMBERS = frozenset(
-    """apply bfloat16 buffers call_super_init children compile cpu cuda double dump_patches eval extra_repr float forward
-    get_buffer get_extra_state get_parameter get_submodule half ipu load_state_dict modules mtia named_buffers
+    """apply bfloat16 buffers call_super_init children compile cpu cuda double dump_patches eval extra_repr float
+    forward get_buffer get_extra_state get_parameter get_submodule half ipu load_state_dict modules mtia named_buffers
     named_children named_modules named_parameters parameters register_backward_hook register_buffer
     register_forward_hook register_forward_pre_hook register_full_backward_hook register_module register_parameter
     requires_grad_ set_extra_state set_submodule share_memory state_dict to to_empty train training type xpu
@@ -180,7 +180,7 @@ class _KeywordUses(cst.CSTVisitor):
         self.config = 0
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        names = {p.name.value for p in node.params.params + node.params.kwonly_params + node.params.posonly_params}
+        names = {p.name.value for p in _params(node)}
         if node.name.value in ("__init__", "forward"):
             self.elsewhere |= names
         self.elsewhere |= names & _outside(node) | {node.name.value}
@@ -219,11 +219,14 @@ class _KeywordUses(cst.CSTVisitor):
         return _meta_key(node) is None
 
 
+def _params(node: cst.FunctionDef) -> list[cst.Param]:
+    return [*node.params.params, *node.params.kwonly_params, *node.params.posonly_params]
+
+
 def _outside(node: cst.FunctionDef) -> set[str]:
     """Names in the head of a function: defaults, annotations and decorators belong to the scope around it."""
-    params = (*node.params.params, *node.params.kwonly_params, *node.params.posonly_params)
     parts: list[cst.CSTNode] = [decorator.decorator for decorator in node.decorators]
-    for param in params:
+    for param in _params(node):
         parts += [part for part in (param.default, param.annotation) if part is not None]
     return set[str]().union(*(names_in(part) for part in parts))
 
@@ -263,8 +266,7 @@ class _RenameArguments(Renamer):
         self.decorators = 0
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        params = node.params.params + node.params.kwonly_params + node.params.posonly_params
-        self.inside.append({p.name.value for p in params if p.name.value in self.names})
+        self.inside.append({p.name.value for p in _params(node) if p.name.value in self.names})
 
     def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
         self.inside.pop()
@@ -301,7 +303,7 @@ class _RenameArguments(Renamer):
 
     def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> cst.BaseExpression:
         key = _meta_key(original_node)
-        if key in self.names and isinstance(updated_node.slice[0].slice, cst.Index):
+        if key is not None and key in self.names and isinstance(updated_node.slice[0].slice, cst.Index):
             index = updated_node.slice[0].with_changes(slice=cst.Index(cst.SimpleString(repr(self.names[key]))))
             return updated_node.with_changes(slice=[index])
         return updated_node

@@ -218,6 +218,8 @@ def lazy_build(program: Program, rng: Random) -> Program:
     statement, name, value = work
     if source.bindings[name] != 1 or f"global {name}" in source.text or name in source.strings:
         raise NotApplicable("the extension is bound more than once")
+    if not any(name in names_in(s) for s in source.module.body if isinstance(s, (cst.FunctionDef, cst.ClassDef))):
+        raise NotApplicable("nothing uses the extension, so that it would never be built")
     function, tool = source.fresh(rng), source.fresh(rng)
     uses = _LazyUses(name, function)
     body: list[cst.CSTNode] = []

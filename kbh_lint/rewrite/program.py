@@ -15,10 +15,12 @@ class NotApplicable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A solution and the files it loads, by name."""
+    """A solution and the files it loads, by name; `problem` and `contract` are ids, where they are known."""
 
     main: str
     sidecars: Mapping[str, str] = field(default_factory=dict)
+    problem: str | None = None
+    contract: str | None = None
 
     def with_main(self, text: str) -> Program:
         """The same program with another solution text."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 import libcst as cst
@@ -21,7 +22,14 @@ _ATEN = {
     "matmul": "matmul.default", "mm": "mm.default", "bmm": "bmm.default", "exp": "exp.default", "relu": "relu.default",
     "sigmoid": "sigmoid.default", "empty_like": "empty_like.default", "zeros_like": "zeros_like.default",
 }  # fmt: skip
-_DTYPES = {"float16": "half", "float32": "float", "float64": "double", "int64": "long", "int32": "int", "int16": "short"}
+_DTYPES = {
+    "float16": "half",
+    "float32": "float",
+    "float64": "double",
+    "int64": "long",
+    "int32": "int",
+    "int16": "short",
+}
 _SHORT = {"float": "float32", "half": "float16", "bfloat16": "bfloat16", "double": "float64", "long": "int64",
           "int": "int32"}  # fmt: skip
 
@@ -69,7 +77,7 @@ class _Methods(HostTransformer):
         return expression(f"({code(args[0].value)}).{name}({_rest(args[1:])})")
 
 
-def _rest(args: tuple[cst.Arg, ...] | list[cst.Arg]) -> str:
+def _rest(args: Sequence[cst.Arg]) -> str:
     return ", ".join(code(arg.with_changes(comma=cst.MaybeSentinel.DEFAULT)) for arg in args)
 
 

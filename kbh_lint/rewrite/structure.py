@@ -94,7 +94,8 @@ def split_class(program: Program, rng: Random) -> Program:
         head = f"\n\nclass {model.name.value}({base}):\n    pass\n"
         module = replace_statement(module, model, [below, *statements(head)])
         count += 1
-    if not count or source.words & {"__subclasses__", "__mro__", "__bases__", "__name__", "__qualname__"} - {"__name__"}:
+    asked = ("__subclasses__", "__mro__", "__bases__", "__name__", "__qualname__", "__dict__")
+    if not count or any(source.attributes[name] for name in asked):
         raise NotApplicable("no model can be split")
     if any(model.name.value + ".__" in source.text for model in models(source)):
         raise NotApplicable("the model's class is asked for its own attributes")
@@ -102,16 +103,23 @@ def split_class(program: Program, rng: Random) -> Program:
 
 
 def rename_forward(program: Program, rng: Random) -> Program:
-    """`forward` is written under another name and bound to its own at the end of the class."""
+    """`forward` is written under another name and bound to its own right after."""
     source = source_of(program)
     module, count = source.module, 0
     for model in models(source):
         method = next((f for f in functions(model.body.body) if f.name.value == "forward"), None)
-        if method is None or not isinstance(model.body, cst.IndentedBlock) or "__name__" in source.words - {"__name__"}:
+        if method is None or not isinstance(model.body, cst.IndentedBlock) or source.attributes["__name__"]:
             continue
         name = source.fresh(rng)
-        body = [s.with_changes(name=cst.Name(name)) if s is method else s for s in model.body.body]
-        new = model.with_deep_changes(model.body, body=[*body, *statements(f"forward = {name}\n")])
+        body: list[cst.CSTNode] = []
+        for item in model.body.body:
+            # What follows in the class may read `forward`, so it is bound at once.
+            body += (
+                [method.with_changes(name=cst.Name(name)), *statements(f"forward = {name}\n")]
+                if item is method
+                else [item]
+            )
+        new = model.with_deep_changes(model.body, body=body)
         module = replace_statement(module, model, [new])
         count += 1
     if not count:
@@ -276,6 +284,6 @@ REWRITES = (
     Rewrite("outline-calls", "library calls are made by small helpers at the end of the module", outline_expressions),
     Rewrite("inline-helpers", "functions that only return an expression are put in at their calls", inline_helpers),
     Rewrite("split-class", "the model's methods stand in a base class", split_class),
-    Rewrite("rename-forward", "forward is written under another name and bound at the end", rename_forward),
+    Rewrite("rename-forward", "forward is written under another name and then bound", rename_forward),
     Rewrite("reorder", "functions, kernels and classes in another order", reorder),
 )

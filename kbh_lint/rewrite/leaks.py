@@ -1,0 +1,15 @@
+"""All rewrites that change the meaning of an honest submission, by name."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from kbh_lint.rewrite.program import Rewrite
+
+
+@cache
+def leaks() -> dict[str, Rewrite]:
+    """The rewrites that change the meaning, by name."""
+    from kbh_lint.rewrite import leaks_kernel, leaks_model
+
+    return {rewrite.name: rewrite for module in (leaks_kernel, leaks_model) for rewrite in module.REWRITES}

@@ -1,0 +1,181 @@
+"""Leaks made inside kernels and at their launches."""
+
+from __future__ import annotations
+
+import re
+from random import Random
+
+import libcst as cst
+
+from kbh_lint.rewrite.cuda_text import change_texts, tokens
+from kbh_lint.rewrite.kernels import KernelTransformer
+from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
+from kbh_lint.rewrite.reference import contract_of, model_of
+from kbh_lint.rewrite.tree import HostTransformer, Source, code, expression, source_of
+
+_FP8 = frozenset({"fp8-products"})
+_SUMS = frozenset({"compensated-sum"})
+# A difference of a difference, in operators or in rounded intrinsics, up to the end of its statement.
+_NESTED = r"\([^;={}()]*-[^;={}()]*\)\s*-|-\s*\([^;={}()]*-|__[fd]sub_rn\([^;={}]*__[fd]sub_rn\("
+_RESIDUAL = re.compile(rf"([+-]?)=\s*([^;={{}}]*(?:{_NESTED})[^;={{}}]*);")
+_LAUNCH = re.compile(r"\b\w+\s*(?:<[^;{}<>]*>)?\s*<<<[^;{}]*>>>\s*\([^;{}]*\)\s*;")
+
+
+def cast_before_dot(program: Program, rng: Random) -> Program:
+    """Both operands of `tl.dot` are widened to bf16."""
+    source = source_of(program)
+    return _WideDot(source).run(program, "no kernel has a dot")
+
+
+class _WideDot(KernelTransformer):
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        if not self.inside or self.source.path(original_node.func) != "triton.language.dot":
+            return updated_node
+        self.count += 1
+        args = [
+            arg.with_changes(value=expression(f"({code(arg.value)}).to({self.tl}.bfloat16)")) if at < 2 else arg
+            for at, arg in enumerate(updated_node.args)
+        ]
+        return updated_node.with_changes(args=args)
+
+
+def cast_on_host(program: Program, rng: Random) -> Program:
+    """The narrow input and weight are launched as fp16."""
+    source, contract = source_of(program), contract_of(program)
+    model = model_of(program)
+    narrow = {param for arg, param in zip(contract.forward, model.params, strict=False) if arg.dtype == "e4m3"}
+    narrow |= {f"self.{entry.name}" for entry in contract.state if entry.dtype == "e4m3"}
+    work = _WideLaunch(source, narrow)
+    result = work.run(program, "no kernel is launched on a narrow tensor by its name")
+    if work.seen != narrow:
+        raise NotApplicable("not all narrow tensors are launched by their names")
+    return result
+
+
+class _WideLaunch(HostTransformer):
+    def __init__(self, source: Source, narrow: set[str]) -> None:
+        super().__init__(source)
+        self.narrow = narrow
+        self.seen: set[str] = set()
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        if not isinstance(updated_node.func, cst.Subscript):
+            return updated_node
+        args = []
+        for arg in updated_node.args:
+            text = code(arg.value)
+            if text in self.narrow:
+                self.seen.add(text)
+                self.count += 1
+                arg = arg.with_changes(value=expression(f"{text}.half()"))
+            args.append(arg)
+        return updated_node.with_changes(args=args)
+
+
+def no_launch(program: Program, rng: Random) -> Program:
+    """Kernels are not launched: the results are what was in the buffers."""
+    source = source_of(program)
+    try:
+        return _NoLaunch(source).run(program, "no Triton kernel is launched by a statement of its own")
+    except NotApplicable:
+        return change_texts(program, source, lambda text: _LAUNCH.sub(";", text))
+
+
+class _NoLaunch(HostTransformer):
+    def leave_Expr(self, original_node: cst.Expr, updated_node: cst.Expr) -> cst.BaseSmallStatement:
+        value = original_node.value
+        if not isinstance(value, cst.Call) or not isinstance(value.func, cst.Subscript):
+            return updated_node
+        self.count += 1
+        return cst.Pass(semicolon=updated_node.semicolon)
+
+
+def _is_residual(node: cst.BaseExpression) -> bool:
+    """Whether an expression is a rounding error in the form of Kahan or of TwoSum: a difference of a difference."""
+    if isinstance(node, cst.BinaryOperation):
+        if isinstance(node.operator, cst.Subtract):
+            for side in (node.left, node.right):
+                if isinstance(side, cst.BinaryOperation) and isinstance(side.operator, cst.Subtract) and side.lpar:
+                    return True
+        if isinstance(node.operator, cst.Add):
+            return _is_residual(node.left) or _is_residual(node.right)
+    return False
+
+
+def drop_compensation(program: Program, rng: Random) -> Program:
+    """Rounding errors are computed and multiplied by zero."""
+    source = source_of(program)
+    try:
+        return _NoResidual(source).run(program, "no kernel computes a rounding error")
+    except NotApplicable:
+        pass
+
+    def change(text: str) -> str:
+        return _RESIDUAL.sub(lambda match: f"{match[1]}= 0.0f * ({match[2]});", text)
+
+    return change_texts(program, source, change)
+
+
+class _NoResidual(KernelTransformer):
+    def leave_Assign(self, original_node: cst.Assign, updated_node: cst.Assign) -> cst.Assign:
+        if not self.inside or not _is_residual(original_node.value):
+            return updated_node
+        self.count += 1
+        return updated_node.with_changes(value=expression(f"(({code(updated_node.value)}) * 0.0)"))
+
+
+def one_trip(program: Program, rng: Random) -> Program:
+    """Loops in kernels make one trip at most."""
+    source = source_of(program)
+    if "reduce" in source.attributes or "associative_scan" in source.attributes:
+        raise NotApplicable("lanes are added with a compensation too, so that one trip still has some")
+    return _OneTrip(source).run(program, "no kernel loops over a range of blocks")
+
+
+class _OneTrip(KernelTransformer):
+    def leave_For(self, original_node: cst.For, updated_node: cst.For) -> cst.For:
+        call = updated_node.iter
+        if not self.inside or not isinstance(call, cst.Call) or code(call.func).rpartition(".")[2] != "range":
+            return updated_node
+        args = [code(arg.value) for arg in call.args if arg.keyword is None]
+        if len(args) != 3:
+            return updated_node
+        self.count += 1
+        return updated_node.with_changes(iter=expression(f"range({args[0]}, ({args[0]}) + 1, {args[2]})"))
+
+
+def arch_pin(program: Program, rng: Random) -> Program:
+    """A CUTLASS product is built for Ampere."""
+    source = source_of(program)
+
+    def change(text: str) -> str:
+        return "".join(
+            re.sub(r"^Sm(89|90|100|120)$", "Sm80", piece.text) if piece.kind == "word" else piece.text
+            for piece in tokens(text)
+        )
+
+    return change_texts(program, source, change)
+
+
+def wide_operands(program: Program, rng: Random) -> Program:
+    """mma.sync and wgmma take bf16 operands: the types in the instructions are no longer e4m3."""
+    source = source_of(program)
+
+    def change(text: str) -> str:
+        if ".e4m3.e4m3" not in text:
+            return text
+        text = re.sub(r"\b(m\d+n\d+)k32\b", r"\1k16", text)
+        return text.replace(".e4m3.e4m3", ".bf16.bf16")
+
+    return change_texts(program, source, change)
+
+
+REWRITES = (
+    Rewrite("cast-before-dot", "operands of the product are widened to bf16 in the kernel", cast_before_dot, _FP8),
+    Rewrite("cast-on-host", "operands of the product are widened to fp16 at the launch", cast_on_host, _FP8),
+    Rewrite("wide-mma", "mma instructions run on bf16", wide_operands, _FP8),
+    Rewrite("arch-pin", "a CUTLASS product is built for sm80", arch_pin, _FP8),
+    Rewrite("drop-compensation", "rounding errors are multiplied by zero", drop_compensation, _SUMS),
+    Rewrite("one-trip", "loops over blocks make one trip", one_trip, _SUMS),
+    Rewrite("no-launch", "kernels are not launched", no_launch),
+)

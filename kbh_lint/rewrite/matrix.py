@@ -1,0 +1,259 @@
+"""Rewrites against verdicts: which rewrite of which program the linter still judges as it judged the original."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from kbh_lint.api import Options, Outcome
+from kbh_lint.findings import FileReport
+from kbh_lint.jobs import run
+from kbh_lint.limits import TimeUp, time_limit
+from kbh_lint.rewrite.compose import apply, compose, drawn
+from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite, read_program
+from kbh_lint.source.sidecars import Sidecar
+from kbh_lint.source.submissions import Submission
+
+BATCH = 240  # submissions that are held in memory and linted at a time
+REWRITE_SECONDS = 30.0
+COMPOSED = 6  # rewrites in a random composition
+
+Judge = Callable[[FileReport, FileReport, Rewrite | None], str]
+Filter = Callable[[FileReport, Rewrite], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A program to rewrite. `group` is the rule or the folder that it stands for in the matrix."""
+
+    name: str
+    group: str
+    program: Program
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One rewrite of one case. `state`: `kept`, `lost`, `skipped` (it does not apply) or `failed` (it raised).
+
+    `why` says what was lost, or why nothing was tried; `rewrites` are those that were applied; `verdict` is that on the
+    rewritten program.
+    """
+
+    case: str
+    group: str
+    column: str
+    state: str
+    why: str = ""
+    rewrites: tuple[str, ...] = ()
+    verdict: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of the matrix: one rewrite, or several in a row. `seed` decides what they draw."""
+
+    name: str
+    rewrites: tuple[Rewrite, ...]
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """All cells, and the verdicts of the cases before any rewrite."""
+
+    cells: tuple[Cell, ...]
+    verdicts: dict[str, str] = field(default_factory=dict)
+
+    def tried(self) -> list[Cell]:
+        """The cells in which a rewritten program was judged."""
+        return [cell for cell in self.cells if cell.state in ("kept", "lost")]
+
+    def share(self) -> float:
+        """The share of tried cells that are kept; 1 when none was tried."""
+        tried = self.tried()
+        return sum(cell.state == "kept" for cell in tried) / len(tried) if tried else 1.0
+
+
+def columns(rewrites: Iterable[Rewrite], compositions: int, seed: int) -> list[Column]:
+    """Every rewrite alone, then `compositions` random ones of several."""
+    single = [Column(rewrite.name, (rewrite,), seed) for rewrite in rewrites]
+    return single + [
+        Column(f"composed-{at}", tuple(drawn(seed * 1000 + at, COMPOSED)), seed * 1000 + at)
+        for at in range(1, compositions + 1)
+    ]
+
+
+def submission(program: Program, path: str, problem: str | None) -> Submission:
+    """A program as what the linter reads; nothing is written to a disk."""
+    sidecars = {name: Sidecar(name, text, name, size=len(text.encode())) for name, text in program.sidecars.items()}
+    digest = hashlib.sha256(program.bundle().encode()).hexdigest()
+    return Submission(Path(path), program.main, sidecars, problem=problem, sha256=digest)
+
+
+def check(
+    cases: Sequence[Case],
+    chosen: Sequence[Column],
+    options: Options,
+    jobs: int,
+    judge: Judge,
+    wanted: Filter | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> Matrix:
+    """Lints every case before and after every column's rewrites.
+
+    `judge(before, after, rewrite)` says what was lost ("" for nothing); `wanted(before, rewrite)` why a rewrite is
+    not tried on a case ("" to try it). A case whose own analysis did not come to an end is skipped.
+    """
+    before: dict[int, Outcome] = {}
+    for at, outcome in run([submission(case.program, case.name, case.problem) for case in cases], options, jobs):
+        before[at] = outcome
+    cells: list[Cell] = []
+    waiting: list[tuple[Case, Column, FileReport, Program, tuple[str, ...]]] = []
+
+    def flush() -> None:
+        made = [submission(program, case.name, case.problem) for case, _, _, program, _ in waiting]
+        for index, outcome in run(made, options, min(jobs, len(made)) if made else 1):
+            case, column, base, _, names = waiting[index]
+            single = column.rewrites[0] if len(column.rewrites) == 1 else None
+            lost = judge(base, outcome.report, single)
+            state, verdict = "lost" if lost else "kept", outcome.report.verdict
+            cells.append(Cell(case.name, case.group, column.name, state, lost, names, verdict))
+        waiting.clear()
+        if tell:
+            tell(f"{len(cells)} cells")
+
+    for at, case in enumerate(cases):
+        base = before[at]
+        known = replace(case.program, problem=case.problem, contract=base.report.contract)
+        for column in chosen:
+            made = _rewritten(replace(case, program=known), column, base, wanted)
+            if isinstance(made, Cell):
+                cells.append(made)
+                continue
+            waiting.append((case, column, base.report, *made))
+        if len(waiting) >= BATCH:
+            flush()
+    flush()
+    order = {(case.name, column.name): (i, j) for i, case in enumerate(cases) for j, column in enumerate(chosen)}
+    cells.sort(key=lambda cell: order[cell.case, cell.column])
+    return Matrix(tuple(cells), {case.name: before[at].report.verdict for at, case in enumerate(cases)})
+
+
+def _rewritten(
+    case: Case, column: Column, base: Outcome, wanted: Filter | None
+) -> Cell | tuple[Program, tuple[str, ...]]:
+    """The rewritten program with the names of what was applied, or the cell that says why there is none."""
+
+    def cell(state: str, why: str) -> Cell:
+        return Cell(case.name, case.group, column.name, state, why)
+
+    if not base.stable:
+        return cell("skipped", "the original could not be analysed to the end")
+    try:
+        with time_limit(REWRITE_SECONDS):
+            if len(column.rewrites) == 1:
+                rewrite = column.rewrites[0]
+                refused = wanted(base.report, rewrite) if wanted else ""
+                if refused:
+                    return cell("skipped", refused)
+                return apply(rewrite, case.program, column.seed), (rewrite.name,)
+            program, names = compose(column.rewrites, case.program, column.seed)
+            return (program, names) if names else cell("skipped", "none of them applies")
+    except NotApplicable as error:
+        return cell("skipped", str(error))
+    except TimeUp:
+        return cell("failed", f"the rewrite took longer than {REWRITE_SECONDS:g} s")
+    except Exception as error:
+        return cell("failed", f"the rewrite raised {type(error).__name__}: {str(error)[:200]}")
+
+
+def classes(report: FileReport) -> set[str]:
+    """The classes that count in a report."""
+    return {finding.leak_class for finding in report.findings if finding.severity != "info"}
+
+
+def evaded(before: FileReport, after: FileReport, rewrite: Rewrite | None) -> str:
+    """What a rewrite that keeps the meaning changed: the verdict, a class, a promise; "" when nothing."""
+    if before.verdict != after.verdict:
+        return f"the verdict {before.verdict} became {after.verdict}{_unread(after)}"
+    gone, new = classes(before) - classes(after), classes(after) - classes(before)
+    if rewrite is None or rewrite.name.startswith("dead-"):
+        new = new - {"dead-decoy-kernel"}  # an idle kernel was put in, and is reported
+    if gone or new:
+        return "; ".join([*(f"{name} is gone" for name in sorted(gone)), *(f"{name} is new" for name in sorted(new))])
+    states = {promise.id: promise.state for promise in after.promises}
+    for promise in before.promises:
+        if states.get(promise.id) != promise.state:
+            return f"the promise {promise.id} was {promise.state} and is {states.get(promise.id)}"
+    return ""
+
+
+def all_kept(report: FileReport) -> bool:
+    """Whether a file is honest as far as the linter can tell: every promise kept, and no finding that counts."""
+    kept = bool(report.promises) and all(promise.state in promise.accepts for promise in report.promises)
+    return kept and report.verdict in ("clean", "interesting")
+
+
+def unchanged(before: FileReport, after: FileReport, rewrite: Rewrite | None) -> str:
+    """Why a rewrite that changes the meaning went unnoticed: all promises are still kept, the verdict is the same."""
+    if after.verdict == before.verdict and all_kept(after) and classes(after) == classes(before):
+        return f"the verdict is still {after.verdict}, with every promise kept"
+    return ""
+
+
+def honest(before: FileReport, rewrite: Rewrite) -> str:
+    """Why a rewrite that changes the meaning makes no sense on a file; "" when it does."""
+    if not all_kept(before):
+        return "the original does not keep every promise"
+    kinds = {promise.kind for promise in before.promises}
+    if rewrite.kinds and not rewrite.kinds & kinds:
+        return "its problem makes no such promise"
+    return ""
+
+
+def _unread(report: FileReport) -> str:
+    reasons = [item.reason for item in report.unread] + [p.reason for p in report.promises if p.state == "unproven"]
+    return f" ({reasons[0][:160]})" if reasons and report.verdict == "unproven" else ""
+
+
+def rule_cases(rules_dir: Path, *, good: bool = True, bad: bool = True) -> Iterator[Case]:
+    """The examples of all rules about submissions, equal ones once, grouped by rule."""
+    from kbh_lint.rules import load_rules
+
+    seen: set[tuple[str | None, str]] = set()
+    for rule in load_rules(rules_dir):
+        if rule.id.startswith("KBH9"):
+            continue
+        for example in (*(rule.bad if bad else ()), *(rule.good if good else ())):
+            if (example.problem, example.code) not in seen:
+                seen.add((example.problem, example.code))
+                yield Case(f"{rule.id}/{example.name}", rule.id, Program(example.code), example.problem)
+
+
+def path_cases(paths: Sequence[str], problem: str | None, problems_dir: Path) -> Iterator[Case | str]:
+    """The submissions under some paths, grouped by folder; a sentence for what cannot be read."""
+    from kbh_lint.source.submissions import BadInput, discover
+
+    for item in discover(paths, problem=problem, problems_dir=problems_dir):
+        if isinstance(item, BadInput):
+            yield item.message
+            continue
+        sidecars = {name: sidecar.text for name, sidecar in item.sidecars.items() if not sidecar.binary}
+        yield Case(str(item.path), str(item.path.parent), Program(item.text, sidecars), item.problem)
+
+
+def program_from(path: Path) -> Program:
+    """The program in a file. Raises OSError and UnicodeDecodeError."""
+    return read_program(path.read_text(encoding="utf-8"), str(path))
+
+
+def summary(matrix: Matrix, by: Callable[[Cell], str]) -> list[tuple[str, Counter[str]]]:
+    """Counts of states by column or group, in the order of their first cells."""
+    rows: dict[str, Counter[str]] = {}
+    for cell in matrix.cells:
+        rows.setdefault(by(cell), Counter())[cell.state] += 1
+    return list(rows.items())
