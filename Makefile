@@ -5,7 +5,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -euc
 .DELETE_ON_ERROR:
-.PHONY: demo test lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade verify-deck results verify-results mutate ceilings fuzz accuracy clean
+.PHONY: demo test lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade evade verify-deck results verify-results mutate ceilings fuzz accuracy clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -68,6 +68,14 @@ accuracy: $(VENV)/.core
 bench-lint: $(VENV)/.core
 	@test -n "$(CORPUS)" || { echo "say which submissions: make bench-lint CORPUS=DIR" >&2; exit 2; }
 	$(PY) bench/lint.py "$(CORPUS)"
+
+# Rewrites the examples of all rules, CORPUS (leaking submissions, may be empty) and the honest programs here, and lints them again.
+evade: $(VENV)/.dev
+	$(BIN)/kbh-lint evade --check --jobs $(JOBS) $(CORPUS)
+	$(BIN)/kbh-lint leakify --check --jobs $(JOBS) problems tests/variants
+	$(BIN)/kbh-lint leakify --check --jobs $(JOBS) --no-rules --problem 01_fp8_gemm tests/idioms/fp8
+	$(BIN)/kbh-lint leakify --check --jobs $(JOBS) --no-rules --problem 07_w4a16_gemm tests/idioms/int4
+	$(BIN)/kbh-lint leakify --check --jobs $(JOBS) --no-rules --problem 04_kahan_softmax tests/idioms/kahan
 
 # What `kbh grade` costs beside bench/naive.py; the goal is 1.0 times and 15 s. With BENCH_ARGS="--repeat 5 --device cuda": how
 # far scored times vary between gradings, and how claimed times agree with a tracer's.

@@ -94,9 +94,7 @@ def test_a_leak_needs_a_name(solution: Path, capsys: pytest.CaptureFixture[str])
     assert "--only NAME" in capsys.readouterr().err
 
 
-def test_a_file_of_a_command_s_name_is_linted_by_its_path(
-    solution: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_of_a_command_s_name_is_linted_by_its_path(solution: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("evade", "leakify"):
         (solution.parent / name).write_text(HOST, encoding="utf-8")
         assert main([f"./{name}", "--no-cache"]) == 0
