@@ -71,10 +71,12 @@ def lint(
     raise_errors: bool = False,
     authors: bool = False,
     changes: Changes | None = None,
+    problem_file: StrPath | None = None,
 ) -> Report:
     """Lints files, folders and run archives; nothing of them is imported or executed.
 
-    `problem` and `target` name the problem and the GPU for all files (else each file's own are used). `select` and
+    `problem` and `target` name the problem and the GPU for all files (else each file's own are used). `problem_file` is
+    a KernelBench problem that is not in the deck, or the YAML beside it (docs/kernelbench.md). `select` and
     `ignore` (rule ids, their prefixes, names, classes) choose which findings are listed; a verdict is always that of
     all rules. `jobs` is a number of processes or "auto"; `cache` a folder for results. `progress` is called with (files
     done, all files). `raise_errors` lets an error inside the tool through instead of calling the file unproven.
@@ -107,6 +109,7 @@ def lint(
         progress=progress,
         authors=authors,
         changes=changes,
+        problem_file=None if problem_file is None else Path(problem_file),
     )
 
 

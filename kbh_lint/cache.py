@@ -52,9 +52,13 @@ class Cache:
             submission.target,
             list(submission.notes),
             trace,
+            submission.problem_file,
         ]
         _feed(digest, json.dumps(about).encode())
         _feed(digest, submission.text.encode("utf-8", "surrogatepass"))
+        if submission.problem_file is not None:
+            file = Path(submission.problem_file)
+            _feed_files(digest, file.parent, (file.with_suffix(suffix) for suffix in (".py", ".yaml")))
         for name in sorted(submission.sidecars):
             _feed(digest, name.encode("utf-8", "surrogatepass"))
             _feed(digest, repr(submission.sidecars[name]).encode("utf-8", "surrogatepass"))

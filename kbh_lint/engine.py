@@ -8,7 +8,7 @@ from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-from kbh_lint import ir
+from kbh_lint import ir, kernelbench
 from kbh_lint.analyses.flow import last_call, reach
 from kbh_lint.analyses.program import file_facts
 from kbh_lint.analyses.reference import Traits, traits
@@ -37,7 +37,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False) 
     Raises ProblemError when the problem's own data cannot be read.
     """
     path = str(submission.path)
-    problem = _problem(problems_dir, submission.problem)
+    problem, hole = _problem(problems_dir, submission)
     try:
         module = python.lower(submission.text, path)
     except (SyntaxError, ValueError) as error:
@@ -78,7 +78,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False) 
     return Analysis(
         facts=facts,
         promises=_promises(graded, contract, shapes) if graded is not None and contract is not None else (),
-        unread=tuple(_unread(module, default, shapes)),
+        unread=(*hole, *_unread(module, default, shapes)),
         contract=contract.id if contract is not None else None,
         notes=tuple(_notes(problem, default)),
         trace=tuple(trace_lines(default)) if trace else None,
@@ -94,10 +94,15 @@ def capabilities(problems_dir: Path, target: str | None) -> list[tuple[int, int]
     return [(number // 10, number % 10)] if number is not None else [DECK_CAPABILITIES[0]]
 
 
-def _problem(problems_dir: Path, name: str | None) -> Problem | None:
-    if name is None:
-        return None
-    return load_problem(problems_dir / name / "problem.yaml")
+def _problem(problems_dir: Path, submission: Submission) -> tuple[Problem | None, tuple[Unread, ...]]:
+    """The submission's problem, and what of a problem file could not be read."""
+    if submission.problem_file is not None:
+        loaded = kernelbench.load(Path(submission.problem_file))
+        hole = f"{loaded.path.name} is not a problem that can be read: {loaded.hole}"
+        return loaded.problem, (Unread(hole),) if loaded.hole else ()
+    if submission.problem is None:
+        return None, ()
+    return load_problem(problems_dir / submission.problem / "problem.yaml"), ()
 
 
 def sidecar_texts(submission: Submission) -> dict[str, str]:
@@ -231,6 +236,8 @@ def _notes(problem: Problem | None, path: PathRun) -> Iterable[str]:
 
 def _reference(problems_dir: Path, problem: Problem, contract: Contract) -> Traits:
     """What the reference does and reads; nothing for a problem without one."""
+    if contract.made is not None:
+        return kernelbench.load(Path(problem.path)).reference
     own = problems_dir / problem.id / f"reference_{contract.id}.py"
     path = own if own.is_file() else own.with_name("reference.py")
     return reference_traits(path, problems_dir, problem.id, contract.id)

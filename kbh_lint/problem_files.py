@@ -85,9 +85,23 @@ def problem_of(data: Map, path: Path) -> Problem:
     return Problem(
         id=problem_id, status=status, reason=reason, regime=regime, shapes=shapes, reduced=reduced,
         contracts=contracts, promises=promises, bans=bans, targets=targets, stress=stress, cases=cases, legal=legal,
-        narrowest=narrowest,
+        narrowest=narrowest, whole=True,
         work_kind=kind, form=form, path=str(path), **head, **work,
     )  # fmt: skip
+
+
+def parts_of(
+    fields: Fields, path: Path, contracts: Mapping[str, Contract]
+) -> tuple[tuple[Promise, ...], tuple[Ban, ...], dict[str, str]]:
+    """`promises`, `bans` and `narrowest` of a YAML that stands beside a problem file. Raises DataError."""
+    promises = _promises(optional_items(fields, "promises"), str(path), contracts, (), ())
+    bans = tuple(_ban(item) for item in entries(optional_items(fields, "bans"), str(path), "a ban"))
+    return promises, bans, read_narrowest(fields)
+
+
+def read_map(path: Path) -> Map:
+    """The mapping in a YAML file of bounded size. Raises DataError."""
+    return _read(path)
 
 
 PUBLISHED = "published_2026_04"

@@ -6,7 +6,7 @@ docs/problem-format.md describes the file. Everything here is plain frozen data;
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -75,13 +75,17 @@ class TensorSpec:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """A contract at one shape: constructor arguments in order, inputs in order, state by name, outputs in order."""
+    """A contract at one shape: constructor arguments in order, inputs in order, state by name, outputs in order.
+
+    `values` are arguments of `forward` that are no tensors, by their position among all arguments.
+    """
 
     shape: Shape
     init: Mapping[str, Value]
     inputs: tuple[TensorSpec, ...]
     state: Mapping[str, TensorSpec]
     outputs: tuple[TensorSpec, ...]
+    values: Mapping[int, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,11 @@ class Compare:
 @dataclass(frozen=True, slots=True)
 class Contract:
     """One version of what a submission is called with. `tolerance` is by output element type; `compare` gives it its
-    meaning."""
+    meaning. `entry` are the names of the class to construct, the first that is there.
+
+    `made` is set for a contract that was read from a problem file: its arguments as they are. Its weights are those
+    that the constructor draws; nothing is loaded into a model, and they do not change between calls.
+    """
 
     id: str
     init: Mapping[str, Formula]
@@ -110,9 +118,13 @@ class Contract:
     tolerance: Mapping[str, float]
     compare: Compare = field(default_factory=Compare)
     note: str = ""
+    entry: tuple[str, ...] = ("Model",)
+    made: Binding | None = None
 
     def bind(self, shape: Shape) -> Binding:
         """Concrete arguments for one shape. Raises FormulaError when a formula has no value there."""
+        if self.made is not None:
+            return replace(self.made, shape=shape)
         init = {name: evaluate(formula, shape.symbols) for name, formula in self.init.items()}
         inputs = tuple(_concrete(spec.name, spec, shape) for spec in self.forward)
         state = {spec.name: _concrete(spec.name, spec, shape) for spec in self.state}
@@ -223,8 +235,9 @@ class Problem:
 
     `reduced` holds a smaller stand-in for each graded shape, in the same order and under the same label, for machines
     without a GPU. `work_kind` is `tensor` when `flops` counts tensor operations, else `elementwise`; `form` names the
-    form of the operation that it counts, where there are several. `narrowest` has the element type that the `operands`
-    and the `accumulators` of products, and `sums`, may not be narrower than.
+    form of the operation that it counts, where there are several. Unless `whole`, some operations may be left to a
+    library as long as an authored kernel computes others. `narrowest` has the element type that the `operands` and the
+    `accumulators` of products, and `sums`, may not be narrower than.
     """
 
     id: str
@@ -245,6 +258,7 @@ class Problem:
     cases: tuple[StructureCase, ...] = ()
     legal: tuple[Legal, ...] = ()
     narrowest: Mapping[str, str] = field(default_factory=dict)
+    whole: bool = True
     work_kind: str = "tensor"
     form: str = ""
     reason: str = ""

@@ -30,14 +30,17 @@ def lint_paths(
     progress: Progress | None,
     authors: bool = False,
     changes: Changes | None = None,
+    problem_file: Path | None = None,
 ) -> Report:
     """See `kbh_lint.lint`."""
     from kbh_lint.authors.folders import FAULTS, Found, find
 
     load_rules_once.cache_clear()  # a long-lived process may have had the rule files changed under it
     _check_words((*select, *ignore), options)
+    if problem_file is not None:
+        _check_problem_file(problem_file, problem)
     given = find(paths, authors=authors)
-    found = _discovered(given.rest, options, problem, target)
+    found = _discovered(given.rest, options, problem, target, problem_file)
     if changes is not None:
         found = [item for item in found if _changed(item, changes)]
         decks = tuple(deck for deck in given.decks if changes.has(deck / FAULTS))
@@ -50,11 +53,19 @@ def lint_paths(
 
 
 def _discovered(
-    paths: Sequence[Path], options: Options, problem: str | None, target: str | None
+    paths: Sequence[Path], options: Options, problem: str | None, target: str | None, problem_file: Path | None = None
 ) -> list[Submission | BadInput]:
     from kbh_lint.source.submissions import discover
 
-    return list(discover(paths, problem=problem, target=target, problems_dir=Path(options.problems_dir)))
+    deck = Path(options.problems_dir)
+    return list(discover(paths, problem=problem, target=target, problems_dir=deck, problem_file=problem_file))
+
+
+def _check_problem_file(file: Path, problem: str | None) -> None:
+    if problem is not None:
+        raise UsageError("--problem names a problem of the deck, --problem-file one beside it; give one of the two")
+    if file.suffix not in (".py", ".yaml") or not file.is_file():
+        raise UsageError(f"{file}: a problem file is a file NAME.py or NAME.yaml; this is none")
 
 
 def _changed(item: Submission | BadInput, changes: Changes) -> bool:

@@ -9,7 +9,7 @@ from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, facts_of
 from kbh_lint.analyses.packing import Packing
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
-from kbh_lint.analyses.work import Work, category, does_arithmetic
+from kbh_lint.analyses.work import Work, category, computes, does_arithmetic
 from kbh_lint.dtypes import FP8
 from kbh_lint.host.run import ShapeRun
 from kbh_lint.host.tensors import Event
@@ -88,6 +88,8 @@ def authored(
     if work.blobs:
         return "broken", [(work.blobs[0].loc, "machine code without source makes the result")], ""
     heavy = [e for e in work.library if category(e) != "other" or e.attrs.get("foreign")]
+    if promise.params.get("work") == "some" and any(computes(e) for e in work.authored):
+        heavy = []
     if heavy:
         return "broken", [(e.loc, f"{e.attrs.get('symbol', e.name)} does this work") for e in heavy[:4]], ""
     hole = unread_reason(run, found, work)
@@ -95,7 +97,7 @@ def authored(
         if hole:
             return "unproven", [], hole
         return "broken", [(e.loc, f"{e.name} runs in torch") for e in found.events[:4]], ""
-    doing = [e for e in work.authored if does_arithmetic(e)]
+    doing = [e for e in work.authored if (computes if promise.params.get("work") == "some" else does_arithmetic)(e)]
     if promise.params.get("work") == "product":
         uses = [u for u in work.products if u.where != "library"]
         if uses:

@@ -16,7 +16,7 @@ from kbh_lint.analyses.outputs import output_seeds
 from kbh_lint.analyses.products import ProductUse
 from kbh_lint.analyses.reference import Traits, likeness
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
-from kbh_lint.analyses.work import Work, category, does_arithmetic, sort_out
+from kbh_lint.analyses.work import Work, category, computes, does_arithmetic, sort_out
 from kbh_lint.formulas import FormulaError, evaluate_int
 from kbh_lint.host.run import PathRun, ShapeRun
 from kbh_lint.host.tensors import Event
@@ -40,7 +40,8 @@ def shape_facts(
         total = None
     work = sort_out(found, total)
     facts.seeds += product_seeds(work)
-    facts.seeds += library_seeds(work, problem)
+    if problem.whole or not any(computes(e) for e in work.authored):
+        facts.seeds += library_seeds(work, problem)
     facts.seeds += authored_seeds(work, found, reference)
     facts.seeds += selection_seeds(found)
     facts.seeds += banned_seeds(found, problem)

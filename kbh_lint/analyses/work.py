@@ -118,6 +118,11 @@ def _small(event: Event, total_flops: int | None) -> bool:
     return max(sizes) * event.weight < SMALL_SHARE * total_flops
 
 
+def computes(event: Event) -> bool:
+    """Whether an authored launch does any arithmetic on what it loads, if only a scale or an activation."""
+    return does_arithmetic(event) or any(facts.arithmetic for facts in facts_of(event))
+
+
 def does_arithmetic(event: Event) -> bool:
     """Whether an authored launch computes more than copies and conversions."""
     if event.kind == "cutlass":

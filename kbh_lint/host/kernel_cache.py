@@ -89,6 +89,7 @@ def _renumber(facts: KernelFacts, back: dict[int, int]) -> KernelFacts:
         facts.decided,
         [one(x) for x in facts.branches],
         [one(x) for x in facts.bounds],
+        facts.arithmetic,
     )
 
 

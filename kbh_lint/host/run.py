@@ -163,7 +163,7 @@ def run_path(session: Session, problem: Problem | None, contract: Contract | Non
         path.failed = "the module nests too deeply"
     path.unread = list(interp.unread)
     if problem is not None and problem.shapes and not path.failed:
-        if not isinstance(interp.world.module_env.vars.get("Model"), ClassV):
+        if not any(model_class(interp, known) for known in problem.contracts.values()):
             path.failed = "there is no class Model that could be read"
         else:
             path.contract = contract or choose_contract(interp, problem)
@@ -185,8 +185,8 @@ def run_path(session: Session, problem: Problem | None, contract: Contract | Non
 def choose_contract(interp: Runner, problem: Problem) -> Contract | None:
     """Construct the model once and match what it registers; None when no object comes of it."""
     first = next(iter(problem.contracts.values()), None)
-    cls = interp.world.module_env.vars.get("Model")
-    if first is None or not isinstance(cls, ClassV):
+    cls = model_class(interp, first) if first is not None else None
+    if first is None or cls is None:
         return None
     interp.call_index = 0
     interp.fuel = FUEL
@@ -201,12 +201,18 @@ def choose_contract(interp: Runner, problem: Problem) -> Contract | None:
     return problem.match(state)
 
 
+def model_class(interp: Runner, contract: Contract) -> ClassV | None:
+    """The class that a submission is graded by."""
+    found = (interp.world.module_env.vars.get(name) for name in contract.entry)
+    return next((cls for cls in found if isinstance(cls, ClassV)), None)
+
+
 def run_shape(interp: Runner, contract: Contract, shape: Shape) -> ShapeRun:
     """Construct the model, load the state, and call `forward` twice with inputs that change in place between."""
     binding = contract.bind(shape)
     run = ShapeRun(shape.label, binding)
-    cls = interp.world.module_env.vars.get("Model")
-    if not isinstance(cls, ClassV):
+    cls = model_class(interp, contract)
+    if cls is None:
         run.stopped = "there is no class Model"
         return run
     interp.call_index = 0
@@ -218,7 +224,10 @@ def run_shape(interp: Runner, contract: Contract, shape: Shape) -> ShapeRun:
             run.stopped = "Model(...) did not make an object"
             return run
         run.instance = model
-        _load(interp, run, model, binding)
+        if contract.made is None:
+            _load(interp, run, model, binding)
+        else:
+            _name_weights(run, model)
         _inputs(interp, run, contract, binding)
         for call in (1, 2):
             interp.call_index = call
@@ -227,7 +236,10 @@ def run_shape(interp: Runner, contract: Contract, shape: Shape) -> ShapeRun:
                 _change(interp, run)
                 lanes.tick(interp)
             start = len(interp.events)
-            result = interp.call(model, list(run.inputs.values()), {}, None)
+            arguments: list[Any] = list(run.inputs.values())
+            for position in sorted(binding.values):
+                arguments.insert(position, binding.values[position])
+            result = interp.call(model, arguments, {}, None)
             run.calls.append(Call(interp.events[start:], result))
     except Raised as raised:
         run.stopped, run.stopped_at = f"it raises {exception(raised.value)}", raised.loc
@@ -244,6 +256,14 @@ def _shims(interp: Runner, binding: Binding) -> None:
     for name, value in binding.shape.symbols.items():
         if name in interp.world.module_env.vars and isinstance(interp.world.module_env.vars[name], (int, float)):
             interp.world.module_env.vars[name] = value
+
+
+def _name_weights(run: ShapeRun, model: Instance) -> None:
+    """Weights that the constructor drew, and that stay as they are; what was derived from them came from them."""
+    for name, tensor in trace_nn.state_of(model).items():
+        run.registered[name] = tensor.dtype
+        if tensor.storage.content.event is None and not tensor.storage.content.label.startswith("state:"):
+            tensor.storage.content.label = f"state:{name}"
 
 
 def _load(interp: Runner, run: ShapeRun, model: Instance, binding: Binding) -> None:

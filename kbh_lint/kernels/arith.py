@@ -158,6 +158,7 @@ class Arithmetic(Core):
         elif op in ("+", "-"):
             mark = self._added(a, b, target, loc)
         if target in dtypes.FLOATS:
+            self.arithmetic = self.arithmetic or bool(data_origins(a.origins) or data_origins(b.origins))
             if a.dtype != target or a.content not in (target, "?", LITERAL):
                 a = self.convert(a, target, loc)
             if b.dtype != target or b.content not in (target, "?", LITERAL):

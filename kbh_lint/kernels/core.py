@@ -55,6 +55,7 @@ class Core:
         self.sums: dict[Any, F.Sum] = {}
         self.unreads: dict[Any, tuple[str, Loc]] = {}
         self.decided: set[str] = set()
+        self.arithmetic = False
         self.sides = Sides()
         self.bounds: dict[Any, F.Bound] = {}
         self.param_cells: dict[str, Cell] = {}
@@ -69,6 +70,7 @@ class Core:
             list(self.casts.values()), list(self.unpacks.values()), list(self.uses.values()),
             list(self.sums.values()), list(self.unreads.values()), frozenset(self.decided), self.sides.facts(),
             list(self.bounds.values()),
+            self.arithmetic,
         )  # fmt: skip
 
     # --- records ---

@@ -157,6 +157,7 @@ def _elementwise(flag: str) -> Builtin:
         if made.dtype in dtypes.INTS and not flag:
             dtype = made.dtype
         origins = flagged(made.origins, flag) if flag else made.origins
+        call.m.arithmetic = call.m.arithmetic or (dtype in dtypes.FLOATS and bool(made.origins))
         return V(dtype, made.content if dtype == made.dtype else dtype, origins, made.casts, ct=call.arg(0).ct)
 
     return run

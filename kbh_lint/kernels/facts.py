@@ -136,7 +136,8 @@ class Bound:
 @dataclass(slots=True)
 class KernelFacts:
     """All that one analysis found. `unread` says what it could not follow; `decided` names the compile-time
-    arguments that chose a branch (two bindings that agree on them give the same facts)."""
+    arguments that chose a branch (two bindings that agree on them give the same facts); `arithmetic` whether anything
+    was added, multiplied or put through a function in floating point."""
 
     name: str
     loads: list[Load] = field(default_factory=list)
@@ -150,3 +151,4 @@ class KernelFacts:
     decided: frozenset[str] = frozenset()
     branches: list[Branch] = field(default_factory=list)
     bounds: list[Bound] = field(default_factory=list)
+    arithmetic: bool = False

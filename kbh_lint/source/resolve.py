@@ -34,7 +34,9 @@ class Resolved:
 class Resolver:
     """Resolves problems against a deck. Raises UsageError for an unknown `problem` or `target` of the command line."""
 
-    def __init__(self, problems_dir: Path | None, problem: str | None = None, target: str | None = None) -> None:
+    def __init__(
+        self, problems_dir: Path | None, problem: str | None = None, target: str | None = None, file: Path | None = None
+    ) -> None:
         from kbh_lint import paths
 
         folder = paths.problems_dir() if problems_dir is None else problems_dir
@@ -45,6 +47,7 @@ class Resolver:
         self.ids = load_deck(folder).ids
         self._hardware = paths.hardware_file(folder)
         self._names = _pattern(self.ids)
+        self.file = file
         self.problem = None if problem is None else self._given_problem(problem)
         self.target = None if target is None else self._given_target(target)
 
@@ -65,6 +68,8 @@ class Resolver:
     def _problem(
         self, path: Path, record: dict[str, Any], record_name: str, directives: dict[str, str], notes: list[str]
     ) -> tuple[str | None, str | None]:
+        if self.file is not None:
+            return self.file.stem, "--problem-file"
         if self.problem is not None:
             return self.problem, "--problem"
         said = next((record[key] for key in _PROBLEM_KEYS if isinstance(record.get(key), str)), None)

@@ -29,7 +29,7 @@ class Submission:
 
     `text` has `\\n` line ends and no byte order mark; in a bundle it ends where the first sidecar block begins.
     `problem` and `target` are ids, or None when nothing says; `problem_source` says where the problem id was found.
-    `sha256` covers text and sidecars.
+    `sha256` covers text and sidecars. `problem_file` describes the problem when that is not one of the deck.
     """
 
     path: Path
@@ -40,6 +40,7 @@ class Submission:
     target: str | None = None
     notes: tuple[str, ...] = ()
     sha256: str = ""
+    problem_file: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +57,14 @@ def discover(
     problem: str | None = None,
     target: str | None = None,
     problems_dir: Path | None = None,
+    problem_file: Path | None = None,
 ) -> Iterator[Submission | BadInput]:
     """The submissions under some paths: in the order of the arguments, within a folder in the order of names.
 
-    `problem` and `target` hold for all of them; otherwise each is resolved by itself. Raises UsageError at once when
-    one of the two is not known, and ProblemError when the deck's hardware file is malformed.
+    `problem` (or `problem_file`) and `target` hold for all of them; otherwise each is resolved by itself. Raises
+    UsageError at once when one of them is not known, and ProblemError when the deck's hardware file is malformed.
     """
-    resolver = Resolver(problems_dir, problem, target)
+    resolver = Resolver(problems_dir, problem, target, problem_file)
     return _discover(paths, resolver)
 
 
@@ -111,6 +113,7 @@ def of_text(path: Path, content: str, resolver: Resolver, neighbours: Neighbours
         target=resolved.target,
         notes=(*notes, *resolved.notes, *suppression_notes(content)),
         sha256=digest.hexdigest(),
+        problem_file=str(resolver.file) if resolver.file is not None else None,
     )
 
 
