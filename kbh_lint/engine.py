@@ -19,7 +19,8 @@ from kbh_lint.analyses.tracing import trace_lines
 from kbh_lint.analyses.vendored import vendored_facts
 from kbh_lint.findings import Analysis, PromiseState, Related, Unread
 from kbh_lint.frontends import python
-from kbh_lint.host.run import MADE_AT_RUN_TIME, MAX_FLIPS, PathRun, Session, explore, run_path, run_reduced
+from kbh_lint.host.decoding import MADE
+from kbh_lint.host.run import MAX_FLIPS, PathRun, Session, explore, run_path, run_reduced
 from kbh_lint.paths import hardware_file
 from kbh_lint.problems import Contract, Problem, load_problem, load_targets
 from kbh_lint.source.embedded import FileText, Piece, Text
@@ -215,7 +216,7 @@ def _unread(module: ir.Module, path: PathRun, shapes: list[ShapeFacts]) -> Itera
         if run.label in open_labels:
             holes += run.unread
     left_open = not path.shapes or len(holes) > len(module.unread)
-    holes += [hole for hole in path.unread if left_open or hole[0] == MADE_AT_RUN_TIME]
+    holes += [hole for hole in path.unread if left_open or hole[0].startswith(MADE)]
     for reason, loc in holes:
         span = span_of(loc)
         found.setdefault((reason, span.line if span else 0), Unread(reason, span))

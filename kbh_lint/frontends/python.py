@@ -60,13 +60,13 @@ class TooDeep(Exception):
     """The program nests deeper than `MAX_DEPTH`."""
 
 
-def lower(text: str, path: str = "<text>", first_line: int = 1) -> ir.Module:
-    """The IR of a Python text.
+def lower(text: str, path: str = "<text>", first_line: int = 1, unit: PythonUnit | None = None) -> ir.Module:
+    """The IR of a Python text; `unit` replaces the one that is made from path and first line.
 
     Raises SyntaxError (or ValueError for NUL bytes) when it is not Python, and TooDeep when it nests past reason.
     """
     tree = ast.parse(text)
-    unit = PythonUnit(path, text, first_line)
+    unit = unit or PythonUnit(path, text, first_line)
     lowering = _Lowering(unit)
     body = lowering.block(tree.body)
     return ir.Module(unit, body, ast.get_docstring(tree, clean=False), lowering.unread)

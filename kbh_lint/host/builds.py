@@ -39,8 +39,10 @@ def extension_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
         for i, key in ((1, "cpp_sources"), (2, "cuda_sources")):
             value = kwargs.get(key, args[i] if len(args) > i else None)
             every = value if isinstance(value, (list, tuple)) else [value]
-            if not all(isinstance(text, str) or text is None for text in every):
-                interp.miss(f"the {key} of an extension are not known", loc)
+            for text in every:
+                if not isinstance(text, str) and text is not None:
+                    why = getattr(text, "why", "")
+                    interp.miss(f"the {key} of an extension are not known{f': {why}' if why else ''}", loc)
             sources += texts(interp, value)
     else:
         value = kwargs.get("sources", args[1] if len(args) > 1 else None)

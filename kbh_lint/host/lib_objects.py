@@ -8,6 +8,7 @@ from kbh_lint import ir
 from kbh_lint.host import (
     builds,
     containers,
+    decoding,
     dress,
     driver,
     foreign,
@@ -60,6 +61,8 @@ def object_attr(interp: Any, owner: LibObject, name: str, loc: ir.Loc | None) ->
         return {"type": "cuda", "index": 0}[name]
     if name == "cuda_stream":
         return 0
+    if owner.path == "importlib.spec" and name == "loader":
+        return LibObject("importlib.loader")
     return Method(owner, name)
 
 
@@ -120,8 +123,10 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
         from kbh_lint.host.tensors import product
 
         return product(owner)
+    if owner is interp.builtins.get("bytes") and name == "fromhex":
+        return decoding.decode(interp, "binascii.unhexlify", args, kwargs, loc)
     if isinstance(owner, bytes) and name == "decode":
-        return owner.decode("utf-8", "replace")
+        return decoding.decoded(interp, owner.decode("utf-8", "replace"), loc)
     if isinstance(owner, (JitFunction, Configured)):
         return interp.world_launches.method(interp, owner, name, args, kwargs, loc)
     if isinstance(owner, Graph):
@@ -193,7 +198,9 @@ def object_method(
         return None
     if owner.path == "property" and name == "setter":
         return Method(owner, "setter")
-    if owner.path == "importlib.spec":
+    if owner.path.startswith("importlib.") and name == "load_module":
+        return decoding.load_module(interp, containers.show(owner.args[1]) if len(owner.args) > 1 else "", loc)
+    if owner.path.startswith("importlib."):
         return None
     if owner.path.startswith("torch.nn."):
         return trace_nn.object_method(interp, owner, name, args, kwargs, loc)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import asking, bounds, builds, containers, modules, operators, outside, torchlib
+from kbh_lint.host import asking, bounds, builds, containers, decoding, modules, operators, outside, torchlib
 from kbh_lint.host.frames import Handler
 from kbh_lint.host.objects import (
     Bound,
@@ -177,9 +177,17 @@ def importlib_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
         return modules.resolve(
             interp, target if name == "import_module" or kwargs.get("fromlist") else target.split(".")[0], loc
         )
+    if name == "module_from_spec" and args and isinstance(args[0], LibObject) and "file" in args[0].attrs:
+        return decoding.load_module(interp, args[0].attrs["file"], loc)
     if name == "module_from_spec":
         return args[0] if args else Unknown()
-    if name in ("spec_from_file_location", "find_spec"):
+    if name == "SourceFileLoader":
+        return LibObject(path, {}, tuple(args), kwargs)
+    if name == "spec_from_file_location":
+        return LibObject(
+            "importlib.spec", {"file": containers.show(args[1] if len(args) > 1 else kwargs.get("location", ""))}
+        )
+    if name == "find_spec":
         return LibObject("importlib.spec", {"args": tuple(args), "path": containers.show(args[-1]) if args else ""})
     return Unknown((), path)
 

@@ -436,6 +436,9 @@ def iterate(interp: Any, value: Any, loc: ir.Loc | None, want: int | None = None
     """The items a `for`, an unpacking or `*` sees. Of an unknown iterable: one unknown item (or `want` of them)."""
     if isinstance(value, (list, tuple, range)):
         return value
+    if isinstance(value, (bytes, bytearray)):
+        bounds.items(interp, len(value))
+        return list(value)
     if isinstance(value, str):
         bounds.items(interp, len(value))
         return [cut(value, i, i + 1) for i in range(len(value))] if len(value) < 10_000 else []

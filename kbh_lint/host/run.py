@@ -8,7 +8,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.formulas import evaluate_int
-from kbh_lint.host import asking, lanes, launches, outside, pybuiltins, torchlib, trace_nn
+from kbh_lint.host import asking, decoding, lanes, launches, outside, pybuiltins, torchlib, trace_nn
 from kbh_lint.host.cpp import Cpp
 from kbh_lint.host.frames import Frame, OutOfFuel, Raised
 from kbh_lint.host.interp import Interp
@@ -24,7 +24,6 @@ PROCESS = 4242  # the process number of the run
 MAX_FLIPS = 5
 MAX_PROBES = 4
 MAX_BEYOND = 3
-MADE_AT_RUN_TIME = "code is made at run time (exec or eval)"
 
 
 @dataclass(slots=True, eq=False)
@@ -113,6 +112,7 @@ class Runner(Interp):
         self.views: dict[int, Tensor] = {}
         self.cpp = Cpp(self)
         self.process = PROCESS
+        self.made = 0  # texts that were made into code
 
     def tensor_at(self, address: Any) -> Tensor | None:
         """The tensor whose storage holds an address."""
@@ -125,20 +125,8 @@ class Runner(Interp):
 
     def run_text(self, args: list[Any], loc: ir.Loc | None) -> Any:
         """exec and eval of a known text run it here; of an unknown one, that is a hole."""
-        from kbh_lint.frontends import python
-
-        text = args[0] if args else None
-        self.miss(MADE_AT_RUN_TIME, loc)
-        if not isinstance(text, str):
-            return Unknown((), "exec of an unknown text")
-        try:
-            module = python.lower(str(text), "<exec>")
-        except (SyntaxError, ValueError, RecursionError, python.TooDeep):
-            return Unknown((), "exec of an unreadable text")
-        env = args[1] if len(args) > 1 and isinstance(args[1], dict) else None
-        scope = Env(env if env is not None else self.world.module_env.vars, None)
-        self.block(module.body, Frame(scope, scope, loc, None))
-        return None
+        scope = args[1] if len(args) > 1 and isinstance(args[1], dict) else None
+        return decoding.run_text(self, args[0] if args else None, scope, loc)
 
     def analyse_kernel(self, kernel: Func, binding: dict[str, Any]) -> KernelFacts:
         """Facts of one kernel at one binding; runs that agree on what decided a branch share them."""

@@ -141,7 +141,7 @@ def test_a_finding_in_a_sidecar_block_of_a_bundle_points_at_the_bundle_s_line(tm
 
 
 def test_text_that_is_decoded_at_run_time_is_a_hole_and_not_a_verdict(tmp_path: Path) -> None:
-    build = 'import base64\nSOURCE = base64.b64decode(b"aGVsbG8=").decode()\n'
+    build = 'import base64\nSOURCE = base64.b64decode(open("kernel.b64").read()).decode()\n'
     report = lint(tmp_path, IMPORTS + build + BUILD + RUN)
     assert report.verdict == "unproven"
     assert "broken" not in states(report).values() and not classes(report)
