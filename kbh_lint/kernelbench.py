@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kbh_lint.analyses.flow import last_call, reach
+from kbh_lint.analyses.outputs import tensors
 from kbh_lint.analyses.reference import Traits, traits
 from kbh_lint.analyses.work import category, on_inputs
 from kbh_lint.dtypes import BITS
@@ -142,7 +143,19 @@ def _read(source: Path) -> tuple[Problem, Traits]:
     flops = [event.attrs.get("flops") for event in heavy]
     total = sum(count * event.weight for count, event in zip(flops, heavy, strict=True) if isinstance(count, int))
     steps = [e for e in found.events if e.kind in ("op", "library") and on_inputs(e)]
-    return replace(problem, flops=str(total) if total else "", whole=len(steps) == 1), traits(found)
+    assert contract.made is not None
+    made = replace(contract.made, outputs=_outputs(last_call(run.shapes[0])))
+    contracts = {CONTRACT: replace(contract, made=made)}
+    known = replace(problem, contracts=contracts, flops=str(total) if total else "", whole=len(steps) == 1)
+    return known, traits(found)
+
+
+def _outputs(result: Any) -> tuple[TensorSpec, ...]:
+    """What the reference returns; nothing when any of it is not known."""
+    try:
+        return tuple(_tensor("the result", "", value) for value in tensors(result) if isinstance(value, Tensor))
+    except _Hole:
+        return ()
 
 
 def _contract(session: Session) -> Contract:

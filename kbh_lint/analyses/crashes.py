@@ -8,8 +8,8 @@ from typing import Any
 from kbh_lint.analyses.flow import last_call
 from kbh_lint.analyses.outputs import forward_loc, tensors
 from kbh_lint.analyses.seeds import Seed
-from kbh_lint.host.objects import ClassV, LibObject
-from kbh_lint.host.run import PathRun, ShapeRun
+from kbh_lint.host.objects import LibObject
+from kbh_lint.host.run import PathRun, ShapeRun, model_class
 from kbh_lint.host.tensors import Tensor
 from kbh_lint.values import Func
 
@@ -25,18 +25,19 @@ def file_crashes(paths: list[PathRun]) -> Iterator[Seed]:
         if what:
             yield Seed("crash", {"what": what, "message": first.failed}, first.exit_loc)
         return
-    cls = first.env.vars.get("Model")
+    cls = model_class(first.env, first.contract) if first.contract is not None else None
     run = next((run for run in first.shapes if run.binding is not None), None)
-    if not isinstance(cls, ClassV) or run is None or run.binding is None:
+    if cls is None or run is None or run.binding is None:
         return
-    for name, given in (("__init__", len(run.binding.init)), ("forward", len(run.binding.inputs))):
+    arguments = len(run.binding.inputs) + len(run.binding.values)
+    for name, given in (("__init__", len(run.binding.init)), ("forward", arguments)):
         try:
             method = cls.find(name)
         except KeyError:
             continue
         said = _arity(method, given) if isinstance(method, Func) else ""
         if said:
-            yield Seed("crash", {"what": "arguments", "message": f"Model.{name} {said}"}, method.node.loc)
+            yield Seed("crash", {"what": "arguments", "message": f"{cls.name}.{name} {said}"}, method.node.loc)
 
 
 def _arity(method: Func, given: int) -> str:
@@ -74,6 +75,8 @@ def _output_faults(run: ShapeRun) -> list[str]:
     declared = run.binding.outputs
     if isinstance(result, LibObject) or not found or not all(isinstance(t, Tensor) for t in found):
         return []
+    if not declared:
+        return []  # a problem file whose reference could not be followed to its sizes
     if len(found) != len(declared):
         return [f"forward returns {len(found)} tensors in place of {len(declared)}"]
     out: list[str] = []

@@ -151,7 +151,7 @@ def run_path(session: Session, problem: Problem | None, contract: Contract | Non
         path.failed = "the module nests too deeply"
     path.unread = list(interp.unread)
     if problem is not None and problem.shapes and not path.failed:
-        if not any(model_class(interp, known) for known in problem.contracts.values()):
+        if not any(model_class(interp.world.module_env, known) for known in problem.contracts.values()):
             path.failed = "there is no class Model that could be read"
         else:
             path.contract = contract or choose_contract(interp, problem)
@@ -173,7 +173,7 @@ def run_path(session: Session, problem: Problem | None, contract: Contract | Non
 def choose_contract(interp: Runner, problem: Problem) -> Contract | None:
     """Construct the model once and match what it registers; None when no object comes of it."""
     first = next(iter(problem.contracts.values()), None)
-    cls = model_class(interp, first) if first is not None else None
+    cls = model_class(interp.world.module_env, first) if first is not None else None
     if first is None or cls is None:
         return None
     interp.call_index = 0
@@ -189,9 +189,9 @@ def choose_contract(interp: Runner, problem: Problem) -> Contract | None:
     return problem.match(state)
 
 
-def model_class(interp: Runner, contract: Contract) -> ClassV | None:
+def model_class(module: Env, contract: Contract) -> ClassV | None:
     """The class that a submission is graded by."""
-    found = (interp.world.module_env.vars.get(name) for name in contract.entry)
+    found = (module.vars.get(name) for name in contract.entry)
     return next((cls for cls in found if isinstance(cls, ClassV)), None)
 
 
@@ -199,7 +199,7 @@ def run_shape(interp: Runner, contract: Contract, shape: Shape) -> ShapeRun:
     """Construct the model, load the state, and call `forward` twice with inputs that change in place between."""
     binding = contract.bind(shape)
     run = ShapeRun(shape.label, binding)
-    cls = model_class(interp, contract)
+    cls = model_class(interp.world.module_env, contract)
     if cls is None:
         run.stopped = "there is no class Model"
         return run

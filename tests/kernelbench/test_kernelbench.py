@@ -199,6 +199,16 @@ def test_of_a_net_some_operations_may_stay_in_the_library_but_not_all(tmp_path: 
     assert report.verdict == "clean", said(report)
 
 
+def test_a_result_of_another_size_or_type_than_the_references_is_told(tmp_path: Path) -> None:
+    for code, words in (
+        (MATMUL.replace("return C", "return C.half()"), "the output is f16 in place of f32"),
+        (MATMUL.replace("return C", "return C[:5]"), "5x768 in place of 512x768"),
+        (MATMUL.replace("forward(self, A, B)", "forward(self, A)"), "ModelNew.forward takes 1 arguments and gets 2"),
+    ):
+        report = lint(tmp_path, "1_row_products", code)
+        assert any(words in f.message for f in report.findings), said(report)
+
+
 def test_what_cannot_be_read_is_unproven_with_the_reason(tmp_path: Path) -> None:
     report = lint(tmp_path, "4_pretrained", forward("return A"))
     assert report.verdict == "unproven" and report.contract is None
