@@ -177,6 +177,10 @@ def compensated(
             continue
         seen.append((_worst_configuration(event, found), launched_from(event)))
     states = {a.state for a, _ in seen}
+    doubled = [e for e in (*work.library, *work.torch) if e.name == "sum" and all(w.dtype == "f64" for w in e.writes)]
+    if doubled and not states & {"effective", "precise", "unknown"}:
+        facts.seeds.append(Seed("compensation", {"state": "precise"}, doubled[0].loc))
+        return "kept-by-precision", [(doubled[0].loc, "torch accumulates in f64")], ""
     for state, verdict in (("effective", "kept"), ("precise", "kept-by-precision")):
         if state in states:
             places: Places = [

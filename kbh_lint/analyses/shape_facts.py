@@ -6,6 +6,7 @@ import io
 import tokenize
 from collections.abc import Callable
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 from kbh_lint import ir
@@ -16,7 +17,7 @@ from kbh_lint.analyses.outputs import output_seeds
 from kbh_lint.analyses.products import ProductUse
 from kbh_lint.analyses.reference import Traits, likeness
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
-from kbh_lint.analyses.work import Work, category, computes, does_arithmetic, sort_out
+from kbh_lint.analyses.work import Work, category, claim_elementwise, computes, does_arithmetic, sort_out
 from kbh_lint.formulas import FormulaError, evaluate_int
 from kbh_lint.host.run import PathRun, ShapeRun
 from kbh_lint.host.tensors import Event
@@ -39,6 +40,7 @@ def shape_facts(
     except FormulaError:
         total = None
     work = sort_out(found, total)
+    claim_elementwise(work, _worked_on(problem, contract, run))
     facts.seeds += product_seeds(work)
     if problem.whole or not any(computes(e) for e in work.authored):
         facts.seeds += library_seeds(work, problem)
@@ -56,6 +58,18 @@ def shape_facts(
     promises.judge(problem, contract, run, found, work, packed, facts)
     facts.seeds += unread.unread_inputs(path, run, found, work, reference, facts)
     return facts
+
+
+def _worked_on(problem: Problem, contract: Contract, run: ShapeRun) -> dict[str, int]:
+    """The elements of the inputs whose elementwise work a promise wants in kernels."""
+    names = {
+        name
+        for promise in problem.promises_for(contract.id)
+        if promise.params.get("work") == "elementwise"
+        for name in promise.params.get("inputs", ())
+    }
+    specs = run.binding.inputs if run.binding is not None else ()
+    return {spec.name: prod(spec.shape) for spec in specs if spec.name in names}
 
 
 def _reduced_work(reduced: Reduced, label: str) -> Work | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kbh_lint.analyses.flow import AUTHORED, Reach, facts_of, is_product
+from kbh_lint.analyses.flow import AUTHORED, Reach, facts_of, is_product, roots
 from kbh_lint.analyses.products import ProductUse, products
 from kbh_lint.host.tensors import Content, Event, product
 from kbh_lint.host.torchlib import PRODUCTS, SELECTIONS, SOFTMAXES, SOLVERS
@@ -30,7 +30,9 @@ class Work:
 
 
 def category(event: Event) -> str:
-    """What a library event is: product, solver, selection, softmax, attention, scan or other."""
+    """What a library event is: product, solver, selection, softmax, attention, elementwise or other."""
+    if event.attrs.get("elementwise"):
+        return "elementwise"
     name = event.name.rsplit(".", 1)[-1].rsplit("::", 1)[-1]
     low = name.lower()
     if name in ("scaled_dot_product_attention", "_scaled_dot_product_flash_attention") or "attention" in low:
@@ -92,6 +94,31 @@ def sort_out(found: Reach, total_flops: int | None) -> Work:
         elif on_inputs(event):
             work.torch.append(event)
     return work
+
+
+ARITHMETIC = frozenset(
+    "add sub rsub mul multiply div true_divide neg addcmul addcdiv lerp pow square exp exp2 expm1 log sigmoid tanh "
+    "where".split()
+)
+FULL_SHARE = 0.25  # of an input's elements: one of several equal inputs, or a part of the channels
+
+
+def claim_elementwise(work: Work, inputs: dict[str, int]) -> None:
+    """Where kernels are to do elementwise work, torch arithmetic on whole `inputs` (elements by name) is a library's;
+    with no kernel beside it, it is told of as that."""
+    if not work.authored:
+        return
+    taken: list[Event] = []
+    for event in work.torch:
+        if event.name not in ARITHMETIC or event.kind == "copy":
+            continue
+        sizes = [n for _, tensor in event.reads if (n := product(tensor.shape)) is not None]
+        whole = [inputs[r.name] for content, _ in event.reads for r in roots(content) if r.name in inputs]
+        if whole and sizes and max(sizes) >= FULL_SHARE * min(whole):
+            event.attrs["elementwise"] = True
+            taken.append(event)
+    work.library += taken
+    work.torch = [e for e in work.torch if e not in taken]
 
 
 def _heavy(event: Event, total_flops: int | None) -> bool:

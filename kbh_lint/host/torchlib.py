@@ -40,6 +40,8 @@ MAKERS = frozenset(
     "scalar_tensor empty_like zeros_like ones_like full_like rand_like randn_like randint_like new_empty new_zeros "
     "new_ones new_full new_tensor empty_permuted new_empty_strided asarray empty_quantized logspace".split()
 )
+# Where the named results of operations with several stand: torch.sort(x).values.
+RESULTS = {"values": 0, "indices": 1, "Q": 0, "R": 1, "U": 0, "S": 1, "Vh": 2, "V": 2, "LU": 0, "pivots": 1, "L": 0}
 RANDOM = frozenset("normal rand randn randint randperm rand_like randn_like randint_like".split())
 
 

@@ -209,6 +209,8 @@ class World:
             return owner  # a ctypes number
         if isinstance(owner, dict) and owner.get("__namespace__"):
             return owner.get(name, Unknown())
+        if isinstance(owner, tuple) and torchlib.RESULTS.get(name, len(owner)) < len(owner):
+            return owner[torchlib.RESULTS[name]]
         return Method(owner, name)
 
     def instance_attr(self, interp: Interp, owner: Instance, name: str, loc: ir.Loc | None) -> Any:
