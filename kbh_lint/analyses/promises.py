@@ -177,7 +177,7 @@ def compensated(
             continue
         seen.append((_worst_configuration(event, found), launched_from(event)))
     states = {a.state for a, _ in seen}
-    doubled = [e for e in (*work.library, *work.torch) if e.name == "sum" and all(w.dtype == "f64" for w in e.writes)]
+    doubled = [e for e in found.events if e.name == "sum" and e.kind == "op" and e.writes[0].dtype == "f64"]
     if doubled and not states & {"effective", "precise", "unknown"}:
         facts.seeds.append(Seed("compensation", {"state": "precise"}, doubled[0].loc))
         return "kept-by-precision", [(doubled[0].loc, "torch accumulates in f64")], ""

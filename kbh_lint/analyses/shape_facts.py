@@ -17,7 +17,7 @@ from kbh_lint.analyses.outputs import output_seeds
 from kbh_lint.analyses.products import ProductUse
 from kbh_lint.analyses.reference import Traits, likeness
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
-from kbh_lint.analyses.work import Work, category, claim_elementwise, computes, does_arithmetic, sort_out
+from kbh_lint.analyses.work import Work, category, computes, does_arithmetic, sort_out
 from kbh_lint.formulas import FormulaError, evaluate_int
 from kbh_lint.host.run import PathRun, ShapeRun
 from kbh_lint.host.tensors import Event
@@ -39,8 +39,7 @@ def shape_facts(
         )
     except FormulaError:
         total = None
-    work = sort_out(found, total)
-    claim_elementwise(work, _worked_on(problem, contract, run))
+    work = sort_out(found, total, _worked_on(problem, contract, run))
     facts.seeds += product_seeds(work)
     if problem.whole or not any(computes(e) for e in work.authored):
         facts.seeds += library_seeds(work, problem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kbh_lint.analyses.flow import AUTHORED, Reach, facts_of, is_product, roots
@@ -76,17 +77,23 @@ def from_inputs(content: Content) -> bool:
     return answer
 
 
-def sort_out(found: Reach, total_flops: int | None) -> Work:
-    """Sort the events behind a result by who did them."""
+def sort_out(found: Reach, total_flops: int | None, inputs: Mapping[str, int] | None = None) -> Work:
+    """Sort the events behind a result by who did them.
+
+    Beside a kernel, torch arithmetic on whole `inputs` (elements by name) counts as a library's work.
+    """
     work = Work(products=products(found))
+    beside = any(event.kind in AUTHORED for event in found.events)
     for event in found.events:
+        if inputs and beside and _elementwise(event, inputs):
+            event.attrs["elementwise"] = True
         if event.kind in AUTHORED:
             work.authored.append(event)
         elif event.kind == "blob":
             work.blobs.append(event)
         elif event.kind == "unread":
             work.unread.append(event)
-        elif event.kind == "library":
+        elif event.kind == "library" or event.attrs.get("elementwise"):
             if _heavy(event, total_flops):
                 work.library.append(event)
             elif on_inputs(event):
@@ -103,27 +110,20 @@ ARITHMETIC = frozenset(
 FULL_SHARE = 0.25  # of an input's elements: one of several equal inputs, or a part of the channels
 
 
-def claim_elementwise(work: Work, inputs: dict[str, int]) -> None:
-    """Where kernels are to do elementwise work, torch arithmetic on whole `inputs` (elements by name) is a library's;
-    with no kernel beside it, it is told of as that."""
-    if not work.authored:
-        return
-    taken: list[Event] = []
-    for event in work.torch:
-        if event.name not in ARITHMETIC or event.kind == "copy":
-            continue
-        sizes = [n for _, tensor in event.reads if (n := product(tensor.shape)) is not None]
-        whole = [inputs[r.name] for content, _ in event.reads for r in roots(content) if r.name in inputs]
-        if whole and sizes and max(sizes) >= FULL_SHARE * min(whole):
-            event.attrs["elementwise"] = True
-            taken.append(event)
-    work.library += taken
-    work.torch = [e for e in work.torch if e not in taken]
+def _elementwise(event: Event, inputs: Mapping[str, int]) -> bool:
+    """Whether torch does arithmetic on whole `inputs` (elements by name), which a kernel is there to do."""
+    if event.name not in ARITHMETIC or event.kind == "copy":
+        return False
+    sizes = [n for _, tensor in event.reads if (n := product(tensor.shape)) is not None]
+    whole = [inputs[r.name] for content, _ in event.reads for r in roots(content) if r.name in inputs]
+    return bool(whole and sizes) and max(sizes) >= FULL_SHARE * min(whole)
 
 
 def _heavy(event: Event, total_flops: int | None) -> bool:
     """Library work that counts: products by their share of the problem's operations, selections and solvers always."""
     kind = category(event)
+    if kind == "elementwise":
+        return True
     if kind in ("selection", "softmax"):
         return not _small(event, total_flops) and on_inputs(event)
     if kind == "attention":
