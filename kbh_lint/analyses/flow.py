@@ -8,9 +8,9 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.dtypes import FP8, WIDE_FLOATS
-from kbh_lint.host.objects import LibObject
+from kbh_lint.host.probes import result_contents
 from kbh_lint.host.run import ShapeRun
-from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
+from kbh_lint.host.tensors import Content, Event
 from kbh_lint.kernels.facts import KernelFacts
 
 MAX_CONTENTS = 20_000
@@ -50,21 +50,6 @@ class Reach:
     opaque: bool = False  # an event on the way could not be read
     scratch: set[int] = field(default_factory=set)  # contents that authored kernels read
     unfilled: bool = False  # memory reaches the result that nothing was seen to fill
-
-
-def result_contents(value: Any, depth: int = 0) -> list[Content]:
-    """The contents of a returned tensor, tuple, list or dict."""
-    if isinstance(value, Tensor):
-        return [value.storage.content]
-    if isinstance(value, Unknown):
-        return list(value.contents)
-    if isinstance(value, LibObject):
-        return result_contents(value.attrs.get("items"), depth + 1)
-    if isinstance(value, dict):
-        value = list(value.values())
-    if isinstance(value, (list, tuple)) and depth < 4:
-        return [c for v in value for c in result_contents(v, depth + 1)]
-    return []
 
 
 def reads_of(content: Content) -> Iterator[Content]:

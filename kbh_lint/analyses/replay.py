@@ -1,47 +1,136 @@
-"""What the second call finds from the first although its inputs or weights changed in between."""
+"""What a call finds from earlier ones although its inputs or weights changed in between, and under which key."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+
 from kbh_lint import ir
-from kbh_lint.analyses.flow import MAX_CONTENTS, Reach, last_call, result_contents
+from kbh_lint.analyses.flow import MAX_CONTENTS, Reach, reach
 from kbh_lint.analyses.seeds import Seed, launched_from
+from kbh_lint.host.probes import Call
+from kbh_lint.host.remembered import outside
 from kbh_lint.host.run import PathRun, ShapeRun
-from kbh_lint.host.tensors import Content, Event
+from kbh_lint.host.tensors import Content, Event, Tensor
+
+MAX_MAKERS = 4
+MAX_HARMLESS = 40  # facts of survivors that are no finding
+# What a further call shows that the second did not: the key under which something was found again.
+KEYS = {
+    "fresh": "version", "one": "partial", "reused": "address-and-version", "collision": "checksum", "later": "count",
+}  # fmt: skip
+
+
+@dataclass(slots=True, eq=False)
+class Stale:
+    """Contents of before a change that a result depends on, with the first event that read each of them."""
+
+    call: Call
+    reads: list[tuple[Content, Event | None]]
+
+    def names(self, what: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(c.label.partition(":")[2] for c, _ in self.of(what)))
+
+    def of(self, what: str) -> list[tuple[Content, Event | None]]:
+        return [(c, e) for c, e in self.reads if c.label.startswith(f"{what}:")]
 
 
 def survivors(path: PathRun, run: ShapeRun, found: Reach) -> list[Seed]:
-    """Facts `survivor`: values derived from contents that are no longer there."""
+    """Facts `survivor`: what outlives a call, first what is found again although it should not be."""
     if len(run.calls) < 2:
         return []
-    stale = _stale(run)
-    if not stale:
+    second = stale_reads(path, run.calls[-1])
+    # memory of tensors that only earlier calls were given is looked at where tensors are fresh
+    second.reads = [(c, e) for c, e in second.reads if c.storage.ident in second.call.given or not _live(second, c, e)]
+    out = [_seed(second, found, what, second.of(what), _key(path, run, second, what)) for what in ("input", "state")]
+    seeds = [seed for seed in out if seed is not None]
+    known = set(second.names("input"))
+    for call in run.probes:
+        if call.kind in KEYS:
+            seeds += _shown_by(path, call, known)
+    if not any(seed.attrs["role"] == "output" for seed in seeds):
+        seeds += _same_again(run)
+    return [*seeds, *_harmless(run)]
+
+
+def _shown_by(path: PathRun, call: Call, known: set[str]) -> list[Seed]:
+    """What a further call shows of inputs that are not yet in `known`, to which it adds them."""
+    stale = stale_reads(path, call)
+    reads = [(c, e) for c, e in stale.of("input") if c.label.partition(":")[2] not in known]
+    if not reads:
         return []
-    pointer_keyed = {
-        a["storage"] for kind, a, _ in path.notes if kind == "pointer-read" and a.get("call") == len(run.calls)
-    }
-    out: list[Seed] = []
+    known.update(c.label.partition(":")[2] for c, _ in reads)
+    # an event of this very call that reads memory of a tensor the call was not given: a captured graph, a descriptor
+    live = [(c, e) for c, e in reads if _live(stale, c, e)]
+    derived = [(c, e) for c, e in reads if not _live(stale, c, e)]
+    found = reach(call.contents)
+    seeds = [_seed(stale, found, "input", derived, KEYS[call.kind])]
+    if live:
+        key = "partial" if call.kind == "one" else "nothing" if call.kind == "fresh" else KEYS[call.kind]
+        seeds.append(_seed(stale, found, "input", live, key, "memory"))
+    return [seed for seed in seeds if seed is not None]
+
+
+def _live(stale: Stale, content: Content, reader: Event | None) -> bool:
+    return reader is not None and reader.call == stale.call.index and content.label.startswith("input:")
+
+
+def _seed(
+    stale: Stale, found: Reach, what: str, reads: list[tuple[Content, Event | None]], key: str, role: str = ""
+) -> Seed | None:
+    if not reads:
+        return None
     # handing out a copy of the old result is handing out the old result
-    fresh = any(e.call == len(run.calls) and e.kind != "copy" for e in found.events)
-    for what in ("input", "state"):
-        held = [(c, maker) for c, maker in stale if c.label.startswith(f"{what}:")]
-        if not held:
-            continue
-        names = tuple(dict.fromkeys(c.label.partition(":")[2] for c, _ in held))
-        by_pointer = any(c.storage.ident in pointer_keyed for c, _ in held)
-        makers = [m for _, m in held if m is not None]
+    computes = any(e.call == stale.call.index and e.kind != "copy" for e in found.events)
+    names = tuple(dict.fromkeys(c.label.partition(":")[2] for c, _ in reads))
+    attrs = {"what": what, "names": names, "role": role or ("derived" if computes else "output"), "key": key}
+    makers = [event for _, event in reads if event is not None]
+    said = "reads memory of an earlier call's input" if role == "memory" else "made from what the input held then"
+    related = [(loc, said) for maker in makers[:MAX_MAKERS] for loc, _ in launched_from(maker)]
+    first = makers[0].loc if makers else None
+    place = _call_site(makers[0]) if makers else None
+    return Seed("survivor", attrs, place or first, tuple(related))
+
+
+def _key(path: PathRun, run: ShapeRun, second: Stale, what: str) -> str:
+    """What the second call's stale values were found by, from what other calls still find."""
+    if what == "state":
+        return "identity"
+    names = set(second.names(what))
+    by_kind = {call.kind: stale_reads(path, call) for call in run.probes if call.kind in ("fresh", "reused")}
+    if "fresh" in by_kind and names & set(by_kind["fresh"].names(what)):
+        return "shape"
+    if "reused" in by_kind and names & set(by_kind["reused"].names(what)):
+        if not any("identity" in k.keys for k in run.survived):
+            return "pointer"
+    asked = {a["storage"] for kind, a, _ in path.notes if kind == "pointer-read" and a.get("call") == len(run.calls)}
+    return "pointer" if any(c.storage.ident in asked for c, _ in second.of(what)) else "identity"
+
+
+def _same_again(run: ShapeRun) -> list[Seed]:
+    """A call with unchanged inputs that computes nothing: its whole result is kept, under a key that covers them."""
+    call = next((c for c in run.probes if c.kind == "same"), None)
+    if call is None:
+        return []
+    found = reach(call.contents)
+    made = [e for e in found.events if e.kind != "copy"]
+    if not made or any(e.call == call.index for e in made) or not any(e.call for e in made):
+        return []
+    names = tuple(dict.fromkeys(c.label.partition(":")[2] for c in found.outside if c.label.startswith("input:")))
+    if not names:
+        return []
+    attrs = {"what": "input", "names": names, "role": "output", "key": "contents"}
+    last = made[-1]
+    return [Seed("survivor", attrs, _call_site(last), tuple(launched_from(last)))]
+
+
+def _harmless(run: ShapeRun) -> Iterable[Seed]:
+    """One fact a survivor, whatever it is kept for."""
+    for kept in run.survived[:MAX_HARMLESS]:
         attrs = {
-            "what": what, "names": names, "role": "derived" if fresh else "output",
-            "key": "pointer" if by_pointer and what == "input" else "identity",
+            "what": "nothing", "names": (), "role": kept.role, "key": "+".join(kept.keys) or "none", "slot": kept.path,
         }  # fmt: skip
-        related: list[tuple[ir.Loc | None, str]] = []
-        for maker in makers[:4]:
-            related += [
-                (loc, "made in the first call, from what the input held then") for loc, _ in launched_from(maker)
-            ]
-        first = makers[0].loc if makers else None
-        place = _call_site(makers[0]) if makers else None
-        out.append(Seed("survivor", attrs, place or first, tuple(related)))
-    return out
+        yield Seed("survivor", attrs, kept.loc)
 
 
 def _call_site(event: Event) -> ir.Loc | None:
@@ -52,36 +141,74 @@ def _call_site(event: Event) -> ir.Loc | None:
     return event.loc
 
 
-def _stale(run: ShapeRun) -> list[tuple[Content, Event | None]]:
-    """Outside contents of before the change that the last result depends on, with the first event that read them.
+def stale_reads(path: PathRun, call: Call) -> Stale:
+    """Contents of inputs and weights that a result depends on and that the call was not given.
 
     A buffer that a kernel both reads and writes (a counter, an accumulator) carries nothing over by itself: that read
     is not followed.
     """
     out: dict[int, tuple[Content, Event | None]] = {}
     seen: set[int] = set()
-    stack: list[tuple[Content, Event | None]] = [(c, None) for c in result_contents(last_call(run))]
+    stack: list[tuple[Content, Event | None]] = [(c, None) for c in call.contents]
     while stack and len(seen) < MAX_CONTENTS:
         content, reader = stack.pop()
         if content.ident in seen:
             continue
         seen.add(content.ident)
         if content.label.startswith(("input:", "state:")):
-            if (
-                content is not content.storage.content
-                and content.call == 0
-                and content.storage.content.label == content.label
-            ):
+            storage = content.storage.ident
+            if storage in path.given and call.given.get(storage, -1) not in (None, content.ident):
                 out.setdefault(content.ident, (content, reader))
             continue
         event = content.event
         if event is None:
             continue
         written = {w.storage.ident for w in event.writes}
+        elsewhere = _flows_elsewhere(event, content) if call.kind != "in place" else ()
         for read, _ in event.reads:
-            if read.storage.ident not in written:
+            if read.storage.ident not in written and read.ident not in elsewhere:
                 stack.append((read, event))
         stack.extend((c, event) for c in event.attrs.get("steer", ()))
         if content.previous is not None:
             stack.append((content.previous, event))
-    return list(out.values())
+    return Stale(call, list(out.values()))
+
+
+def _flows_elsewhere(event: Event, content: Content) -> set[int]:
+    """The contents that an event moved into other outputs only: a kernel may prepare two tensors at once.
+
+    One that picks both its source and its target by the block it runs on seems to mix them: of such a kernel, nothing
+    of an input is taken to be in an output that a weight went into.
+    """
+    flows = event.flows or {}
+    own = flows.get(content.ident)
+    if own is None:
+        return set()
+    mine = {c.ident for c in own}
+    others = {c.ident for ident, sources in flows.items() if ident != content.ident for c in sources}
+    if others == mine and len(mine) > 1 and any(_from_outside(c) == {"state"} for c in own):
+        return {c.ident for c in own if _from_outside(c) == {"input"}}
+    return others - mine
+
+
+def _from_outside(content: Content) -> set[str]:
+    return {label.partition(":")[0] for label in outside([content])}
+
+
+def ignored_state(run: ShapeRun, found: Reach) -> list[Seed]:
+    """Facts `ignored-state`: weights of which the result uses only what they held before they were loaded."""
+    loaded = {c.label.partition(":")[2] for c in found.outside if c.label.startswith("state:")}
+    out: list[Seed] = []
+    for name, tensor in run.state.items():
+        if name in loaded:
+            continue
+        reader = next((e for e in found.events for c, _ in e.reads if _before_loading(c, tensor)), None)
+        if reader is not None:
+            out.append(Seed("ignored-state", {"name": name}, reader.loc, tuple(launched_from(reader)[1:])))
+    return out
+
+
+def _before_loading(content: Content, tensor: Tensor) -> bool:
+    if content.storage is not tensor.storage or content.call or content.label.startswith("state:"):
+        return False
+    return content.event is None or not content.event.attrs.get("loading")

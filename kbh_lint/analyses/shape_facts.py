@@ -10,7 +10,7 @@ from math import prod
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.analyses import coverage, packing, precision, promises, replay, unread
+from kbh_lint.analyses import coverage, l2, packing, precision, promises, replay, unread, warmup
 from kbh_lint.analyses.crashes import shape_crashes
 from kbh_lint.analyses.flow import Reach, facts_of, last_call, reach
 from kbh_lint.analyses.outputs import output_seeds
@@ -47,6 +47,9 @@ def shape_facts(
     facts.seeds += selection_seeds(found)
     facts.seeds += banned_seeds(found, problem)
     facts.seeds += replay.survivors(path, run, found)
+    facts.seeds += replay.ignored_state(run, found)
+    facts.seeds += l2.l2_policies(run, found)
+    facts.seeds += warmup.warm_ups(run, found, work, total)
     facts.seeds += output_seeds(path, run, found)
     facts.seeds += shape_crashes(run)
     packed = packing.expansions(problem, contract, run, work)

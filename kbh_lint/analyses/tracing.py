@@ -24,6 +24,9 @@ def trace_lines(path: PathRun) -> Iterator[str]:
                     yield "    (more left out)"
                     return
                 yield "    " + line_of(event)
+        for kept in run.survived:
+            keys = f", found by {' and '.join(kept.keys)}" if kept.keys else ""
+            yield f"  survives: {kept.path}, {kept.role}{keys}"
 
 
 def line_of(event: Event) -> str:

@@ -158,6 +158,8 @@ def bound(run: Any, owner: Any, name: str, given: tuple[ir.Expr, ...], args: lis
         owner = owner.get()
     if isinstance(owner, Tensor):
         return _tensor_method(run, owner, name, given, args, node, env)
+    if owner is None and name in ("defined", "has_value"):  # a tensor that nothing was assigned to
+        return False
     if isinstance(owner, list):
         if name in ("push_back", "emplace_back", "append"):
             owner.extend(args[:1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import cpp_calls, outside, torchlib
+from kbh_lint.host import cpp_calls, l2, outside, torchlib
 from kbh_lint.host.objects import Graph, HostDescriptor, LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import Env, Func, Overloads, Sym
@@ -15,6 +15,7 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
     """A function outside the text, by its C++ name."""
     interp = run.interp
     short = name.rpartition("::")[2]
+    l2.noticed(interp, short, args, loc)
     told = outside.native(interp, short, [a.get() if isinstance(a, Slot) else a for a in args], loc)
     if told is not None:
         return told

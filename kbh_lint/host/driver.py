@@ -15,6 +15,7 @@ from kbh_lint.host.tensors import Tensor, Unknown
 
 MAX_ARRAY = 4096
 _MAKERS = ("cuModuleGetFunction", "cuLibraryGetKernel", "nvrtcCreateProgram", "cuMemAlloc", "cuTensorMapEncodeTiled")
+_STRUCTS = ("AttrValue", "AttributeValue", "LaunchAttribute")
 _STATUS_ONLY = (
     "cuLaunch", "cuMemcpy", "cuMemset", "cuFuncSet", "cuInit", "nvrtcCompile", "nvrtcDestroy",
     "nvrtcGetCUBIN", "nvrtcGetPTX",
@@ -57,6 +58,8 @@ def bindings(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], lo
     name = path.rsplit(".", 1)[-1]
     if name[:1].isupper() or "_" in name:
         return args[0] if len(args) == 1 and isinstance(args[0], (int, Tensor)) else LibObject(path)
+    if name.endswith(_STRUCTS):
+        return LibObject(f"cpp:{name}")
     held = cell(LibObject(path, {"pointers": cpp_calls.pointers([_argument(interp, a) for a in args])}))
     given = [_argument(interp, a) for a in [*args, *kwargs.values()]]
     # a launch may get its arguments as (values, ctypes of the values)

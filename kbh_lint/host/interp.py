@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import asking, bounds, expressions, operators, statements
+from kbh_lint.host import asking, bounds, expressions, operators, remembered, statements
 from kbh_lint.host.frames import BREAK, FULL_ITERATIONS, Frame, OutOfFuel, Raised, Returned
 from kbh_lint.host.lanes import Lanes
 from kbh_lint.host.objects import (
@@ -40,6 +40,10 @@ class Interp:
         self.frames: list[Frame] = []
         self.events: list[Event] = []
         self.call_index = 0
+        self.round = 0  # calls of forward so far, over all shapes; 0 while none runs
+        self.colliding = False  # sums and samples of changed contents are taken to be equal
+        self.compared = False  # one was compared with what an earlier call saw
+        self.given: set[int] = set()  # storages of inputs and state that calls were given
         self.unread: list[tuple[str, ir.Loc | None]] = []
         self.decided: dict[Any, bool] = {}
         self.asked: dict[Any, int] = {}  # places in this call of forward
@@ -53,6 +57,7 @@ class Interp:
         self.lanes = Lanes()
         self.hooks: dict[tuple[str, str], list[Any]] = {}  # hooks of the process, with all they were set to
         self.children: list[tuple[str, str, ir.Loc | None]] = []  # processes that nothing waited for
+        self.device_memory: dict[int, Tensor] = {}  # __device__ variables, by declaration
 
     # --- bookkeeping
 
@@ -98,9 +103,12 @@ class Interp:
     def truth(self, value: Any, loc: ir.Loc | None) -> bool:
         """The truth of a value; of an unknown one, what was decided for this place."""
         if isinstance(value, Tensor):
+            known = remembered.comparison(self, value.storage.content)
+            if known is not None:
+                return known
             if "holds" in value.attrs:
                 return bool(self.world.settle(self, loc, value.attrs["holds"], (value.storage.content,)))
-            value = Unknown((value.storage.content,), "a tensor's value")
+            value = Unknown((value.storage.content,), "a tensor's value", made=self.round)
         if isinstance(value, Unknown):
             self.world.places.setdefault(self.place(loc), loc)
             return self.decide(self.place(loc), value)
@@ -309,9 +317,10 @@ class Interp:
             hash(operators.check_key(key))
         except (TypeError, ValueError):
             return self.call(func.func, args, kwargs, loc)
-        if key not in func.results:
-            func.results[key] = self.call(func.func, args, kwargs, loc)
-        return func.results[key]
+        found = operators.find_key(self, func.results, key)
+        if found is operators.MISSING:
+            found = func.results[key] = self.call(func.func, args, kwargs, loc)
+        return found
 
     def call_function(self, func: Func, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         if func.node.loc[0].language == "cuda":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import torchlib
+from kbh_lint.host import device_memory, torchlib
 from kbh_lint.host.objects import Configured, HostDescriptor, LibObject, Pointer
 from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.kernels.facts import KernelFacts
@@ -199,6 +199,7 @@ def record(
     grid: Any, loc: ir.Loc | None, steer: tuple[Content, ...] = (), block: Any = None,
 ) -> Event:  # fmt: skip
     """The event of a launch: what each store writes, and what flowed into it."""
+    facts = device_memory.resolve(interp, kernel, facts, tensors)
     loads = {load.storage for f in facts for load in f.loads}
     stores: dict[int, str] = {}
     flows: dict[int, set[int]] = {}

@@ -57,6 +57,8 @@ def object_attr(interp: Any, owner: LibObject, name: str, loc: ir.Loc | None) ->
         return Method(owner, name)
     if owner.path.startswith("torch.nn."):
         return trace_nn.module_attr(interp, owner, name)
+    if owner.path.startswith("cpp:"):  # fields of library structs come to be when they are named
+        return owner.attrs.setdefault(name, LibObject("cpp:field"))
     if owner.path == "torch.device" and name in ("type", "index"):
         return {"type": "cuda", "index": 0}[name]
     if name == "cuda_stream":

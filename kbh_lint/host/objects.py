@@ -177,11 +177,20 @@ class Slot:
 
 @dataclass(slots=True, eq=False)
 class Pointer:
-    """A C++ pointer into a storage: the tensor it came from and the element type it is seen as."""
+    """A C++ pointer into a storage: the tensor it came from and the element type it is seen as. Equal addresses are
+    equal pointers, also as keys."""
 
     tensor: Tensor
     dtype: str
     offset: Any = 0
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Pointer):
+            return self.tensor.storage is other.tensor.storage and self.offset == other.offset
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.tensor.storage.ident)
 
 
 CALLABLES = (Func, Bound, Method, Partial, Memo, Configured, ExtFunction, JitFunction, ClassV, Compiled)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import asking, bounds, torchlib
+from kbh_lint.host import asking, bounds, remembered, torchlib
 from kbh_lint.host.modules import GRADER_NAMES
 from kbh_lint.host.objects import Configured, Instance, LibObject
 from kbh_lint.host.tensors import Tensor, Unknown
@@ -44,11 +44,16 @@ def merged(interp: Any, *values: Any, why: str = "") -> Unknown:
     """An unknown computed from all of `values`."""
     contents: list[Any] = []
     why = asking.source(*values) or why
+    made = 0
     for value in values:
+        if isinstance(value, Unknown):
+            made = max(made, value.made)
+        elif isinstance(value, Tensor):
+            made = interp.round
         for content in interp.contents_of(value):
             if content not in contents:
                 contents.append(content)
-    return Unknown(tuple(contents), why)
+    return Unknown(tuple(contents), why, made=made)
 
 
 def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> Any:
@@ -220,6 +225,9 @@ def same(interp: Any, left: Any, right: Any) -> Any:
 def same_unknown(interp: Any, left: Any, right: Any) -> Any:
     """Two values read from one storage before and after it changed are taken to differ: that is what a key is for."""
     if isinstance(left, Unknown) and isinstance(right, Unknown):
+        known = remembered.same_value(interp, left, right)
+        if known is not None:
+            return known
         for a in left.contents:
             for b in right.contents:
                 if a is not b and a.storage is b.storage:
@@ -330,13 +338,18 @@ def check_key(key: Any) -> Any:
 
 
 def find_key(interp: Any, owner: dict[Any, Any], key: Any) -> Any:
-    """The value under `key`, or MISSING. Keys that hold unknowns match when they are the same unknowns."""
+    """The value under `key`, or MISSING. Keys that hold unknowns match when these are known to be equal."""
     check_key(key)
     try:
         if key in owner:
             return owner[key]
     except TypeError:
         return MISSING
+    if isinstance(key, Unknown) or type(key) is tuple and any(isinstance(part, Unknown) for part in key):
+        bounds.steps(interp, len(owner))
+        for other, value in owner.items():
+            if type(other) is type(key) and same(interp, other, key) is True:
+                return value
     return MISSING
 
 
@@ -450,7 +463,7 @@ def iterate(interp: Any, value: Any, loc: ir.Loc | None, want: int | None = None
         return torchlib.rows(interp, value, loc, want)
     if isinstance(value, Unknown):
         why = value.why if value.why.startswith("sniff:") else "an item of an unknown"
-        return [Unknown(value.contents, why) for _ in range(want or 1)]
+        return [Unknown(value.contents, why, made=value.made) for _ in range(want or 1)]
     items = interp.world.iterate(interp, value, loc)
     if items is not None:
         return list(items)

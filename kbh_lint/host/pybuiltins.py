@@ -28,6 +28,8 @@ def _numbers(name: str) -> Callable[..., Any]:
 
     @builtin
     def run(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+        if name == "hash" and args and isinstance(args[0], (Tensor, Instance)):
+            return interp.identity(args[0])
         if args and isinstance(args[0], Tensor):
             if name in ("int", "float", "bool"):
                 from kbh_lint.host import torchlib
@@ -40,10 +42,9 @@ def _numbers(name: str) -> Callable[..., Any]:
         if any(isinstance(a, Unknown) for a in args):
             if name in ("float", "abs") and args[0].range is not None:
                 low, high = args[0].range
-                return Unknown(
-                    args[0].contents, name, (low, high) if name == "float" else (0.0, max(abs(low), abs(high)))
-                )
-            return operators.merged(interp, *args)
+                ends = (low, high) if name == "float" else (0.0, max(abs(low), abs(high)))
+                return Unknown(args[0].contents, name, ends, args[0].made)
+            return operators.merged(interp, *args, why=args[0].why if name in ("int", "float") else "")
         try:
             _check_numbers(name, args)
             return real(*[str(a) if isinstance(a, Text) else a for a in args], **kwargs)

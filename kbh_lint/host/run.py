@@ -8,12 +8,24 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.formulas import evaluate_int
-from kbh_lint.host import asking, decoding, lanes, launches, outside, pybuiltins, torchlib, trace_nn
+from kbh_lint.host import (
+    asking,
+    decoding,
+    lanes,
+    launches,
+    outside,
+    probes,
+    pybuiltins,
+    survivors,
+    torchlib,
+    trace_nn,
+)
 from kbh_lint.host.cpp import Cpp
 from kbh_lint.host.frames import Frame, OutOfFuel, Raised
 from kbh_lint.host.interp import Interp
 from kbh_lint.host.objects import ClassV, Instance, LibObject
-from kbh_lint.host.tensors import ADDRESS_BITS, Content, Event, Storage, Tensor, Unknown
+from kbh_lint.host.probes import Call, Kept
+from kbh_lint.host.tensors import ADDRESS_BITS, Content, Storage, Tensor, Unknown
 from kbh_lint.host.world import World
 from kbh_lint.kernels.facts import KernelFacts
 from kbh_lint.problems import Binding, Contract, Problem, Shape
@@ -27,20 +39,15 @@ MAX_BEYOND = 3
 
 
 @dataclass(slots=True, eq=False)
-class Call:
-    """One `forward`: its events and what it returned."""
-
-    events: list[Event]
-    result: Any
-
-
-@dataclass(slots=True, eq=False)
 class ShapeRun:
     """What happened at one graded shape. `stopped` says why it did not come to its end."""
 
     label: str
     binding: Binding | None
     calls: list[Call] = field(default_factory=list)
+    probes: list[Call] = field(default_factory=list)
+    l2: list[tuple[str, dict[str, Any], ir.Loc | None]] = field(default_factory=list)
+    survived: list[Kept] = field(default_factory=list)
     inputs: dict[str, Tensor] = field(default_factory=dict)
     state: dict[str, Tensor] = field(default_factory=dict)
     registered: dict[str, str] = field(default_factory=dict)
@@ -63,6 +70,7 @@ class PathRun:
     failed: str = ""
     contract: Contract | None = None
     left_over: bool = False
+    given: set[int] = field(default_factory=set)  # storages of inputs and state that calls were given
     sniffing: dict[Any, str] = field(default_factory=dict)  # branches on what was asked for, with its mark
     probes: list[Probe] = field(default_factory=list)  # each of those branches, taken the other way
     exit_loc: ir.Loc | None = None  # where an exception that ends the process was raised
@@ -166,6 +174,7 @@ def run_path(session: Session, problem: Problem | None, contract: Contract | Non
     path.sniffing = {key: value.why for key, value in interp.world.sites.items() if asking.decides(value)}
     path.children = interp.children
     path.settled, path.places = interp.world.settled, interp.world.places
+    path.given = interp.given
     path.notes, path.left_over = interp.notes, interp.world.left_over
     return path
 
@@ -205,6 +214,8 @@ def run_shape(interp: Runner, contract: Contract, shape: Shape) -> ShapeRun:
         return run
     interp.call_index = 0
     interp.events = []
+    interp.compared = False
+    noted = len(interp.notes)
     try:
         _shims(interp, binding)
         model = interp.call(cls, list(binding.init.values()), {}, None)
@@ -217,18 +228,21 @@ def run_shape(interp: Runner, contract: Contract, shape: Shape) -> ShapeRun:
         else:
             _name_weights(run, model)
         _inputs(interp, run, contract, binding)
+        seen = [survivors.slots(interp, model)]
         for call in (1, 2):
             interp.call_index = call
+            interp.round += 1
             interp.asked = {}
             if call == 2:
-                _change(interp, run)
+                probes.change(interp, run.inputs.items(), "input")
+                probes.change(interp, run.state.items(), "state")
                 lanes.tick(interp)
+            given = probes.holding(interp, (*run.inputs.values(), *run.state.values()))
             start = len(interp.events)
-            arguments: list[Any] = list(run.inputs.values())
-            for position in sorted(binding.values):
-                arguments.insert(position, binding.values[position])
-            result = interp.call(model, arguments, {}, None)
-            run.calls.append(Call(interp.events[start:], result))
+            result = interp.call(model, probes.arguments(run, run.inputs), {}, None)
+            contents = probes.result_contents(result)
+            run.calls.append(Call(interp.events[start:], result, given, index=call, contents=contents))
+            seen.append(survivors.slots(interp, model))
     except Raised as raised:
         run.stopped, run.stopped_at = f"it raises {exception(raised.value)}", raised.loc
     except OutOfFuel:
@@ -236,6 +250,9 @@ def run_shape(interp: Runner, contract: Contract, shape: Shape) -> ShapeRun:
     except RecursionError:
         run.stopped = "the run nests too deeply"
     run.unread = list(interp.unread)
+    run.l2 = [note for note in interp.notes[noted:] if note[0] == "l2"]
+    if not run.stopped:
+        probes.probe(interp, run, model, seen)
     return run
 
 
@@ -336,16 +353,6 @@ def value_range(domain: Mapping[str, Any]) -> tuple[float, float] | None:
         one, other = value_range(domain["then"]), value_range(domain["else"])
         return (min(one[0], other[0]), max(one[1], other[1])) if one and other else None
     return None
-
-
-def _change(interp: Runner, run: ShapeRun) -> None:
-    """Between the calls, inputs and state get other values in place, as an optimizer or a tester would do it."""
-    for group, tensors in (("input", run.inputs), ("state", run.state)):
-        for name, tensor in tensors.items():
-            storage = tensor.storage
-            if storage.content.label.startswith(("input:", "state:")):
-                storage.content = Content(storage, storage.content.dtype, 2, f"{group}:{name}")
-                storage.version += 1
 
 
 def explore(

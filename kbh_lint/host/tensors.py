@@ -27,6 +27,7 @@ class Unknown:
     contents: tuple[Content, ...] = ()
     why: str = ""
     range: tuple[float, float] | None = None  # what it lies between, where the inputs' legal domain says so
+    made: int = 0  # the call of forward that computed it, counted over a whole run; 0 outside of calls
 
     def __bool__(self) -> bool:
         raise UnknownTruth(self)

@@ -11,8 +11,9 @@ from functools import lru_cache
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import shapes
+from kbh_lint.host import remembered, shapes
 from kbh_lint.host.objects import LibObject
+from kbh_lint.host.survivors import Version
 from kbh_lint.host.tensors import Content, Event, Storage, Tensor, Unknown, product, row_major
 from kbh_lint.values import DType
 
@@ -373,15 +374,18 @@ def scalar(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc:
     known = inputs[0].attrs.get("value") if inputs and name == "item" else None
     if known is not None:
         return known
+    if name == "item" and inputs:
+        known = remembered.comparison(interp, inputs[0].storage.content)
+        if known is not None:
+            return known
     interp.note("host-read", {"symbol": f"torch.Tensor.{name}"}, loc)
     contents = tuple(t.storage.content for t in inputs)
     if name == "item" and inputs and "holds" in inputs[0].attrs:
         return interp.world.settle(interp, loc, inputs[0].attrs["holds"], contents)
-    if name == "equal" and len(inputs) > 1 and _changed_between(inputs[0], inputs[1]):
-        return False
     if name in ("allclose", "equal"):
-        # a self-check against a reference passes: the assumed world
-        return interp.world.settle(interp, loc, True, contents)
+        # a self-check against a reference passes: the assumed world; a copy kept to notice changes notices them
+        known = remembered.same_tensors(interp, inputs[0], inputs[1]) if len(inputs) > 1 else None
+        return interp.world.settle(interp, loc, True, contents) if known is None else known
     if (
         name == "tolist"
         and inputs
@@ -390,27 +394,9 @@ def scalar(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc:
         and isinstance(inputs[0].shape[0], int)
     ):
         count = min(inputs[0].shape[0], 4096)
-        return [Unknown(contents, "an element") for _ in range(count)]
-    return Unknown(contents, f"a tensor's {name}", inputs[0].attrs.get("range") if inputs and name == "item" else None)
-
-
-def _changed_between(left: Tensor, right: Tensor) -> bool:
-    """Whether one holds what the other's source held before it was changed: a copy kept to notice changes."""
-
-    def sources(content: Content) -> dict[int, Content]:
-        out: dict[int, Content] = {}
-        stack, seen = [content], 0
-        while stack and seen < 50:
-            seen += 1
-            current = stack.pop()
-            if current.event is None:
-                out[current.storage.ident] = current
-            elif current.event.kind == "copy":
-                stack.extend(current.sources())
-        return out
-
-    a, b = sources(left.storage.content), sources(right.storage.content)
-    return any(a[k] is not b[k] for k in a.keys() & b.keys())
+        return [Unknown(contents, "an element", made=interp.round) for _ in range(count)]
+    known_range = inputs[0].attrs.get("range") if inputs and name == "item" else None
+    return Unknown(contents, f"a tensor's {name}", known_range, interp.round)
 
 
 # --- views -------------------------------------------------------------------------------------------------
@@ -558,7 +544,7 @@ def attribute(interp: Any, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any
     if name == "ndim":
         return len(tensor.shape) if tensor.shape is not None else Unknown((), "a rank")
     if name == "_version":
-        return tensor.storage.version
+        return Version(tensor.storage.version)
     if name == "itemsize":
         return max(dtypes.BITS.get(tensor.dtype, 32) // 8, 1)
     if name in ("nbytes",):

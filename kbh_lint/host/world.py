@@ -171,7 +171,7 @@ class World:
         if isinstance(owner, ClassV):
             return self.class_attr(owner, name)
         if isinstance(owner, Unknown):
-            return Unknown(owner.contents, owner.why)
+            return Unknown(owner.contents, owner.why, made=owner.made)
         if isinstance(owner, LibObject):
             return lib_objects.object_attr(interp, owner, name, loc)
         if isinstance(owner, Extension):

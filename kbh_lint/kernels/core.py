@@ -54,6 +54,7 @@ class Core:
         self.uses: dict[Any, F.Use] = {}
         self.sums: dict[Any, F.Sum] = {}
         self.unreads: dict[Any, tuple[str, Loc]] = {}
+        self.hints: dict[Any, F.Hint] = {}
         self.decided: set[str] = set()
         self.arithmetic = False
         self.sides = Sides()
@@ -69,8 +70,7 @@ class Core:
             self.name, list(self.loads.values()), list(self.stores.values()), list(self.products.values()),
             list(self.casts.values()), list(self.unpacks.values()), list(self.uses.values()),
             list(self.sums.values()), list(self.unreads.values()), frozenset(self.decided), self.sides.facts(),
-            list(self.bounds.values()),
-            self.arithmetic,
+            list(self.bounds.values()), self.arithmetic, list(self.hints.values()),
         )  # fmt: skip
 
     # --- records ---
@@ -83,6 +83,12 @@ class Core:
     def use(self, symbol: str, loc: Loc) -> None:
         """Note a library symbol that does work by itself."""
         self.uses.setdefault((symbol, loc), F.Use(symbol, loc))
+
+    def add_hint(self, pointer: V, loc: Loc) -> None:
+        """Note that the cache is asked to keep what is read through `pointer`."""
+        for cell in in_order(pointer.cells):
+            if cell.kind == "param":
+                self.hints.setdefault((cell.name, loc), F.Hint(cell.name, cell.storage, loc))
 
     def add_sum(self, dtype: str, origins: F.Origins, loc: Loc) -> None:
         """Note an accumulation of data."""

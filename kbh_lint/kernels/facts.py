@@ -133,6 +133,15 @@ class Bound:
     loc: ir.Loc
 
 
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A read that asks the L2 cache to keep what it reads longest (`evict_last`)."""
+
+    param: str
+    storage: int
+    loc: ir.Loc
+
+
 @dataclass(slots=True)
 class KernelFacts:
     """All that one analysis found. `unread` says what it could not follow; `decided` names the compile-time
@@ -152,3 +161,4 @@ class KernelFacts:
     branches: list[Branch] = field(default_factory=list)
     bounds: list[Bound] = field(default_factory=list)
     arithmetic: bool = False
+    hints: list[Hint] = field(default_factory=list)

@@ -204,6 +204,8 @@ def _load(r: Registers, instr: ptx.Instr) -> None:
     else:
         dtype = _type(instr)
     address = r.read(instr.operands[1])
+    if any("L2::evict_last" in m for m in instr.modifiers):
+        r.m.add_hint(address, r.loc)
     r.write(instr.operands[0], r.m.load(address, dtype, r.loc))
 
 

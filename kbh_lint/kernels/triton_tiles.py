@@ -13,6 +13,9 @@ from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, Mul, V, constant, flagged
 def load(call: Call) -> V:
     pointer = call.get(0, "pointer") or UNKNOWN_V
     made = call.m.load(pointer, "?", call.loc)
+    policy = call.kwargs.get("eviction_policy")
+    if policy is not None and policy.const == "evict_last":
+        call.m.add_hint(pointer, call.loc)
     for position, name in ((1, "mask"), (2, "other")):
         extra = call.get(position, name)
         if extra is not None and extra.origins:

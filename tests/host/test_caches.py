@@ -43,9 +43,9 @@ STALE_POINTER = {
 }
 FRESH = {
     "every time": "a = x.clone()\n",
-    "by version": keyed("(id(x), x._version)"),
-    "by version and pointer": keyed("(x.data_ptr(), x._version, x.shape)"),
-    "by a remembered version": "if self.key != (id(x), x._version):\n    self.key, self.a = (id(x), x._version), x.clone()\na = self.a\n",
+    "by itself and its version": "if self.key is None or self.key[0] is not x or self.key[1] != x._version:\n    self.key, self.a = (x, x._version), x.clone()\na = self.a\n",
+    "by id and version, held": "self.y = x\n" + keyed("(id(x), x._version)"),
+    "by all of its values": keyed("tuple(x.view(torch.uint8).view(-1).tolist())"),
     "into a workspace": keyed("(M, K)", value="torch.empty_like(x)") + "a.copy_(x)\n",
     "into a workspace made once": "if self.a is None or self.a.shape != x.shape:\n    self.a = torch.empty_like(x)\nself.a.copy_(x)\na = self.a\n",
 }

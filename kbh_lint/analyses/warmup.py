@@ -1,0 +1,64 @@
+"""Arithmetic that depends on how often `forward` was called: what is checked first is not what is timed later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kbh_lint import ir
+from kbh_lint.analyses.flow import Reach, facts_of, reach
+from kbh_lint.analyses.seeds import Seed, launched_from
+from kbh_lint.analyses.work import Work, category, sort_out
+from kbh_lint.host.run import ShapeRun
+from kbh_lint.host.tensors import Content, Event
+
+
+def warm_ups(run: ShapeRun, found: Reach, work: Work, total: int | None) -> list[Seed]:
+    """Facts `warm-up`: calls that come earlier or much later multiply other types, or leave the work to others."""
+    if len(run.calls) < 2 or not found.events:
+        return []
+    usual = arithmetic(work)
+    first = _work_of(run.calls[0].contents, total)
+    if first is not None and usual and arithmetic(first) and arithmetic(first) != usual:
+        return [_seed("first-call", first, work)]
+    later = next((call for call in run.probes if call.kind == "later"), None)
+    late = _work_of(later.contents, total) if later is not None else None
+    if late is not None and usual and arithmetic(late) and arithmetic(late) != usual:
+        return [_seed("counter", work, late)]
+    return []
+
+
+def arithmetic(work: Work) -> frozenset[tuple[str, ...]]:
+    """The element types of products by who makes them, and the heavy work that libraries do."""
+    kinds = {("library" if use.where == "library" else "authored", *use.operands) for use in work.products}
+    return frozenset(kinds | {("library", category(event)) for event in _others(work) if category(event) != "product"})
+
+
+def _work_of(contents: Sequence[Content], total: int | None) -> Work | None:
+    found = reach(list(contents))
+    if found.opaque or not found.events or any(f.unread for e in found.events for f in facts_of(e)):
+        return None
+    return sort_out(found, total)
+
+
+def _seed(decided_by: str, before: Work, after: Work) -> Seed:
+    attrs = {"decided_by": decided_by, "before": _said(before), "after": _said(after)}
+    places = [("what the first calls run", e) for e in _events(before)]
+    places += [("what later calls run", e) for e in _events(after)]
+    related: list[tuple[ir.Loc | None, str]] = [(event.loc, text) for text, event in places]
+    lead = _events(after)[0]
+    return Seed("warm-up", attrs, lead.loc, (*related, *launched_from(lead)[1:]))
+
+
+def _events(work: Work) -> list[Event]:
+    return [use.event for use in work.products] + _others(work)
+
+
+def _others(work: Work) -> list[Event]:
+    """The heavy work that is not authored."""
+    match work:
+        case Work(library=events):
+            return events
+
+
+def _said(work: Work) -> tuple[str, ...]:
+    return tuple(sorted(" ".join((kind[0], " x ".join(kind[1:]))) for kind in arithmetic(work)))

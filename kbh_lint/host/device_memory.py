@@ -1,0 +1,67 @@
+"""`__device__` variables: memory that belongs to no argument, and that outlives every launch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.host import torchlib
+from kbh_lint.host.tensors import Tensor
+from kbh_lint.kernels.facts import KernelFacts, Origin
+from kbh_lint.values import Func
+
+NOT_AN_ARGUMENT = -1  # the storage of what a kernel reads or writes by name
+
+
+def resolve(interp: Any, kernel: Func, facts: list[KernelFacts], tensors: dict[int, Tensor]) -> list[KernelFacts]:
+    """The facts with a storage for each `__device__` variable that the kernel uses, which `tensors` then holds too."""
+    named = {x.param for f in facts for x in f.loads if x.storage == NOT_AN_ARGUMENT}
+    named |= {x.param for f in facts for x in f.stores if x.storage == NOT_AN_ARGUMENT}
+    storages: dict[str, int] = {}
+    for name in sorted(named):
+        tensor = _variable(interp, kernel, name)
+        if tensor is not None:
+            storages[name] = tensor.storage.ident
+            tensors[tensor.storage.ident] = tensor
+    return [_placed(f, storages) for f in facts] if storages else facts
+
+
+def _variable(interp: Any, kernel: Func, name: str) -> Tensor | None:
+    try:
+        decl = kernel.env.lookup(name)
+    except KeyError:
+        return None
+    if not isinstance(decl, ir.Decl) or "__device__" not in decl.storage:
+        return None
+    known: Tensor | None = interp.device_memory.get(id(decl))
+    if known is None:
+        dtype = (dtypes.from_cpp(decl.type.name) if decl.type is not None else None) or "?"
+        known = interp.device_memory[id(decl)] = torchlib.make(interp, None, dtype, "constant")
+    return known
+
+
+def _placed(facts: KernelFacts, storages: dict[str, int]) -> KernelFacts:
+    def origins(values: frozenset[Origin]) -> frozenset[Origin]:
+        return frozenset(replace(o, storage=storages.get(o.param, o.storage)) for o in values)
+
+    def one(item: Any) -> Any:
+        changes: dict[str, Any] = {
+            name: origins(getattr(item, name)) for name in ("origins", "a_origins", "b_origins") if hasattr(item, name)
+        }
+        if hasattr(item, "storage"):
+            changes["storage"] = storages.get(item.param, item.storage)
+        return replace(item, **changes) if changes else item
+
+    return replace(
+        facts,
+        loads=[one(x) for x in facts.loads],
+        stores=[one(x) for x in facts.stores],
+        products=[one(x) for x in facts.products],
+        casts=[one(x) for x in facts.casts],
+        unpacks=[one(x) for x in facts.unpacks],
+        sums=[one(x) for x in facts.sums],
+        branches=[one(x) for x in facts.branches],
+        bounds=[one(x) for x in facts.bounds],
+        hints=[one(x) for x in facts.hints],
+    )

@@ -1,0 +1,313 @@
+"""Further calls of `forward` after the two of every run, made when something survives: under which key is it found?
+
+- `same`: nothing changed. What is computed then is computed on every call.
+- `fresh`: other tensors in other memory. What still comes from the first ones is found by nothing that tells tensors
+  apart.
+- `one`: only one input is another tensor.
+- `reused`: other tensors where dead ones lay, with the address, the id() and the version count that those had.
+- `collision`: contents change in place, and every sum or sample of them stays what it was.
+- `later`: counters of calls stand where they stand after a long time, and contents change in place.
+
+The calls come after everything else that is looked at; what they do to the model touches no other fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import survivors, torchlib
+from kbh_lint.host.frames import OutOfFuel, Raised
+from kbh_lint.host.lanes import Lanes
+from kbh_lint.host.objects import Graph, HostDescriptor, LibObject, Pointer
+from kbh_lint.host.remembered import outside
+from kbh_lint.host.survivors import CODE, Survivor, Version
+from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
+
+FUEL = 200_000
+MANY_CALLS = 1_000_003
+MAX_KEPT = 100
+MAX_STEP = 16  # a counter of calls goes up or down by little
+TELLING = frozenset(("pointer", "identity", "version", "values", "object"))
+ROLES = frozenset(
+    ("graph", "held-input", "derived", "output", "value", "descriptor", "reference")
+)  # that tell of inputs
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One `forward`: its events, what it returned, and what it was given (`probes.holding`).
+
+    `kind` says what was changed before it, `names` which inputs or counters that was about.
+    """
+
+    events: list[Event]
+    result: Any
+    given: dict[int, int | None] = field(default_factory=dict)
+    kind: str = "in place"
+    names: tuple[str, ...] = ()
+    index: int = 0
+    contents: list[Content] = field(default_factory=list)  # of the result, as it was when the call returned
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A survivor as it was after the second call: where, what it is for, under which kinds of keys.
+
+    role: `code`, `graph`, `workspace` (written again before it is read), `layout` (made of weights), `held-input`,
+    `derived` (made of inputs), `output`, `value` (a number read from inputs), `descriptor`, `reference` (an address,
+    an id() or a version), `number`.
+    """
+
+    path: str
+    role: str
+    keys: tuple[str, ...]
+    loc: ir.Loc | None = None
+
+
+def probe(interp: Any, run: Any, model: Any, seen: list[list[Survivor]]) -> None:
+    """Make the calls that what survived asks for. `seen` holds the slots before the first call and after each."""
+    before, first, second = seen
+    for slot in changed(before, second):
+        said = role(interp, run, slot, first)
+        if said and len(run.survived) < MAX_KEPT:
+            content = slot.value.storage.content if isinstance(slot.value, Tensor) else None
+            event = content.event if content is not None else None
+            keys = survivors.key_kinds(slot.value) if said == "reference" else slot.keys
+            run.survived.append(Kept(slot.path, said, keys, event.loc if event is not None else None))
+    counters = _counters(first, second)
+    telling = any(k.role in ROLES or k.role != "code" and TELLING & set(k.keys) for k in run.survived)
+    last = run.calls[-1]
+    foreign = any(c.storage.ident in interp.given - last.given.keys() for e in last.events for c, _ in e.reads)
+    telling = telling or foreign  # a graph or a pointer of an earlier model's calls is in use
+    if not telling and not counters:
+        return
+    kept = _Kept(interp)
+    interp.unread, interp.fuel, interp.lanes = [], FUEL, Lanes()
+    try:
+        _calls(interp, run, model, telling, counters)
+    except (Raised, OutOfFuel, RecursionError):
+        pass  # what was seen until then holds
+    finally:
+        for slot, _ in counters:
+            slot.table[slot.name] = slot.value
+        kept.put_back()
+
+
+class _Kept:
+    """What an interpreter had seen before the further calls, to be put back after them."""
+
+    def __init__(self, interp: Any) -> None:
+        self.interp = interp
+        self.memory = [(view.storage, view.storage.content, view.storage.version) for view in interp.views.values()]
+        self.own = {name: getattr(interp, name) for name in ("unread", "lanes")}
+        self.lengths = [(items, len(items)) for items in (interp.notes, interp.children)]
+        self.world = {name: copy(getattr(interp.world, name)) for name in ("sites", "mixed", "settled", "places")}
+        self.hooks = {name: list(values) for name, values in interp.hooks.items()}
+
+    def put_back(self) -> None:
+        self.interp.colliding = False
+        self.interp.hooks = self.hooks
+        for name, value in self.own.items():
+            setattr(self.interp, name, value)
+        for name, value in self.world.items():
+            setattr(self.interp.world, name, value)
+        for items, length in self.lengths:
+            del items[length:]
+        for storage, content, version in self.memory:
+            storage.content, storage.version = content, version
+
+
+def changed(before: list[Survivor], after: list[Survivor]) -> list[Survivor]:
+    """The slots that calls stored something in."""
+    objects = {id(s.value) for s in before if not isinstance(s.value, (int, float))}
+    numbers = {(s.path, s.value) for s in before if isinstance(s.value, (int, float))}
+    return [
+        s
+        for s in after
+        if (
+            (s.path, s.value) not in numbers
+            if isinstance(s.value, (int, float))
+            else id(s.value) not in objects or isinstance(s.value, Tensor) and s.value.storage.content.call > 0
+        )
+    ]
+
+
+def role(interp: Any, run: Any, slot: Survivor, first: list[Survivor]) -> str:
+    """What a slot is kept for; nothing for weights themselves."""
+    value = slot.value
+    given = {t.storage.ident for t in run.inputs.values()}
+    if isinstance(value, CODE):
+        return "code"
+    if isinstance(value, Graph):
+        return "graph"
+    if isinstance(value, Tensor):
+        return _role_of(run, value, given, first)
+    if isinstance(value, Unknown):
+        return "value" if _of_inputs(value.contents) else "number"
+    if isinstance(value, (HostDescriptor, Pointer)):
+        return "descriptor" if value.tensor.storage.ident in given else "code"
+    tensor = interp.tensor_at(value)
+    if (
+        isinstance(value, Version)
+        or survivors.is_identity(value)
+        or tensor is not None
+        and tensor.storage.ident in given
+    ):
+        return "reference"
+    return "number"
+
+
+def _role_of(run: Any, tensor: Tensor, given: set[int], first: list[Survivor]) -> str:
+    content = tensor.storage.content
+    if tensor.storage.ident in given:
+        return "held-input"
+    if any(tensor.storage is t.storage for t in run.state.values()):
+        return ""
+    known = outside([content])
+    if not known:
+        return "workspace"
+    if not _of_inputs([content]):
+        return "layout"
+    if content.call == 2 and any(isinstance(s.value, Tensor) and s.value.storage is tensor.storage for s in first):
+        return "workspace"
+    return "output" if tensor.storage in [t.storage for t in torchlib.tensors_in(run.calls[-1].result)] else "derived"
+
+
+def _of_inputs(contents: Sequence[Content]) -> bool:
+    return any(label.startswith("input:") for label in outside(contents))
+
+
+def _counters(first: list[Survivor], second: list[Survivor]) -> list[tuple[Survivor, int]]:
+    """Whole numbers that change with every call, with the step."""
+    earlier = {s.path: s.value for s in first if isinstance(s.value, int) and isinstance(s.table, (dict, list))}
+    return [
+        (s, s.value - earlier[s.path])
+        for s in second
+        if type(s.value) is int and s.path in earlier and 0 < abs(s.value - earlier[s.path]) <= MAX_STEP
+    ]
+
+
+def _calls(interp: Any, run: Any, model: Any, telling: bool, counters: list[tuple[Survivor, int]]) -> None:
+    inputs = dict(run.inputs)
+    call = _Caller(interp, run, model, counters)
+    if telling:
+        call("same", inputs)
+        inputs = {name: fresh(interp, name, old) for name, old in inputs.items()}
+        call("fresh", inputs)
+        if any("version" in kept.keys for kept in run.survived):  # new tensors all start at the same version
+            inputs = {name: fresh(interp, name, old) for name, old in inputs.items()}
+            call("fresh", inputs)
+        for name in inputs if len(inputs) > 1 else ():
+            inputs[name] = fresh(interp, name, inputs[name])
+            call("one", inputs, (name,))
+        held = survivors.slots(interp, model)
+        reused = {n: reuse(interp, n, old) for n, old in inputs.items() if not survivors.holds(held, old)}
+        if reused:
+            inputs |= reused
+            call("reused", inputs, tuple(reused))
+        if interp.compared:
+            change(interp, inputs.items(), "input")
+            interp.colliding = True
+            call("collision", inputs)
+            interp.colliding = False
+    if counters:
+        change(interp, inputs.items(), "input")
+        call("later", inputs, tuple(s.path for s, _ in counters))
+
+
+@dataclass(slots=True, eq=False)
+class _Caller:
+    """Calls `forward` with counters of calls where they stood after the second call, or long after it."""
+
+    interp: Any
+    run: Any
+    model: Any
+    counters: list[tuple[Survivor, int]]
+
+    def __call__(self, kind: str, inputs: dict[str, Tensor], names: tuple[str, ...] = ()) -> None:
+        for slot, step in self.counters:
+            late = slot.value + MANY_CALLS * step if step > 0 else 0
+            slot.table[slot.name] = late if kind == "later" else slot.value
+        forward(self.interp, self.run, self.model, kind, inputs, names)
+
+
+def forward(
+    interp: Any, run: Any, model: Any, kind: str, inputs: dict[str, Tensor], names: tuple[str, ...] = ()
+) -> None:
+    """One call, kept with the contents that it was given."""
+    interp.call_index += 1
+    interp.round += 1
+    interp.asked = {}
+    given = holding(interp, (*inputs.values(), *run.state.values()))
+    start = len(interp.events)
+    result = interp.call(model, arguments(run, inputs), {}, None)
+    contents = result_contents(result)
+    run.probes.append(Call(interp.events[start:], result, given, kind, names, interp.call_index, contents))
+
+
+def arguments(run: Any, inputs: dict[str, Tensor]) -> list[Any]:
+    """What `forward` is given: the tensors, with the plain values of the problem at their positions."""
+    given: list[Any] = list(inputs.values())
+    for position in sorted(run.binding.values):
+        given.insert(position, run.binding.values[position])
+    return given
+
+
+def holding(interp: Any, tensors: tuple[Tensor, ...]) -> dict[int, int | None]:
+    """What each storage holds that a call is given; None where the submission itself wrote into it."""
+    found: dict[int, int | None] = {}
+    for tensor in tensors:
+        content = tensor.storage.content
+        interp.given.add(tensor.storage.ident)
+        found[tensor.storage.ident] = content.ident if content.label.startswith(("input:", "state:")) else None
+    return found
+
+
+def result_contents(value: Any, depth: int = 0) -> list[Content]:
+    """The contents of a returned tensor, tuple, list or dict; contents stand for themselves."""
+    if isinstance(value, Tensor):
+        return [value.storage.content]
+    if isinstance(value, Content):
+        return [value]
+    if isinstance(value, Unknown):
+        return list(value.contents)
+    if isinstance(value, LibObject):
+        return result_contents(value.attrs.get("items"), depth + 1)
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)) and depth < 4:
+        return [c for v in value for c in result_contents(v, depth + 1)]
+    return []
+
+
+def fresh(interp: Any, name: str, old: Tensor) -> Tensor:
+    """Another tensor of the same kind, in memory of its own."""
+    made = torchlib.make(interp, old.shape, old.dtype, f"input:{name}", strides=old.strides, device=old.device)
+    made.attrs.update({key: old.attrs[key] for key in ("known", "range") if key in old.attrs})
+    return made
+
+
+def reuse(interp: Any, name: str, old: Tensor) -> Tensor:
+    """Another tensor where a dead one lay: same memory, same id(), and a version count that starts over."""
+    storage = old.storage
+    made = Tensor(storage, old.dtype, old.shape, old.strides, device=old.device)
+    made.attrs.update({key: old.attrs[key] for key in ("known", "range") if key in old.attrs})
+    storage.content = Content(storage, storage.content.dtype, interp.call_index, f"input:{name}")
+    storage.version = 0
+    interp.views[storage.ident] = made
+    if id(old) in interp.ids:
+        interp.ids[id(made)] = (interp.ids[id(old)][0], made)
+    return made
+
+
+def change(interp: Any, tensors: Any, group: str) -> None:
+    """Other values in the same tensors, as an optimizer or a tester writes them."""
+    for name, tensor in tensors:
+        storage = tensor.storage
+        if storage.content.label.startswith(("input:", "state:")):
+            storage.content = Content(storage, storage.content.dtype, interp.call_index, f"{group}:{name}")
+            storage.version += 1

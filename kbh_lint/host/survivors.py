@@ -1,0 +1,181 @@
+"""What outlives a call of `forward`: attributes, globals, closures, default arguments, caches, C++ statics, graphs.
+
+A slot is a place that outlives calls, by a path a reader can find (`self.cache[...]`, `static buffer`), with the value
+that is there. Slots are compared before and after calls; nothing is copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host.objects import (
+    Bound,
+    ClassV,
+    Compiled,
+    Configured,
+    Extension,
+    ExtFunction,
+    Graph,
+    HostDescriptor,
+    Instance,
+    LibObject,
+    Memo,
+    Partial,
+    Pointer,
+)
+from kbh_lint.host.tensors import ADDRESS_BITS, Tensor, Unknown
+from kbh_lint.values import CppType, DType, Env, Func, JitFunction, Overloads, Sym
+
+MAX_SLOTS = 4000
+MAX_ITEMS = 64  # of one container
+MAX_DEPTH = 6
+OWN_ATTRS = frozenset(("known", "range", "value", "steer"))  # what the interpreter keeps on a tensor
+IDENTITY_BASE = 0x7F00_0000_0000  # what id() gives starts here
+CODE = (Extension, ExtFunction, JitFunction, Configured, Compiled)
+
+
+class Version(int):
+    """What `_version` gave: a number that can be told from a size when it is part of a key."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Survivor:
+    """One value in a place that outlives calls. `keys` are the kinds of the dict keys on the way to it; `table` and
+    `name` are where it is stored, when it can be stored there again."""
+
+    path: str
+    value: Any
+    keys: tuple[str, ...] = ()
+    table: Any = None
+    name: Any = None
+
+
+Item = tuple[str, Any, tuple[str, ...], Any, Any]  # path, value, kinds of keys, where it is stored
+
+
+def slots(interp: Any, instance: Any) -> list[Survivor]:
+    """Every value that can be reached from what outlives a call, each object once."""
+    walk = _Walk()
+    walk.table("", interp.world.module_env.vars)
+    for file, env in interp.world.module_envs.items():
+        walk.table(f"{file.removesuffix('.py')}.", env.vars)
+    walk.visit(("self", instance, (), None, None), 0)
+    if interp.cpp is not None:
+        for statics in (*interp.cpp.statics.values(), *interp.cpp.globals.values()):
+            walk.table("static ", statics)
+    for tensor in interp.device_memory.values():
+        walk.visit(("__device__ memory", tensor, (), None, None), 0)
+    walk.table("", interp.world_patches)
+    return walk.found
+
+
+class _Walk:
+    """A bounded walk over live objects."""
+
+    def __init__(self) -> None:
+        self.found: list[Survivor] = []
+        self.seen: set[int] = set()
+
+    def table(self, prefix: str, names: dict[str, Any]) -> None:
+        for name, value in names.items():
+            self.visit((f"{prefix}{name}", value, (), names, name), 0)
+
+    def visit(self, item: Item, depth: int) -> None:
+        path, value, keys, table, name = item
+        if len(self.found) >= MAX_SLOTS or value is None or isinstance(value, (bool, str, DType, Sym, CppType)):
+            return
+        if isinstance(value, (int, float)):
+            self.found.append(Survivor(*item))
+            return
+        if id(value) in self.seen:
+            return
+        self.seen.add(id(value))
+        if isinstance(value, (Tensor, Unknown, Graph, HostDescriptor, Pointer, *CODE)):
+            self.found.append(Survivor(*item))
+        if depth < MAX_DEPTH:
+            for inner in _inside(path, value):
+                self.visit((inner[0], inner[1], (*keys, *inner[2]), inner[3], inner[4]), depth + 1)
+
+
+def _inside(path: str, value: Any) -> Iterator[Item]:
+    """What an object holds, with the paths to it."""
+    if isinstance(value, (Instance, LibObject, Graph)):
+        yield from _named(path, value.attrs)
+        if isinstance(value, Instance) and value.items is not None:
+            yield from _entries(path, value.items)
+    elif isinstance(value, Tensor):
+        yield from _named(path, {k: v for k, v in value.attrs.items() if k not in OWN_ATTRS})
+    elif isinstance(value, dict):
+        yield from _entries(path, value)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for i, item in enumerate(list(value)[:MAX_ITEMS]):
+            yield f"{path}[...]", item, (), value if isinstance(value, list) else None, i
+    elif isinstance(value, Memo):
+        yield from _entries(path, value.results)
+        yield path, value.func, (), None, None
+    elif isinstance(value, Func):
+        if value.node.loc[0].language != "cuda":
+            yield from _named(path, value.defaults)
+            yield from _named(path, value.attrs)
+            yield from _closure(path, value.env)
+    elif isinstance(value, ClassV):
+        yield from _named(path, value.env.vars)
+    elif isinstance(value, (Bound, Partial)):
+        for item in (value.func, *(value.args if isinstance(value, Partial) else (value.self,))):
+            yield path, item, (), None, None
+    elif isinstance(value, HostDescriptor):
+        yield path, value.tensor, (), None, None
+
+
+def _named(path: str, table: dict[str, Any]) -> Iterator[Item]:
+    for name, item in table.items():
+        if not name.startswith("__"):
+            yield f"{path}.{name}", item, (), table, name
+
+
+def _closure(path: str, env: Env | None) -> Iterator[Item]:
+    while env is not None and env.parent is not None:  # the outermost scope is the module
+        for item in _named(path, env.vars):
+            if not isinstance(item[1], (ir.Decl, Overloads)):
+                yield item
+        env = env.parent
+
+
+def _entries(path: str, items: dict[Any, Any]) -> Iterator[Item]:
+    for key, item in list(items.items())[:MAX_ITEMS]:
+        if isinstance(key, str) and key.isidentifier():
+            yield f"{path}[{key[:24]!r}]", item, ("shape",), items, key
+        else:
+            yield f"{path}[...]", item, key_kinds(key), items, key
+            if not isinstance(key, (str, int)):
+                yield f"{path}[...]", key, (), None, None
+
+
+def key_kinds(key: Any, depth: int = 0) -> tuple[str, ...]:
+    """What parts of a key tell apart: `pointer`, `identity`, `version`, `values`, `object` (a tensor held), `shape`."""
+    if isinstance(key, (tuple, frozenset)) and depth < 4:
+        return tuple(dict.fromkeys(kind for part in key for kind in key_kinds(part, depth + 1)))
+    if isinstance(key, Unknown):
+        return ("values",) if key.contents else ("shape",)
+    if isinstance(key, (Tensor, Instance)):
+        return ("object",)
+    if isinstance(key, Pointer) or isinstance(key, int) and key >= 1 << ADDRESS_BITS and not is_identity(key):
+        return ("pointer",)
+    if is_identity(key):
+        return ("identity",)
+    return ("version",) if isinstance(key, Version) else ("shape",)
+
+
+def is_identity(value: Any) -> bool:
+    """Whether a number came from id()."""
+    return isinstance(value, int) and IDENTITY_BASE <= value < IDENTITY_BASE + (1 << 32)
+
+
+def holds(found: list[Survivor], tensor: Tensor) -> bool:
+    """Whether something keeps a tensor's memory alive: a tensor over the same storage, which a graph is not."""
+    return any(isinstance(s.value, Tensor) and s.value.storage is tensor.storage for s in found)

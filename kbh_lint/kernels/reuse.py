@@ -1,0 +1,133 @@
+"""Whether a kernel reads each element of a tensor once: by what its addresses depend on.
+
+Program indices (`tl.program_id`, `blockIdx`, `threadIdx`) and what is taken out of one by division, remainder and the
+like are *atoms*. A load is read once when its address depends on every atom that any address of the kernel depends on,
+and on every loop around it: then no two programs and no two rounds read the same place. Reading is by names alone,
+without order; what cannot be told is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.frontends.cuda.unit import children, walk
+
+MAX_ROUNDS = 12
+_PARTS = frozenset(("//", "/", "%", ">>", "&"))
+_PART_CALLS = frozenset("cdiv min max minimum maximum where clamp".split())
+_ACCESSES = frozenset("load store atomic_add __ldg __ldcs __ldcg __stcs make_block_ptr".split())
+_GRIDS = frozenset(("blockIdx", "threadIdx"))
+
+Atoms = frozenset[Any]
+NONE: Atoms = frozenset()
+
+
+def read_once(kernel: ir.FuncDef, loc: ir.Loc) -> bool | None:
+    """Whether the load at `loc` reads no element twice in one launch; None when it is not in the kernel's own body."""
+    body = kernel.body or ()
+    found = _around(body, loc, ())
+    if found is None:
+        return None
+    node, loops = found
+    names = _names(body)
+    own = _atoms(_address(node), names)
+    if any(("loop", id(loop)) not in own for loop in loops):
+        return False
+    everywhere: set[Any] = set()
+    for access in walk(body):
+        if _is_access(access):
+            everywhere |= {a for a in _atoms(_address(access), names) if a[0] != "loop"}
+    return bool(everywhere) and all(a in own or a[0] == "part" and a[2] <= own for a in everywhere)
+
+
+def _around(body: Any, loc: ir.Loc, loops: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]] | None:
+    """The node at a place, with the loops around it."""
+    for node in body:
+        inner = (*loops, node) if isinstance(node, (ir.For, ir.CFor, ir.While)) else loops
+        if getattr(node, "loc", None) == loc and isinstance(node, (ir.Call, ir.Index, ir.Unary)):
+            return node, loops
+        found = _around(children(node), loc, inner)
+        if found is not None:
+            return found
+    return None
+
+
+def _is_access(node: Any) -> bool:
+    if isinstance(node, ir.Index):
+        return True
+    return isinstance(node, ir.Call) and _called(node) in _ACCESSES
+
+
+def _called(node: ir.Call) -> str:
+    func = node.func
+    name = func.name if isinstance(func, ir.Attr) else func.id if isinstance(func, ir.Name) else ""
+    return name.rpartition("::")[2]
+
+
+def _address(node: Any) -> Any:
+    """The part of an access that says where: the first argument of a call, all of an index."""
+    if isinstance(node, ir.Call) and _called(node) != "make_block_ptr":
+        return node.args[0] if node.args else node
+    return node
+
+
+def _names(body: Any) -> dict[str, Atoms]:
+    """The atoms that each name depends on, over all assignments."""
+    names: dict[str, Atoms] = {}
+    assigned = list(_assignments(body, ()))
+    for _ in range(MAX_ROUNDS):
+        before = dict(names)
+        for name, value, loops, carried in assigned:
+            atoms = _atoms(value, names) if value is not None else NONE
+            if carried or name in {n.id for n in walk([value]) if isinstance(n, ir.Name)}:
+                atoms |= {("loop", id(loop)) for loop in loops[-1:]}
+            names[name] = names.get(name, NONE) | atoms
+        if names == before:
+            break
+    return names
+
+
+def _assignments(body: Any, loops: tuple[Any, ...]) -> Iterator[tuple[str, Any, tuple[Any, ...], bool]]:
+    """(name, value, loops around, whether each round changes it) of every assignment."""
+    for node in body:
+        if isinstance(node, ir.Assign):
+            for target in node.targets:
+                for name in _targets(target):
+                    yield name, node.value, loops, False
+        elif isinstance(node, ir.AugAssign):
+            for name in _targets(node.target):
+                yield name, node.value, loops, True
+        elif isinstance(node, ir.AssignE):
+            for name in _targets(node.target):
+                yield name, node.value, loops, bool(node.op)
+        elif isinstance(node, ir.Decl) and node.name:
+            yield node.name, node.init, loops, False
+        elif isinstance(node, ir.For):
+            for name in _targets(node.target):
+                yield name, node.iterable, (*loops, node), True
+        inner = (*loops, node) if isinstance(node, (ir.For, ir.CFor, ir.While)) else loops
+        yield from _assignments(children(node), inner)
+
+
+def _targets(target: Any) -> list[str]:
+    return [n.id for n in walk([target]) if isinstance(n, ir.Name)] if not isinstance(target, ir.Index) else []
+
+
+def _atoms(node: Any, names: dict[str, Atoms]) -> Atoms:
+    """What an expression depends on."""
+    if isinstance(node, ir.Name):
+        return names.get(node.id, NONE)
+    if isinstance(node, ir.Call) and _called(node) == "program_id":
+        axis = node.args[0] if node.args else node.keywords[0][1] if node.keywords else None
+        return frozenset((("axis", axis.value if isinstance(axis, ir.Const) else "?"),))
+    if isinstance(node, ir.Attr) and isinstance(node.value, ir.Name) and node.value.id in _GRIDS:
+        return frozenset(((node.value.id, node.name),))
+    inside = NONE.union(*(_atoms(child, names) for child in children(node))) if node is not None else NONE
+    if isinstance(node, ir.Binary) and node.op in _PARTS or isinstance(node, ir.Call) and _called(node) in _PART_CALLS:
+        bases = frozenset(a for a in inside if a[0] != "loop")
+        if bases:
+            whole = frozenset(b for a in bases for b in (a[2] if a[0] == "part" else (a,)))
+            return frozenset(a for a in inside if a[0] == "loop") | {("part", node.loc[1:], whole)}
+    return inside
