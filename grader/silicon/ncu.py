@@ -173,10 +173,10 @@ def parse(text: str, metrics: Sequence[str]) -> tuple[Launch, ...]:
     if start is None:
         raise ProfilerError("Nsight Compute counted no kernel")
     try:
-        rows = list(csv.reader(lines[start:], strict=True))
+        header, *rest = (row for row in csv.reader(lines[start:], strict=True) if row)
     except csv.Error as error:
         raise ProfilerError(f"the report of Nsight Compute is not a table ({error})") from None
-    header, units, *body = [row for row in rows if row] if len(rows) > 1 else [rows[0], []]
+    units, body = (rest[0], rest[1:]) if rest else ([], [])
     columns = _columns(header, units, metrics)
     if len(body) > MOST_LAUNCHES:
         raise ProfilerError(f"there are more than {MOST_LAUNCHES} launches in the report of Nsight Compute")

@@ -52,6 +52,8 @@ def test_launches_are_read_with_their_sizes_marks_and_metrics_in_seconds_and_byt
         ("==ERROR== ERR_NVGPUCTRPERM - The user does not have permission\n", "does not have permission"),
         (table(ROW, units=[*UNITS[:-1], "furlong"]), "'furlong'"),
         (table(ROW, units=UNITS[:-1]), "no line of units"),
+        ('"ID","Process ID"\n\n', "no line of units"),
+        ('"ID","Process ID"', "no line of units"),
         (table(ROW[:-1]), "13 fields instead of 14"),
         (table(changed(ROW, time="n/a")), "'n/a', which is not a number"),
         (table(changed(ROW, time="")), "not a number"),
