@@ -7,7 +7,16 @@ from random import Random
 import libcst as cst
 
 from kbh_lint.rewrite.program import Program, Rewrite
-from kbh_lint.rewrite.tree import HostTransformer, Source, code, expression, functions, is_still, source_of
+from kbh_lint.rewrite.tree import (
+    HostTransformer,
+    Source,
+    code,
+    expression,
+    framed_source,
+    functions,
+    is_still,
+    source_of,
+)
 
 
 def partial_calls(program: Program, rng: Random) -> Program:
@@ -46,7 +55,7 @@ def _is_function(source: Source, call: cst.Call) -> bool:
 
 def lambda_calls(program: Program, rng: Random) -> Program:
     """`f(a, k=b)` becomes `(lambda *p, **k: f(*p, **k))(a, k=b)`."""
-    source = source_of(program)
+    source = framed_source(program)
     return _Lambda(source, source.fresh(rng), source.fresh(rng)).run(program, "no function is called")
 
 
@@ -66,7 +75,7 @@ class _Lambda(HostTransformer):
 
 def decorate(program: Program, rng: Random) -> Program:
     """Functions and methods get a decorator that calls them."""
-    source = source_of(program)
+    source = framed_source(program)
     name, tool, inner = source.fresh(rng), source.fresh(rng), source.fresh(rng)
     helper = (
         f"import functools as {tool}\n\n\n"

@@ -7,10 +7,11 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kbh_lint.rewrite.matrix import Cell, Matrix
+    from kbh_lint.rewrite.matrix import Case, Cell, Column, Matrix
     from kbh_lint.rewrite.program import Program, Rewrite
 
 DONE, FAILED, TROUBLE = 0, 1, 2
@@ -79,8 +80,9 @@ def _parser(prog: str, text: str, goal: float) -> argparse.ArgumentParser:
     check.add_argument("--jobs", "-j", metavar="N", type=_number(1, 256), default=1, help="processes (default: 1)")
     check.add_argument("--timeout", metavar="S", type=_number(1, 3600), default=60,
                        help="seconds to lint one program (default: 60)")  # fmt: skip
-    check.add_argument("--sample", metavar="N", type=_number(1, 10**6),
-                       help="only so many cases, drawn by seed, each with so many rewrites")  # fmt: skip
+    check.add_argument("--sample", metavar="N", type=_number(1, 10**6), help="only so many programs, drawn by seed")
+    check.add_argument("--each", metavar="N", type=_number(1, 1000),
+                       help="on each program only so many rewrites, drawn by seed anew for each")  # fmt: skip
     check.add_argument("--goal", metavar="SHARE", type=_share, default=goal, help=f"default: {goal}")
     check.add_argument("--json", metavar="FILE", help="write all cells here as JSON")
     return ask
@@ -196,8 +198,6 @@ def _write(args: argparse.Namespace, program: Program) -> None:
 
 
 def _check(args: argparse.Namespace, chosen: list[Rewrite], *, leaks: bool) -> int:
-    from random import Random
-
     from kbh_lint.api import Options, UsageError
     from kbh_lint.marked import DataError
     from kbh_lint.paths import problems_dir, rules_dir
@@ -217,16 +217,27 @@ def _check(args: argparse.Namespace, chosen: list[Rewrite], *, leaks: bool) -> i
         raise _Trouble("there is nothing to rewrite")
     columns = m.columns(chosen, 0 if leaks or args.only else args.compositions, args.seed)
     if args.sample:
-        draw = Random(args.seed)
-        cases = draw.sample(cases, min(args.sample, len(cases)))
-        columns = draw.sample(columns, min(args.sample, len(columns)))
+        cases = Random(args.seed).sample(cases, min(args.sample, len(cases)))
     judge, wanted = (m.unchanged, m.honest) if leaks else (m.evaded, None)
     tell = (lambda text: print(text, file=sys.stderr, flush=True)) if sys.stderr.isatty() else None
-    matrix = m.check(cases, columns, options, args.jobs, judge, wanted, tell)
+    matrix = m.check(cases, columns, options, args.jobs, judge, wanted, tell, _drawn(args, columns))
     _print(matrix, leaks=leaks)
     if args.json:
         _dump(args.json, matrix)
     return DONE if matrix.tried() and matrix.share() >= args.goal and not _failed(matrix) else FAILED
+
+
+def _drawn(args: argparse.Namespace, columns: list[Column]) -> Callable[[Case], list[Column]] | None:
+    """The columns of each case with --each: another draw for every name, so that a folder sees all of them."""
+    if not args.each:
+        return None
+
+    def draw(case: Case) -> list[Column]:
+        # The name without its folder: where a file lies must not decide what is drawn.
+        chosen = Random(f"{args.seed}/{Path(case.name).name}").sample(columns, min(args.each, len(columns)))
+        return [column for column in columns if column in chosen]
+
+    return draw
 
 
 def _failed(matrix: Matrix) -> list[Cell]:

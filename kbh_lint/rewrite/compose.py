@@ -13,6 +13,7 @@ from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
 def evasions() -> dict[str, Rewrite]:
     """The rewrites that keep the meaning, by name."""
     from kbh_lint.rewrite import (
+        arguments,
         calls,
         control,
         cuda,
@@ -26,7 +27,7 @@ def evasions() -> dict[str, Rewrite]:
         structure,
     )
 
-    modules = (names, imports, lookups, calls, control, structure, spelling, kernels, cuda, places, decoys)
+    modules = (names, arguments, imports, lookups, calls, control, structure, spelling, kernels, cuda, places, decoys)
     return {rewrite.name: rewrite for module in modules for rewrite in module.REWRITES}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
 from kbh_lint.rewrite.cuda_text import Token, change_texts, cuda_strings, is_cuda, join, texts, tokens
@@ -74,7 +74,8 @@ def _outside_words(program: Program, source: Source) -> set[str]:
 
 def _string_words(source: Source) -> set[str]:
     """Words of strings that are not CUDA text themselves: names, placeholders, declarations."""
-    return {word for text in source.strings if not is_cuda(text) for word in re.findall(r"[A-Za-z_]\w*", text)}
+    kept = [text for text in source.strings if not is_cuda(text)] + source.fragments
+    return {word for text in kept for word in re.findall(r"[A-Za-z_]\w*", text)}
 
 
 def rename_cuda(program: Program, rng: Random) -> Program:
@@ -174,35 +175,38 @@ def _is_compound(pieces: list[Token], at: int) -> bool:
     return after is not None and after.text in (*_COMPOUND, ":")
 
 
+def _in_each_text(program: Program, rng: Random, words: Iterable[str], lines: Callable[[str, str], str]) -> Program:
+    """Every whole text with words replaced; names are new in each, since texts may be joined later on."""
+    source = source_of(program)
+
+    def change(text: str) -> str:
+        solid = [piece.text for piece in tokens(text) if piece.kind == "other"]
+        if solid.count("{") != solid.count("}"):
+            return text  # a part of a text, which may begin within a function
+        return _replace_words(text, {word: source.fresh(rng) for word in words}, lines)
+
+    return change_texts(program, source, change)
+
+
 def cuda_using(program: Program, rng: Random) -> Program:
     """Element types get aliases: `using name = float;`."""
-    source = source_of(program)
-    names = {name: source.fresh(rng) for name in _ALIASED}
-    return change_texts(
-        program, source, lambda text: _replace_words(text, names, lambda old, new: f"using {new} = {old};\n")
-    )
+    return _in_each_text(program, rng, _ALIASED, lambda old, new: f"using {new} = {old};\n")
 
 
 def cuda_macros(program: Program, rng: Random) -> Program:
     """Element types and conversions are macros: `#define name float`."""
-    source = source_of(program)
-    names = {name: source.fresh(rng) for name in (*_ALIASED, *_CONVERSIONS)}
-    return change_texts(
-        program, source, lambda text: _replace_words(text, names, lambda old, new: f"#define {new} {old}\n")
-    )
+    return _in_each_text(program, rng, (*_ALIASED, *_CONVERSIONS), lambda old, new: f"#define {new} {old}\n")
 
 
 def cuda_helpers(program: Program, rng: Random) -> Program:
     """Conversions are made by device functions of the submission."""
-    source = source_of(program)
-    names = {name: source.fresh(rng) for name in _CONVERSIONS}
 
     def line(old: str, new: str) -> str:
         result, argument = _CONVERSIONS[old]
         where = "__device__" if old == "__expf" else "__host__ __device__"
         return f"static {where} __forceinline__ {result} {new}({argument} v) {{ return {old}(v); }}\n"
 
-    return change_texts(program, source, lambda text: _replace_words(text, names, line))
+    return _in_each_text(program, rng, _CONVERSIONS, line)
 
 
 def cuda_template(program: Program, rng: Random) -> Program:
@@ -262,7 +266,9 @@ def _compact(text: str) -> str:
                 out.append(" ")
         else:
             out.append(piece.text)
-    return "".join(out)
+    # What stands before and after may be another text, and a directive there needs its own line.
+    ends = ("\n" if text.startswith("\n") else "", "\n" if text.endswith("\n") else "")
+    return ends[0] + "".join(out).rstrip("\n") + ends[1]
 
 
 def cuda_comments(program: Program, rng: Random) -> Program:

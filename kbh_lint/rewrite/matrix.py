@@ -102,11 +102,13 @@ def check(
     judge: Judge,
     wanted: Filter | None = None,
     tell: Callable[[str], None] | None = None,
+    draw: Callable[[Case], Sequence[Column]] | None = None,
 ) -> Matrix:
     """Lints every case before and after every column's rewrites.
 
     `judge(before, after, rewrite)` says what was lost ("" for nothing); `wanted(before, rewrite)` why a rewrite is
-    not tried on a case ("" to try it). A case whose own analysis did not come to an end is skipped.
+    not tried on a case ("" to try it). `draw` chooses the columns of each case, all when it is None. A case whose own
+    analysis did not come to an end is skipped.
     """
     before: dict[int, Outcome] = {}
     for at, outcome in run([submission(case.program, case.name, case.problem) for case in cases], options, jobs):
@@ -129,7 +131,7 @@ def check(
     for at, case in enumerate(cases):
         base = before[at]
         known = replace(case.program, problem=case.problem, contract=base.report.contract)
-        for column in chosen:
+        for column in draw(case) if draw else chosen:
             made = _rewritten(replace(case, program=known), column, base, wanted)
             if isinstance(made, Cell):
                 cells.append(made)

@@ -1,4 +1,4 @@
-"""Renaming: locals, what a module defines, arguments, attributes."""
+"""Renaming: locals, what a module defines, attributes."""
 
 from __future__ import annotations
 
@@ -47,10 +47,11 @@ class Renamer(cst.CSTTransformer):
         return False
 
 
-def _tables(table: symtable.SymbolTable) -> Iterable[symtable.SymbolTable]:
+def tables(table: symtable.SymbolTable) -> Iterable[symtable.SymbolTable]:
+    """A symbol table and all inside it."""
     yield table
     for child in table.get_children():
-        yield from _tables(child)
+        yield from tables(child)
 
 
 class _DebugFields(cst.CSTVisitor):
@@ -60,7 +61,7 @@ class _DebugFields(cst.CSTVisitor):
         self.any = self.any or node.equal is not None
 
 
-def _uses_debug_fields(node: cst.CSTNode) -> bool:
+def uses_debug_fields(node: cst.CSTNode) -> bool:
     """Whether an f-string prints an expression's own text, as `f"{x=}"` does."""
     found = _DebugFields()
     node.visit(found)
@@ -81,7 +82,7 @@ def _local_names(function: cst.FunctionDef) -> set[str]:
         for s in top.get_symbols()
         if s.is_local() and s.is_assigned() and not (s.is_parameter() or s.is_imported() or s.is_namespace())
     }
-    for inner in list(_tables(top))[1:]:
+    for inner in list(tables(top))[1:]:
         for symbol in inner.get_symbols():
             name = symbol.get_name()
             free = symbol.is_free() or (
@@ -113,7 +114,7 @@ class _RenameLocals(cst.CSTTransformer):
         return False
 
     def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
-        names = set() if _uses_debug_fields(original_node) else _local_names(original_node)
+        names = set() if uses_debug_fields(original_node) else _local_names(original_node)
         if not names:
             return updated_node
         self.count += len(names)
@@ -137,176 +138,18 @@ def _global_names(source: Source, program: Program) -> set[str]:
         raise NotApplicable("the file looks names up at run time")
     if any(name.endswith(".py") for name in program.sidecars):
         raise NotApplicable("another module may import from this one")
-    if _uses_debug_fields(source.module):
+    if uses_debug_fields(source.module):
         raise NotApplicable("an f-string prints a name")
     module = symtable.symtable(source.text, "solution.py", "exec")
     found = {
         s.get_name() for s in module.get_symbols() if (s.is_assigned() or s.is_namespace()) and not s.is_imported()
     }
-    for inner in list(_tables(module))[1:]:
+    for inner in list(tables(module))[1:]:
         for symbol in inner.get_symbols():
             if symbol.get_name() in found and not symbol.is_global():
                 found.discard(symbol.get_name())
     taken = INTERFACE | set(source.strings) | set(dir(builtins))
     return {name for name in found if name not in taken and not name.startswith("__")}
-
-
-def rename_arguments(program: Program, rng: Random) -> Program:
-    """Every argument of every function and kernel gets another name, at the launches and configurations too."""
-    source = source_of(program)
-    if source.dynamic or _uses_debug_fields(source.module):
-        raise NotApplicable("the file looks names up at run time")
-    uses = _KeywordUses(source)
-    source.module.visit(uses)
-    names = {
-        name
-        for name in uses.parameters
-        if name not in uses.elsewhere and name not in ("self", "cls") and not name.startswith("__")
-    }
-    if not names:
-        raise NotApplicable("no argument can be renamed")
-    renaming = {name: source.fresh(rng) for name in sorted(names)}
-    return program.with_main(source.module.visit(_RenameArguments(source, renaming)).code)
-
-
-class _KeywordUses(cst.CSTVisitor):
-    """Parameters of functions, and names that are also something else: a keyword of a foreign call, a string."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.parameters: set[str] = set()
-        self.elsewhere: set[str] = set()
-        self.own_call = 0
-        self.config = 0
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        names = {p.name.value for p in _params(node)}
-        if node.name.value in ("__init__", "forward"):
-            self.elsewhere |= names
-        self.elsewhere |= names & _outside(node) | {node.name.value}
-        try:
-            table = symtable.symtable(code(node), "function", "exec")
-        except (SyntaxError, ValueError):
-            self.elsewhere |= names
-            return
-        for inner in _tables(table):
-            for symbol in inner.get_symbols():
-                if symbol.get_name() in names and (
-                    symbol.is_imported() or symbol.is_namespace() or symbol.is_declared_global()
-                ):
-                    self.elsewhere.add(symbol.get_name())
-        self.parameters |= names
-
-    def visit_Lambda(self, node: cst.Lambda) -> None:
-        self.elsewhere |= {p.name.value for p in node.params.params}
-
-    def visit_Call(self, node: cst.Call) -> None:
-        if not _calls_kernel(self.source, node):
-            self.elsewhere |= {arg.keyword.value for arg in node.args if arg.keyword is not None}
-
-    def visit_Decorator(self, node: cst.Decorator) -> bool:
-        # The names that autotune and heuristics are given follow the kernel; keywords of theirs stay.
-        for call in _calls(node):
-            self.elsewhere |= {arg.keyword.value for arg in call.args if arg.keyword is not None}
-        return False
-
-    def visit_SimpleString(self, node: cst.SimpleString) -> None:
-        value = node.evaluated_value
-        if isinstance(value, str) and value.isidentifier():
-            self.elsewhere.add(value)
-
-    def visit_Subscript(self, node: cst.Subscript) -> bool:
-        return _meta_key(node) is None
-
-
-def _params(node: cst.FunctionDef) -> list[cst.Param]:
-    return [*node.params.params, *node.params.kwonly_params, *node.params.posonly_params]
-
-
-def _outside(node: cst.FunctionDef) -> set[str]:
-    """Names in the head of a function: defaults, annotations and decorators belong to the scope around it."""
-    parts: list[cst.CSTNode] = [decorator.decorator for decorator in node.decorators]
-    for param in _params(node):
-        parts += [part for part in (param.default, param.annotation) if part is not None]
-    return set[str]().union(*(names_in(part) for part in parts))
-
-
-def _calls(node: cst.CSTNode) -> list[cst.Call]:
-    found: list[cst.Call] = []
-
-    class Collect(cst.CSTVisitor):
-        def visit_Call(self, node: cst.Call) -> None:
-            found.append(node)
-
-    node.visit(Collect())
-    return found
-
-
-def _calls_kernel(source: Source, node: cst.Call) -> bool:
-    if isinstance(node.func, cst.Subscript):
-        return names_in(node.func.value) <= source.device and isinstance(node.func.value, cst.Name)
-    return isinstance(node.func, cst.Name) and node.func.value in source.device
-
-
-def _meta_key(node: cst.Subscript) -> str | None:
-    """The key of `META["BLOCK"]`, where META is a name that grids use for what a kernel is launched with."""
-    if not (isinstance(node.value, cst.Name) and node.value.value.lower() in ("meta", "args", "cfg", "config", "opt")):
-        return None
-    index = node.slice[0].slice if len(node.slice) == 1 else None
-    if isinstance(index, cst.Index) and isinstance(index.value, cst.SimpleString):
-        return str(index.value.evaluated_value)
-    return None
-
-
-class _RenameArguments(Renamer):
-    def __init__(self, source: Source, names: Mapping[str, str]) -> None:
-        super().__init__(names)
-        self.source = source
-        self.inside: list[set[str]] = []
-        self.decorators = 0
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
-        self.inside.append({p.name.value for p in _params(node) if p.name.value in self.names})
-
-    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
-        self.inside.pop()
-        return updated_node
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        if any(original_node.value in names for names in self.inside):
-            return updated_node.with_changes(value=self.names[original_node.value])
-        return updated_node
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
-        if not _calls_kernel(self.source, original_node):
-            return updated_node
-        args = [
-            arg.with_changes(keyword=cst.Name(self.names[arg.keyword.value]))
-            if arg.keyword is not None and arg.keyword.value in self.names
-            else arg
-            for arg in updated_node.args
-        ]
-        return updated_node.with_changes(args=args)
-
-    def visit_Decorator(self, node: cst.Decorator) -> None:
-        self.decorators += 1
-
-    def leave_Decorator(self, original_node: cst.Decorator, updated_node: cst.Decorator) -> cst.Decorator:
-        self.decorators -= 1
-        return updated_node
-
-    def leave_SimpleString(self, original_node: cst.SimpleString, updated_node: cst.SimpleString) -> cst.SimpleString:
-        value = original_node.evaluated_value
-        if self.decorators and isinstance(value, str) and value in self.names:
-            return updated_node.with_changes(value=repr(self.names[value]))
-        return updated_node
-
-    def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> cst.BaseExpression:
-        key = _meta_key(original_node)
-        if key is not None and key in self.names and isinstance(updated_node.slice[0].slice, cst.Index):
-            index = updated_node.slice[0].with_changes(slice=cst.Index(cst.SimpleString(repr(self.names[key]))))
-            return updated_node.with_changes(slice=[index])
-        return updated_node
 
 
 def rename_attributes(program: Program, rng: Random) -> Program:
@@ -321,7 +164,7 @@ def rename_attributes(program: Program, rng: Random) -> Program:
         for name in work.plain | work.methods
         if name not in work.other
         and name not in _MODULE_MEMBERS
-        and not name.startswith("__")
+        and not name.startswith(("__", "_parameters", "_buffers", "_modules", "_version", "_backward", "_forward"))
         and name not in source.strings
         and name not in source.keywords
     }
@@ -341,9 +184,12 @@ class _Attributes(cst.CSTVisitor):
         self.depth = 0
 
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
+        foreign = {code(base.value).rpartition(".")[2] for base in node.bases} - {"Module", "object"}
+        if foreign or node.keywords:  # what a base class means by a name is not known
+            self.other |= _all_attributes(node)
         for method in functions(node.body.body):
             name = method.name.value
-            (self.other if method.decorators else self.methods).add(name)
+            (self.other if method.decorators or foreign else self.methods).add(name)
         for statement in node.body.body:
             if isinstance(statement, cst.SimpleStatementLine):
                 for item in statement.body:
@@ -367,6 +213,17 @@ class _Attributes(cst.CSTVisitor):
             for item in target.elements:
                 if isinstance(item.value, cst.Attribute):
                     self.other.add(item.value.attr.value)
+
+
+def _all_attributes(node: cst.CSTNode) -> set[str]:
+    found: set[str] = set()
+
+    class Collect(cst.CSTVisitor):
+        def visit_Attribute(self, node: cst.Attribute) -> None:
+            found.add(node.attr.value)
+
+    node.visit(Collect())
+    return found
 
 
 class _RenameAttributes(cst.CSTTransformer):
@@ -396,6 +253,5 @@ class _RenameAttributes(cst.CSTTransformer):
 REWRITES = (
     Rewrite("rename-locals", "other names for local variables of functions and kernels", rename_locals),
     Rewrite("rename-globals", "other names for the module's functions, kernels, classes and variables", rename_globals),
-    Rewrite("rename-arguments", "other names for arguments, at calls and launches too", rename_arguments),
     Rewrite("rename-attributes", "other names for methods and plain attributes of classes", rename_attributes),
 )

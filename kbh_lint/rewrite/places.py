@@ -11,7 +11,6 @@ from kbh_lint.rewrite.cuda_text import cuda_strings, literal
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
 from kbh_lint.rewrite.tree import (
     Source,
-    after_imports,
     code,
     expression,
     names_in,
@@ -146,9 +145,15 @@ def module_file(program: Program, rng: Random) -> Program:
     wanted = set[str]().union(*(_free_names(f) for f in moved.values())) & set(constants)
     imports = [s for s in source.module.body if _is_kept_import(s)]
     text = cst.Module([*imports, *(constants[n] for n in sorted(wanted)), *moved.values()]).code
-    rest = [s for s in source.module.body if s not in moved.values()]
-    module = after_imports(source.module.with_changes(body=rest), f"from {name} import {', '.join(moved)}\n")
-    return program.with_main(module.code).with_sidecar(f"{name}.py", text)
+    # The import stands where the first of them stood: what the module sets up before, it sets up before.
+    first = next(iter(moved.values()))
+    body: list[cst.CSTNode] = []
+    for statement in source.module.body:
+        if statement is first:
+            body += statements(f"from {name} import {', '.join(moved)}\n")
+        if statement not in moved.values():
+            body.append(statement)
+    return program.with_main(source.module.with_changes(body=body).code).with_sidecar(f"{name}.py", text)
 
 
 def _constant(statement: cst.CSTNode) -> str | None:

@@ -14,6 +14,7 @@ from kbh_lint.rewrite.tree import (
     Source,
     after_imports,
     code,
+    framed_source,
     functions,
     is_pure,
     is_still,
@@ -57,7 +58,7 @@ def _bare(node: cst.FunctionDef) -> cst.FunctionDef:
 
 def outline_forward(program: Program, rng: Random) -> Program:
     """The bodies of `forward` become functions of the module, which the methods call."""
-    source = source_of(program)
+    source = framed_source(program)
     module, count = source.module, 0
     for model in models(source):
         for method in functions(model.body.body):
@@ -134,7 +135,7 @@ def reorder(program: Program, rng: Random) -> Program:
     moved = 0
     for _ in range(3):
         for at in range(len(body) - 1):
-            if _independent(body[at], body[at + 1]) and rng.random() < 0.7:
+            if _independent(source, body[at], body[at + 1]) and rng.random() < 0.7:
                 body[at], body[at + 1] = body[at + 1], body[at]
                 moved += 1
     if not moved or [id(s) for s in body] == [id(s) for s in source.module.body]:
@@ -142,11 +143,13 @@ def reorder(program: Program, rng: Random) -> Program:
     return program.with_main(source.module.with_changes(body=body).code)
 
 
-def _independent(one: cst.CSTNode, two: cst.CSTNode) -> bool:
-    for item in (one, two):
-        if not isinstance(item, (cst.FunctionDef, cst.ClassDef)):
-            return False
-    assert isinstance(one, (cst.FunctionDef, cst.ClassDef)) and isinstance(two, (cst.FunctionDef, cst.ClassDef))
+def _independent(source: Source, one: cst.CSTNode, two: cst.CSTNode) -> bool:
+    if not isinstance(one, (cst.FunctionDef, cst.ClassDef)) or not isinstance(two, (cst.FunctionDef, cst.ClassDef)):
+        return False
+    if any(
+        item.decorators and not (isinstance(item, cst.FunctionDef) and source.is_device(item)) for item in (one, two)
+    ):
+        return False  # a decorator may count or register what it is given
     if one.name.value == two.name.value:
         return False
     return one.name.value not in _needs(two) and two.name.value not in _needs(one)
@@ -237,7 +240,7 @@ class _Substitute(Renamer):
 
 def outline_expressions(program: Program, rng: Random) -> Program:
     """The values that host functions return are computed by small helpers of the module."""
-    source = source_of(program)
+    source = framed_source(program)
     work = _Outline(source, rng)
     module = source.module.visit(work)
     if not work.helpers:

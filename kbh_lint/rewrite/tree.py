@@ -41,7 +41,9 @@ class Source:
     """One Python text with what most rewrites ask of it.
 
     `module` is its tree; `device` the names of functions that a compiler other than Python's reads; `imports` the path
-    of each name that nothing but top-level imports binds; `words` all identifier-like words, strings included.
+    of each name that nothing but top-level imports binds; `words` all identifier-like words, strings included;
+    `fragments` the constant parts of f-strings; `asks_frames` whether it may look at its callers; `dynamic` whether it
+    looks names up at run time.
     Raises NotApplicable when the text does not parse.
     """
 
@@ -60,6 +62,8 @@ class Source:
         self.keywords = facts.keywords
         self.attributes = facts.attributes
         self.bindings = facts.bindings
+        self.fragments = facts.fragments
+        self.asks_frames = bool(self.words & {"_getframe", "inspect", "traceback", "currentframe", "f_back"})
         self.dynamic = bool(facts.calls & {"globals", "locals", "vars", "eval", "exec", "compile", "__import__"})
         self.imports = {
             name: path for name, path in _imports(self.module).items() if facts.bindings[name] == facts.imported[name]
@@ -90,6 +94,14 @@ class Source:
 def source_of(program: Program) -> Source:
     """The solution's tree."""
     return Source(program.main)
+
+
+def framed_source(program: Program) -> Source:
+    """The solution's tree, for rewrites that put a call between caller and callee."""
+    source = source_of(program)
+    if source.asks_frames:
+        raise NotApplicable("the file may look at its callers, of which there would be one more")
+    return source
 
 
 def patches(source: Source) -> bool:
@@ -273,6 +285,7 @@ class _Facts(cst.CSTVisitor):
         self.bindings: Counter[str] = Counter()
         self.imported: Counter[str] = Counter()
         self.calls: set[str] = set()
+        self.fragments: list[str] = []
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         self.bindings[node.name.value] += 1
@@ -335,6 +348,9 @@ class _Facts(cst.CSTVisitor):
         value = node.evaluated_value
         if isinstance(value, str):
             self.strings[value] += 1
+
+    def visit_FormattedStringText(self, node: cst.FormattedStringText) -> None:
+        self.fragments.append(node.value)
 
     def _bind(self, node: cst.BaseExpression) -> None:
         if isinstance(node, cst.Name):

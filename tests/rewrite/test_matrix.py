@@ -80,7 +80,7 @@ def test_a_rewrite_that_changes_nothing_is_left_out() -> None:
 
 def test_a_seeded_sample_of_rewrites_keeps_the_verdicts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "cells.json"
-    assert evade(["--check", "--sample", "7", "--seed", "20", "--goal", "1", "--json", str(out)]) == 0
+    assert evade(["--check", "--sample", "12", "--each", "5", "--seed", "20", "--goal", "1", "--json", str(out)]) == 0
     said = json.loads(out.read_text())
     assert said["share"] == 1
     assert sum(cell["state"] == "kept" for cell in said["cells"]) > 20
@@ -88,7 +88,7 @@ def test_a_seeded_sample_of_rewrites_keeps_the_verdicts(tmp_path: Path, capsys: 
 
 
 def test_a_seeded_sample_of_leaks_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert leakify(["--check", "--sample", "8", "--seed", "3"]) == 0
+    assert leakify(["--check", "--sample", "10", "--each", "6", "--seed", "3"]) == 0
     assert "verdicts changed" in capsys.readouterr().out
 
 
