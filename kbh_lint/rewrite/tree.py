@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 from random import Random
 
 import libcst as cst
@@ -49,25 +50,17 @@ class Source:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        try:
-            self.module = cst.parse_module(text)
-            compile(text, "solution.py", "exec", dont_inherit=True)
-        except (cst.ParserSyntaxError, SyntaxError, ValueError, RecursionError, MemoryError):
-            raise NotApplicable("the file is not Python that parses") from None
-        facts = _Facts()
-        self.module.visit(facts)
+        self.module, facts = _parsed(text)
         self.device = frozenset(facts.device)
-        self.words = set(_WORD.findall(text))
+        self.words = set(facts.words)
         self.strings = facts.strings
         self.keywords = facts.keywords
         self.attributes = facts.attributes
         self.bindings = facts.bindings
+        self.imports = facts.imports
         self.fragments = facts.fragments
         self.asks_frames = bool(self.words & {"_getframe", "inspect", "traceback", "currentframe", "f_back"})
         self.dynamic = bool(facts.calls & {"globals", "locals", "vars", "eval", "exec", "compile", "__import__"})
-        self.imports = {
-            name: path for name, path in _imports(self.module).items() if facts.bindings[name] == facts.imported[name]
-        }
 
     def fresh(self, rng: Random) -> str:
         """A name that occurs nowhere in the text."""
@@ -89,6 +82,22 @@ class Source:
             root = self.path(node.value)
             return f"{root}.{node.attr.value}" if root else None
         return None
+
+
+@lru_cache(maxsize=4)
+def _parsed(text: str) -> tuple[cst.Module, _Facts]:
+    """Tree and facts of a text; kept, since many rewrites begin with the same one."""
+    try:
+        module = cst.parse_module(text)
+        compile(text, "solution.py", "exec", dont_inherit=True)
+    except (cst.ParserSyntaxError, SyntaxError, ValueError, RecursionError, MemoryError):
+        raise NotApplicable("the file is not Python that parses") from None
+    facts = _Facts()
+    module.visit(facts)
+    facts.words = frozenset(_WORD.findall(text))
+    bound, imported = facts.bindings, facts.imported
+    facts.imports = {name: path for name, path in _imports(module).items() if bound[name] == imported[name]}
+    return module, facts
 
 
 def source_of(program: Program) -> Source:
@@ -286,6 +295,8 @@ class _Facts(cst.CSTVisitor):
         self.imported: Counter[str] = Counter()
         self.calls: set[str] = set()
         self.fragments: list[str] = []
+        self.words: frozenset[str] = frozenset()
+        self.imports: dict[str, str] = {}
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         self.bindings[node.name.value] += 1
