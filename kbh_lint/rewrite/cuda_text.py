@@ -17,7 +17,7 @@ SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".h", ".hpp")
 _TOKEN = re.compile(
     r"""(?P<comment>//(?:\\\n|[^\n])*|/\*.*?\*/)|(?P<raw>R"(?P<fence>[^\s()\\]{0,16})\(.*?\)(?P=fence)")"""
     r"""|(?P<string>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])+')|(?P<directive>^[ \t]*\#(?:\\\n|[^\n])*)"""
-    r"""|(?P<word>[A-Za-z_]\w*)|(?P<number>\d(?:[\w.']|[eEpP][+-])*)|(?P<space>\s+)|(?P<other>.)""",
+    r"""|(?P<word>[A-Za-z_]\w*)|(?P<number>\d(?:[\w.']|[eEpP][+-])*)|(?P<space>\s*\n|[^\S\n]+)|(?P<other>.)""",
     re.S | re.M,
 )
 
