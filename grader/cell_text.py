@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from textwrap import wrap
 
 from grader.cell import Cell, FindingRecord, PromiseRecord, TrialResult
 from grader.view import View
 from grader.words import (
     STATES,
+    aligned,
     baseline_lines,
     baseline_rows,
     fraction,
@@ -105,7 +106,7 @@ def _shapes(cell: Cell) -> Iterator[str]:
         rows.append((*row, launch(score)) if launched else row)
     if len(rows) == 1:
         return
-    yield from _aligned(rows)
+    yield from aligned(rows)
     if cell.shapes:
         yield "  claimed: by the submission's process; sealed: proof, by the judge's clock; the larger one is scored"
     for label, result, _ in shape_rows(cell):
@@ -116,14 +117,6 @@ def _shapes(cell: Cell) -> Iterator[str]:
         yield "  launch: claimed too, what the host adds to a call for which the device waits; never scored"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    if not rows:
-        return
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        yield "  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
-
-
 def _silicon(view: View) -> Iterator[str]:
     """What profilers saw, and what could not be had."""
     if view.silicon is None:
@@ -131,7 +124,7 @@ def _silicon(view: View) -> Iterator[str]:
     if view.silicon.shapes:
         yield "  one call of each shape under the profiler; operations are shares of those that the problem needs, and"
         yield "  bytes read of those that a cold call must read"
-        yield from _aligned([[one_line(text) for text in row] for row in silicon_rows(view.silicon)])
+        yield from aligned([[one_line(text) for text in row] for row in silicon_rows(view.silicon)])
     yield from (f"  note: {one_line(note)}" for note in view.silicon.notes)
 
 
@@ -162,7 +155,7 @@ def _baselines(cell: Cell) -> Iterator[str]:
     if not cell.baselines:
         return
     yield "  baselines of the problem, by the same judge and the same clocks; no part of a score"
-    yield from _aligned([[one_line(text) for text in row] for row in baseline_rows(cell)])
+    yield from aligned([[one_line(text) for text in row] for row in baseline_rows(cell)])
     for name, text in baseline_lines(cell):
         yield from wrap(one_line(f"{name}: {text}"), WIDTH, initial_indent="  ", subsequent_indent="    ")
 

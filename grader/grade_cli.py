@@ -35,6 +35,8 @@ examples:
   kbh grade my.py --problem 05_topk_bitonic    say which problem it solves
   kbh grade my.py --strict                     no score unless every promise is shown kept; stops before it runs a leak
   kbh grade my.py --target h200 --trials 5     on the GPU of this machine, in five processes with a key each
+  kbh grade my.py --baseline eager,compile     how many times as fast it is as the reference, and that compiled
+  kbh grade runs/*.py                          many: they share what starting up costs; a table of all at the end
   kbh grade kbh-results/05_topk_bitonic-...    a bundle: grade what it holds again, and say what changed
   kbh show kbh-results/05_topk_bitonic-...     print a result again, or check every hash of it with --verify
 
@@ -142,8 +144,19 @@ class _Results:
     views: list[View] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
+    def failed(self, path: Path, error: Exception, *, alone: bool) -> None:
+        """Notes what kept one submission from being graded; a fault of ours is raised where there are no others."""
+        if _is_plain(error):
+            said = _sentence(error)
+        elif alone:
+            raise error
+        else:
+            said = f"a fault of kbh itself ({type(error).__name__}); grade it alone to see where"
+        self.errors.append(said if str(path) in said else f"{path}: {said}")
+
     @property
     def exit_code(self) -> int:
+        """The worst of all."""
         return max([view.cell.exit_code for view in self.views] + [TROUBLE] * bool(self.errors), default=TROUBLE)
 
 
@@ -159,6 +172,10 @@ def _run(args: argparse.Namespace) -> int:
         signal.signal(signal.SIGTERM, before)
     if args.format == "json":
         print(json.dumps(as_json(results.views, results.errors), indent=1))
+    elif len(results.views) + len(results.errors) > 1 and results.views:
+        from grader.summary import render as summary
+
+        print("\n" + summary(results.views, len(results.errors)), end="")
     if args.html is not None and results.views:
         from grader.page import render
 
@@ -182,7 +199,12 @@ def _expanded(args: argparse.Namespace, results: _Results) -> Iterator[tuple[Pat
         if is_bundle(path):
             yield path, ""
             continue
-        for item in discover([path], problem=args.problem, problems_dir=paths.problems_dir(args.problems_dir)):
+        try:
+            found = list(discover([path], problem=args.problem, problems_dir=paths.problems_dir(args.problems_dir)))
+        except Exception as error:
+            results.failed(path, error, alone=len(args.paths) == 1)
+            continue
+        for item in found:
             if isinstance(item, BadInput):
                 results.errors.append(item.message)
             elif item.problem is None:
@@ -193,25 +215,10 @@ def _expanded(args: argparse.Namespace, results: _Results) -> Iterator[tuple[Pat
 
 def _one(args: argparse.Namespace, path: Path, problem: str, display: Display, results: _Results) -> None:
     """Grades one submission or bundle, and prints what came of it."""
-    from grader.grade import Request, grade
-    from grader.regrade import grade_again
-
     try:
-        if not problem:
-            _, folder, _ = grade_again(path, args.out, args.problems_dir, display)
-        else:
-            request = Request(
-                path, problem, target=args.target, strict=args.strict, trials=args.trials, samples=args.samples,
-                evidence=not args.no_evidence, all_evidence=args.all_evidence, sandbox=args.sandbox,
-                timeout=args.timeout, out=args.out or Path("kbh-results"), protocol=args.protocol,
-                problems_dir=args.problems_dir, fresh=args.fresh, baselines=args.baseline,
-            )  # fmt: skip
-            _, folder = grade(request, display)
-        view = load_view(folder)
+        view = load_view(_graded(args, path, problem, display))
     except Exception as error:
-        if not _is_plain(error):
-            raise
-        results.errors.append(f"{path}: {_sentence(error)}" if str(path) not in str(error) else _sentence(error))
+        results.failed(path, error, alone=args.paths == [path])
         return
     results.views.append(view)
     display.clear()
@@ -220,6 +227,22 @@ def _one(args: argparse.Namespace, path: Path, problem: str, display: Display, r
 
         between = "\n" if len(results.views) > 1 else ""
         print(between + render(view, colour=use_colour(args.color)), end="", flush=True)
+
+
+def _graded(args: argparse.Namespace, path: Path, problem: str, display: Display) -> Path:
+    """The bundle of one submission, or of what a bundle holds."""
+    from grader.grade import Request, grade
+    from grader.regrade import grade_again
+
+    if not problem:
+        return grade_again(path, args.out, args.problems_dir, display)[1]
+    request = Request(
+        path, problem, target=args.target, strict=args.strict, trials=args.trials, samples=args.samples,
+        evidence=not args.no_evidence, all_evidence=args.all_evidence, sandbox=args.sandbox,
+        timeout=args.timeout, out=args.out or Path("kbh-results"), protocol=args.protocol,
+        problems_dir=args.problems_dir, fresh=args.fresh, baselines=args.baseline,
+    )  # fmt: skip
+    return grade(request, display)[1]
 
 
 def _sentence(error: Exception) -> str:

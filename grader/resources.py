@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping
 
 import torch
 
 from grader import plan as planning
 
-__all__ = ["cache_bytes", "free_bytes", "health_of", "ring_room"]
+__all__ = ["cache_bytes", "free_bytes", "give_back", "health_of", "ring_room"]
 
 
 def free_bytes(device: torch.device) -> tuple[int, int]:
@@ -29,6 +30,13 @@ def cache_bytes(device: torch.device) -> int:
     if device.type != "cuda":
         return 0
     return int(torch.cuda.get_device_properties(device).L2_cache_size)
+
+
+def give_back(device: str | torch.device) -> None:
+    """Returns what torch keeps of a GPU's memory, so that the next process finds as much as the first."""
+    if torch.device(device).type == "cuda":
+        gc.collect()
+        torch.cuda.empty_cache()
 
 
 def health_of(device: torch.device) -> Mapping[str, float]:

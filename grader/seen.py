@@ -17,7 +17,8 @@ COLD = 0.5  # the share of a read that comes from memory after a flush, below wh
 class Null:
     """What an empty model costs: a call by the claimed and by the judge's clock, a batch as `batch + rounds * call`.
 
-    `canary` is the share of a small read that comes from memory after a flush; 0 where nobody looked.
+    `canary` is the share of a small read that comes from memory after a flush; 0 where nobody looked. `earlier`: it was
+    measured in an earlier process of the same command.
     """
 
     seconds: float
@@ -25,6 +26,7 @@ class Null:
     batch: float
     call: float
     canary: float
+    earlier: bool = False
 
     def overhead(self, rounds: int) -> float:
         """Seconds of a batch that are ours."""
@@ -73,6 +75,8 @@ class Seen:
         notes = [f"after a flush only {null.canary:.2f} of a read comes from memory"] if warm else []
         if self.eager and self.sealed:
             notes.append("the batches could not be captured and ran call by call")
+        if null.earlier:
+            notes.append("what an empty call costs was measured in an earlier process of the same command")
         return tuple(notes)
 
 

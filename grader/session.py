@@ -67,6 +67,7 @@ class Session:
     ) -> None:  # fmt: skip
         self.snapshot = snapshot
         self.device = torch.device(device)
+        self.setting = f"{sandbox.record.kind}{' published' if published else ''}"  # what calls cost depends on it
         self.in_bytes = self.out_bytes = 0
         self._timeout, self._call_timeout = timeout, call_timeout
         self._memory: dict[str, SharedMemory] = {}

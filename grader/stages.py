@@ -11,6 +11,7 @@ from grader.builds import Builds, build_key, builds_folder
 from grader.bundle import redact
 from grader.cell import TrialResult
 from grader.job import Job, Progress, Stage
+from grader.resources import give_back
 from grader.sandbox import Sandbox
 from grader.supervise import CheckError, remove
 from grader.turns import turn
@@ -62,6 +63,7 @@ def tried(
     stage: Stage = "trial", of: str = "",
 ) -> TrialResult:  # fmt: skip
     """One trial while nothing else is timed on the device, without secrets in what the submission said."""
+    give_back(job.device)
     with turn(job.device, waiting(job, stage, of)):
         result = judge.run_trial(
             job.problem, job.snapshot, index=index, device=job.device, scale=job.chosen.record.scale, master=master,

@@ -19,7 +19,7 @@ from grader.cases import Case, CaseSpec, materialise
 from grader.cell import CaseOutcome, SealedBatch, ShapeResult, TrialResult
 from grader.channel import Frame, Kind
 from grader.deck import Code, DeckError, ours
-from grader.empty_calls import measure_empty
+from grader.empty_calls import empty_calls
 from grader.keys import derive
 from grader.plan import Group, ShapePlan, TrialOptions
 from grader.resources import cache_bytes, free_bytes, health_of, ring_room
@@ -143,7 +143,7 @@ class Trial:
             expect(self.session.start(), "when it was started")
             for shape in calibrate:
                 self.say(f"measuring an empty call at {shape.label}")
-                self.nulls[shape.label] = measure_empty(self.session, self.contract.bind(shape))
+                self.nulls[shape.label] = empty_calls(self.session, self.problem.id, self.contract.bind(shape))
         except (Ended, ChildGone) as end:
             reason = (end.detail.strip().splitlines() or [str(end)])[-1]
             raise CheckError(f"the process for the submission could not be used: {reason}") from end

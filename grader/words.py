@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from grader.cell import Cell, ShapeResult, ShapeScore
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from grader.silicon import Silicon
 
 __all__ = [
-    "STATES", "baseline_lines", "baseline_rows", "fraction", "in_order", "launch", "notes_of", "rows_of", "score_lines",
-    "seconds", "shape_rows", "short", "silicon_rows", "spread", "standing",
+    "STATES", "aligned", "baseline_lines", "baseline_rows", "fraction", "in_order", "launch", "notes_of", "numbers",
+    "rows_of", "score_lines", "seconds", "shape_rows", "short", "silicon_rows", "spread", "standing", "times",
 ]  # fmt: skip
 
 LAYERS = ("source", "ptx", "sass", "counters", "run")
@@ -50,6 +50,15 @@ def launch(score: ShapeScore) -> str:
     return "-" if score.launch is None else f"+{seconds(score.launch)}"
 
 
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows of as many columns as lines."""
+    if not rows:
+        return
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "  " + "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+
+
 def in_order(layers: Iterable[str]) -> list[str]:
     """Layers of evidence from what is read to what is run."""
     return sorted(layers, key=lambda layer: (LAYERS.index(layer) if layer in LAYERS else len(LAYERS), layer))
@@ -80,7 +89,7 @@ def standing(cell: Cell) -> str:
     return f"{cell.outcome}{mode}, verdict {cell.verdict.verdict}"
 
 
-def _numbers(cell: Cell) -> Iterator[tuple[str, str]]:
+def numbers(cell: Cell) -> Iterator[tuple[str, str]]:
     """The scores of a cell and what each is a share of; none where the cell has none."""
     if cell.scores is None:
         return
@@ -98,13 +107,13 @@ def _numbers(cell: Cell) -> Iterator[tuple[str, str]]:
 
 def score_lines(cell: Cell) -> Iterator[tuple[str, str]]:
     """The scores of a cell by name, each with the verdict behind it."""
-    for name, text in _numbers(cell):
+    for name, text in numbers(cell):
         yield name, f"{text} ({standing(cell)})"
 
 
 def short(cell: Cell) -> str:
     """A cell in one line."""
-    score = next((f"{name} {text}" for name, text in _numbers(cell)), "no score")
+    score = next((f"{name} {text}" for name, text in numbers(cell)), "no score")
     label = f"; {cell.target.label}" if cell.target.label else ""
     return f"{one_line(cell.file)}: {standing(cell)}: {score}{label}"
 
