@@ -73,7 +73,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False) 
                 shape.seeds += seeds
             per_target.append(agreed)
         shapes = across_targets(per_target)
-    foreign = vendored_facts(module, submission.sidecars, problem, paths)
+    foreign = vendored_facts(module, submission.sidecars, sessions[0].lowered.values(), problem, paths)
     whole = ShapeFacts("", [*file_facts(module, paths, per_path), *foreign])
     facts = merge([*shapes, whole])
     return Analysis(

@@ -13,6 +13,7 @@ from kbh_lint.analyses.program import called_names
 from kbh_lint.analyses.seeds import Seed, span_of
 from kbh_lint.fingerprints.functions import CPP_SUFFIXES, Function, cpp_functions, python_functions
 from kbh_lint.fingerprints.store import Match, load, matches
+from kbh_lint.frontends.cuda.unit import CudaUnit
 from kbh_lint.frontends.python import PythonUnit
 from kbh_lint.host.run import PathRun
 from kbh_lint.problems import Ban, Problem
@@ -28,31 +29,41 @@ MAX_HEADERS = 10
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A function of the submission and the unit that it stands in."""
+    """A function of the submission and the unit that it stands in: a file, or a CUDA text as it was built."""
 
-    unit: PythonUnit
+    unit: PythonUnit | CudaUnit
     function: Function
 
     def loc(self) -> ir.Loc:
         """The line where the function begins."""
+        if isinstance(self.unit, CudaUnit):
+            return (self.unit, self.function.start, self.function.start + 1)
         line = self.function.line
         rows = self.unit.text.split("\n")
         row = rows[line - 1] if line <= len(rows) else ""
         indent = len(row) - len(row.lstrip())
         return (self.unit, line, len(row[:indent].encode()), line, len(row.encode()))
 
-    def lines(self) -> range:
-        """The lines of the file that the function covers."""
+    def holds(self, path: str, line: int) -> bool:
+        """Whether the function covers a line of a file."""
+        if isinstance(self.unit, CudaUnit):
+            return False  # kernels of such a text are known by their names
         first = self.unit.first_line - 1
-        return range(self.function.line + first, self.function.end_line + first + 1)
+        return path == self.unit.path and self.function.line + first <= line <= self.function.end_line + first
 
 
 def vendored_facts(
-    module: ir.Module, sidecars: Mapping[str, Sidecar], problem: Problem | None, paths: list[PathRun]
+    module: ir.Module,
+    sidecars: Mapping[str, Sidecar],
+    built: Iterable[ir.Module],
+    problem: Problem | None,
+    paths: list[PathRun],
 ) -> list[Seed]:
-    """Facts `vendored`, one a library, and `licence`, one a header."""
+    """Facts `vendored`, one a library, and `licence`, one a header. `built` are the C++ texts of its extensions."""
     units = [module.unit, *(PythonUnit(s.path, s.text, s.first_line) for s in sidecars.values() if not s.binary)]
     parts = [_Part(unit, function) for unit in units for function in _functions(unit)]
+    made = [text.unit for text in built]
+    parts += [_Part(unit, function) for unit in made for function in cpp_functions(unit.prepared)]
     found = matches([part.function for part in parts], load())
     by_library: dict[str, list[Match]] = {}
     for match in found:
@@ -122,8 +133,7 @@ def _used(path: PathRun, parts: list[_Part]) -> frozenset[int]:
     return frozenset(
         index
         for index, part in enumerate(parts)
-        if part.function.name in names
-        or any(file == part.unit.path and line in part.lines() for file, line in places | texts)
+        if part.function.name in names or any(part.holds(file, line) for file, line in places | texts)
     )
 
 

@@ -24,12 +24,16 @@ CPP_SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".h", ".hpp")
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function: its name, its lines in the text (from 1), and its body as tokens of TOKEN_BYTES each."""
+    """A function: its name, its lines in the text (from 1), and its body as tokens of TOKEN_BYTES each.
+
+    `start` is the offset of a C++ body's first bracket.
+    """
 
     name: str
     line: int
     end_line: int
     code: bytes
+    start: int = 0
 
     @property
     def tokens(self) -> int:
@@ -60,6 +64,8 @@ _CPP_WORDS = frozenset(
     " union unsigned using void volatile while asm std cute cutlass threadIdx blockIdx blockDim gridDim size_t bf16"
     " nv_bfloat16 nv_bfloat162 half2 float2 float4 int2 int4 uint2 uint4".split()
 )
+_USING = re.compile(r"\busing\s+(\w+)\s*=\s*(\w+)\s*;")  # another name for a type of one word
+_TYPEDEF = re.compile(r"\btypedef\s+(\w+)\s+(\w+)\s*;")
 _OPCODE = re.compile(r"[a-z]\w*(?:\.\w+)+")  # a PTX instruction inside a string
 
 
@@ -144,6 +150,9 @@ def _outermost(tree: ast.Module, text: str) -> list[Function]:
 def cpp_functions(text: str) -> list[Function]:
     """The function bodies of a C++ or CUDA text, found by their brackets; it need not be whole or correct."""
     tokens = _tokens(_CPP, text)
+    other = {match[1]: match[2] for match in _USING.finditer(text)} | {m[2]: m[1] for m in _TYPEDEF.finditer(text)}
+    if other:
+        tokens = [(kind, other.get(word, word) if kind == "name" else word, at) for kind, word, at in tokens]
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
     found: list[Function] = []
     index = 0
@@ -153,7 +162,8 @@ def cpp_functions(text: str) -> list[Function]:
             if name:
                 end = _closing(tokens, index)
                 first, last = (bisect_right(starts, tokens[at][2]) for at in (index, min(end, len(tokens) - 1)))
-                found.append(Function(name, first, last, encode(tokens[index + 1 : end], cpp=True)))
+                code = encode(tokens[index + 1 : end], cpp=True)
+                found.append(Function(name, first, last, code, tokens[index][2]))
                 index = end
         index += 1
     return found

@@ -20,8 +20,10 @@ from kbh_lint.fingerprints.functions import TOKEN_BYTES, Function
 GRAM = 20
 SKETCH = 20
 MIN_TOKENS = 120  # shorter functions are not fingerprinted
-LARGE_TOKENS = 300  # one function of this size is enough; of smaller ones it takes two
-SHARE, SMALL_SHARE = 0.5, 0.75  # of a large and of a small function
+LARGE_TOKENS = 300  # one function of this size is enough when half of it is there
+LARGE_SHARE = 0.5
+SHARE = 0.4  # of a smaller one; it takes two of a library, and so many tokens of them in all
+ENOUGH_TOKENS = 200
 DATA = Path(__file__).with_name("libraries.bin")
 MAGIC = b"kbhfp1\n"
 
@@ -82,8 +84,7 @@ def sketch(hashes: Iterable[int]) -> list[int]:
 def matches(found: Sequence[Function], store: Store) -> list[Match]:
     """The functions of libraries that `found` holds, the largest parts first.
 
-    A large function counts from SHARE on and is enough. Smaller ones count from SMALL_SHARE on, and it takes two of one
-    library, in two places.
+    A large function is enough. Of smaller ones it takes two of one library, in functions of two names.
     """
     held: dict[int, dict[int, int]] = {}
     for index, function in enumerate(found):
@@ -95,18 +96,28 @@ def matches(found: Sequence[Function], store: Store) -> list[Match]:
     by_library: dict[int, list[Match]] = {}
     for owner, values in held.items():
         known = store.functions[owner]
-        if len(values) < (SHARE if known.tokens >= LARGE_TOKENS else SMALL_SHARE) * known.kept:
+        share = len(values) / known.kept
+        if share < SHARE:
             continue
         places = list(values.values())
         where = max(set(places), key=lambda place: (places.count(place), -place))
-        library = store.libraries[known.origin]
-        match = Match(library, known.name, known.tokens, len(values) / known.kept, where)
+        match = Match(store.libraries[known.origin], known.name, known.tokens, share, where)
         by_library.setdefault(known.origin, []).append(match)
-    out: list[Match] = []
-    for some in by_library.values():
-        if len({match.where for match in some}) >= 2 or any(match.tokens >= LARGE_TOKENS for match in some):
-            out += some
+    out = [match for some in by_library.values() if _enough(some, found) for match in some]
     return sorted(out, key=lambda match: (-match.share * match.tokens, match.origin.name, match.function))
+
+
+def _enough(some: Sequence[Match], found: Sequence[Function]) -> bool:
+    """Whether matches with one library are more than what two authors write alike."""
+    if any(match.tokens >= LARGE_TOKENS and match.share >= LARGE_SHARE for match in some):
+        return True
+    best: dict[str, Match] = {}  # by the name of the function that holds it: alike overloads are one
+    for match in some:
+        name = found[match.where].name
+        if name not in best or best[name].share * best[name].tokens < match.share * match.tokens:
+            best[name] = match
+    different = {match.function for match in best.values()}
+    return len(different) > 1 and sum(m.share * m.tokens for m in best.values()) >= ENOUGH_TOKENS
 
 
 # --- the file ----------------------------------------------------------------------------------------------

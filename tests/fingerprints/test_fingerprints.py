@@ -56,6 +56,11 @@ def test_cuda_functions_are_found_in_text_that_is_not_whole() -> None:
     assert [(f.name, f.line) for f in cpp_functions(text)] == [("one", 2), ("f", 3), ("two", 5)]
 
 
+def test_another_name_for_a_type_changes_nothing() -> None:
+    aliased = "using real = float;\ntypedef int number;\n" + CUDA.replace("float", "real").replace("int ", "number ")
+    assert codes(cpp_functions(aliased)) == codes(cpp_functions(CUDA))
+
+
 def test_cuda_text_in_a_python_string_has_lines_of_the_file() -> None:
     text = f'import torch\nSOURCE = r"""{CUDA}"""\n'
     (found,) = (f for f in python_functions(text) if f.name == "row_normalize")
@@ -66,7 +71,7 @@ def test_a_large_function_is_enough_and_of_small_ones_it_takes_two() -> None:
     text = "def f(a, b):\n" + "".join(f"    a.step{i}(b, a[{i}] + b * {i}, keep=a.x{i})\n" for i in range(40))
     large = python_functions(text)
     small, other = (
-        [replace(f, code=f.code[: 2 * MIN_TOKENS]) for f in python_functions(text.replace("step", word))]
+        [replace(f, name=word, code=f.code[: 2 * MIN_TOKENS]) for f in python_functions(text.replace("step", word))]
         for word in ("go", "run")
     )
     store = unpack(fingerprint.make([MINE], [(0, f) for f in (*large, *small, *other)], set()))
