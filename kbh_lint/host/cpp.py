@@ -15,6 +15,7 @@ from kbh_lint.host import (
     cpp_libraries,
     cpp_statements,
     cpp_types,
+    lanes,
     launches,
     operators,
     torchlib,
@@ -189,7 +190,9 @@ class Cpp:
         target = self.eval(node.func, env)
         args = [a.get() if isinstance(a, Slot) else a for a in self.arguments(node.args, env)]
         shape = [self.eval(n, env) if n is not None else None for n in (node.grid, node.block)]
-        return self.launch_value(target, args, shape, node.loc)
+        stream = self.eval(node.stream, env) if node.stream is not None else None
+        with lanes.on(self.interp, stream.get() if isinstance(stream, Slot) else stream):
+            return self.launch_value(target, args, shape, node.loc)
 
     def launch_value(self, target: Any, args: list[Any], grid: Any, loc: ir.Loc | None) -> Any:
         """Launch whatever a kernel expression gave; `grid` is [grid, block] where known."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import cpp_libraries, cpp_types, torchlib
+from kbh_lint.host import cpp_libraries, cpp_streams, cpp_types, torchlib
 from kbh_lint.host.objects import LibObject, Method, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Env, Func, Overloads, Sym, TypeValue
@@ -185,6 +185,9 @@ def bound(run: Any, owner: Any, name: str, given: tuple[ir.Expr, ...], args: lis
             owner[args[0]] = args[1]
         return owner.get(args[0], Unknown()) if name == "at" and args else Unknown((), name)
     if isinstance(owner, LibObject):
+        ordered = cpp_streams.method(run, owner, name)
+        if ordered is not NotImplemented:
+            return ordered
         if "TensorOptions" in owner.path or name in ("dtype", "device", "requires_grad", "layout"):
             return tensor_options(owner, args)
         if owner.path == "cutlass":

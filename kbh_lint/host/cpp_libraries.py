@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import cpp_calls, l2, outside, torchlib
+from kbh_lint.host import cpp_calls, cpp_streams, l2, outside, torchlib
 from kbh_lint.host.objects import Graph, HostDescriptor, LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import Env, Func, Overloads, Sym
@@ -19,6 +19,9 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
     told = outside.native(interp, short, [a.get() if isinstance(a, Slot) else a for a in args], loc)
     if told is not None:
         return told
+    ordered = cpp_streams.call(run, short, args)
+    if ordered is not NotImplemented:
+        return ordered
     if name.startswith(("at::cuda::", "c10::cuda::", "at::get", "torch::cuda")):
         return LibObject(name)
     if name.startswith(("at::", "torch::", "c10::", "aten::")):

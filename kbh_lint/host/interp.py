@@ -87,7 +87,7 @@ class Interp:
         if self.compiling:
             event.attrs["compiled"] = True
         self.burn(3)
-        self.lanes.emitted(event)
+        self.lanes.emitted(event, bool(self.capturing))
         self.events.append(event)
         for graph in self.capturing:
             graph.events.append(event)

@@ -7,6 +7,8 @@ names the lane) until something that the caller waits for has waited for the lan
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from kbh_lint import ir
@@ -35,10 +37,10 @@ class Lanes:
         self.endless: list[LibObject] = []  # threads that loop for ever
         self.threads = 0
 
-    def emitted(self, event: Event) -> None:
-        """An event happens: beside when a lane is current."""
+    def emitted(self, event: Event, captured: bool) -> None:
+        """An event happens: beside when a lane is current. A graph that it is captured into has an order of its own."""
         event.attrs.pop("beside", None)
-        if self.current:
+        if self.current and not captured:
             lane = self.current[-1]
             event.attrs["beside"] = "thread" if lane.path in THREADS else "stream"
             self.held[id(lane)] = lane
@@ -81,6 +83,19 @@ def enter(interp: Any, manager: LibObject) -> bool:
 def leave(interp: Any) -> None:
     """The end of what `enter` began."""
     if interp.lanes.current:
+        interp.lanes.current.pop()
+
+
+@contextmanager
+def on(interp: Any, stream: Any) -> Iterator[None]:
+    """Within it, `stream` is current, if it is one that the submission made."""
+    if not is_stream(stream):
+        yield
+        return
+    interp.lanes.current.append(stream)
+    try:
+        yield
+    finally:
         interp.lanes.current.pop()
 
 

@@ -251,7 +251,7 @@ def compare(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> 
             answer = found
         return answer if op == "is" else not answer
     if op in ("in", "not in"):
-        answer = contains(interp, right, left)
+        answer = contains(interp, right, left, loc)
         if isinstance(answer, Unknown):
             return answer
         return answer if op == "in" else not answer
@@ -298,7 +298,7 @@ def by_range(op: str, left: Any, right: Any) -> bool | None:
     return True if a[0] > b[1] else False if a[1] < b[0] else None
 
 
-def contains(interp: Any, owner: Any, item: Any) -> Any:
+def contains(interp: Any, owner: Any, item: Any, loc: ir.Loc | None = None) -> Any:
     """`item in owner`."""
     if isinstance(owner, Unknown):
         return merged(interp, owner, item, why="membership")
@@ -320,7 +320,7 @@ def contains(interp: Any, owner: Any, item: Any) -> Any:
             return contains(interp, owner.items, item)
         return interp.call(found, [item], {}, None) if found is not None else merged(interp, owner, item)
     if isinstance(owner, LibObject) and owner.path == "os.environ":
-        return interp.call(interp.world.get_attr(interp, owner, "__contains__", None), [item], {}, None)
+        return interp.call(interp.world.get_attr(interp, owner, "__contains__", loc), [item], {}, loc)
     try:
         return item in owner
     except Exception:

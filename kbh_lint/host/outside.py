@@ -66,7 +66,7 @@ _HOOKS = {
     "threading.settrace_all_threads": "threading.gettrace", "sys.addaudithook": "",
     "sys.monitoring.register_callback": "",
     "sys.monitoring.use_tool_id": "", "signal.signal": "signal.getsignal", "signal.setitimer": "", "signal.alarm": "",
-    "sys.setswitchinterval": "sys.getswitchinterval", "torch.cuda.set_stream": "torch.cuda.current_stream",
+    "sys.setswitchinterval": "sys.getswitchinterval",
 }  # fmt: skip
 _INTERPRETER = ("PyFrame", "PyEval", "PyThreadState", "PyObject_SetAttr", "PyDict_Set", "Py_AddPendingCall")
 _FREE_SIGNALS = ("SIGUSR1", "SIGUSR2", "SIGWINCH", "SIGCONT")
@@ -253,7 +253,7 @@ def settle(interp: Any) -> None:
             continue  # signals that nobody else uses
         undone = _put_back(path, [value for value, _, _ in entries])
         for _, loc, call in entries[:1]:
-            what = {"signal": "signal handlers", "threading": "every thread", "torch": "the current stream"}
+            what = {"signal": "signal handlers", "threading": "every thread"}
             attrs = {"kind": "hook", "symbol": path, "what": what.get(path.split(".")[0], "the interpreter")}
             interp.note("effect", {**attrs, "target": "foreign", "undone": undone, "call": call}, loc)
 
