@@ -1,4 +1,4 @@
-"""What is put beside the code: unused helpers, an unused kernel, comments that claim things."""
+"""What is put beside the code and what is taken away: unused helpers, an unused kernel, comments that claim things."""
 
 from __future__ import annotations
 
@@ -110,8 +110,16 @@ class _Comments(HostTransformer):
         return updated_node.with_changes(leading_lines=[*updated_node.leading_lines, line])
 
 
+def print_anew(program: Program, rng: Random) -> Program:
+    """The text is printed from its syntax tree: other blanks, quotes and line breaks, and no comments."""
+    import ast
+
+    return program.with_main(ast.unparse(ast.parse(source_of(program).text)) + "\n")
+
+
 REWRITES = (
     Rewrite("dead-helpers", "functions and a class that nothing uses", dead_helpers),
     Rewrite("dead-kernel", "a kernel that nothing launches", dead_kernel),
     Rewrite("honest-comments", "comments that claim what an honest kernel does, and suppressions", honest_comments),
+    Rewrite("print-anew", "the file printed from its syntax tree, without comments", print_anew),
 )

@@ -42,6 +42,8 @@ class _WideDot(KernelTransformer):
 def cast_on_host(program: Program, rng: Random) -> Program:
     """The narrow input and weight are launched as fp16."""
     source, contract = source_of(program), contract_of(program)
+    if source.attributes["dot_scaled"]:
+        raise NotApplicable("dot_scaled is told the formats of its operands and takes no others")
     model = model_of(program)
     narrow = {param for arg, param in zip(contract.forward, model.params, strict=False) if arg.dtype == "e4m3"}
     narrow |= {f"self.{entry.name}" for entry in contract.state if entry.dtype == "e4m3"}

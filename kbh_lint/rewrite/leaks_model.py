@@ -275,6 +275,26 @@ def read_nothing(program: Program, rng: Random) -> Program:
     return wrap_forward(program, rng, f"{lines}return self.{{old}}({{args}})\n", head="import torch\n")
 
 
+def library_product(program: Program, rng: Random) -> Program:
+    """The first input goes through a product of the library, with the unit matrix, before the kernels see it."""
+    if not contract_of(program).forward[0].dtype.startswith(("f", "bf", "e4", "e5")):
+        raise NotApplicable("the first input is no number that a product takes")
+    body = """
+unit = torch.eye({first}.shape[-1], dtype=torch.float32, device={first}.device)
+{first} = torch.matmul({first}.float(), unit).to({first}.dtype)
+return self.{old}({args})
+"""
+    return wrap_forward(program, rng, body, head="import torch\n")
+
+
+def narrow_input(program: Program, rng: Random) -> Program:
+    """The first input is rounded to two bits of mantissa before the kernels see it."""
+    if contract_of(program).forward[0].dtype not in ("f32", "bf16", "f16"):
+        raise NotApplicable("the first input has nothing to lose")
+    body = "{first} = {first}.to(torch.float8_e5m2).to({first}.dtype)\nreturn self.{old}({args})\n"
+    return wrap_forward(program, rng, body, head="import torch\n")
+
+
 def _indexes(domain: object) -> bool:
     return isinstance(domain, dict) and domain.get("kind") in ("distinct-pages", "integers")
 
@@ -306,15 +326,22 @@ REWRITES = (
     Rewrite("reference-small-values", "the reference computes where values are small", reference_on_small_values),
     Rewrite("decoded-reference", "what computes is decoded and executed", decoded_reference),
     Rewrite(
+        "library-product",
+        "the first input goes through a library product",
+        library_product,
+        frozenset({"fp8-products", "authored-compute", "int4-packed"}),
+    ),
+    Rewrite("narrow-input", "the first input is rounded to fp8", narrow_input),
+    Rewrite(
         "constant-lengths",
         "lengths or offsets are replaced by a constant",
         read_nothing,
         frozenset({"paged-online-softmax", "ragged-offsets"}),
-    ),  # fmt: skip
+    ),
     Rewrite(
         "expand-once",
         "the packed weight is expanded once and multiplied by the library",
         expand_once,
         frozenset({"int4-packed"}),
-    ),  # fmt: skip
+    ),
 )
