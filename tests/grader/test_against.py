@@ -122,6 +122,17 @@ def test_the_chance_to_miss_wrong_rows_is_that_of_a_draw_without_order(
     assert missed(wrong, total, rows) == pytest.approx(chance)
 
 
+def test_the_probabilities_in_the_documentation_are_those_of_the_formula() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "grading.md").read_text()
+    rows = int(PROBLEM.shapes[0].symbols["T_total"]) * int(PROBLEM.shapes[0].symbols["K"])  # type: ignore[arg-type]
+    once = {wrong: missed(wrong, rows, 4096) for wrong in (1, 16, 128)}
+    assert f"Of the {rows:,} rows" in text
+    assert f"| 1 | {1 / rows:.4%} | {once[1]:.1%} | {once[1] ** 34:.1%} |".replace("%", " %") in text
+    assert f"| 16 | {16 / rows:.3%} | {once[16]:.1%} | {once[16] ** 34:.2%} |".replace("%", " %") in text
+    assert f"| 128 (one tile) | {128 / rows:.2%} | {once[128]:.1%} |".replace("%", " %") in text
+    assert once[128] ** 34 < 1e-29 and missed(1024, rows, 4096) < 1e-7
+
+
 def test_a_region_is_cut_to_the_rows_that_are_compared(case: Case, right: torch.Tensor, dear: None) -> None:
     mask = torch.zeros(right.shape, dtype=torch.bool)
     mask[:128] = True
