@@ -1,4 +1,4 @@
-"""Products and sums that run narrower than the problem's `narrowest` allows."""
+"""Products and sums that run narrower than the problem's `narrowest` allows, and series without all their terms."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from kbh_lint.analyses.products import ProductUse, effective, effective_bits
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.analyses.work import Work
 from kbh_lint.dtypes import FLOATS
+from kbh_lint.host.kernel_cache import normal_key
+from kbh_lint.host.tensors import Event
+from kbh_lint.kernels.series import ShortSeries, short_series
 from kbh_lint.problems import Problem
+from kbh_lint.values import Scalar
 
+MAX_SERIES = 4  # configurations of one launch that are unrolled
 TENSOR_ENGINES = ("dot", "mma", "wmma")
 
 
@@ -89,3 +94,30 @@ def _differs(problem: Problem, item: Narrow, other: Work | None) -> bool:
 
 def _kinds(found: Iterable[Narrow]) -> set[str]:
     return {item.what for item in found}
+
+
+def cut_short(work: Work) -> list[Seed]:
+    """Facts `short-series`: kernels that invert a triangular matrix by a power series without all its terms."""
+    out: list[Seed] = []
+    for event in work.authored:
+        if not any(
+            "product" in o.flags for f in facts_of(event) for p in f.products for o in (*p.a_origins, *p.b_origins)
+        ):
+            continue
+        for binding in event.attrs["bindings"][:MAX_SERIES]:
+            for found in _series_of(event, binding):
+                attrs = {"terms": found.terms, "needed": found.needed}
+                out.append(Seed("short-series", attrs, found.loc, tuple(launched_from(event))))
+    return out
+
+
+def _series_of(event: Event, binding: dict[str, object]) -> list[ShortSeries]:
+    """The short series of one configuration, looked for once for equal launches."""
+    kernel = event.attrs["kernel"]
+    if kernel.node.kind != "python":
+        return []
+    cache: dict[object, list[ShortSeries]] = event.attrs["cache"]
+    key = ("series", id(kernel.node), normal_key({k: v for k, v in binding.items() if not isinstance(v, Scalar)}))
+    if key not in cache:
+        cache[key] = short_series(kernel, binding)
+    return cache[key]

@@ -56,6 +56,7 @@ def shape_facts(
     facts.seeds += packed.seeds
     if precision.narrow(problem, work):
         facts.seeds += precision.downcasts(problem, work, _reduced_work(reduced, run.label), _first_work(run))
+    facts.seeds += precision.cut_short(work)
     facts.seeds += coverage.short_grids(contract, run, found)
     promises.judge(problem, contract, run, found, work, packed, facts)
     facts.seeds += unread.unread_inputs(path, run, found, work, reference, facts)
