@@ -22,6 +22,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from grader.turns import turn
+
 __all__ = ["Machine", "Measured", "PeakError", "load", "machine", "measure", "store", "stored_or_measured"]
 
 FORMAT = 1
@@ -127,7 +129,8 @@ def stored_or_measured(device: str | torch.device, say: Say = lambda _: None, fo
         found = load(machine(device), folder)
         if found is not None:
             return found
-    found = measure(device, say)
+    with turn(device, say):
+        found = measure(device, say)
     store(found, folder)
     return found
 

@@ -8,11 +8,17 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from grading import toy_request, trial
 
-from grader import turns
+from grader import judge, peaks, turns
+from grader.cell import TrialResult
+from grader.grade import grade
+from grader.linting import lint_snapshot
 from grader.turns import device_key, turn
 
 HOLDER = """
@@ -143,3 +149,31 @@ def test_a_lock_file_can_be_locked_by_everybody_whatever_the_mask_was(own_folder
 
 def test_a_cpu_is_one_device_whatever_it_is_called() -> None:
     assert device_key("cpu") == device_key("cpu:0") == "cpu"
+
+
+def test_trials_replays_and_the_measurement_of_a_cpu_have_their_turn_and_the_linter_does_not(
+    own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    held: list[str] = []
+    lint, measured = lint_snapshot, peaks.Measured(peaks.machine("cpu"), 20.0, {"fp32": 0.1})
+
+    def seen(name: str) -> None:
+        held.append(f"{name} {'free' if not list(own_folder.glob('*.lock')) or is_free(own_folder) else 'held'}")
+
+    def run(*_: object, master: bytes, **__: object) -> TrialResult:
+        seen("trial")
+        return replace(trial(), master=master.hex(), commitment=judge.commitment(master))
+
+    def stub(name: str, value: object) -> Callable[..., object]:
+        return lambda *a, **k: seen(name) or (value(*a, **k) if callable(value) else value)
+
+    monkeypatch.setattr(judge, "run_trial", run)
+    monkeypatch.setattr(judge, "replay", stub("replay", ()))
+    monkeypatch.setattr("grader.grade.lint_snapshot", stub("lint", lint))
+    monkeypatch.setattr(peaks, "load", lambda *a: None)
+    monkeypatch.setattr(peaks, "store", lambda *a: None)
+    monkeypatch.setattr(peaks, "measure", stub("peaks", measured))
+    made, _ = grade(toy_request(tmp_path))
+    assert made.outcome == "accepted"
+    assert held == ["peaks held", "lint free", "trial held", "replay held"]
