@@ -23,7 +23,8 @@ from kbh_lint.values import Func, JitFunction
 FRAMEWORKS = frozenset({"torch", "triton"})  # a ban of one of their functions is no ban of all their code
 MAX_RELATED = 8
 _SPDX = re.compile(r"SPDX-License-Identifier:\s*([\w.+-]+(?:\s+(?:OR|AND|WITH)\s+[\w.+-]+)*)")
-_HOLDER = re.compile(r"\bCopyright\b(?:\s*(?:\(c\)|\u00a9|\d{4}(?:\s*[-,]\s*\d{4})*)[,.]?)+\s+(\S[^\n]{1,80})", re.I)
+_HOLDER = re.compile(r"\bCopyright\b[\s\d,.\u00a9-]{0,60}(?:\(c\)[\s\d,.\u00a9-]{0,60})?([^\W\d_][^\n]{1,80})", re.I)
+_MARKED = re.compile(r"\bCopyright\b.{0,40}?(?:\(c\)|\u00a9|\d{4})", re.I)  # a word about copyright has none of them
 MAX_HEADERS = 10
 
 
@@ -160,7 +161,7 @@ def _headers(unit: PythonUnit) -> Iterator[Seed]:
         return
     rows = unit.text.split("\n")
     for number, row in enumerate(rows, 1):
-        spdx, holder = _SPDX.search(row), _HOLDER.search(row)
+        spdx, holder = _SPDX.search(row), _HOLDER.search(row) if _MARKED.search(row) else None
         if spdx is None and holder is None:
             continue
         start = spdx.start() if spdx is not None else holder.start() if holder is not None else 0

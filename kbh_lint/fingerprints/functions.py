@@ -50,8 +50,9 @@ _PYTHON = re.compile(
     re.S,
 )
 _CPP = re.compile(
-    r"(?P<skip>//(?:\\\n|[^\n])*|/\*.*?\*/|(?:^|(?<=\n))[ \t]*#(?:\\\n|[^\n])*)"
-    r"|(?P<string>\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')"
+    r"(?P<skip>//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z)|(?:^|(?<=\n))[ \t]*#(?:\\\n|[^\n])*)"
+    # one that is not closed goes to the end of its line: every character is looked at once, whatever the text
+    r"|(?P<string>\"(?:\\.|[^\"\\\n])*(?:\"|(?=\n)|\\?\Z)|'(?:\\.|[^'\\\n])*(?:'|(?=\n)|\\?\Z))"
     r"|(?P<number>\.?\d(?:[\w.']|(?<=[eE])[-+])*)|(?P<name>[^\W\d]\w*)"
     r"|(?P<mark><<<|>>>|::|->|<<|>>|[-+*/%&|^<>=!]=|&&|\|\||\+\+|--|[^\s\\])",
     re.S,
@@ -154,13 +155,14 @@ def cpp_functions(text: str) -> list[Function]:
     if other:
         tokens = [(kind, other.get(word, word) if kind == "name" else word, at) for kind, word, at in tokens]
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
+    pairs = _pairs(tokens)
     found: list[Function] = []
     index = 0
     while index < len(tokens):
         if tokens[index][1] == "{":
-            name = _named(tokens, index)
+            name = _named(tokens, index, pairs)
             if name:
-                end = _closing(tokens, index)
+                end = pairs.get(index, len(tokens))
                 first, last = (bisect_right(starts, tokens[at][2]) for at in (index, min(end, len(tokens) - 1)))
                 code = encode(tokens[index + 1 : end], cpp=True)
                 found.append(Function(name, first, last, code, tokens[index][2]))
@@ -169,36 +171,32 @@ def cpp_functions(text: str) -> list[Function]:
     return found
 
 
-def _closing(tokens: list[_Token], start: int) -> int:
-    """The index of the bracket that closes the one at `start`; the end of the text when none does."""
-    depth = 0
-    for index in range(start, len(tokens)):
-        text = tokens[index][1]
-        if text == "{":
-            depth += 1
-        elif text == "}":
-            depth -= 1
-            if not depth:
-                return index
-    return len(tokens)
+def _pairs(tokens: list[_Token]) -> dict[int, int]:
+    """The index of the bracket that belongs to the one at an index: of `(` for `)`, of `}` for `{`."""
+    found: dict[int, int] = {}
+    round_, curly = [], []
+    for index, (_, text, _) in enumerate(tokens):
+        if text == "(":
+            round_.append(index)
+        elif text == ")" and round_:
+            found[index] = round_.pop()
+        elif text == "{":
+            curly.append(index)
+        elif text == "}" and curly:
+            found[curly.pop()] = index
+    return found
 
 
 _AFTER_PARAMETERS = frozenset(("const", "noexcept", "override", "final", "mutable"))
 _NO_FUNCTIONS = frozenset("if for while switch catch sizeof alignas decltype __launch_bounds__ __align__".split())
 
 
-def _named(tokens: list[_Token], brace: int) -> str:
+def _named(tokens: list[_Token], brace: int, pairs: dict[int, int]) -> str:
     """The name of the function whose body opens at `brace`: what stands before the parameters; empty for others."""
     index = brace - 1
     while index >= 0 and tokens[index][1] in _AFTER_PARAMETERS:
         index -= 1
-    if index < 0 or tokens[index][1] != ")":
+    if index not in pairs or tokens[index][1] != ")":
         return ""
-    depth = 0
-    while index >= 0:
-        depth += {")": 1, "(": -1}.get(tokens[index][1], 0)
-        if not depth:
-            break
-        index -= 1
-    before = tokens[index - 1] if index > 0 else None
+    before = tokens[pairs[index] - 1] if pairs[index] > 0 else None
     return before[1] if before is not None and before[0] == "name" and before[1] not in _NO_FUNCTIONS else ""

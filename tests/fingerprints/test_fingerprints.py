@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,6 +55,27 @@ def test_cuda_functions_are_found_in_text_that_is_not_whole() -> None:
     text = "template <int N>\n__global__ void __launch_bounds__(N) one(int a) { if (a) { a = N; } }\n"
     text += 'struct S { int f() const { return 1; } };\nextern "C" {\nvoid two() { while (1) {\n'
     assert [(f.name, f.line) for f in cpp_functions(text)] == [("one", 2), ("f", 3), ("two", 5)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["/*" * 100_000, '\\"' * 100_000, "'" * 200_001, ") {" * 60_000, "f() {" * 60_000, "#define a \\\n" * 50_000],
+    ids=["comments", "quotes", "apostrophes", "brackets", "functions", "directives"],
+)
+def test_a_hostile_text_is_read_in_time_that_grows_with_its_length(text: str) -> None:
+    began = time.process_time()
+    cpp_functions(text)
+    assert time.process_time() - began < 5
+
+
+def test_a_licence_header_with_many_years_is_read_at_once() -> None:
+    from kbh_lint.analyses.vendored import _headers
+    from kbh_lint.frontends.python import PythonUnit
+
+    began = time.process_time()
+    rows = "# Copyright " + "2020,2021, " * 2000 + "\n# Copyright (c) 2019-2024, Some Authors.\n# copyright is a word\n"
+    assert [seed.attrs["holder"] for seed in _headers(PythonUnit("a.py", rows))] == ["Some Authors"]
+    assert time.process_time() - began < 1
 
 
 def test_another_name_for_a_type_changes_nothing() -> None:
