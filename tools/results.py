@@ -11,17 +11,18 @@ import argparse
 import math
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
 from grader.bundle import Bundle, BundleError, CodecError, verify
 from grader.cell import Cell, PromiseRecord, ShapeScore, ShapeTiming
 from grader.silicon import ShapeEvidence
+from grader.silicon.shown import code_rows, executed, instructions
 from grader.view import Unfinished, View, load_view
 from grader.words import fraction, in_order, seconds, spread
 from kbh_lint import paths
-from kbh_lint.problems import Deck, ProblemError, load_deck
+from kbh_lint.problems import Deck, Problem, ProblemError, load_deck
 
 COMMAND = "make results"
 STRIP = 40
@@ -46,7 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if faults:
         print("\n".join(faults), file=sys.stderr)
         return 2
-    text = page([load_view(folder) for folder in folders])
+    text = page([load_view(folder) for folder in folders], deck)
     if not args.check:
         args.output.write_text(text, encoding="utf-8")
         return 0
@@ -78,11 +79,12 @@ def faults_of(folder: Path, deck: Deck) -> list[str]:
         return [f"its counts cannot be worked out again: {error}"]
 
 
-def page(views: Sequence[View]) -> str:
+def page(views: Sequence[View], deck: Deck) -> str:
     """The whole page in Markdown."""
     ordered = sorted(views, key=lambda view: (ORDER.index(_kind(view.cell)), view.cell.problem, view.cell.file))
     blocks = [_head(ordered), _table([v for v in ordered if v.cell.shapes], "Graded", _scored_row, SCORED_HEAD)]
     blocks.append(_table([v for v in ordered if not v.cell.shapes], "Without a number", _other_row, OTHER_HEAD))
+    blocks += [_decided(ordered, problem) for problem in (deck[name] for name in deck.ids)]
     blocks += [_one(view) for view in ordered if view.cell.shapes]
     return "\n\n".join("\n".join(lines) for lines in map(list, blocks) if lines) + "\n"
 
@@ -151,6 +153,40 @@ def _table(views: Sequence[View], title: str, row: object, head: Sequence[str]) 
         yield "| " + " | ".join(_plain(field) for field in row(view.cell)) + " |"
 
 
+DECIDED_HEAD = ("Solution", "Matrix instructions", "Executed / the algorithm's", "Source", "Machine code", "Counters",
+                "With --strict")  # fmt: skip
+
+
+def _decided(views: Sequence[View], problem: Problem) -> Iterator[str]:
+    """What ran at the shapes at which a promise may have another state, because hardware leaves nothing better."""
+    exempt = [(promise, label) for promise in problem.promises for one in promise.also for label in one.shapes]
+    for name, label in dict.fromkeys((promise.id, label) for promise, label in exempt):
+        rows = [row for view in views if view.cell.problem == problem.id for row in _decided_rows(view, name, label)]
+        if rows:
+            yield f"## {problem.id}: {name} at {label}"
+            yield ""
+            yield from _lines([DECIDED_HEAD, *rows])
+
+
+def _decided_rows(view: View, promise: str, label: str) -> Iterator[tuple[str, ...]]:
+    seen = view.silicon
+    shape = next((one for one in seen.shapes if one.shape == label), None) if seen is not None else None
+    if seen is None or shape is None:
+        return
+    found = next((one for one in view.cell.verdict.promises if one.id == promise), None)
+    states = [found.layers.get("source", "") if found is not None else ""]
+    states += [seen.shapes_by_layer.get(layer, {}).get(promise, {}).get(label, "") for layer in ("sass", "counters")]
+    yield (_names(view.cell)[1], instructions(seen, label), executed(shape), *states, view.cell.outcome)
+
+
+def _lines(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """A table in Markdown; the first row is its head."""
+    for number, row in enumerate(rows):
+        yield "| " + " | ".join(_plain(field) for field in row) + " |"
+        if number == 0:
+            yield "|" + "---|" * len(row)
+
+
 def _one(view: View) -> Iterator[str]:
     """One graded submission: its times, what the hardware counted, and its samples."""
     cell = view.cell
@@ -166,6 +202,9 @@ def _one(view: View) -> Iterator[str]:
         yield "| " + " | ".join(_times(score)) + " |"
     if view.silicon is not None and view.silicon.shapes:
         yield from _counts(view.silicon.shapes)
+        if view.silicon.code:
+            yield ""
+            yield from _lines(code_rows(view.silicon))
     yield ""
     yield "```text"
     for score in cell.shapes:
@@ -183,11 +222,16 @@ def _counts(shapes: Sequence[ShapeEvidence]) -> Iterator[str]:
     yield "| " + " | ".join(COUNTS_HEAD) + " |"
     yield "|" + "---|" * len(COUNTS_HEAD)
     for shape in shapes:
-        share = sorted(((count / shape.needed, kind) for kind, count in shape.tensor.items() if count), reverse=True)
-        ran = ", ".join(f"{kind} {value:.2f}" for value, kind in share if value >= 0.005) or "none"
         read = shape.read / shape.compulsory if shape.compulsory else math.nan
         launches = sum(kernel.launches for kernel in shape.kernels)
-        row = (shape.shape, str(launches), seconds(shape.seconds), seconds(shape.busy or None), ran, f"{read:.2f}")
+        row = (
+            shape.shape,
+            str(launches),
+            seconds(shape.seconds),
+            seconds(shape.busy or None),
+            executed(shape),
+            f"{read:.2f}",
+        )
         yield "| " + " | ".join((*row, f"{shape.library:.0%}")) + " |"
 
 

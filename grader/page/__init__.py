@@ -9,6 +9,7 @@ from typing import Any
 
 from grader.cell import Cell, FindingRecord, ShapeResult, ShapeScore, TrialResult
 from grader.page.plot import Plot, plot
+from grader.silicon.shown import remarks
 from grader.view import View
 from grader.words import (
     STATES,
@@ -87,7 +88,7 @@ def _environment() -> Any:
     found.globals.update(
         STATES=STATES, shapes=_shapes, quote=_quote, findings=_findings, scores=score_lines, notes=notes_of,
         sandboxes=_sandboxes, log=_log, silicon_rows=silicon_rows, baseline_rows=baseline_rows,
-        baseline_lines=baseline_lines,
+        baseline_lines=baseline_lines, remarks=remarks,
     )  # fmt: skip
     return found
 

@@ -253,7 +253,9 @@ class Judge:
                 self._add("second-build", "unproven", f"{launch.kernel[:SHOWN_NAME]} {why}", "sass")
 
     def _recompiled(self) -> tuple[CodeRow, ...]:
-        return self.again.rows(one for launch in self._launches() for one in self._found(launch))
+        calls = self.counted.calls if self.counted is not None else {}
+        ran = ((label, launch) for label, found in calls.items() for launch in found[0])
+        return self.again.rows((label, one) for label, launch in ran for one in self._found(launch))
 
     def _layer(self, layer: Layer, settle: Settle) -> dict[str, State]:
         """States over all shapes, of the promises that a layer is to settle and can say something about."""

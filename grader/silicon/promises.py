@@ -17,7 +17,7 @@ from grader.silicon.sass import Census
 from kbh_lint.findings import State
 from kbh_lint.problems import Promise
 
-__all__ = ["KINDS", "Ran", "Settled", "settle"]
+__all__ = ["KINDS", "Ran", "Settled", "products_of", "settle"]
 
 SHOWN_NAME = 60
 FEW = 4  # four-bit fields, conversions: fewer are found in address arithmetic as well
@@ -180,7 +180,7 @@ def _authored_compute(promise: Promise, source: State | None, ran: Sequence[Ran]
     for kernel in ran:
         if kernel.found and all(one.matrix or one.count(*MULTIPLIERS) >= FEW for one in kernel.found):
             one = kernel.found[0]
-            what = _products([one]) if one.matrix else f"{one.count(*MULTIPLIERS)} multiply-adds"
+            what = products_of([one]) if one.matrix else f"{one.count(*MULTIPLIERS)} multiply-adds"
             return Settled("kept", f"{_short(kernel.name)}, which the submission brought, holds {what}")
     dark = _dark(ran)
     if dark is not None and not dark.library:
@@ -231,7 +231,7 @@ def _sum(ran: Sequence[Ran], number: Callable[[Census], int]) -> int:
     return sum(max((number(one) for one in kernel.found), default=0) for kernel in ran)
 
 
-def _products(found: Sequence[Census]) -> str:
+def products_of(found: Sequence[Census]) -> str:
     """`8 QGMMA of e4m3`, by family and operand types."""
     total: Counter[tuple[str, str]] = Counter()
     for one in found:
@@ -243,5 +243,5 @@ def _products(found: Sequence[Census]) -> str:
 def _shown_products(ran: Sequence[Ran]) -> str:
     """The matrix instructions of the kernels that have any."""
     unique = {kernel.name: kernel for kernel in ran if any(one.matrix for one in kernel.found)}
-    texts = [f"{_products(kernel.found[:1])} in {_short(kernel.name)}" for kernel in unique.values()]
+    texts = [f"{products_of(kernel.found[:1])} in {_short(kernel.name)}" for kernel in unique.values()]
     return "; ".join(texts) or "no matrix instruction"

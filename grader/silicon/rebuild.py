@@ -20,6 +20,7 @@ from grader.silicon.machine_code import Kernel, MachineCode, collect
 from grader.silicon.ncu import ProfilerError
 from grader.silicon.normal import plain_name
 from grader.silicon.passes import MARKED_CALLS, Bench
+from grader.silicon.promises import products_of
 from grader.silicon.record import CodeRow
 from grader.silicon.tools import ToolError
 from grader.supervise import CheckError, remove
@@ -68,9 +69,18 @@ class Comparison:
             return "has other instructions in the cache that it ran from than when it is compiled again"
         return "does not come out when the submission is compiled again"
 
-    def rows(self, kernels: Iterable[Kernel]) -> tuple[CodeRow, ...]:
-        """Each kernel's code that may have run, and whether it came out again."""
-        unique = {(one.name, one.census.digest): one for one in kernels}
+    def rows(self, ran: Iterable[tuple[str, Kernel]]) -> tuple[CodeRow, ...]:
+        """Each kernel's code that may have run at a shape, by its label, and whether it came out again."""
+        labels: dict[tuple[str, str], dict[str, None]] = {}
+        kernels: dict[tuple[str, str], Kernel] = {}
+        for label, one in ran:
+            key = one.name, one.census.digest
+            labels.setdefault(key, {})[label] = None
+            kernels.setdefault(key, one)
         return tuple(
-            CodeRow(one.name, one.sha256, one.census.digest, not self.differs([one])) for one in unique.values()
-        )
+            CodeRow(
+                one.name, one.sha256, one.census.digest, not self.differs([one]), products_of([one.census]),
+                tuple(labels[key]),
+            )
+            for key, one in kernels.items()
+        )  # fmt: skip

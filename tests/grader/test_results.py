@@ -13,7 +13,7 @@ from grading import cell
 
 from grader.bundle import Bundle, cell_to_json, trial_to_json
 from grader.cell import Cell, Scores
-from grader.silicon import KernelRow, ShapeEvidence, Silicon, silicon_to_json
+from grader.silicon import CodeRow, KernelRow, ShapeEvidence, Silicon, silicon_to_json
 
 ROOT = Path(__file__).parents[2]
 
@@ -82,6 +82,24 @@ def test_the_page_has_every_bundle_and_a_number_only_beside_its_verdict(bundles:
     bad = next(line for line in lines if "decoys/cast x .py" in line)
     assert "withheld" in bad and "0.457" not in bad
     assert any("3 samples" in line and line.count("|") == 2 for line in lines)
+
+
+def test_shapes_at_which_hardware_leaves_a_choice_have_a_table_of_what_ran(tmp_path: Path) -> None:
+    label, promise = "32x8192x8192", "fp8-products"
+    (shape,) = COUNTED.shapes
+    code = CodeRow("_product", "0" * 64, "1" * 64, True, "64 HMMA of f16", (label,))
+    seen = replace(
+        COUNTED, shapes=(replace(shape, shape=label, tensor={"fp16": 2.0e6}),), code=(code,),
+        shapes_by_layer={"counters": {promise: {label: "emulated"}}, "sass": {promise: {label: "emulated"}}},
+    )  # fmt: skip
+    made = replace(consistent("accepted", "problems/x/honest/narrow.py"), problem="01_fp8_gemm")
+    (tmp_path / "bundles").mkdir()
+    write(tmp_path / "bundles" / "one", made, seen)
+    assert RESULTS.main([str(tmp_path / "bundles"), "-o", str(tmp_path / "page.md")]) == 0
+    lines = (tmp_path / "page.md").read_text().splitlines()
+    row = lines[lines.index(f"## 01_fp8_gemm: {promise} at {label}") + 4]
+    assert row == "| honest/narrow.py | 64 HMMA of f16 | fp16 1.00 |  | emulated | emulated | accepted |"
+    assert "| _product | 000000000000 | 64 HMMA of f16 | the same |" in lines
 
 
 def test_a_page_that_is_what_the_bundles_give_passes_and_a_changed_one_does_not(

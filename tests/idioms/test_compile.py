@@ -9,6 +9,7 @@ import importlib.util
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +21,8 @@ from idiom_reference import load_module
 pytestmark = pytest.mark.slow
 torch = pytest.importorskip("torch", reason="torch is not installed")
 triton = pytest.importorskip("triton", reason="triton is not installed")
+from grader.silicon.machine_code import disassemble  # noqa: E402
+
 IDIOMS = load()
 KERNELS = [pytest.param(i, k, id=f"{i.name}-{k['kernel']}-{k['target']}") for i in IDIOMS for k in i.triton]
 TWIN_KERNELS = [
@@ -39,11 +42,22 @@ def _value(v: Any) -> Any:
     return known.get(v, v) if isinstance(v, str) else v
 
 
+def _disassembled(cubin: bytes) -> str:
+    """The text of a cubin, whose every instruction the strict census must know."""
+    from triton.tools.disasm import get_sass
+
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        Path(file.name).chmod(0o644)  # the tool runs as another user
+        assert any(one.entry and one.opcodes["EXIT"] for one in disassemble(Path(file.name)))
+    return str(get_sass(cubin))
+
+
 def _sass(module: ModuleType, kernel: dict[str, Any], twin: bool) -> str:
     """Disassembled machine code of one kernel of the module."""
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
-    from triton.tools.disasm import get_sass
 
     fn = getattr(module, kernel["kernel"])
     while hasattr(fn, "fn") and not isinstance(fn, triton.JITFunction):
@@ -56,7 +70,7 @@ def _sass(module: ModuleType, kernel: dict[str, Any], twin: bool) -> str:
     source = ASTSource(fn, signature, constexprs, attrs)
     options = {"num_warps": kernel.get("num_warps", 4)}
     built = triton.compile(source, target=GPUTarget("cuda", kernel["target"], 32), options=options)
-    return str(get_sass(built.asm["cubin"]))
+    return _disassembled(built.asm["cubin"])
 
 
 @pytest.mark.parametrize(("idiom", "kernel"), KERNELS)
@@ -105,8 +119,6 @@ def _cuda_text(idiom: Idiom, path: Path, monkeypatch: pytest.MonkeyPatch) -> _Ca
 
 def _cuda_sass(idiom: Idiom, arch: str, path: Path, monkeypatch: pytest.MonkeyPatch, folder: Path) -> str:
     """Machine code of the file's CUDA text for `arch`, compiled against the stub headers of this folder."""
-    from triton.tools.disasm import get_sass
-
     captured = _cuda_text(idiom, path, monkeypatch)
     source = folder / "kernel.cu"
     source.write_text(captured.text, encoding="utf-8")
@@ -116,7 +128,7 @@ def _cuda_sass(idiom: Idiom, arch: str, path: Path, monkeypatch: pytest.MonkeyPa
     command = [str(NVCC), "-cubin", f"-arch={arch}", "-std=c++17", *keep, *include, "-o", str(cubin), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
-    return str(get_sass(cubin.read_bytes()))
+    return _disassembled(cubin.read_bytes())
 
 
 def _cutlass() -> list[Path]:
