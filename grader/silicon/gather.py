@@ -29,6 +29,7 @@ from grader.silicon.ncu import Launch, ProfilerError, Unavailable, parse
 from grader.silicon.passes import Bench, Counted, Traces, arch_of, count, trace
 from grader.silicon.rebuild import Comparison, compiled_again
 from grader.silicon.record import CodeRow, ShapeEvidence, Silicon
+from grader.silicon.sass import Census
 from grader.silicon.tools import ToolError
 from grader.supervise import Snapshot
 from kbh_lint.findings import PromiseState, State, Verdict
@@ -109,6 +110,7 @@ class Judge:
         self.per_shape: dict[str, Mapping[str, Mapping[str, State]]] = {}
         self.own = self.code.names if self.code is not None else None
         self.lost["machine code"] = code
+        self.lost["loaded code"] = self.counted.loaded if self.counted is not None else code
         self.contract = next(iter(bench.problem.contracts.values()))
         self.declared = {promise.id: promise for promise in bench.problem.promises_for(self.contract.id)}
         self.findings: list[FindingRecord] = []
@@ -219,7 +221,7 @@ class Judge:
             if settled is None:
                 return None
             for launch in launches if settled.state != "broken" else ():
-                why = self.again.differs(self._found(launch))
+                why = self._unlike(launch)
                 if why:
                     return Judged("unproven", f"{launch.kernel[:SHOWN_NAME]} {why}")
             return Judged(settled.state, settled.reason)
@@ -227,35 +229,48 @@ class Judge:
         return self._layer("sass", one)
 
     def _ran(self, launch: Launch) -> sass.Ran:
-        found = self._found(launch)
-        return sass.Ran(launch.kernel, tuple(one.census for one in found), library_of(launch.kernel, self.own))
+        """What a launch ran: the code that was loaded for it, or what the caches hold under its name."""
+        library, loaded = library_of(launch.kernel, self.own), self._loaded(launch)
+        whole = loaded is not None and not library and not loaded.indirect_calls
+        found = (loaded,) if loaded is not None and whole else tuple(one.census for one in self._found(launch))
+        return sass.Ran(launch.kernel, found, library)
 
     def _found(self, launch: Launch) -> tuple[Kernel, ...]:
-        """The machine code that a launch may have run."""
+        """The machine code in the caches that a launch may have run."""
         threads, shared = math.prod(launch.block), int(launch.metrics.get(SHARED, 0.0))
         return self.code.find(launch.kernel, threads=threads, shared=shared) if self.code is not None else ()
 
-    def _launches(self) -> Iterator[Launch]:
-        """Those of the first marked call of every shape."""
-        for calls in self.counted.calls.values() if self.counted is not None else ():
-            yield from calls[0]
+    def _loaded(self, launch: Launch) -> Census | None:
+        """The machine code that was loaded for a launch, where that is known."""
+        loaded = self.counted.loaded if self.counted is not None else {}
+        return loaded.get(launch.number) if not isinstance(loaded, ToolError) else None
+
+    def _unlike(self, launch: Launch) -> str:
+        """Why a kernel is not what the submission's sources compile to, as the end of a sentence; empty if it is."""
+        if library_of(launch.kernel, self.own):
+            return ""
+        return self.again.differs(self._found(launch), self._loaded(launch))
+
+    def _launches(self) -> Iterator[tuple[str, Launch]]:
+        """Those of the first marked call of every shape, with its label."""
+        for label, calls in self.counted.calls.items() if self.counted is not None else ():
+            yield from ((label, launch) for launch in calls[0])
 
     def _judge_code(self) -> None:
-        """Kernels whose code does not come out when the submission is compiled again, told once each."""
+        """Kernels that come out otherwise when the submission is compiled again, told once each."""
         told = set[str]()
         if self.again.lost:
             self._add("second-build", "unproven", f"no kernel could be compiled again: {self.again.lost}", "sass")
             return
-        for launch in self._launches():
-            why = self.again.differs(self._found(launch))
-            if why and launch.kernel not in told:
+        for _, launch in self._launches():
+            why = self._unlike(launch) if self._found(launch) and launch.kernel not in told else ""
+            if why:
                 told.add(launch.kernel)
                 self._add("second-build", "unproven", f"{launch.kernel[:SHOWN_NAME]} {why}", "sass")
 
     def _recompiled(self) -> tuple[CodeRow, ...]:
-        calls = self.counted.calls if self.counted is not None else {}
-        ran = ((label, launch) for label, found in calls.items() for launch in found[0])
-        return self.again.rows((label, one) for label, launch in ran for one in self._found(launch))
+        own = ((label, one) for label, one in self._launches() if not library_of(one.kernel, self.own))
+        return self.again.rows((label, self._found(one), self._loaded(one)) for label, one in own)
 
     def _layer(self, layer: Layer, settle: Settle) -> dict[str, State]:
         """States over all shapes, of the promises that a layer is to settle and can say something about."""

@@ -24,7 +24,7 @@ from grader.silicon.opcodes import family_of
 from grader.silicon.sass import Census, SassError, census
 from grader.silicon.tools import MOST_TEXT, ToolError, Tools, find_tools, run_tool
 
-__all__ = ["Kernel", "MachineCode", "collect", "disassemble", "may_run"]
+__all__ = ["Kernel", "MachineCode", "collect", "disassemble", "may_run", "private_copy"]
 
 MOST_ENTRIES = 20_000
 MOST_DEPTH = 12
@@ -212,7 +212,7 @@ def _cubins(tools: _Reader, path: Path, arch: str, place: Path) -> list[Path]:
     They are taken out one by one, since a small file can hold much that is compressed.
     """
     copy = place / ("code" + path.suffix)
-    _copy(path, copy)
+    private_copy(path, copy)
     if path.suffix == ".cubin":
         return [copy]
     try:
@@ -238,7 +238,7 @@ def _extracted(tools: _Reader, file: Path, names: Sequence[str], place: Path) ->
     for name in names:
         tools.dumped(file, "-xelf", name, work=inside, most=MOST_CUBIN)
         for found in sorted(inside.iterdir()):
-            _copy(found, taken / found.name)
+            private_copy(found, taken / found.name)
             found.unlink()
         if sum(cubin.stat().st_size for cubin in taken.iterdir()) > MOST_FILE:
             raise ToolError(f"its cubins are larger than {MOST_FILE} bytes")
@@ -252,7 +252,7 @@ def _ptx(tools: _Reader, path: Path) -> str:
         return ""
 
 
-def _copy(source: Path, target: Path) -> None:
+def private_copy(source: Path, target: Path) -> None:
     """A private copy of a plain file; a link in its place is refused."""
     handle = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as stream, target.open("wb") as out:

@@ -22,7 +22,17 @@ from grader.cell import SandboxRecord
 from grader.clock_profile import MARK, Instrument
 from grader.sandbox import Jail, Sandbox
 
-__all__ = ["Launch", "Ncu", "ProfilerError", "Profiled", "Unavailable", "find_ncu", "may_count", "parse"]
+__all__ = [
+    "Launch",
+    "Ncu",
+    "ProfilerError",
+    "Profiled",
+    "Unavailable",
+    "find_ncu",
+    "may_count",
+    "parse",
+    "report_beside",
+]
 
 DRIVER = Path("/proc/driver/nvidia/params")
 INSTALLED = ("/opt/nvidia/nsight-compute/*/ncu", "/usr/local/cuda*/nsight-compute-*/ncu")
@@ -117,7 +127,8 @@ def _version(program: Path) -> str:
 class Profiled:
     """A sandbox whose process is told to mark calls for an instrument; Nsight Compute starts it for `counters`.
 
-    `log` is where Nsight Compute writes, inside a folder that the process may write to.
+    `log` is where Nsight Compute writes its table, inside a folder that the process may write to, and beside it its
+    report, which also holds the code of the kernels.
     """
 
     inner: Sandbox
@@ -154,8 +165,13 @@ class Profiled:
             str(ncu.program), "--target-processes", "all", "--profile-from-start", "off", "--replay-mode", "kernel",
             "--clock-control", "none", "--cache-control", "all", "--nvtx", "--metrics", ",".join(self.metrics),
             "--csv", "--page", "raw", "--print-units", "base", "--print-kernel-base", "mangled",
-            "--log-file", str(self.log),
+            "--log-file", str(self.log), "--force-overwrite", "--export", str(report_beside(self.log or Path())),
         ]  # fmt: skip
+
+
+def report_beside(log: Path) -> Path:
+    """The report of Nsight Compute beside its table."""
+    return log.with_suffix(".ncu-rep")
 
 
 def parse(text: str, metrics: Sequence[str]) -> tuple[Launch, ...]:

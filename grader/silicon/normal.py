@@ -1,9 +1,10 @@
-"""Machine code without what two builds of one source may differ in, as a digest for each function.
+"""The code of one function as a digest that is the same for two builds of one source, and for two tools that print it.
 
-Left out are the numbers of labels, which count through a whole file, and the eight digits that nvcc puts into the names
-of what has internal linkage: they are a hash of where the source file lies. Instructions with all their modifiers and
-operands, their addresses within the function, and where each label stands all count. Values in constant memory do not:
-they are data and no instructions.
+Left out are the names of labels, for which their places stand; the eight digits that nvcc puts into the names of what
+has internal linkage, a hash of where the source file lies; the order of operands and their `.reuse` marks, in which
+the tools differ; and what lies outside of the function, whose address is known only when it is loaded. Instructions
+with all other modifiers, operands and their places in the function count. Values in constant memory do not: they are
+data.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ import re
 
 __all__ = ["Digest", "plain_name"]
 
-_LABEL = re.compile(r"\.L_(?:x_)?\d+")
+ELSEWHERE = "*"
+_TARGET = re.compile(r"`\(([^`]*)\)")
 _INTERNAL = re.compile(r"(_GLOBAL__N__|_INTERNAL_)[0-9a-f]{8}(?=_)")
+_SEPARATOR = re.compile(r",\s*|\s+")
 
 
 def plain_name(name: str) -> str:
@@ -23,22 +26,37 @@ def plain_name(name: str) -> str:
 
 
 class Digest:
-    """The SHA-256 of a function's code, fed line by line."""
+    """The digest of a function, fed line by line. `relocated`: the loader writes numbers into its instructions."""
 
     def __init__(self) -> None:
-        self._hash = hashlib.sha256()
-        self._labels: dict[str, str] = {}
+        self.relocated = False
+        self._lines: list[tuple[int, str]] = []
+        self._labels: dict[str, int] = {}
+        self._waiting: list[str] = []
 
-    def step(self, line: str) -> None:
-        """One instruction with its address, or one label with its colon."""
-        if ".L_" in line:
-            line = _LABEL.sub(self._number, line)
-        self._hash.update(" ".join(plain_name(line).split()).encode() + b"\n")
+    def label(self, name: str) -> None:
+        """A label stands before the next instruction."""
+        self._waiting.append(name)
+
+    def step(self, address: int, text: str) -> None:
+        """One instruction with its guard and operands, and its place in the function."""
+        self._labels |= dict.fromkeys(self._waiting, address)
+        self._waiting.clear()
+        self._lines.append((address, text))
+        self.relocated |= "@lo(" in text or "@hi(" in text
 
     def done(self) -> str:
         """The digest in hex."""
-        return self._hash.hexdigest()
+        digest = hashlib.sha256()
+        end = self._lines[-1][0] if self._lines else 0
+        self._labels |= dict.fromkeys(self._waiting, end + 1)
+        for address, text in self._lines:
+            if "`" in text:
+                text = _TARGET.sub(self._place, text)
+            words = _SEPARATOR.split(text.replace(".reuse", "").strip())
+            digest.update(f"{address:x} {' '.join(sorted(words))}\n".encode())
+        return digest.hexdigest()
 
-    def _number(self, label: re.Match[str]) -> str:
-        """Labels by the order in which a function names them first."""
-        return self._labels.setdefault(label.group(), f".L{len(self._labels)}")
+    def _place(self, target: re.Match[str]) -> str:
+        place = self._labels.get(target.group(1))
+        return ELSEWHERE if place is None else f"{place:#x}"

@@ -22,8 +22,20 @@ from grader.plan import TrialOptions
 from grader.sandbox import Sandbox, SandboxError
 from grader.session import Session
 from grader.silicon.kernels import Tracing, parse_trace
+from grader.silicon.loaded import loaded_code
 from grader.silicon.machine_code import MachineCode, collect
-from grader.silicon.ncu import Launch, Profiled, ProfilerError, Unavailable, find_ncu, may_count, parse
+from grader.silicon.ncu import (
+    Launch,
+    Ncu,
+    Profiled,
+    ProfilerError,
+    Unavailable,
+    find_ncu,
+    may_count,
+    parse,
+    report_beside,
+)
+from grader.silicon.sass import Census
 from grader.silicon.tools import ToolError
 from grader.supervise import ChildGone, Snapshot, restore_caches
 from grader.trial import digest_of
@@ -73,13 +85,15 @@ class Counted:
     """The launches of each marked call of each shape, what differed from the trial, and the key of the raw report.
 
     `differences` are shapes with other results than the trial's, and whether those were right at least. `code` is the
-    machine code in the caches of that process, or why it cannot be read here.
+    machine code in the caches of that process, and `loaded` what the driver had loaded for each launch, by its number;
+    or why they cannot be read here.
     """
 
     calls: dict[str, tuple[tuple[Launch, ...], ...]]
     differences: Mapping[str, bool]
     report: str
     code: MachineCode | ToolError
+    loaded: Mapping[int, Census] | ToolError
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,18 +122,34 @@ def count(bench: Bench, metrics: Sequence[str]) -> Counted:
         label: tuple(tuple(one for one in launches if (one.model, one.call) == (model, call)) for call in numbers)
         for model, label in models.items()
     }
-    return Counted(found, differences, bench.keep(text), _code(bench, scratch / "caches", launches))
+    code, loaded = _code(bench, scratch / "caches", launches), _loaded(bench, report_beside(log), ncu, launches)
+    return Counted(found, differences, bench.keep(text), code, loaded)
 
 
 def _code(bench: Bench, caches: Path, launches: Sequence[Launch]) -> MachineCode | ToolError:
     """The machine code that the process had compiled for the GPU that it ran on."""
-    chips = {launch.capability for launch in launches}
-    if len(chips) != 1:
-        return ToolError("no kernel ran" if not chips else "kernels ran on several kinds of GPU")
     try:
-        return collect(caches, arch_of(chips.pop()), bench.sandbox)
+        return collect(caches, _arch(launches), bench.sandbox)
     except (ToolError, SandboxError) as error:
         return ToolError(str(error))
+
+
+def _loaded(
+    bench: Bench, report: Path, ncu: Ncu, launches: Sequence[Launch]
+) -> Mapping[int, Census] | ToolError:  # fmt: skip
+    """The machine code that the driver had loaded for each launch."""
+    try:
+        return loaded_code(report, ncu, bench.sandbox, launches, _arch(launches))
+    except ToolError as error:
+        return error
+
+
+def _arch(launches: Sequence[Launch]) -> str:
+    """The architecture of the one chip that all launches ran on. Raises ToolError."""
+    chips = {launch.capability for launch in launches}
+    if len(chips) != 1:
+        raise ToolError("no kernel ran" if not chips else "kernels ran on several kinds of GPU")
+    return arch_of(chips.pop())
 
 
 def arch_of(capability: str) -> str:

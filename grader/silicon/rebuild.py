@@ -1,6 +1,6 @@
 """The kernels that ran beside a profiler, compiled once more by a fresh process with empty caches, and compared.
 
-What a compiler cache holds was written by the submission's process, and what is found there is what its process loads.
+What a compiler cache holds was written by the submission's process, and what was loaded may have come from anywhere.
 So a cubin that was put there by other means than compiling runs, and is read. A second build tells: the submission is
 imported anew in a process that finds nothing and is called as often as beside the profiler, and each kernel that ran
 must come out again with the same instructions (`grader.silicon.normal` says what may differ). What does not come out
@@ -9,8 +9,8 @@ again proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader import judge
@@ -22,6 +22,7 @@ from grader.silicon.normal import plain_name
 from grader.silicon.passes import MARKED_CALLS, Bench
 from grader.silicon.promises import products_of
 from grader.silicon.record import CodeRow
+from grader.silicon.sass import Census
 from grader.silicon.tools import ToolError
 from grader.supervise import CheckError, remove
 
@@ -57,30 +58,44 @@ class Comparison:
         """Why there is none; empty where there is."""
         return str(self.again) if isinstance(self.again, ProfilerError) else ""
 
-    def differs(self, kernels: Iterable[Kernel]) -> str:
-        """Why machine code that may have run is not what compiling gives, as the end of a sentence; empty if it is."""
+    def differs(self, kernels: Iterable[Kernel], loaded: Census | None = None) -> str:
+        """Why code that ran is not what compiling gives, as the end of a sentence; empty if it is.
+
+        `kernels` are those of its name in the caches that it ran from, and `loaded` what the driver had loaded. That is
+        held against the second build, where no addresses are written into code when it is loaded; else what a cache
+        held is.
+        """
         found = tuple(kernels)
         if isinstance(self.again, ProfilerError):
-            return "could not be compiled again" if found else ""
-        digests, names = self.again.digests, {name for name, _ in self.again.digests}
-        if all((plain_name(one.name), one.census.digest) in digests for one in found):
+            return "could not be compiled again" if found or loaded is not None else ""
+        if loaded is not None and not self._relocated(loaded.kernel):
+            return self._unlike([(plain_name(loaded.kernel), loaded.digest)], "was loaded with")
+        return self._unlike([(plain_name(one.name), one.census.digest) for one in found], "has")
+
+    def _unlike(self, found: Sequence[tuple[str, str]], has: str) -> str:
+        assert isinstance(self.again, MachineCode)
+        digests = self.again.digests
+        if all(one in digests for one in found):
             return ""
-        if all(plain_name(one.name) in names for one in found):
-            return "has other instructions in the cache that it ran from than when it is compiled again"
+        if {name for name, _ in found} <= {name for name, _ in digests}:
+            return f"{has} other instructions than come out when it is compiled again"
         return "does not come out when the submission is compiled again"
 
-    def rows(self, ran: Iterable[tuple[str, Kernel]]) -> tuple[CodeRow, ...]:
-        """Each kernel's code that may have run at a shape, by its label, and whether it came out again."""
-        labels: dict[tuple[str, str], dict[str, None]] = {}
-        kernels: dict[tuple[str, str], Kernel] = {}
-        for label, one in ran:
-            key = one.name, one.census.digest
-            labels.setdefault(key, {})[label] = None
-            kernels.setdefault(key, one)
-        return tuple(
-            CodeRow(
-                one.name, one.sha256, one.census.digest, not self.differs([one]), products_of([one.census]),
-                tuple(labels[key]),
-            )
-            for key, one in kernels.items()
-        )  # fmt: skip
+    def _relocated(self, name: str) -> bool:
+        assert isinstance(self.again, MachineCode)
+        same = (one for one in self.again.kernels if plain_name(one.name) == plain_name(name))
+        return any(one.census.relocated or one.census.calls for one in same)
+
+    def rows(self, ran: Iterable[tuple[str, Sequence[Kernel], Census | None]]) -> tuple[CodeRow, ...]:
+        """The code that may have run at a shape, by its label, and whether it came out again."""
+        rows: dict[tuple[str, str], CodeRow] = {}
+        for label, kernels, loaded in ran:
+            files = {(one.name, one.census.digest): one.sha256 for one in kernels}
+            for census in [loaded] if loaded is not None else [one.census for one in kernels]:
+                key = census.kernel, census.digest
+                row = rows.get(key) or CodeRow(
+                    census.kernel, files.get(key, ""), census.digest, not self.differs(kernels, loaded),
+                    loaded is not None, products_of([census]), (),
+                )  # fmt: skip
+                rows[key] = replace(row, shapes=tuple(dict.fromkeys((*row.shapes, label))))
+        return tuple(rows.values())

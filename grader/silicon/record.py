@@ -30,13 +30,15 @@ class KernelRow:
 @dataclass(frozen=True, slots=True)
 class CodeRow:
     """The machine code of a kernel that ran. `sha256` is of its cubin, `digest` of its instructions without what two
-    builds may differ in, and `again` whether a second build gave the same ones. `products` are its matrix instructions
+    builds may differ in, and `again` whether a second build gave the same ones. `loaded`: it is the code that the
+    driver had loaded, by Nsight Compute, and not only what a cache held. `products` are its matrix instructions
     in words, and `shapes` the labels of those that ran it."""
 
     name: str
     sha256: str
     digest: str
     again: bool
+    loaded: bool
     products: str
     shapes: tuple[str, ...]
 

@@ -39,7 +39,8 @@ class Census:
     `opcodes` by name without modifiers; `matrix` by form; `conversions` by (from, to) for those that unpack narrow
     floats; `nibbles` take four-bit fields out of words (those with one field alone are `small_masks`, which index
     arithmetic has too); `residuals` are fp32 values that only rounding makes different from zero. `digest` is the same
-    for two builds of the same code (`grader.silicon.normal` says what is left out).
+    for two builds of the same code (`grader.silicon.normal` says what is left out), unless the loader writes addresses
+    into it, which `relocated` says.
     """
 
     kernel: str
@@ -54,7 +55,8 @@ class Census:
     subtractions: int = 0
     indirect_calls: int = 0
     calls: frozenset[str] = frozenset()
-    digest: str = field(default="", compare=False)  # the two tools write an instruction differently
+    digest: str = ""
+    relocated: bool = False
 
     def count(self, *names: str) -> int:
         """How many instructions have one of these names."""
@@ -93,7 +95,6 @@ _ADDRESS = re.compile(r"[0-9a-f]{4,8}")
 _OPCODE = re.compile(r"[A-Z][A-Z0-9_]*(?:\.[A-Za-z0-9_]+)*")
 _GUARD = re.compile(r"@!?U?P(?:\d{1,2}|T)")
 _LABEL = re.compile(r"[.$\w][^\s]*:")
-_LOCAL = re.compile(r"\.L_\w+:")
 _DIRECTIVE = re.compile(r"\.[a-z_][\w.]*(?:\s.*)?")
 _TARGET = re.compile(r"\.target\s+(sm_\d{2,3}[af]?)")
 _CODE_FOR = re.compile(r"code for (sm_\d{2,3}[af]?)")
@@ -134,7 +135,7 @@ class _Function:
         return Census(
             self.name, self.arch, self.entry, dict(self.opcodes), dict(self.matrix), dict(self.conversions),
             self.other["nibbles"], self.other["small"], self.residuals.count, self.other["subtractions"],
-            self.other["indirect"], frozenset(self.calls), self.digest.done(),
+            self.other["indirect"], frozenset(self.calls), self.digest.done(), self.digest.relocated,
         )  # fmt: skip
 
 
@@ -159,8 +160,8 @@ def census(text: str) -> tuple[Census, ...]:
         elif (entry := _ENTRY.fullmatch(stripped)) is not None:
             if current is not None and entry.group(1) == current.name:
                 current.entry = True
-        elif current is not None and _LOCAL.fullmatch(stripped):
-            current.digest.step(stripped)
+        elif current is not None and _LABEL.fullmatch(stripped):
+            current.digest.label(stripped[:-1])
         elif not _is_known(stripped):
             where = f"kernel {current.name[:200]}, line {number}" if current else f"line {number}"
             raise SassError(f"{where} is of no known kind: {stripped[:80]!r}")
@@ -250,7 +251,7 @@ def _instruction(line: str, current: _Function | None, number: int) -> None:
             )
         current.matrix[product] += 1
     _details(current, name, opcode, operands, number)
-    current.digest.step(f"{address} {body}")
+    current.digest.step(int(address, 16), body)
     current.residuals.step(opcode, operands, bool(guard) and guard not in ("@PT", "@UPT"))
 
 

@@ -20,11 +20,12 @@ pytest.importorskip("triton", reason="triton is not installed, which brings the 
 from grader.deck import problems_dir
 from grader.sandbox import choose
 from grader.silicon import machine_code
+from grader.silicon.loaded import blocks, disassembly
 from grader.silicon.machine_code import Kernel, MachineCode, collect
 from grader.silicon.products import Product
 from grader.silicon.promises import Ran, settle
 from grader.silicon.rebuild import Comparison
-from grader.silicon.sass import Census
+from grader.silicon.sass import Census, census
 from grader.silicon.tools import ToolError, find_tools, run_tool
 from kbh_lint.problems import Promise, load_problem
 
@@ -302,7 +303,7 @@ def test_the_same_source_built_again_has_the_same_digest_and_another_variant_has
     first, other = collect(built / "hopper", "sm_90a", BOX), collect(built / "decode", "sm_90a", BOX)
     again = Comparison(collect(built / "again", "sm_90a", BOX))
     assert not again.differs(first.kernels) and [
-        row.again for row in again.rows(("a", one) for one in first.kernels)
+        row.again for row in again.rows(("a", [one], None) for one in first.kernels)
     ] == [True]
     assert "other instructions" in again.differs(other.kernels)
 
@@ -314,8 +315,62 @@ def test_a_cubin_that_was_put_into_the_cache_does_not_come_out_of_a_second_build
     swapped = collect(tmp_path / "cache", "sm_90a", BOX)
     assert swapped.names == {"fp8_gemm"}
     again = Comparison(collect(built / "again", "sm_90a", BOX))
-    assert "other instructions in the cache" in again.differs(swapped.kernels)
+    assert "has other instructions than" in again.differs(swapped.kernels)
     assert "does not come out" in Comparison(MachineCode((), (), "1")).differs(swapped.kernels)
+
+
+def listing(cubin: Path, base: int = 0x7F3DE77A3400) -> str:
+    """A disassembly as Nsight Compute lists loaded code: addresses of memory for labels, other orders of operands."""
+    text = run_tool([str(find_tools().nvdisasm), "-c", "-ndf", str(cubin)], BOX, read=[cubin])
+    places: dict[str, int] = {}
+    rows: list[tuple[int, str]] = []
+    waiting: list[str] = []
+    for line in text.splitlines():
+        found = re.match(r"\s+/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;", line)
+        if found is not None:
+            places |= dict.fromkeys(waiting, base + int(found[1], 16))
+            rows.append((base + int(found[1], 16), found[2].replace(".reuse", "")))
+            waiting = []
+        elif re.fullmatch(r"\S+:", line.strip()):
+            waiting.append(line.strip()[:-1])
+    said = ['"Kernel Name","fp8_gemm",', '"Address","Source"']
+    for address, instruction in rows:
+        shown = re.sub(r"`\((.*?)\)", lambda match: f"{places[match[1]]:#x}", instruction)
+        shown = re.sub(r"^(LDGSTS\S*) (\[.*?\]), (.*)$", r"\1 \3, \2", shown)
+        said.append(f'"{address:#x}","      {shown}"')
+    return "\n".join(said)
+
+
+def test_loaded_code_has_the_digest_of_the_file_that_it_came_from(built: Path) -> None:
+    (kernel,) = collect(built / "hopper", "sm_90a", BOX).kernels
+    said = listing(next((built / "hopper").rglob("*.cubin")))
+    ((name, lines),) = blocks(said)
+    (loaded,) = census(disassembly(name, lines, "sm_90a"))
+    assert loaded.digest == kernel.census.digest and loaded.matrix == kernel.census.matrix
+    again = Comparison(collect(built / "again", "sm_90a", BOX))
+    assert not again.differs([kernel], loaded) and not again.differs([], loaded)
+    ((_, changed),) = blocks(said.replace("IMAD.", "IMAD.U32.", 1))
+    (other,) = census(disassembly(name, changed, "sm_90a"))
+    assert "was loaded with other instructions" in again.differs([kernel], other)
+    (named,) = census(disassembly("elsewhere", lines, "sm_90a"))
+    assert "does not come out" in again.differs([], named)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"0x7f3de77a3400","NOP"', '"Kernel Name","k"\n"0x7f3de77a3400"', '"Kernel Name","k"\n"0xzz","NOP"', '"Kernel'],
+)
+def test_a_listing_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ToolError):
+        list(blocks(text))
+
+
+def test_code_with_a_gap_is_refused() -> None:
+    lines = [(0x7F3DE77A3400, "NOP"), (0x7F3DE77A3420, "EXIT")]
+    with pytest.raises(ToolError, match="one piece"):
+        disassembly("k", lines, "sm_90a")
+    with pytest.raises(ToolError, match="one piece"):
+        disassembly("k", [], "sm_90a")
 
 
 @pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")

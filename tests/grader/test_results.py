@@ -87,7 +87,7 @@ def test_the_page_has_every_bundle_and_a_number_only_beside_its_verdict(bundles:
 def test_shapes_at_which_hardware_leaves_a_choice_have_a_table_of_what_ran(tmp_path: Path) -> None:
     label, promise = "32x8192x8192", "fp8-products"
     (shape,) = COUNTED.shapes
-    code = CodeRow("_product", "0" * 64, "1" * 64, True, "64 HMMA of f16", (label,))
+    code = CodeRow("_product", "0" * 64, "1" * 64, True, True, "64 HMMA of f16", (label,))
     seen = replace(
         COUNTED, shapes=(replace(shape, shape=label, tensor={"fp16": 2.0e6}),), code=(code,),
         shapes_by_layer={"counters": {promise: {label: "emulated"}}, "sass": {promise: {label: "emulated"}}},

@@ -50,6 +50,7 @@ def deck(name: str) -> Problem:
 
 
 GEMM = deck("01_fp8_gemm")
+NO_CODE = ToolError("no report here")
 UNBUILT = ProfilerError("there was nothing to build")
 
 
@@ -81,6 +82,7 @@ def judged(
     seconds: float = 1e-4, differences: Mapping[str, bool] = {}, again: Sequence[Launch] | None = None,
     traces: Mapping[str, Tracing] | None = None, code: MachineCode | None = None,
     cache: int = 1 << 20, rebuilt: MachineCode | ProfilerError | None = None,
+    loaded: Mapping[int, Census] | ToolError = NO_CODE,
 ) -> Silicon:  # fmt: skip
     """What the judge makes of one launch a shape, seen in two marked calls."""
     labels = [shape.label for shape in problem.shapes]
@@ -99,7 +101,7 @@ def judged(
         if traces is None
         else Traces({label: (trace,) for label, trace in traces.items()}, {}, ())
     )
-    counted_calls = Counted(calls, differences, "r" * 64, code or ToolError("none here"))
+    counted_calls = Counted(calls, differences, "r" * 64, code or ToolError("none here"), loaded)
     again = rebuilt or code or UNBUILT
     return Judge(bench(problem, seconds), CHIP, cache, states, counted_calls, seen, again).silicon()
 
@@ -184,7 +186,9 @@ def test_a_shape_that_could_not_be_asked_for_again_leaves_the_promise_unproven()
     some = replace(whole, trial=replace(whole.trial, shapes=whole.trial.shapes[:3]))
     calls = {one: ((launch(GEMM, one, fp8=1.0),),) for one in [shape.label for shape in GEMM.shapes[:3]]}
     states = [PromiseState("fp8-products", "kept", kind="fp8-products")]
-    silicon = Judge(some, CHIP, 0, states, Counted(calls, {}, "", ToolError("")), Unavailable(""), UNBUILT).silicon()
+    silicon = Judge(
+        some, CHIP, 0, states, Counted(calls, {}, "", ToolError(""), ToolError("")), Unavailable(""), UNBUILT
+    ).silicon()
     assert silicon.layers["counters"]["fp8-products"] == "unproven"
     assert silicon.reasons == {"fp8-products": "no result of 4096x14336x4096 could be asked for again"}
 
@@ -330,7 +334,7 @@ def test_code_that_a_second_build_does_not_give_again_proves_nothing() -> None:
     other = replace(ran, kernels=(replace(kernel, census=replace(kernel.census, digest="another")),))
     swapped = judged(launches, problem=problem, code=ran, rebuilt=other)
     assert swapped.layers["sass"]["fp8-products"] == "unproven"
-    assert "other instructions in the cache" in swapped.reasons["fp8-products"]
+    assert "other instructions than come out" in swapped.reasons["fp8-products"]
     assert [row.again for row in swapped.code] == [False] and ("second-build", "unproven") in rules(swapped)
     lost = judged(launches, problem=problem, code=ran, rebuilt=ProfilerError("it crashed"))
     assert lost.layers["sass"]["fp8-products"] == "unproven" and ("second-build", "unproven") in rules(lost)

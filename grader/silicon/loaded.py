@@ -1,0 +1,112 @@
+"""The machine code that the driver had loaded for each launch, as Nsight Compute saw it, instruction by instruction.
+
+What lies in a compiler cache need not be what ran: a process can load code from anywhere. Nsight Compute keeps the code
+of each kernel that it profiled in its report, and prints it with addresses of the device's memory. It is read by the
+same census as disassembled files. The report was written inside the submission's sandbox and is read in one.
+"""
+
+from __future__ import annotations
+
+import csv
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from grader.sandbox import Sandbox, SandboxError
+from grader.silicon.machine_code import private_copy
+from grader.silicon.ncu import Launch, Ncu
+from grader.silicon.sass import Census, SassError, census
+from grader.silicon.tools import ToolError, run_tool
+
+__all__ = ["blocks", "disassembly", "loaded_code"]
+
+MOST_CODE = 64 << 20  # bytes of text
+MOST_INSTRUCTIONS = 1 << 20
+INSTRUCTION = 16  # bytes
+Block = tuple[str, list[tuple[int, str]]]
+
+
+def loaded_code(
+    report: Path, ncu: Ncu, sandbox: Sandbox, launches: Sequence[Launch], arch: str
+) -> dict[int, Census] | ToolError:
+    """The census of the code that each launch ran, by the launch's number, or why it cannot be had."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="kbh-loaded-") as folder:
+            Path(folder).chmod(0o755)  # the tool runs as another user
+            copy = Path(folder) / "report.ncu-rep"
+            private_copy(report, copy)
+            text = run_tool(
+                [
+                    str(ncu.program), "--import", str(copy), "--csv", "--page", "source", "--print-source", "sass",
+                    "--print-kernel-base", "mangled",
+                ],
+                sandbox, read=(copy,), most=MOST_CODE,
+            )  # fmt: skip
+        found = list(blocks(text))
+        if [name for name, _ in found] != [launch.kernel for launch in launches]:
+            return ToolError("the code in the report of Nsight Compute is not that of the kernels which it counted")
+        known: dict[str, Census] = {}
+        code = {}
+        for launch, (name, lines) in zip(launches, found, strict=True):
+            written = disassembly(name, lines, arch)
+            if written not in known:
+                (known[written],) = census(written)
+            code[launch.number] = known[written]
+        return code
+    except (OSError, SandboxError, SassError, ToolError) as error:
+        return ToolError(f"the code that was loaded cannot be read: {error}")
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """Each launch's kernel with the instructions of its function and their addresses. Raises ToolError."""
+    current: Block | None = None
+    count = 0
+    try:
+        for row in csv.reader(text.splitlines(), strict=True):
+            if row and row[0] == "Kernel Name":
+                if current is not None:
+                    yield current
+                current = (row[1] if len(row) > 1 else "", [])
+            elif row and row[0].startswith("0x"):
+                count += 1
+                if current is None or len(row) < 2 or count > MOST_INSTRUCTIONS:
+                    raise ToolError("there is an instruction of no kernel, or there are too many")
+                current[1].append((int(row[0], 16), row[1]))
+    except (csv.Error, ValueError) as error:
+        raise ToolError(f"the listing of Nsight Compute is not a table ({error})") from None
+    if current is not None:
+        yield current
+
+
+def disassembly(name: str, lines: Sequence[tuple[int, str]], arch: str) -> str:
+    """The same in nvdisasm's words, with places within the function for addresses. Raises ToolError."""
+    base = lines[0][0] if lines else 0
+    if not lines or [address for address, _ in lines] != [base + INSTRUCTION * i for i in range(len(lines))]:
+        raise ToolError(f"the code of {name[:200]} does not lie in one piece")
+    end = base + INSTRUCTION * len(lines)
+    targets: set[int] = set()
+    shown = [(address - base, _local(text, base, end, targets)) for address, text in lines]
+    written = [f"\t.target\t{arch}", f'\t.section\t.text.{name},"ax",@progbits']
+    written.append(f'        .other          {name},@"STO_CUDA_ENTRY STV_DEFAULT"')
+    for place, text in shown:
+        written += [f".L_x_{place}:"] if place in targets else []
+        written.append(f"        /*{place:04x}*/  {text} ;")
+    return "\n".join([*written, ""])
+
+
+def _local(text: str, base: int, end: int, targets: set[int]) -> str:
+    """An instruction whose addresses within the function are labels, which are added to `targets`."""
+    words = text.split()
+    for number, word in enumerate(words):
+        bare = word.rstrip(",")
+        if len(bare) > 10 and bare.startswith("0x"):  # longer than any immediate: an address of the device's memory
+            try:
+                place = int(bare, 16) - base
+            except ValueError:
+                continue
+            if 0 <= place < end - base:
+                targets.add(place)
+                words[number] = f"`(.L_x_{place})" + word[len(bare) :]
+            else:
+                words[number] = "`(elsewhere)" + word[len(bare) :]
+    return " ".join(words)
