@@ -58,7 +58,8 @@ def test_every_solution_in_the_folder_is_listed_and_decoys_differ_by_rule(proble
     decoys = [entry for name, entry in DECOYS if name == problem]
     listed = {entry.file for name, entry in [*HONEST, *DECOYS] if name == problem}
     folder = PROBLEMS / problem
-    assert listed == {f"{kind}/{path.name}" for kind in ("honest", "decoys") for path in (folder / kind).glob("*.py")}
+    there = (path for kind in ("honest", "decoys") for path in (folder / kind).rglob("*.py"))
+    assert listed == {path.relative_to(folder).as_posix() for path in there}
     assert len({decoy.rule for decoy in decoys}) == len(decoys) >= 4
 
 
