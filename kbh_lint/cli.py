@@ -373,6 +373,12 @@ def _kbh_hardware(argv: Sequence[str]) -> int:
     return hardware(argv)
 
 
+def _kbh_sass(argv: Sequence[str]) -> int:
+    from grader.sass_cli import main as sass
+
+    return sass(argv)
+
+
 # A subcommand of `kbh`: its function and one line of help. The harness adds its own here.
 COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "lint": (_kbh_lint, "say what a submission's score measures, from its source"),
@@ -382,6 +388,7 @@ COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "show": (_kbh_show, "print what a grading found, or check its bundle"),
     "problems": (_kbh_problems, "list, show, write, render and check the problems of the deck"),
     "hardware": (_kbh_hardware, "list the targets, and measure this machine"),
+    "sass": (_kbh_sass, "say what kernels can execute, from their machine code"),
 }
 
 

@@ -27,6 +27,7 @@ from grader.silicon.promises import Ran, settle
 from grader.silicon.rebuild import Comparison
 from grader.silicon.sass import Census, census
 from grader.silicon.tools import ToolError, find_tools, run_tool
+from kbh_lint.cli import kbh_main
 from kbh_lint.problems import Promise, load_problem
 
 NVCC = shutil.which("nvcc")
@@ -294,6 +295,43 @@ def test_a_damaged_or_cut_cubin_is_a_note_and_no_kernel(built: Path, tmp_path: P
     for note in code.notes:
         assert re.match(r"(cut|headed)\.cubin: (nvdisasm ended with|kernel |line )", note), note
     assert {kernel.name for kernel in code.kernels} <= {"fp8_gemm"}
+
+
+# --- the command ---
+
+
+def test_the_command_prints_a_census_and_what_it_shows_of_the_promises(
+    built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cubin = next((built / "decode").rglob("*.cubin"))
+    assert kbh_main(["sass", str(cubin), "--arch", "sm_90a", "--problem", "01_fp8_gemm"]) == 0
+    said = capsys.readouterr().out
+    assert "fp8_gemm  sm_90a" in said and "HMMA of f16" in said
+    assert "promise fp8-products: emulated (fp8 was written" in said
+    assert kbh_main(["sass", str(built / "hopper"), "--arch", "sm_90a", "--format", "json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["kernels"]
+    assert row["matrix"].endswith("QGMMA of e4m3") and row["fp8_unpacked"] == 0
+    (tmp_path / "bad.cubin").write_bytes(b"no machine code")
+    assert kbh_main(["sass", str(tmp_path / "bad.cubin"), "--arch", "sm_90a"]) == 1
+    assert "note: file.cubin: nvdisasm ended with" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere.cubin", "--arch", "sm_90a"], "cannot be read"),
+        (["README.md", "--arch", "sm_90a"], "holds no machine code"),
+        (["README.md", "--arch", "sm_12"], "not an architecture"),
+        (["README.md", "--arch", "sm_90a", "--problem", "11"], "there is no problem `11`"),
+    ],
+)
+def test_the_command_refuses_in_one_sentence(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    assert kbh_main(["sass", *words]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("kbh: error: ") and said in error and error.count("\n") == 1
 
 
 # --- built again ---
