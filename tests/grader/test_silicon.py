@@ -341,6 +341,31 @@ def test_code_that_a_second_build_does_not_give_again_proves_nothing() -> None:
     assert sum(finding.rule == "second-build" for finding in lost.findings) == 1
 
 
+def test_what_the_driver_had_loaded_counts_before_what_a_cache_holds() -> None:
+    problem = replace(GEMM, promises=tuple(replace(p, settled_by=("source", "sass")) for p in GEMM.promises))
+    launches, cached = everywhere(fp8=1.0), code("e4m3")
+    (own,), (wide,) = cached.kernels, code("bf16").kernels
+    same = judged(launches, problem=problem, code=cached, loaded={1: own.census})
+    assert same.layers["sass"]["fp8-products"] == "kept" and [row.loaded for row in same.code] == [True]
+    swapped = judged(launches, problem=problem, code=cached, loaded={1: replace(own.census, digest="another")})
+    assert swapped.layers["sass"]["fp8-products"] == "unproven"
+    assert "was loaded with other instructions" in swapped.reasons["fp8-products"]
+    other = judged(launches, problem=problem, code=cached, loaded={1: wide.census})
+    assert other.layers["sass"]["fp8-products"] == "broken"
+    two = code("e4m3", "f16")  # versions that a cache alone cannot tell apart
+    assert judged(launches, problem=problem, code=two).layers["sass"]["fp8-products"] == "unproven"
+    assert judged(launches, problem=problem, code=two, loaded={1: own.census}).layers["sass"]["fp8-products"] == "kept"
+
+
+def test_code_that_calls_what_is_not_listed_is_read_from_the_caches() -> None:
+    problem = replace(GEMM, promises=tuple(replace(p, settled_by=("source", "sass")) for p in GEMM.promises))
+    cached = code("e4m3")
+    (kernel,) = cached.kernels
+    calling = Census("_product", "sm_90a", True, {}, {}, {}, indirect_calls=1, digest=kernel.census.digest)
+    silicon = judged(everywhere(fp8=1.0), problem=problem, code=cached, loaded={1: calling})
+    assert silicon.layers["sass"]["fp8-products"] == "kept"
+
+
 def test_broken_machine_code_stays_broken_though_it_was_not_compiled_again() -> None:
     problem = replace(GEMM, promises=tuple(replace(p, settled_by=("source", "sass")) for p in GEMM.promises))
     silicon = judged(everywhere(bf16=1.0), problem=problem, code=code("bf16"), rebuilt=ProfilerError("it crashed"))
