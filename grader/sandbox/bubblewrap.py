@@ -105,7 +105,8 @@ def bubblewrap(notes: tuple[str, ...] = ()) -> Bubblewrap:
 
 def _by_depth(where: Places) -> Iterator[tuple[str, ...]]:
     """Mounts from the outside in, so that what lies deeper wins, and the folders on the way to them."""
-    kinds = dict.fromkeys(where.hidden, "hidden") | dict.fromkeys(where.read, "read")
+    hidden = (path.resolve() for path in where.hidden)  # nothing can be mounted below a folder's other name
+    kinds = dict.fromkeys(hidden, "hidden") | dict.fromkeys(where.read, "read")
     kinds |= dict.fromkeys(where.write, "write")
     mounted: dict[Path, str] = {}
     made = {Path("/")}

@@ -360,7 +360,10 @@ except OSError:
         assert said.split("\n") == ["x = 1", "closed", ""]
 
 
-def test_an_installed_deck_is_hidden_in_a_folder_that_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("imported", ["site-packages", "lib"])
+def test_an_installed_deck_is_hidden_in_a_folder_that_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, imported: str
+) -> None:
     site, scratch = tmp_path / "site-packages", tmp_path / "scratch"
     deck = site / "kbh_lint" / "_data" / "problems"
     deck.mkdir(parents=True)
@@ -369,7 +372,7 @@ def test_an_installed_deck_is_hidden_in_a_folder_that_is_shown(tmp_path: Path, m
     (site / "kbh_lint" / "rules.py").write_text("a rule")
     (site / "other.py").write_text("a library")
     (tmp_path / "lib").symlink_to(site)
-    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.syspath_prepend(str(tmp_path / imported))
     code = """
 import sys
 for folder in sys.argv[1:]:
