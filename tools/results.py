@@ -11,6 +11,7 @@ import argparse
 import math
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
@@ -84,6 +85,7 @@ def page(views: Sequence[View], deck: Deck) -> str:
     ordered = sorted(views, key=lambda view: (ORDER.index(_kind(view.cell)), view.cell.problem, view.cell.file))
     blocks = [_head(ordered), _table([v for v in ordered if v.cell.shapes], "Graded", _scored_row, SCORED_HEAD)]
     blocks.append(_table([v for v in ordered if not v.cell.shapes], "Without a number", _other_row, OTHER_HEAD))
+    blocks.append(_settled(ordered, deck))
     blocks += [_decided(ordered, problem) for problem in (deck[name] for name in deck.ids)]
     blocks += [_one(view) for view in ordered if view.cell.shapes]
     return "\n\n".join("\n".join(lines) for lines in map(list, blocks) if lines) + "\n"
@@ -151,6 +153,29 @@ def _table(views: Sequence[View], title: str, row: object, head: Sequence[str]) 
     yield "|" + "---|" * len(head)
     for view in views:
         yield "| " + " | ".join(_plain(field) for field in row(view.cell)) + " |"
+
+
+SETTLED_HEAD = ("Problem", "Promise", "Layer", "States in honest solutions")
+
+
+def _settled(views: Sequence[View], deck: Deck) -> Iterator[str]:
+    """Each layer that a promise declares, with the states that it gave in the honest solutions which were run."""
+    honest = [view.cell for view in views if _kind(view.cell) == "honest" and view.cell.shapes]
+    rows = []
+    for name in deck.ids:
+        records = [record for cell in honest if cell.problem == name for record in cell.verdict.promises]
+        known = {promise.id: promise for promise in deck[name].promises} if records else {}
+        for promise, layer in ((one, layer) for one in known.values() for layer in one.settled_by):
+            states = Counter(
+                record.layers.get(layer, "says nothing" if layer not in record.missing else "not had")
+                for record in records
+                if record.id == promise.id
+            )
+            rows.append((name, promise.id, layer, ", ".join(f"{state} {count}" for state, count in states.items())))
+    if rows:
+        yield "## Layers that settle promises"
+        yield ""
+        yield from _lines([SETTLED_HEAD, *rows])
 
 
 DECIDED_HEAD = ("Solution", "Matrix instructions", "Executed / the algorithm's", "Source", "Machine code", "Counters",
