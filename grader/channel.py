@@ -202,6 +202,9 @@ class Views:
         """Maps another file of the same size over the same addresses: tensors made before now show what it holds."""
         _map(self._address, self.size, fd, mmap.MAP_SHARED | _MAP_FIXED)
 
+    def warm(self) -> None:
+        """A CPU looks pages up where it needs them, and that is in the time of an empty call as well."""
+
     def close(self) -> None:
         """Leaves the memory mapped until the process ends: a tensor that a submission kept must not fault."""
 

@@ -50,6 +50,10 @@ class SharedViews(Protocol):
         """Maps another region of the same size over the same addresses."""
         ...
 
+    def warm(self) -> None:
+        """Has the device look up where each page lies, so that this is not in the time of what reads them."""
+        ...
+
     def close(self) -> None:
         """Takes the memory away where that cannot hurt."""
         ...

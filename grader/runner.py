@@ -70,6 +70,7 @@ class Runner:
         self.slots: dict[str, tuple[Slot, ...]] = {}
         self.strides: dict[str, int] = {}
         self.calls: list[_Place] = []
+        self.kept: list[tuple[Tensor, ...]] = []
         self.batch: list[_Place] = []
         self.state: list[dict[str, Tensor]] = []
         self.pristine: list[dict[str, Tensor]] = []
@@ -106,7 +107,7 @@ class Runner:
 
     def call(self, index: int, *, gated: bool = True) -> Answer:
         """Calls the model on a slot; the numbers are its seconds by this process's clock, and whether it waited."""
-        self._poison()
+        self._poison(index)
         place = self.calls[index]
         model, inputs = self._model(index), tuple(place.inputs.values())
         with torch.no_grad():
@@ -122,6 +123,7 @@ class Runner:
     def prepare(self, rounds: int, copies: int, sizes: Sequence[int], descriptors: Sequence[int]) -> Answer:
         """Gets ready to call `rounds` slots of other memory one after the other, as often as `go` is asked for."""
         self.clock.prepare(())
+        self.kept = []
         self._close("batch inputs", "batch outputs")
         for name, fd, size in zip(("batch inputs", "batch outputs"), descriptors, sizes, strict=True):
             self.views[name] = make_views(fd, size, self.device)
@@ -138,6 +140,7 @@ class Runner:
     def go(self, fd: int) -> Answer:
         """Takes the batch's inputs, which lie in another memory, and runs it."""
         self.views["batch inputs"].replace(fd)
+        self.views["batch inputs"].warm()
         with torch.no_grad():
             self.clock.run()
         return Kind.DONE, (float(self.clock.captured == ""),)
@@ -174,7 +177,7 @@ class Runner:
 
     def _drop(self) -> None:
         self.clock.prepare(())
-        self.models, self.calls, self.batch, self.state, self.pristine = [], [], [], [], []
+        self.models, self.calls, self.batch, self.state, self.pristine, self.kept = [], [], [], [], [], []
         self._close(*self.views)
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -193,11 +196,20 @@ class Runner:
         for _ in range(copies):
             _copy_out(outputs, place)
 
-    def _poison(self) -> None:
-        """Fills free blocks of the allocator that fit the outputs, so that unwritten ones do not hold old results."""
-        held = [torch.empty_like(tensor) for tensor in self.calls[0].outputs for _ in range(2)]
-        for tensor in held:
-            tensor.view(torch.uint8).fill_(0xFF) if tensor.numel() else None
+    def _poison(self, index: int) -> None:
+        """Fills free blocks of the allocator that fit the outputs, so that unwritten ones do not hold old results.
+
+        On a GPU there is one for each slot, and all but one of them are kept for the time of the call: the outputs of
+        calls lie in as many places in turns.
+        """
+        self.kept = []
+        count = max(len(self.calls), 2) if self.device.type == "cuda" else 2
+        held = [tuple(torch.empty_like(tensor) for tensor in self.calls[0].outputs) for _ in range(count)]
+        for tensor in (tensor for block in held for tensor in block if tensor.numel()):
+            tensor.view(torch.uint8).fill_(0xFF)
+        if self.device.type == "cuda":
+            del held[index % count]
+            self.kept = held
 
     def _wait(self) -> None:
         if self.device.type == "cuda":

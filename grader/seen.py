@@ -18,7 +18,8 @@ class Null:
     """What an empty model costs: a call by the claimed and by the judge's clock, a batch as `batch + rounds * call`.
 
     `canary` is the share of a small read that comes from memory after a flush; 0 where nobody looked. `earlier`: it was
-    measured in an earlier process of the same command.
+    measured in an earlier process of the same command. `error` is by how much one batch may take longer than another
+    for reasons of ours.
     """
 
     seconds: float
@@ -27,10 +28,11 @@ class Null:
     call: float
     canary: float
     earlier: bool = False
+    error: float = 0.0
 
     def overhead(self, rounds: int) -> float:
-        """Seconds of a batch that are ours."""
-        return self.batch + rounds * self.call
+        """Seconds of a batch that are ours, at most: what is left of it was the submission's for certain."""
+        return self.batch + rounds * self.call + self.error
 
 
 @dataclass

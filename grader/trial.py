@@ -18,7 +18,7 @@ from grader.answers import Ended, expect, first_line
 from grader.cases import Case, CaseSpec, materialise
 from grader.cell import CaseOutcome, SealedBatch, ShapeResult, TrialResult
 from grader.channel import Frame, Kind
-from grader.deck import Code, DeckError, ours
+from grader.deck import TORCH_DTYPES, Code, DeckError, ours
 from grader.empty_calls import empty_calls
 from grader.keys import derive
 from grader.plan import Group, ShapePlan, TrialOptions
@@ -170,8 +170,7 @@ class Trial:
         shape = plan.shape
         first = self._case(shape, group.specs[0], None)
         states = self._states(shape, first, self._instances(first)) if group.base else [first.state]
-        slots = max(planning.LEAST_ROUNDS, len(states))  # few, so that calls meet the same addresses with other values
-        slots = 1 if self.options.published else slots
+        slots = self._slots(first, len(states)) if group.base else planning.LEAST_ROUNDS
         loaded = self.session.load(first.binding, states, rounds=slots)
         if not self._usable(loaded, f"when its model was made at {shape.label}", state):
             return ()
@@ -191,6 +190,14 @@ class Trial:
             else:
                 return ()
         return states
+
+    def _slots(self, case: Case, models: int) -> int:
+        if self.options.published:
+            return 1
+        outputs = case.binding.outputs
+        out = sum(math.prod(spec.shape) * TORCH_DTYPES[spec.dtype].itemsize for spec in outputs)
+        held = sum(tensor.nbytes for tensor in case.inputs.values()) + out
+        return planning.slot_count(self.session.device.type if self.options.timing else "cpu", models, held)
 
     def _asked_again(self, plan: ShapePlan, group: Group, slots: int, models: int) -> frozenset[str]:
         """The timed calls of the first model that the evidence pass may ask for: drawn, so that they are not guessed.

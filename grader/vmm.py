@@ -22,6 +22,9 @@ from grader.driver import GpuError, bound, constant, make, ordinal
 __all__ = ["VmmMemory", "VmmViews"]
 
 
+PAGE = 2 << 20  # the granularity of the driver's allocations
+
+
 def _properties(number: int) -> Any:
     """Of an allocation: device memory that can leave the process as a POSIX file descriptor."""
     properties = make("CUmemAllocationProp")
@@ -115,6 +118,14 @@ class VmmViews(_Region):
         except GpuError:
             self.close()
             raise
+        self._sum = torch.sum
+
+    def warm(self) -> None:
+        """Reads a byte of each page, in stream order.
+
+        After `replace` the device knows none of the addresses, and a kernel that streams through them waits for each.
+        """
+        self._sum(self.raw(self.size)[::PAGE])
 
     def replace(self, fd: int) -> None:
         """Maps another allocation of the same size over the same addresses: every tensor made before reads that one.

@@ -1,0 +1,92 @@
+"""Where tensors of timed calls lie, and what of a batch's time is ours: both must not decide a score."""
+
+from __future__ import annotations
+
+from itertools import cycle
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from grader import empty_calls
+from grader import plan as planning
+from grader.channel import Frame, Kind
+from grader.clock import Untimed
+from grader.empty_calls import measure_empty
+from grader.runner import Runner, _Place
+
+gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+@pytest.mark.parametrize(
+    ("device", "models", "slot_bytes", "slots"),
+    [
+        ("cpu", 1, 1 << 10, 3),
+        ("cpu", 5, 1 << 10, 5),
+        ("cuda", 1, 1 << 20, 8),
+        ("cuda", 1, 1 << 30, 4),
+        ("cuda", 1, 8 << 30, 3),
+        ("cuda", 12, 8 << 30, 12),
+        ("cuda", 1, 0, 8),
+    ],
+)
+def test_calls_on_a_gpu_take_turns_in_several_places_as_far_as_there_is_room(
+    device: str, models: int, slot_bytes: int, slots: int
+) -> None:
+    assert planning.slot_count(device, models, slot_bytes) == slots
+
+
+def empty_batches(device: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """What is learned of empty batches that last 1 ms and 10 us a call, and 0 to 0.4 ms more."""
+    late, prepared = cycle([0.0, 1e-4, 4e-4, 2e-4, 3e-4]), [0, 1]
+    monkeypatch.setattr(empty_calls, "ring_room", lambda _: 1 << 40)
+
+    def prepare(rounds: int, example: None, doing: str, *, copies: int = 1) -> Frame:
+        prepared[:] = [rounds, copies]
+        return Frame(Kind.READY, 0)
+
+    def batch(cases: None, rounds: int, lot: object, doing: str) -> Any:
+        return SimpleNamespace(wall=1e-3 + rounds * 1e-5 * prepared[1] + next(late))
+
+    session: Any = SimpleNamespace(
+        device=torch.device(device), in_bytes=1000, out_bytes=1000, prepare=prepare, batch=batch,
+        load=lambda *_, **__: Frame(Kind.READY, 0, (1.0,)),
+        call=lambda *_: SimpleNamespace(answer=Frame(Kind.DONE, 0, (3e-6, 0.0)), wall=5e-4),
+    )  # fmt: skip
+    binding: Any = None
+    return measure_empty(session, binding)
+
+
+def test_of_a_batch_on_a_gpu_as_much_is_ours_as_it_may_have_been(monkeypatch: pytest.MonkeyPatch) -> None:
+    null = empty_batches("cuda", monkeypatch)
+    assert null.error == pytest.approx(3e-4), "the longest batch is left out"
+    assert null.overhead(100) == pytest.approx(1e-3 + 100 * 1e-5 + 3e-4)
+    assert (null.seconds, null.wall, null.canary) == (3e-6, 5e-4, 1.0)
+
+
+def test_other_processes_of_a_cpu_excuse_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert empty_batches("cpu", monkeypatch).overhead(100) == pytest.approx(1e-3 + 100 * 1e-5)
+
+
+@pytest.mark.gpu
+@gpu
+def test_the_outputs_of_calls_on_a_gpu_lie_in_as_many_places_as_there_are_slots_and_never_hold_old_results() -> None:
+    runner, size = Runner(torch.device("cuda"), Untimed(lambda: None)), (64, 1 << 16)
+    runner.calls = [_Place({}, (torch.zeros(size, device="cuda"),)) for _ in range(8)]
+    found = []
+    for call in range(24):
+        runner._poison(call % 8)
+        fresh = torch.empty(size, device="cuda")
+        assert bool(fresh.view(torch.uint8).eq(0xFF).all())
+        found.append(fresh.fill_(1.0).data_ptr())
+        del fresh
+    assert len(set(found)) == 8
+    assert found[:8] == found[8:16] == found[16:]
+
+
+def test_a_cpu_keeps_no_memory_for_the_time_of_a_call() -> None:
+    runner = Runner(torch.device("cpu"), Untimed(lambda: None))
+    runner.calls = [_Place({}, (torch.zeros(4, 8),))] * 3
+    runner._poison(1)
+    assert runner.kept == []
