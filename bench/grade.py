@@ -72,9 +72,10 @@ class Plan:
             raise BenchError(f"naive.py did not grade {self.problem}: {_message(done)}")
         return seconds
 
-    def grade(self) -> float:
-        """Seconds of `kbh grade --no-evidence`. Raises BenchError when it ends without a score."""
-        return graded(self.problem, self.file, self.device, self.folder / "results", samples=self.samples)[0]
+    def grade(self, *, evidence: bool = False) -> float:
+        """Seconds of `kbh grade`, with evidence or without. Raises BenchError when it ends without a score."""
+        out = self.folder / "results"
+        return graded(self.problem, self.file, self.device, out, samples=self.samples, evidence=evidence)[0]
 
 
 def graded(
@@ -126,7 +127,11 @@ def _costs(asked: argparse.Namespace, files: Sequence[tuple[str, Path]]) -> int:
     with tempfile.TemporaryDirectory(prefix="kbh-bench-") as folder:
         for name, file in files:
             plan = Plan(name, file, asked.device, options.warmups, samples, Path(folder) / name)
-            met = _report(plan, _pairs(plan, asked.pairs)) and met
+            costs = _pairs(plan, asked.pairs)
+            met = _report(plan, costs) and met
+            if asked.evidence:
+                more = plan.grade(evidence=True) - statistics.median(cost.grade for cost in costs)
+                print(f"  evidence beside that: {more:+.2f} s", flush=True)
     return 1 if asked.check and not met else 0
 
 
@@ -149,6 +154,7 @@ def _parser() -> argparse.ArgumentParser:
     ask.add_argument("submissions", nargs="*", metavar="PROBLEM FILE", help="what is graded")
     ask.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="default: cpu")
     ask.add_argument("--pairs", metavar="N", type=int, choices=range(1, 21), default=1, help="pairs of runs, up to 20")
+    ask.add_argument("--evidence", action="store_true", help="say also what evidence costs")
     ask.add_argument("--repeat", metavar="N", type=int, choices=range(2, 51), help="grade so often; up to 50 times")
     ask.add_argument("--samples", metavar="N", type=int, help="timed calls a shape (default: as kbh grade)")
     ask.add_argument("--check", action="store_true", help="exit 1 when a goal is missed")

@@ -74,6 +74,15 @@ def test_on_a_gpu_both_run_once_before_so_that_neither_compiles(
     assert len(commands) == 4
 
 
+def test_what_evidence_costs_is_told_apart(
+    bench: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    commands = pretend(bench, monkeypatch, naive=20.0, grade=30.0)
+    assert bench.main(["05_topk_bitonic", "mine.py", "--evidence"]) == 0
+    assert ["--no-evidence" in command for command in commands] == [False, True, False]
+    assert "evidence beside that: +0.00 s" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("outcome", "told"), [("wrong", "is wrong: its cost is not that of a grading"), ("", "no luck")]
 )
