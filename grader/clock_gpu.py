@@ -35,7 +35,7 @@ class GpuClock:
         self._stream: int = stream.cuda_stream
         self._on_stream, self._torch_stream, self._pool_of = torch.cuda.stream, stream, torch.cuda.use_mem_pool
         self._pool_type = torch.cuda.MemPool
-        self._spin: Any = torch.cuda._sleep
+        self._spin: Any = getattr(torch.cuda, "_sleep")  # noqa: B009  (torch has no type for it)
         self._spin(1)  # loads it, which waits for the device and so must not happen behind the gate
         self._bind()
         timing = constant("CUevent_flags.CU_EVENT_DEFAULT").value

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from grader import empty_calls
+from grader import empty_calls, resources
 from grader import plan as planning
 from grader.channel import Frame, Kind
 from grader.clock import Untimed
@@ -35,6 +35,14 @@ def test_calls_on_a_gpu_take_turns_in_several_places_as_far_as_there_is_room(
     device: str, models: int, slot_bytes: int, slots: int
 ) -> None:
     assert planning.slot_count(device, models, slot_bytes) == slots
+
+
+@pytest.mark.parametrize(("free", "room"), [(140 << 30, 8 << 30), (10 << 30, 2 << 30)])
+def test_a_ring_is_a_share_of_free_memory_within_what_streams_fast(
+    monkeypatch: pytest.MonkeyPatch, free: int, room: int
+) -> None:
+    monkeypatch.setattr(resources, "free_bytes", lambda _: (free, 141 << 30))
+    assert resources.ring_room(torch.device("cuda")) == room
 
 
 def empty_batches(device: str, monkeypatch: pytest.MonkeyPatch) -> Any:
