@@ -5,14 +5,17 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from statistics import median
 
 import pytest
 import torch
 
 from grader.clock_gpu import GpuClock
+from grader.clock_profile import MARK, UNSEEN_CALLS, ProfileClock
 from grader.driver import GpuError
 from grader.opener import Opener
+from grader.silicon.kernels import parse_trace
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -241,3 +244,21 @@ def test_batches_give_their_memory_back(clock: GpuClock) -> None:
     clock.prepare(())
     torch.cuda.empty_cache()
     assert before - torch.cuda.mem_get_info()[0] < x.nbytes
+
+
+@pytest.mark.gpu
+@gpu
+def test_a_traced_call_has_no_gaps_in_which_the_host_launches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    clock, x = ProfileClock("cuda", "trace"), torch.zeros(1024, device="cuda")
+
+    def ten() -> None:
+        for _ in range(10):
+            x.add_(1)
+
+    clock.prepare(())
+    for _ in range(UNSEEN_CALLS + 1):
+        clock.timed(ten)
+    seen = parse_trace((tmp_path / f"{MARK}-1-{UNSEEN_CALLS + 1}.json").read_text())
+    assert len(seen.kernels) == 10
+    assert seen.span < 40e-6, "a launch takes the host 5 us, and more beside a tracer"
