@@ -19,7 +19,6 @@ from grader.gate import Gate
 __all__ = ["GpuClock"]
 
 T = TypeVar("T")
-AHEAD_CYCLES = 10_000  # about 5 us of nothing, in which the device's front end fetches the launches that follow
 FLUSH_L2 = 2
 LEAST_FLUSH = 1 << 26
 CANARY_SHARE = 3  # the canary re-reads this part of the L2
@@ -35,8 +34,6 @@ class GpuClock:
         self._stream: int = stream.cuda_stream
         self._on_stream, self._torch_stream, self._pool_of = torch.cuda.stream, stream, torch.cuda.use_mem_pool
         self._pool_type = torch.cuda.MemPool
-        self._spin: Any = getattr(torch.cuda, "_sleep")  # noqa: B009  (torch has no type for it)
-        self._spin(1)  # loads it, which waits for the device and so must not happen behind the gate
         self._bind()
         timing = constant("CUevent_flags.CU_EVENT_DEFAULT").value
         self._start, self._end = bound("cuEventCreate")(timing), bound("cuEventCreate")(timing)
@@ -87,14 +84,12 @@ class GpuClock:
     def timed(self, call: Callable[[], T]) -> tuple[T, float, bool]:
         """(what the call returned, seconds between the events around it, whether it waited for the device).
 
-        The stream waits at a gate until the call has returned, so that the host's launch time does not count. Then it
-        spins for a moment: the time between small kernels varies less when their launches were fetched before. A call
+        The stream waits at a gate until the call has returned, so that the host's launch time does not count. A call
         that waits for the device would wait for ever: after GATE_S the gate opens by itself, and what the host does
         from then on counts.
         """
         self.flush()
         self._gate.shut(self._stream)
-        self._spin(AHEAD_CYCLES)
         self._record(self._start, self._stream)
         try:
             result = call()
