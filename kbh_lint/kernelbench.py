@@ -217,7 +217,10 @@ def _called(interp: Runner, known: Mapping[str, Any], name: str, *, required: bo
 
 def _parameters(cls: ClassV, count: int) -> list[str]:
     """Names for the arguments of `forward`, from its signature as far as it goes."""
-    forward = cls.find("forward")
+    try:
+        forward = cls.find("forward")
+    except KeyError:
+        raise _Hole("its class Model has no forward") from None
     params = forward.node.params[1:] if isinstance(forward, Func) else ()
     names = [param.name for param in params if param.kind == "positional"][:count]
     return names + [f"input{position}" for position in range(len(names), count)]

@@ -38,7 +38,7 @@ def lint_paths(
     load_rules_once.cache_clear()  # a long-lived process may have had the rule files changed under it
     _check_words((*select, *ignore), options)
     if problem_file is not None:
-        _check_problem_file(problem_file, problem)
+        check_problem_file(problem_file, problem)
     given = find(paths, authors=authors)
     found = _discovered(given.rest, options, problem, target, problem_file)
     if changes is not None:
@@ -61,7 +61,8 @@ def _discovered(
     return list(discover(paths, problem=problem, target=target, problems_dir=deck, problem_file=problem_file))
 
 
-def _check_problem_file(file: Path, problem: str | None) -> None:
+def check_problem_file(file: Path, problem: str | None) -> None:
+    """Raises UsageError when a problem file is none, or stands beside the name of a problem."""
     if problem is not None:
         raise UsageError("--problem names a problem of the deck, --problem-file one beside it; give one of the two")
     if file.suffix not in (".py", ".yaml") or not file.is_file():

@@ -7,6 +7,7 @@
 | ptx | inline PTX |
 | yaml | rules, and problem.yaml |
 | json | run.json beside a submission, entries of a bundle, cells, trials, kernel traces |
+| task | KernelBench problem files with their YAML, baselines, diffs, comments that suppress |
 | silicon | reports of Nsight Compute, disassembled machine code |
 
 An input fails when a reader raises anything but the error that it documents, takes longer than its bound, or wants more
@@ -236,6 +237,35 @@ def _read_json() -> Callable[[str], None]:
     return read
 
 
+def _read_task() -> Callable[[str], None]:
+    from kbh_lint import baseline, kernelbench
+    from kbh_lint.authors import suppress
+    from kbh_lint.changes import diff_names
+    from kbh_lint.fingerprints.functions import cpp_functions, python_functions
+    from kbh_lint.marked import DataError
+
+    folder = Path(tempfile.mkdtemp(prefix="kbh-fuzz-"))
+    problem, known = folder / "task.py", folder / "known.json"
+
+    def read(text: str) -> None:
+        for path in (problem, problem.with_suffix(".yaml"), known):
+            path.write_text(text, encoding="utf-8", errors="replace", newline="")
+        suppress.read(problem)
+        suppress.read(problem.with_suffix(".yaml"))
+        diff_names(text)
+        python_functions(text)
+        cpp_functions(text)
+        with contextlib.suppress(baseline.BaselineError):
+            baseline.read(known)
+        with contextlib.suppress(DataError):
+            kernelbench.load(problem)
+        problem.with_suffix(".yaml").unlink()
+        if "\n" in kernelbench.load(problem).hole:
+            raise AssertionError("more than a sentence")
+
+    return read
+
+
 def _read_silicon() -> Callable[[str], None]:
     from grader.silicon.counters import metrics_of
     from grader.silicon.ncu import ProfilerError, parse
@@ -309,6 +339,11 @@ TARGETS: dict[str, tuple[Callable[[], Callable[[str], None]], Callable[[], Itera
         READ_SECONDS,
     ),
     "json": (_read_json, _bundle_texts, READ_SECONDS),
+    "task": (
+        _read_task,
+        lambda: [*_texts("tests/kernelbench/problems/*.py", "problems/*/problem.yaml"), *_cuda_texts()],
+        READ_SECONDS,
+    ),
     "silicon": (_read_silicon, _reports, READ_SECONDS),
 }
 

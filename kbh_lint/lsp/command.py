@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
 
 from kbh_lint import paths
 from kbh_lint.api import Options, UsageError
@@ -18,6 +19,7 @@ def main(argv: Sequence[str], prog: str) -> int:
     """Serves an editor on standard input and output until it ends the session. Returns the exit code."""
     ask = Parser(prog=prog, description="A language server for editors, on standard input and output.")
     ask.add_argument("--problem", metavar="ID", help="the problem that all files solve")
+    ask.add_argument("--problem-file", metavar="FILE", type=Path, help="the KernelBench problem that all files solve")
     ask.add_argument("--timeout", metavar="S", type=seconds, default=TIMEOUT_S,
                      help=f"seconds for one file, at least 1 (default: {TIMEOUT_S:g})")  # fmt: skip
     ask.add_argument("--rules-dir", metavar="DIR", help="use these rules instead of the project's")
@@ -36,7 +38,7 @@ def main(argv: Sequence[str], prog: str) -> int:
         str(paths.rules_dir(args.rules_dir)), str(paths.problems_dir(args.problems_dir)), timeout=max(args.timeout, 1.0)
     )
     try:
-        server.serve(options, args.problem)
+        server.serve(options, args.problem, args.problem_file)
     except (UsageError, DataError) as error:
         print(f"{prog}: error: {error}", file=sys.stderr)
         return TROUBLE

@@ -21,6 +21,7 @@ from kbh_lint.jobs import Worker
 from kbh_lint.lsp.diagnostics import diagnostics, hover
 from kbh_lint.marked import DataError
 from kbh_lint.rules import Rule
+from kbh_lint.run import check_problem_file
 from kbh_lint.source.resolve import Resolver
 from kbh_lint.source.sidecars import Neighbours
 from kbh_lint.source.submissions import MAX_BYTES, Submission, of_text
@@ -41,9 +42,9 @@ class _Document:
 class _Server(LanguageServer):
     """The server with its one worker."""
 
-    def __init__(self, options: Options, problem: str | None, rules: dict[str, Rule]) -> None:
+    def __init__(self, options: Options, resolver: Resolver, rules: dict[str, Rule]) -> None:
         super().__init__("kbh-lint", __version__)
-        self.options, self.problem, self.rules = options, problem, rules
+        self.resolver, self.rules = resolver, rules
         self.worker = Worker(options)
         self.busy = asyncio.Lock()
         self.documents: dict[str, _Document] = {}
@@ -84,7 +85,7 @@ class _Server(LanguageServer):
         if path is None or not path.endswith(".py"):
             return []
         try:
-            submission = _submission(Path(path), text, Path(self.options.problems_dir), self.problem)
+            submission = _submission(Path(path), text, self.resolver)
         except (DataError, UsageError) as error:
             return self._trouble(str(error))
         if submission is None:
@@ -99,19 +100,20 @@ class _Server(LanguageServer):
         return []
 
 
-def _submission(path: Path, text: str, problems_dir: Path, problem: str | None) -> Submission | None:
+def _submission(path: Path, text: str, resolver: Resolver) -> Submission | None:
     """The document as a submission; None for a file that solves no known problem and defines no model."""
     if len(text) > MAX_BYTES or not text.strip():
         return None
-    submission = of_text(path, text, Resolver(problems_dir, problem), Neighbours())
+    submission = of_text(path, text, resolver, Neighbours())
     return submission if submission.problem is not None or _MODEL.search(text) else None
 
 
-def serve(options: Options, problem: str | None) -> None:
+def serve(options: Options, problem: str | None, problem_file: Path | None) -> None:
     """Serves one editor to the end of its session. Raises UsageError or DataError before the session begins."""
+    if problem_file is not None:
+        check_problem_file(problem_file, problem)
     rules = {rule.id: rule for rule in load_rules_once(options.rules_dir)}
-    Resolver(Path(options.problems_dir), problem)
-    server = _Server(options, problem, rules)
+    server = _Server(options, Resolver(Path(options.problems_dir), problem, None, problem_file), rules)
     _register(server)
     try:
         server.start_io()

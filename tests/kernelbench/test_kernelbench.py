@@ -221,6 +221,7 @@ def test_what_cannot_be_read_is_unproven_with_the_reason(tmp_path: Path) -> None
         ("def get_inputs(): return []\n", "it has no class Model"),
         ("import torch\nclass Model(torch.nn.Module):\n    pass\n", "it has no function get_inputs"),
         ("raise SystemExit\n", "it raises SystemExit"),
+        ("class Model: pass\ndef get_inputs(): return [1]\n", "has no forward"),
         ("while True:\n    pass\n", "within the bounds"),
         ("def (", "line 1 is not Python"),
         (
