@@ -24,14 +24,13 @@ from kbh_lint.host.frames import OutOfFuel, Raised
 from kbh_lint.host.lanes import Lanes
 from kbh_lint.host.objects import Graph, HostDescriptor, LibObject, Pointer
 from kbh_lint.host.remembered import outside
-from kbh_lint.host.survivors import CODE, Survivor, Version
+from kbh_lint.host.survivors import CODE, Survivor
 from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
 
 FUEL = 200_000
 MANY_CALLS = 1_000_003
 MAX_KEPT = 100
 MAX_STEP = 16  # a counter of calls goes up or down by little
-TELLING = frozenset(("pointer", "identity", "version", "values", "object"))
 ROLES = frozenset(
     ("graph", "held-input", "derived", "output", "value", "descriptor", "reference")
 )  # that tell of inputs
@@ -79,7 +78,7 @@ def probe(interp: Any, run: Any, model: Any, seen: list[list[Survivor]]) -> None
             keys = survivors.key_kinds(slot.value) if said == "reference" else slot.keys
             run.survived.append(Kept(slot.path, said, keys, event.loc if event is not None else None))
     counters = _counters(first, second)
-    telling = any(k.role in ROLES or k.role != "code" and TELLING & set(k.keys) for k in run.survived)
+    telling = any(k.role in ROLES for k in run.survived)
     last = run.calls[-1]
     foreign = any(c.storage.ident in interp.given - last.given.keys() for e in last.events for c, _ in e.reads)
     telling = telling or foreign  # a graph or a pointer of an earlier model's calls is in use
@@ -150,15 +149,8 @@ def role(interp: Any, run: Any, slot: Survivor, first: list[Survivor]) -> str:
         return "value" if _of_inputs(value.contents) else "number"
     if isinstance(value, (HostDescriptor, Pointer)):
         return "descriptor" if value.tensor.storage.ident in given else "code"
-    tensor = interp.tensor_at(value)
-    if (
-        isinstance(value, Version)
-        or survivors.is_identity(value)
-        or tensor is not None
-        and tensor.storage.ident in given
-    ):
-        return "reference"
-    return "number"
+    tensor = survivors.refers(interp, value)
+    return "reference" if tensor is not None and tensor.storage.ident in given else "number"
 
 
 def _role_of(run: Any, tensor: Tensor, given: set[int], first: list[Survivor]) -> str:

@@ -144,8 +144,13 @@ class Runner(Interp):
         return analyse(self.session, kernel, binding)
 
 
-def run_path(session: Session, problem: Problem | None, contract: Contract | None, flips: dict[Any, bool]) -> PathRun:
-    """One run along the path that `flips` choose; without a contract, the one that fits what the model registers."""
+def run_path(
+    session: Session, problem: Problem | None, contract: Contract | None, flips: dict[Any, bool], further: bool = False
+) -> PathRun:
+    """One run along the path that `flips` choose; without a contract, the one that fits what the model registers.
+
+    `further`: what outlives the calls is looked at with further calls.
+    """
     interp = Runner(session, flips)
     path = PathRun(flips, env=interp.world.module_env)
     frame = Frame(interp.world.module_env, interp.world.module_env, None, None)
@@ -168,7 +173,7 @@ def run_path(session: Session, problem: Problem | None, contract: Contract | Non
                 break
             interp.fuel = FUEL
             interp.unread = []
-            path.shapes.append(run_shape(interp, path.contract, shape))
+            path.shapes.append(run_shape(interp, path.contract, shape, further))
     path.sites = {key: value for key, value in interp.world.sites.items() if key not in interp.world.mixed}
     outside.settle(interp)
     path.sniffing = {key: value.why for key, value in interp.world.sites.items() if asking.decides(value)}
@@ -204,7 +209,7 @@ def model_class(module: Env, contract: Contract) -> ClassV | None:
     return next((cls for cls in found if isinstance(cls, ClassV)), None)
 
 
-def run_shape(interp: Runner, contract: Contract, shape: Shape) -> ShapeRun:
+def run_shape(interp: Runner, contract: Contract, shape: Shape, further: bool) -> ShapeRun:
     """Construct the model, load the state, and call `forward` twice with inputs that change in place between."""
     binding = contract.bind(shape)
     run = ShapeRun(shape.label, binding)
@@ -251,7 +256,7 @@ def run_shape(interp: Runner, contract: Contract, shape: Shape) -> ShapeRun:
         run.stopped = "the run nests too deeply"
     run.unread = list(interp.unread)
     run.l2 = [note for note in interp.notes[noted:] if note[0] == "l2"]
-    if not run.stopped:
+    if not run.stopped and further:
         probes.probe(interp, run, model, seen)
     return run
 
@@ -359,14 +364,15 @@ def explore(
     session: Session, problem: Problem | None, contract: Contract | None, limit: int = MAX_FLIPS
 ) -> list[PathRun]:
     """The default path, then each undecided branch taken the other way, one at a time."""
-    first = run_path(session, problem, contract, {})
+    first = run_path(session, problem, contract, {}, True)
+    further = any(run.probes for run in first.shapes)  # what a path shows must hold on all
     paths = [first]
     plain = [(key, value) for key, value in first.sites.items() if key not in first.sniffing]
     for key, value in plain[:limit]:
-        paths.append(run_path(session, problem, contract or first.contract, {key: not _default(value)}))
+        paths.append(run_path(session, problem, contract or first.contract, {key: not _default(value)}, further))
     doubted = [(key, value) for key, value in first.settled.items() if any(map(_of_inputs, value.contents))]
     for key, value in doubted[:MAX_BEYOND]:
-        first.beyond.append(run_path(session, problem, contract or first.contract, {key: not _default(value)}))
+        first.beyond.append(run_path(session, problem, contract or first.contract, {key: not _default(value)}, further))
     # the first path stands for the file: one that comes to an end, and starts from nothing where one does
     paths.sort(key=lambda path: (not any(run.calls for run in path.shapes), path.left_over))
     marks: dict[str, list[Any]] = {}
@@ -379,7 +385,7 @@ def explore(
     for mark, keys in list(marks.items())[:MAX_PROBES]:
         asked = [m for m in marks if m not in ("fork", "all")] if mark == "all" else [mark]
         flips = {**{("mark", m): True for m in asked}, **dict.fromkeys(keys, True)}
-        other = run_path(session, problem, contract or first.contract, flips)
+        other = run_path(session, problem, contract or first.contract, flips, further)
         paths[0].probes.append(Probe(mark, tuple(keys), first, other))
         if asking.either_way(mark):
             paths.append(other)

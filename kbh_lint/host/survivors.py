@@ -26,7 +26,7 @@ from kbh_lint.host.objects import (
     Partial,
     Pointer,
 )
-from kbh_lint.host.tensors import ADDRESS_BITS, Tensor, Unknown
+from kbh_lint.host.tensors import ADDRESS_BITS, Storage, Tensor, Unknown
 from kbh_lint.values import CppType, DType, Env, Func, JitFunction, Overloads, Sym
 
 MAX_SLOTS = 4000
@@ -34,13 +34,14 @@ MAX_ITEMS = 64  # of one container
 MAX_DEPTH = 6
 OWN_ATTRS = frozenset(("known", "range", "value", "steer"))  # what the interpreter keeps on a tensor
 IDENTITY_BASE = 0x7F00_0000_0000  # what id() gives starts here
+PLAIN = (bool, str, DType, Sym, CppType, Overloads)  # that hold nothing
 CODE = (Extension, ExtFunction, JitFunction, Configured, Compiled)
 
 
 class Version(int):
-    """What `_version` gave: a number that can be told from a size when it is part of a key."""
+    """What `_version` gave: a number that can be told from a size when it is part of a key, and whose it is."""
 
-    __slots__ = ()
+    storage: Storage | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,7 +88,9 @@ class _Walk:
 
     def visit(self, item: Item, depth: int) -> None:
         path, value, keys, table, name = item
-        if len(self.found) >= MAX_SLOTS or value is None or isinstance(value, (bool, str, DType, Sym, CppType)):
+        if len(self.found) >= MAX_SLOTS or value is None or isinstance(value, PLAIN):
+            return
+        if isinstance(value, Func) and not value.defaults and not value.attrs and value.env.parent is None:
             return
         if isinstance(value, (int, float)):
             self.found.append(Survivor(*item))
@@ -174,6 +177,17 @@ def key_kinds(key: Any, depth: int = 0) -> tuple[str, ...]:
 def is_identity(value: Any) -> bool:
     """Whether a number came from id()."""
     return isinstance(value, int) and IDENTITY_BASE <= value < IDENTITY_BASE + (1 << 32)
+
+
+def refers(interp: Any, value: Any) -> Tensor | None:
+    """The tensor whose address, id() or version a number is, when it is known."""
+    if isinstance(value, Version):
+        return None if value.storage is None else interp.views.get(value.storage.ident)
+    if is_identity(value):
+        known = next((held for number, held in interp.ids.values() if number == value), None)
+        return known if isinstance(known, Tensor) else None
+    found: Tensor | None = interp.tensor_at(value)
+    return found
 
 
 def holds(found: list[Survivor], tensor: Tensor) -> bool:

@@ -544,7 +544,9 @@ def attribute(interp: Any, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any
     if name == "ndim":
         return len(tensor.shape) if tensor.shape is not None else Unknown((), "a rank")
     if name == "_version":
-        return Version(tensor.storage.version)
+        version = Version(tensor.storage.version)
+        version.storage = tensor.storage
+        return version
     if name == "itemsize":
         return max(dtypes.BITS.get(tensor.dtype, 32) // 8, 1)
     if name in ("nbytes",):
