@@ -7,6 +7,7 @@ from functools import cache
 from random import Random
 
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
+from kbh_lint.rewrite.tree import check_syntax
 
 
 @cache
@@ -36,7 +37,7 @@ def apply(rewrite: Rewrite, program: Program, seed: int) -> Program:
     new = rewrite.apply(program, Random(f"{seed}/{rewrite.name}"))
     if new == program:
         raise NotApplicable("it changes nothing here")
-    compile(new.main, "solution.py", "exec", dont_inherit=True)
+    check_syntax(new.main)
     return new
 
 

@@ -21,7 +21,7 @@ BATCH = 240  # submissions that are held in memory and linted at a time
 REWRITE_SECONDS = 30.0
 COMPOSED = 6  # rewrites in a random composition
 
-Judge = Callable[[FileReport, FileReport, Rewrite | None], str]
+Judge = Callable[[FileReport, FileReport, tuple[str, ...]], str]
 Filter = Callable[[FileReport, Rewrite], str]
 
 
@@ -106,9 +106,9 @@ def check(
 ) -> Matrix:
     """Lints every case before and after every column's rewrites.
 
-    `judge(before, after, rewrite)` says what was lost ("" for nothing); `wanted(before, rewrite)` why a rewrite is
-    not tried on a case ("" to try it). `draw` chooses the columns of each case, all when it is None. A case whose own
-    analysis did not come to an end is skipped.
+    `judge(before, after, names of what was applied)` says what was lost ("" for nothing); `wanted(before, rewrite)` why
+    a rewrite is not tried on a case ("" to try it). `draw` chooses the columns of each case, all when it is None. A
+    case whose own analysis did not come to an end is skipped.
     """
     before: dict[int, Outcome] = {}
     for at, outcome in run([submission(case.program, case.name, case.problem) for case in cases], options, jobs):
@@ -120,8 +120,7 @@ def check(
         made = [submission(program, case.name, case.problem) for case, _, _, program, _ in waiting]
         for index, outcome in run(made, options, min(jobs, len(made)) if made else 1):
             case, column, base, _, names = waiting[index]
-            single = column.rewrites[0] if len(column.rewrites) == 1 else None
-            lost = judge(base, outcome.report, single)
+            lost = judge(base, outcome.report, names)
             state, verdict = "lost" if lost else "kept", outcome.report.verdict
             cells.append(Cell(case.name, case.group, column.name, state, lost, names, verdict))
         waiting.clear()
@@ -178,12 +177,12 @@ def classes(report: FileReport) -> set[str]:
     return {finding.leak_class for finding in report.findings if finding.severity != "info"}
 
 
-def evaded(before: FileReport, after: FileReport, rewrite: Rewrite | None) -> str:
+def evaded(before: FileReport, after: FileReport, names: tuple[str, ...]) -> str:
     """What a rewrite that keeps the meaning changed: the verdict, a class, a promise; "" when nothing."""
     if before.verdict != after.verdict:
         return f"the verdict {before.verdict} became {after.verdict}{_unread(after)}"
     gone, new = classes(before) - classes(after), classes(after) - classes(before)
-    if rewrite is None or rewrite.name.startswith("dead-"):
+    if any(name.startswith("dead-") for name in names):
         new = new - {"dead-decoy-kernel"}  # an idle kernel was put in, and is reported
     if gone or new:
         return "; ".join([*(f"{name} is gone" for name in sorted(gone)), *(f"{name} is new" for name in sorted(new))])
@@ -200,7 +199,7 @@ def all_kept(report: FileReport) -> bool:
     return kept and report.verdict in ("clean", "interesting")
 
 
-def unchanged(before: FileReport, after: FileReport, rewrite: Rewrite | None) -> str:
+def unchanged(before: FileReport, after: FileReport, names: tuple[str, ...]) -> str:
     """Why a rewrite that changes the meaning went unnoticed: all promises are still kept, the verdict is the same."""
     if after.verdict == before.verdict and all_kept(after) and classes(after) == classes(before):
         return f"the verdict is still {after.verdict}, with every promise kept"

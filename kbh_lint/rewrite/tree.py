@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
@@ -84,12 +85,19 @@ class Source:
         return None
 
 
+def check_syntax(text: str) -> None:
+    """Compiles a text, without warnings of what it is. Raises SyntaxError or ValueError."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compile(text, "solution.py", "exec", dont_inherit=True)
+
+
 @lru_cache(maxsize=4)
 def _parsed(text: str) -> tuple[cst.Module, _Facts]:
     """Tree and facts of a text; kept, since many rewrites begin with the same one."""
     try:
         module = cst.parse_module(text)
-        compile(text, "solution.py", "exec", dont_inherit=True)
+        check_syntax(text)
     except (cst.ParserSyntaxError, SyntaxError, ValueError, RecursionError, MemoryError):
         raise NotApplicable("the file is not Python that parses") from None
     facts = _Facts()
