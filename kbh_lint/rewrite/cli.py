@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
@@ -263,7 +264,9 @@ def _print(matrix: Matrix, *, leaks: bool) -> None:
     tried = matrix.tried()
     kept = sum(cell.state == "kept" for cell in tried)
     cases = len({cell.case for cell in tried})
-    print(f"\n{kept} of {len(tried)} verdicts {good} ({matrix.share():.4f}), on {cases} programs; "
+    verdicts = Counter(cell.verdict for cell in tried).most_common()
+    print(f"\nverdicts on rewritten programs: {', '.join(f'{count} {name}' for name, count in verdicts)}")
+    print(f"{kept} of {len(tried)} verdicts {good} ({matrix.share():.4f}), on {cases} programs; "
           f"{len(_failed(matrix))} rewrites failed")  # fmt: skip
 
 
