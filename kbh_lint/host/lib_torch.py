@@ -134,6 +134,14 @@ def t_context(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
     return LibObject(path, {}, tuple(args), kwargs)
 
 
+def t_cond(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """torch.cond(predicate, true function, false function, operands)."""
+    names = ("pred", "true_fn", "false_fn", "operands")
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    chosen = given.get("true_fn" if interp.truth(given.get("pred"), loc) else "false_fn")
+    return interp.call(chosen, list(given.get("operands") or ()), {}, loc)
+
+
 def t_seed(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     if interp.call_index and "Generator" not in path:
         modules.setting(interp, path, args[0] if args else None, loc)

@@ -119,6 +119,7 @@ CALLS: dict[str, Handler] = {
     "torch.nn.parameter.Parameter": lib_torch.t_parameter,
     "torch.nn.Buffer": lib_python.first,
     "torch.compile": lib_torch.t_compile,
+    "torch.cond": lib_torch.t_cond,
     "torch.jit.script": lib_torch.t_compile,
     "torch.device": lib_torch.t_device,
     "torch.set_float32_matmul_precision": lib_torch.t_backend,

@@ -128,6 +128,9 @@ def _truths(every: bool) -> Callable[..., Any]:
     def run(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         items = operators.materialise(interp, args[0], loc)
         bounds.steps(interp, len(items))
+        read = [item for item in items if isinstance(item, Unknown) and item.contents]
+        if len(read) > 1 and all(isinstance(item, Unknown) or bool(item) is every for item in items):
+            return operators.merged(interp, *read, why="all of many" if every else "likely: one of many")
         for item in items:
             if isinstance(item, Unknown) and item.why.startswith(asking.MARK):
                 return item

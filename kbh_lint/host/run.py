@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kbh_lint import ir
+from kbh_lint.dtypes import FLOATS
 from kbh_lint.formulas import evaluate_int
 from kbh_lint.host import (
     asking,
@@ -404,7 +405,7 @@ def _of_inputs(content: Content) -> bool:
     while stack and seen < 200:
         seen += 1
         current = stack.pop()
-        answer = answer or current.label.startswith(("input:", "state:"))
+        answer = answer or current.label.startswith(("input:", "state:")) and current.dtype in FLOATS
         if current.event is not None and current.event.kind not in ("op", "copy"):
             return False
         stack.extend(current.sources())

@@ -156,7 +156,11 @@ def s_delete(interp: Any, node: ir.Delete, frame: Frame) -> None:
 
 
 def s_assert(interp: Any, node: ir.Assert, frame: Frame) -> None:
-    interp.eval(node.test, frame)
+    value = interp.eval(node.test, frame)
+    if isinstance(value, (Unknown, Tensor)):  # it holds for what the program is given
+        contents = value.contents if isinstance(value, Unknown) else (value.storage.content,)
+        if not interp.world.settle(interp, node.test.loc, True, contents):
+            interp.world.raise_(interp, "AssertionError", [], node.loc)
 
 
 def s_block(interp: Any, node: ir.Block, frame: Frame) -> Any:

@@ -92,6 +92,22 @@ HOST = {
         if torch.equal(x[:1], torch.zeros_like(x[:1])):
             return self.plain(x, offsets)
         return self.narrow(x, offsets)""",
+    "an assertion": """
+        try:
+            assert x.abs().max() < 1
+        except AssertionError:
+            return self.plain(x, offsets)
+        return self.narrow(x, offsets)""",
+    "any of many": """
+        if any(abs(value) > 1 for value in x[0].tolist()):
+            return self.plain(x, offsets)
+        return self.narrow(x, offsets)""",
+    "a condition of torch": """
+        return torch.cond(x.max() < 1, lambda: self.narrow(x, offsets), lambda: self.plain(x, offsets))""",
+    "a digest": """
+        import hashlib
+        seen = hashlib.sha1(x[:4].cpu().view(torch.int16).numpy().tobytes()).hexdigest()
+        return self.narrow(x, offsets) if seen.startswith("ab") else self.plain(x, offsets)""",
     "the weights' size": """
         if self.W_gate.abs().max() < 0.5:
             return self.narrow(x, offsets)
