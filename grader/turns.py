@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["device_key", "turn"]
 
-FOLDER = Path("/tmp")  # not TMPDIR: it must be the same place for everybody on the machine
+PLACE = "KBH_LOCK_DIR"  # the variable that names another folder, for containers that share a GPU
+FOLDER = "/tmp"  # not TMPDIR: it must be the same place for everybody on the machine
 _HELD: set[str] = set()  # by this process; a lock is not taken twice
 
 
@@ -46,9 +47,10 @@ def turn(device: str | torch.device, wait: Callable[[str], None] = lambda _: Non
     if key in _HELD:
         yield
         return
-    lock = _open(FOLDER / f"kbh-turn-{hashlib.sha256(key.encode()).hexdigest()[:16]}.lock")
+    folder = Path(os.environ.get(PLACE) or FOLDER)
+    lock = _open(folder / f"kbh-turn-{hashlib.sha256(key.encode()).hexdigest()[:16]}.lock")
     if lock is None:
-        wait(f"no lock can be had in {FOLDER}, so nothing keeps other gradings from running at the same time")
+        wait(f"no lock can be had in {folder}, so nothing keeps other gradings from running at the same time")
         yield
         return
     try:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader import turns
 from grader.deck import Code, load_code
 from kbh_lint.problems import Problem, load_problem
 
@@ -137,7 +136,7 @@ def sample_code(sample: Problem) -> Code:
 @pytest.fixture(autouse=True)
 def own_turns(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests that run beside one another do not wait for each other's trials."""
-    monkeypatch.setattr(turns, "FOLDER", tmp_path_factory.getbasetemp())
+    monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path_factory.getbasetemp()))
 
 
 @pytest.fixture(autouse=True)

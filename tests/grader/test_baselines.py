@@ -14,7 +14,7 @@ from deck_cases import drawn, judged, loaded
 from grading import cell, few_calls, toy_request, trial
 from toy import HONEST, REFERENCE
 
-from grader import grade_cli, judge, turns
+from grader import grade_cli, judge
 from grader.baselines import source
 from grader.bundle import Bundle, CodecError, cell_from_json, cell_to_json, verify
 from grader.cell import Baseline, BaselineTime, TrialResult, geometric_mean
@@ -42,7 +42,7 @@ WRONG = Baseline("library", "a product", "wrong", "it raised ImportError: no <b>
 def few(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     few_calls(monkeypatch)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(turns, "FOLDER", tmp_path)
+    monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path))
 
 
 def imported(folder: Path, text: str) -> ModuleType:

@@ -23,9 +23,7 @@ from grader.turns import device_key, turn
 
 HOLDER = """
 import subprocess, sys
-from pathlib import Path
 from grader import turns
-turns.FOLDER = Path(sys.argv[1])
 with turns.turn("cpu"):
     null = subprocess.DEVNULL
     child = subprocess.Popen(["sleep", "60"], stdin=null, stdout=null)
@@ -36,7 +34,7 @@ with turns.turn("cpu"):
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(turns, "FOLDER", tmp_path)
+    monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path))
     return tmp_path
 
 
@@ -58,9 +56,7 @@ def is_free(folder: Path) -> bool:
 
 def holder(folder: Path) -> tuple[subprocess.Popen[str], int]:
     """A process that holds the CPU, and the number of one that it started and that outlives it."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([sys.executable, "-c", HOLDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     return process, int(process.stdout.readline())
 
@@ -130,7 +126,7 @@ def test_where_no_lock_can_be_had_the_grading_goes_on_and_says_so(
         elif odd == "pipe":
             os.mkfifo(path)
         else:
-            monkeypatch.setattr(turns, "FOLDER", own_folder / "nowhere")
+            monkeypatch.setenv("KBH_LOCK_DIR", str(own_folder / "nowhere"))
         told: list[str] = []
         with turn("cpu", told.append):
             assert len(told) == 1 and "no lock can be had" in told[0], odd
