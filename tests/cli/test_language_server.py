@@ -94,3 +94,12 @@ def test_a_server_that_cannot_start_says_why_in_one_sentence(tmp_path: Path, opt
         text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 2 and words in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_session_may_be_about_one_kernelbench_problem(tmp_path: Path) -> None:
+    problem = ROOT / "tests/kernelbench/problems/1_row_products.py"
+    session = Client(tmp_path, "--problem-file", str(problem))
+    code = "import torch\n\n\nclass ModelNew(torch.nn.Module):\n    def forward(self, A, B):\n        return A @ B\n"
+    found = session.diagnostics(opened(session, tmp_path / "answer.py", code))
+    assert "KBH110" in {item.get("code") for item in found}
+    assert session.close() == 0
