@@ -64,7 +64,7 @@ def gather(
     capability = ".".join(map(str, torch.cuda.get_device_capability(device)))
     cache = int(torch.cuda.get_device_properties(device).L2_cache_size)
     spent: dict[str, float] = {}
-    counted = _timed(spent, "counters", lambda: count(bench, counters.metrics_of(capability)))
+    counted = _timed(spent, "counters", lambda: count(bench, (*counters.metrics_of(capability), SHARED)))
     traced = _timed(spent, "trace", lambda: trace(bench))
     again: MachineCode | ProfilerError = ProfilerError("no machine code was found that could be")
     if isinstance(counted, Counted) and isinstance(counted.code, MachineCode) and counted.code.kernels:
