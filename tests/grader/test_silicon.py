@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -26,7 +27,7 @@ from grader.silicon.counters import (
     settle,
 )
 from grader.silicon.gather import Judge, tried
-from grader.silicon.kernels import Traced, Tracing
+from grader.silicon.kernels import SHARED, Traced, Tracing
 from grader.silicon.machine_code import Kernel, MachineCode
 from grader.silicon.ncu import Launch, ProfilerError, Unavailable, may_count
 from grader.silicon.passes import Bench, Counted, Traces
@@ -278,6 +279,28 @@ def test_counters_that_a_machine_lacks_are_missing_and_those_that_a_submission_b
     assert other.layers["sass"]["fp8-products"] == "unproven"
     assert broken.reasons == {"fp8-products": "no counters could be had: no report"}
     assert rules(broken) == {("kernels", "unproven")}
+
+
+def test_the_counters_are_asked_for_what_tells_versions_of_a_kernel_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def count(bench: Bench, metrics: Sequence[str]) -> Counted:
+        asked.extend(metrics)
+        raise Unavailable("none here")
+
+    def trace(bench: Bench) -> Traces:
+        raise Unavailable("none here")
+
+    monkeypatch.setattr(gathering.torch.cuda, "get_device_capability", lambda device: (9, 0))
+    monkeypatch.setattr(gathering.torch.cuda, "get_device_properties", lambda device: SimpleNamespace(L2_cache_size=1))
+    monkeypatch.setattr(gathering, "count", count)
+    monkeypatch.setattr(gathering, "trace", trace)
+    some = bench(GEMM)
+    found = gathering.gather(
+        GEMM, some.snapshot, some.trial, device="cuda", scale="full", options=some.options, sandbox=some.sandbox,
+        scratch=Path, caches=None, promises=(), keep=lambda text: "", progress=lambda text: None,
+    )  # fmt: skip
+    assert {SHARED, DURATION} <= set(asked) and found.layers == {} and set(found.spent) == {"counters", "trace"}
 
 
 def test_a_fault_of_ours_is_told_in_one_sentence_and_ends_nothing() -> None:
