@@ -21,6 +21,8 @@ from kbh_lint.host.objects import (
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import Func, JitFunction, Sym
 
+JIT = ("triton.jit", "triton.experimental.gluon.jit")
+
 
 def triton_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
@@ -31,7 +33,7 @@ def triton_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any],
         return 1 << max(numbers[0] - 1, 0).bit_length()
     if name in ("Config",):
         return Config(dict(args[0]) if args and isinstance(args[0], dict) else dict(kwargs.get("kwargs", {})))
-    if name == "jit":
+    if name == "jit":  # of Gluon too: its kernels are launched and read like Triton's
         if args:
             return decorate(interp, Sym("triton.jit"), args[0], loc)
         return LibObject("triton.decorator", {"kind": "jit"})
@@ -58,19 +60,19 @@ def triton_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any],
         return args[0]
     if name in ("cdiv", "next_power_of_2"):
         return operators.merged(interp, *args)
-    if path.startswith("triton.experimental.gluon") and name == "jit":
-        return decorate(interp, Sym(path), args[0], loc) if args else LibObject("triton.decorator", {"kind": "gluon"})
     return LibObject(path, {}, tuple(args), kwargs)
 
 
 def decorate(interp: Any, decorator: Any, target: Any, loc: ir.Loc | None) -> Any:
     """`@decorator` over a function or class."""
     path = getattr(decorator, "path", "")
-    if path == "triton.jit" or path == "triton.decorator" and decorator.attrs["kind"] == "jit":
+    if path in JIT or path == "triton.decorator" and decorator.attrs["kind"] == "jit":
         return JitFunction(target) if isinstance(target, Func) else target
     if path == "triton.decorator":
         return _triton_decorator(interp, decorator, target)
-    if path.startswith("triton.experimental.gluon") or path.startswith(("tilelang", "cutlass.cute", "pallas", "jax")):
+    if path == "triton.experimental.gluon.constexpr_function":
+        return target
+    if path.startswith(("triton.experimental.", "tilelang", "cutlass.cute", "pallas", "jax")):
         interp.miss(f"a kernel in a language that is not read yet ({path})", loc)
         return LibObject("unread.kernel", {"name": path, "func": target})
     if path in ("torch.compile", "torch.compile.decorator", "torch.jit.script", "torch.jit.trace"):
@@ -96,9 +98,6 @@ def decorate(interp: Any, decorator: Any, target: Any, loc: ir.Loc | None) -> An
 
 
 def _triton_decorator(interp: Any, decorator: LibObject, target: Any) -> Any:
-    if decorator.attrs["kind"] == "gluon":
-        interp.miss("a Gluon kernel is not read yet", None)
-        return LibObject("unread.kernel", {"name": "gluon", "func": target})
     if not isinstance(target, JitFunction):
         return target
     made = JitFunction(target.func, list(target.configs), dict(target.heuristics))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kbh_lint import dtypes, ir, values
+from kbh_lint.kernels import gluon
 from kbh_lint.kernels.expressions import Env
 from kbh_lint.kernels.machine import Machine
 from kbh_lint.kernels.triton_builtins import BUILTINS, METHODS, PYTHON
@@ -15,6 +16,7 @@ from kbh_lint.kernels.value import (
     NO_NAMES,
     NOTHING,
     UNKNOWN_V,
+    Cell,
     Struct,
     Unbound,
     V,
@@ -38,6 +40,7 @@ class TritonMachine(Machine):
     def __init__(self, name: str, fuel: int) -> None:
         super().__init__(name, fuel)
         self.sizes: dict[int, frozenset[str]] = {}  # the arguments behind each tile size
+        self.shared: dict[ir.Loc, Cell] = {}  # memory that Gluon kernels allocate, by place
 
     def sized(self, value: V) -> None:
         """Notes which arguments a tile size came from."""
@@ -101,7 +104,7 @@ class TritonMachine(Machine):
         const = base.const
         if isinstance(const, values.Sym):
             path = f"{const.path}.{node.name}"
-            if const.path in ("triton.language", "triton.language.core", "torch"):
+            if const.path in ("triton.language", "triton.language.core", gluon.LANGUAGE, "torch"):
                 dtype = dtypes.from_triton(node.name) if const.path != "torch" else dtypes.from_torch(node.name)
                 if dtype is not None:
                     return constant(values.DType(dtype), base.deps)
@@ -119,6 +122,8 @@ class TritonMachine(Machine):
             return constant(values.DType(base.dtype), deps) if known else UNKNOWN_V
         if name == "T":
             return base if base.shape is None else base.with_(shape=base.shape[::-1])
+        if name == "shape" and isinstance(base.x, tuple):  # of `block_type`
+            return base
         if name == "shape":
             return V(x=tuple(V("i32", const=NOTHING if n is None else n) for n in base.shape or ()), deps=base.deps)
         if name == "value":
@@ -236,6 +241,9 @@ class TritonMachine(Machine):
         for prefix in _PREFIXES:
             if path.startswith(prefix):
                 return self.builtin(path[len(prefix) :].rsplit(".", 1)[-1], path, call)
+        if path.startswith(gluon.PREFIX):
+            made = gluon.symbol(path, call)
+            return made if made is not None else self.builtin(path.rpartition(".")[2], path, call)
         if path in ("triton.cdiv", "triton.next_power_of_2"):
             return BUILTINS[path[7:]](call)
         if path.startswith("math."):
@@ -260,6 +268,8 @@ class TritonMachine(Machine):
             return self.call_value(self.outer_value(base.const.attrs[name]), call)
         if isinstance(base.x, Struct) and name in base.x.fields:
             return self.call_value(base.x.fields[name], call)
+        if gluon.is_memory(base) and name in gluon.METHODS:
+            return gluon.METHODS[name](base, call)
         handler = METHODS.get(name)
         if handler is not None:
             return handler(base, call)
