@@ -89,6 +89,8 @@ def _output_faults(run: ShapeRun) -> list[str]:
         known = got.shape is not None and all(isinstance(d, int) for d in got.shape)
         if known and tuple(got.shape) != tuple(want.shape):
             out.append(f"the output has the shape {_size(got.shape)} in place of {_size(want.shape)}")
+        if known and not got.is_contiguous():
+            out.append("the output is not contiguous")
         if got.device not in ("cuda", "?") and not got.device.startswith("cuda"):
             out.append(f"the output is on {got.device}")
     return out

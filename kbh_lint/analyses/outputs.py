@@ -22,12 +22,14 @@ MAX_OUTPUTS = 16
 
 
 def output_seeds(path: PathRun, run: ShapeRun, found: Reach) -> list[Seed]:
-    """Facts `beside`, `lazy-output`, `constant-output`, `unwritten-output`, `input-written`."""
+    """Facts `beside`, `lazy-output`, `constant-output`, `unwritten-output`, `input-written`, `state-ignored`."""
     if len(run.calls) < 2:
         return []
     result = last_call(run)
     outputs = list(tensors(result))
     out = _beside(found) + _lazy(outputs) + _written(run)
+    if run.ignored and run.state:
+        out.append(Seed("state-ignored", {"names": tuple(run.state)}, forward_loc(run, "load_state_dict")))
     contents = result_contents(result)
     events = [event for call in run.calls for event in call.events]
     strange = any(kind in ("import", "binary", "star-import") for kind, _, _ in path.notes)
@@ -41,10 +43,10 @@ def output_seeds(path: PathRun, run: ShapeRun, found: Reach) -> list[Seed]:
     return out
 
 
-def forward_loc(run: ShapeRun) -> ir.Loc | None:
-    """Where the method is that returned."""
+def forward_loc(run: ShapeRun, method: str = "forward") -> ir.Loc | None:
+    """Where a method of the model is."""
     try:
-        found = run.instance.cls.find("forward")
+        found = run.instance.cls.find(method)
     except (AttributeError, KeyError):
         return None
     return found.node.loc if isinstance(found, Func) else None

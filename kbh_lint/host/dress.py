@@ -26,12 +26,12 @@ def subclass(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], lo
     return made
 
 
-def viewed(name: str, value: Any, loc: ir.Loc | None) -> Any:
+def viewed(name: str, source: Any, value: Any, loc: ir.Loc | None) -> Any:
     """The result of a tensor method: marked when it is a view that torch computes only when it is read."""
     if not isinstance(value, Tensor):
         return value
     base = name.rpartition(".")[2]
-    if base in _LAZY and (base == "_neg_view" or value.attrs.get("complex")):
+    if base in _LAZY and (base == "_neg_view" or isinstance(source, Tensor) and source.attrs.get("complex")):
         value = torchlib.alias(value, value.shape, value.strides)
         value.attrs.update(lazy=base, lazy_loc=loc)
     elif base in _RESOLVING and value.attrs.get("lazy"):
@@ -42,8 +42,10 @@ def viewed(name: str, value: Any, loc: ir.Loc | None) -> Any:
     return value
 
 
-def part(owner: Tensor, name: str, value: Any) -> Any:
-    """`z.imag` and `z.real` of a lazy view are lazy too."""
-    if name in ("imag", "real") and owner.attrs.get("lazy") and isinstance(value, Tensor):
-        value.attrs.update(lazy=owner.attrs["lazy"], lazy_loc=owner.attrs["lazy_loc"])
-    return value
+def part(owner: Tensor, name: str) -> Tensor | None:
+    """`z.imag` and `z.real` of a complex tensor, lazy where it is; None for all else."""
+    if name not in ("imag", "real") or not owner.attrs.get("complex"):
+        return None
+    made = torchlib.alias(owner, owner.shape, None, "f32")
+    made.attrs.pop("complex")
+    return made

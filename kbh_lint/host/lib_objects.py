@@ -106,7 +106,8 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
             return owner
         if name in dress.SUBCLASSING:
             return dress.subclass(interp, name, [owner, *args], kwargs, loc)
-        return dress.viewed(name, torchlib.call(interp, f"torch.Tensor.{name}", [owner, *args], kwargs, loc), loc)
+        made = torchlib.call(interp, f"torch.Tensor.{name}", [owner, *args], kwargs, loc)
+        return dress.viewed(name, owner, made, loc)
     if owner is interp.builtins.get("str") and args and isinstance(args[0], str):
         owner, args = args[0], args[1:]  # str.encode(text)
     if isinstance(owner, str):

@@ -56,7 +56,7 @@ def torch_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], 
         return lib_objects.call_method(interp, tensors[0], name, args[1:], kwargs, loc)
     base = name.rstrip("_")
     if base in torchlib.MAKERS or tensors:
-        made = dress.viewed(name, torchlib.call(interp, path, args, kwargs, loc), loc)
+        made = dress.viewed(name, tensors[0] if tensors else None, torchlib.call(interp, path, args, kwargs, loc), loc)
         if isinstance(made, Tensor) and (made.storage.size or 0) > MOST_BYTES:
             outside.note(interp, "resource", path, f"{made.storage.size >> 30} GiB of memory", loc)  # type: ignore[operator]
         return made

@@ -53,6 +53,7 @@ class ShapeRun:
     state: dict[str, Tensor] = field(default_factory=dict)
     registered: dict[str, str] = field(default_factory=dict)
     stopped: str = ""
+    ignored: bool = False  # its own load_state_dict takes nothing of what it is given
     stopped_at: ir.Loc | None = None  # where the exception was raised that stopped it
     unread: list[tuple[str, ir.Loc | None]] = field(default_factory=list)
     instance: Any = None
@@ -85,7 +86,7 @@ class PathRun:
 class Probe:
     """The branches on one thing that was asked for, all taken the other way: the run without it, and the run with it.
 
-    The mark `fork` stands for the child of a process that the submission forks.
+    The mark `fork` stands for the child of a process that the submission forks, `all` for all questions at once.
     """
 
     mark: str
@@ -285,7 +286,7 @@ def _load(interp: Runner, run: ShapeRun, model: Instance, binding: Binding) -> N
             model.buffers[name] = True
     state = trace_nn.state_of(model)
     run.registered = {name: tensor.dtype for name, tensor in state.items()}
-    if _load_by_own_code(interp, model, binding):
+    if _load_by_own_code(interp, run, model, binding):
         state = trace_nn.state_of(model)
     for name, tensor in state.items():
         declared = binding.state.get(name)
@@ -302,7 +303,7 @@ def _load(interp: Runner, run: ShapeRun, model: Instance, binding: Binding) -> N
             interp.call(hook, [model, LibObject("incompatible_keys")], {}, None)
 
 
-def _load_by_own_code(interp: Runner, model: Instance, binding: Binding) -> bool:
+def _load_by_own_code(interp: Runner, run: ShapeRun, model: Instance, binding: Binding) -> bool:
     """Run a submission's own loading: an overridden load_state_dict, or a hook before it. False when it has none."""
     own = [name for name in ("load_state_dict", "_load_from_state_dict") if name in _methods(model)]
     hooks = [hook for kind, hook in model.attrs.get("__hooks__", []) if "pre_hook" in kind and "load" in kind]
@@ -322,6 +323,8 @@ def _load_by_own_code(interp: Runner, model: Instance, binding: Binding) -> bool
         trace_nn.instance_method(interp, model, "load_state_dict", [given], {}, None)
     for event in interp.events[start:]:
         event.attrs["loading"] = True
+    held = [v for v in model.attrs.values() if isinstance(v, Tensor) and v.storage.content.label.startswith("state:")]
+    run.ignored = bool(own) and bool(given) and not held and not interp.unread and len(interp.events) == start
     return True
 
 
@@ -381,11 +384,10 @@ def explore(
         marks.setdefault(mark, []).append(key)
     if any(kind == "fork" for kind, _, _ in first.notes):
         marks["fork"] = []
-    if len(marks) > 1:
+    if marks:
         marks["all"] = []
     for mark, keys in list(marks.items())[:MAX_PROBES]:
-        asked = [m for m in marks if m not in ("fork", "all")] if mark == "all" else [mark]
-        flips = {**{("mark", m): True for m in asked}, **dict.fromkeys(keys, True)}
+        flips = {("mark", mark): True, **dict.fromkeys(keys, True)}
         other = run_path(session, problem, contract or first.contract, flips, further)
         paths[0].probes.append(Probe(mark, tuple(keys), first, other))
         if asking.either_way(mark):

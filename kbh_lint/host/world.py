@@ -82,7 +82,7 @@ class World:
         """Which way a branch on an unknown goes in this run."""
         if key not in self.sites or asking.decides(value):
             self.sites[key] = value
-        if ("mark", value.why) in self.flips:
+        if ("mark", value.why) in self.flips or ("mark", "all") in self.flips and value.why.startswith(asking.MARK):
             return True
         return self.flips.get(key, value.why.startswith("likely"))
 
@@ -164,8 +164,9 @@ class World:
         if isinstance(owner, Sym):
             return modules.resolve(interp, f"{owner.path}.{name}", loc)
         if isinstance(owner, Tensor):
-            value = torchlib.attribute(interp, owner, name, loc)
-            return Method(owner, name) if value is NotImplemented else dress.part(owner, name, value)
+            part = dress.part(owner, name)
+            value = torchlib.attribute(interp, owner, name, loc) if part is None else part
+            return Method(owner, name) if value is NotImplemented else value
         if isinstance(owner, Instance):
             return self.instance_attr(interp, owner, name, loc)
         if isinstance(owner, ClassV):
