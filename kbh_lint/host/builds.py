@@ -172,6 +172,8 @@ def path_method(
     if name in ("read_text", "read_bytes", "iterdir", "glob", "rglob") and asking.about_process(text):
         outside.process_file(interp, text, loc)
         return asking.asked(interp, text[:40], asking.PROCESS, loc)
+    if name in ("glob", "rglob") and args and containers.show(args[0]).endswith(BUILT):
+        return [LibObject("pathlib.Path", {"path": f"{text}/{containers.show(args[0]).replace('*', 'found')}"})]
     if name in ("read_text", "read_bytes"):
         found = find_file(interp, text)
         if found is None:

@@ -33,7 +33,7 @@ def viewed(name: str, source: Any, value: Any, loc: ir.Loc | None) -> Any:
     base = name.rpartition(".")[2]
     if base in _LAZY and (base == "_neg_view" or isinstance(source, Tensor) and source.attrs.get("complex")):
         value = torchlib.alias(value, value.shape, value.strides)
-        value.attrs.update(lazy=base, lazy_loc=loc)
+        value.attrs.update(lazy=base, lazy_loc=loc, complex=base != "_neg_view")
     elif base in _RESOLVING and value.attrs.get("lazy"):
         value = torchlib.alias(value, value.shape, value.strides)
         value.attrs.pop("lazy")

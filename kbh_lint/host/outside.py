@@ -18,11 +18,14 @@ OWN = "own.descriptor"
 HOME = "/submission"
 TEMPORARY = "/tmp/made"
 # Folders that every run has; what lies below them is the run's own.
-FOLDERS = dict.fromkeys(
-    "TMPDIR TEMP TMP HOME XDG_CACHE_HOME TORCH_EXTENSIONS_DIR TRITON_CACHE_DIR TORCHINDUCTOR_CACHE_DIR CUDA_CACHE_PATH "
-    "TRITON_HOME TORCH_HOME CUTE_DSL_CACHE_DIR".split(),
-    TEMPORARY,
-)
+_COMPILERS = "/cache/compiled"
+FOLDERS = {
+    **dict.fromkeys("TMPDIR TEMP TMP HOME XDG_CACHE_HOME TORCH_EXTENSIONS_DIR TORCH_HOME".split(), TEMPORARY),
+    **dict.fromkeys(
+        "TRITON_CACHE_DIR TORCHINDUCTOR_CACHE_DIR CUDA_CACHE_PATH TRITON_HOME CUTE_DSL_CACHE_DIR".split(), _COMPILERS
+    ),
+}
+_MACHINE_CODE = (".cubin", ".fatbin", ".hsaco", ".so")
 _OWN_PLACES = (HOME, "/tmp", "~", "/home", "/usr/local/cuda", "/dev/null", "/dev/std",
                "/include", "/workspace", "/cache")  # fmt: skip
 _FOREIGN_PLACES = ("/proc", "/sys", "/dev/shm", "/dev/mem", "/etc", "/usr", "/lib", "/opt", "/var", "/boot",
@@ -144,6 +147,8 @@ def file_written(interp: Any, symbol: str, path: Any, loc: ir.Loc | None) -> Non
     """Something is written, removed or renamed at a path."""
     text = text_of(path)
     where = place_of(text)
+    if text.endswith(_MACHINE_CODE) and (text.startswith(_COMPILERS) or "/.triton/" in text or "/.nv/" in text):
+        note(interp, "file", symbol, "machine code in a compiler's cache", loc)
     if where in ("foreign", "self"):
         what = "the submission's own file" if where == "self" else text[:80]
         note(interp, "file", symbol, what, loc, target=where)

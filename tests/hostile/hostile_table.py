@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
 from hostile_suite import HERE, PROOFS, HostileCase, idea, load_cases
 
 
@@ -17,6 +21,28 @@ def row(case: HostileCase) -> str:
     """A line of the table."""
     cells = f"`{case.name}`", case.idea, must(case), PROOFS[case.proof], idea(case.twin)
     return f"| {' | '.join(cells)} |"
+
+
+def unseen() -> list[dict[str, Any]]:
+    """The attacks that the linter has no finding for, in groups with a reason (linter.yaml)."""
+    groups: list[dict[str, Any]] = yaml.safe_load((HERE / "linter.yaml").read_text())
+    return groups
+
+
+def linter(cases: Sequence[HostileCase]) -> list[str]:
+    """The section on what the linter says without running anything."""
+    groups = unseen()
+    silent = sum(len(group["cases"]) for group in groups)
+    lines = [
+        "## Before they run",
+        "",
+        f"`kbh-lint` flags {len(cases) - silent} of the {len(cases)} attacks and none of the {len(cases)} twins, rules",
+        "about torch in place of kernels left aside. What it has no finding for, and why:",
+        "",
+        "| why | cases |",
+        "|---|---|",
+    ]
+    return [*lines, *(f"| {g['why']} | {', '.join(f'`{name}`' for name in g['cases'])} |" for g in groups), ""]
 
 
 def readme() -> str:
@@ -44,6 +70,7 @@ def readme() -> str:
         "the score says, the clock is shown as weak.",
         "",
     ]
+    lines += linter(cases)
     for device, title in (("cpu", "On a CPU"), ("cuda", "On a GPU")):
         lines += [f"## {title}", "", "| case | tries | must be | by | its twin |", "|---|---|---|---|---|"]
         lines += [row(case) for case in cases if case.device == device]
