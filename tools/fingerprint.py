@@ -1,16 +1,16 @@
 """Makes kbh_lint/fingerprints/libraries.bin: hashes of the functions of published libraries, never their text.
 
-usage: fingerprint.py CONFIG.yaml [-o FILE]
-       fingerprint.py --list
+usage: fingerprint.py [--sources DIR] [-o FILE] [CONFIG.yaml]      fingerprint.py --list
 
-The configuration lists libraries, and texts whose code is common property (tutorials), which nobody is known by:
+The configuration, tools/fingerprint.yaml, lists libraries, and texts whose code is common property (tutorials):
 
     libraries:
       - {name: fla, version: "0.6.0", imports: [fla], licence: MIT, folders: [path, ...], skip: [folder names]}
       - {name: torch, imports: [torch], licence: BSD-3-Clause, parts: [paths in the package]}
     common: [path, ...]
 
-Without `folders` the installed package is read, or only `parts` of it, under its installed version.
+`folders` and `common` are paths in --sources, where the libraries' sources were unpacked; `ours` are paths in this
+repository. With neither, the installed package is read, or only `parts` of it, under its installed version.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ import yaml
 from kbh_lint.fingerprints.functions import CPP_SUFFIXES, Function, cpp_functions, python_functions
 from kbh_lint.fingerprints.store import DATA, MIN_TOKENS, SKETCH, Known, Library, Store, grams, load, pack, sketch
 
+ROOT = Path(__file__).resolve().parent.parent
 MAX_BYTES = 4_000_000
 SKIPPED = frozenset({"test", "tests", "testing", "benchmark", "benchmarks", "examples", "3rdparty", "third_party"})
 EVERYBODY = 12  # a run of tokens that this many functions have says nothing about whose code it is
@@ -39,26 +40,27 @@ EVERYBODY = 12  # a run of tokens that this many functions have says nothing abo
 def main(argv: Sequence[str] | None = None) -> int:
     """The command. Returns the exit code."""
     ask = argparse.ArgumentParser(description="Makes the fingerprints of libraries.")
-    ask.add_argument("config", type=Path, nargs="?")
+    ask.add_argument("config", type=Path, nargs="?", default=ROOT / "tools/fingerprint.yaml")
+    ask.add_argument("--sources", type=Path, default=Path("sources"), help="where the sources are (default: sources)")
     ask.add_argument("--list", action="store_true", help="print what the committed file holds")
     ask.add_argument("-o", "--out", type=Path, default=DATA)
     args = ask.parse_args(argv)
     if args.list:
         sys.stdout.write(listing(load()))
         return 0
-    if args.config is None:
-        ask.error("give a configuration, or --list")
     config = yaml.safe_load(args.config.read_text(encoding="utf-8"))
     libraries: list[Library] = []
     found: list[tuple[int, Function]] = []
     for number, entry in enumerate(config["libraries"]):
-        library, folders = _library(entry)
+        library, folders = _library(entry, args.sources)
         libraries.append(library)
         before = len(found)
         for folder in folders:
+            _must_exist(folder)
             found += [(number, function) for function in functions(folder, tuple(entry.get("skip", ())))]
         print(f"{len(found) - before:6} functions of {library.name} {library.version}", file=sys.stderr)
-    common = {value for folder in config.get("common", ()) for f in functions(Path(folder)) for value in grams(f)}
+    tutorials = [_must_exist(args.sources / folder) for folder in config.get("common", ())]
+    common = {value for folder in tutorials for function in functions(folder) for value in grams(function)}
     data = make(libraries, found, common)
     args.out.write_bytes(data)
     print(f"{args.out}: {len(data):,} bytes", file=sys.stderr)
@@ -72,10 +74,17 @@ def listing(store: Store) -> str:
     return "".join(f"{name:<24} {version:<14} {licence:<14} {count:5}\n" for name, version, licence, count in rows)
 
 
-def _library(entry: dict[str, Any]) -> tuple[Library, list[Path]]:
+def _must_exist(path: Path) -> Path:
+    if not path.exists():
+        raise SystemExit(f"{path}: there is nothing to read; unpack the sources there, or name another --sources")
+    return path
+
+
+def _library(entry: dict[str, Any], sources: Path) -> tuple[Library, list[Path]]:
     """A library of the configuration, and the folders to read."""
     imports = tuple(entry["imports"])
-    folders = [Path(folder) for folder in entry.get("folders", ())]
+    folders = [sources / folder for folder in entry.get("folders", ())]
+    folders += [ROOT / folder for folder in entry.get("ours", ())]
     version = entry.get("version")
     if not folders:
         spec = find_spec(imports[0])
