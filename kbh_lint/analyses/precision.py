@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.analyses.flow import facts_of
@@ -11,13 +12,14 @@ from kbh_lint.analyses.products import ProductUse, effective, effective_bits
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.analyses.work import Work
 from kbh_lint.dtypes import FLOATS
-from kbh_lint.host.kernel_cache import normal_key
+from kbh_lint.host.kernel_cache import agree
 from kbh_lint.host.tensors import Event
+from kbh_lint.kernels.facts import Product
 from kbh_lint.kernels.series import ShortSeries, short_series
 from kbh_lint.problems import Problem
-from kbh_lint.values import Scalar
+from kbh_lint.values import Buffer, Descriptor
 
-MAX_SERIES = 4  # configurations of one launch that are unrolled
+MAX_SERIES = 8  # bindings of one kernel that differ in what decides
 TENSOR_ENGINES = ("dot", "mma", "wmma")
 
 
@@ -100,24 +102,34 @@ def cut_short(work: Work) -> list[Seed]:
     """Facts `short-series`: kernels that invert a triangular matrix by a power series without all its terms."""
     out: list[Seed] = []
     for event in work.authored:
-        if not any(
-            "product" in o.flags for f in facts_of(event) for p in f.products for o in (*p.a_origins, *p.b_origins)
-        ):
-            continue
-        for binding in event.attrs["bindings"][:MAX_SERIES]:
+        for facts, binding in zip(facts_of(event), event.attrs.get("bindings", ()), strict=False):
+            if not any(_of_products(p) for p in facts.products):
+                continue
             for found in _series_of(event, binding):
                 attrs = {"terms": found.terms, "needed": found.needed}
                 out.append(Seed("short-series", attrs, found.loc, tuple(launched_from(event))))
     return out
 
 
+def _of_products(product: Product) -> bool:
+    """Whether a square tile of products is multiplied by another, as the powers in a series are."""
+    sides = (product.a_origins, product.b_origins)
+    return product.kind == "dot" and all(any("product" in o.flags for o in side) for side in sides)
+
+
 def _series_of(event: Event, binding: dict[str, object]) -> list[ShortSeries]:
-    """The short series of one configuration, looked for once for equal launches."""
+    """The short series of one configuration, looked for once for all that cannot differ in them."""
     kernel = event.attrs["kernel"]
     if kernel.node.kind != "python":
         return []
-    cache: dict[object, list[ShortSeries]] = event.attrs["cache"]
-    key = ("series", id(kernel.node), normal_key({k: v for k, v in binding.items() if not isinstance(v, Scalar)}))
-    if key not in cache:
-        cache[key] = short_series(kernel, binding)
-    return cache[key]
+    known: list[tuple[dict[str, Any], frozenset[str], list[ShortSeries]]]
+    known = event.attrs["cache"].setdefault(("series", id(kernel.node)), [])
+    plain = {name: value for name, value in binding.items() if not isinstance(value, (Buffer, Descriptor))}
+    for other, decided, found in known:
+        if agree(plain, other, decided):
+            return found
+    if len(known) >= MAX_SERIES:
+        return []
+    found, decided = short_series(kernel, binding)
+    known.append((plain, decided, found))
+    return found

@@ -17,7 +17,7 @@ def analyse(session: Any, kernel: Func, binding: dict[str, Any]) -> KernelFacts:
     back = {local: real for real, local in numbers.items()}
     known = session.kernels.setdefault(id(kernel.node), [])
     for other, decided, facts in known:
-        if _agree(normal, other, decided):
+        if agree(normal, other, decided):
             return _renumber(facts, back)
     capability = session.capability
     facts = analyze(kernel, normal, arch=capability[0] * 10 + capability[1] if capability else None)
@@ -26,7 +26,8 @@ def analyse(session: Any, kernel: Func, binding: dict[str, Any]) -> KernelFacts:
     return _renumber(facts, back)
 
 
-def _agree(left: dict[str, Any], right: dict[str, Any], decided: frozenset[str]) -> bool:
+def agree(left: dict[str, Any], right: dict[str, Any], decided: frozenset[str]) -> bool:
+    """Whether two bindings are the same but for numbers that decided nothing."""
     if left.keys() != right.keys():
         return False
     for name, value in left.items():

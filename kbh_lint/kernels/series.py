@@ -19,8 +19,8 @@ from kbh_lint.kernels.triton import TritonMachine
 from kbh_lint.kernels.triton_call import Call
 from kbh_lint.kernels.value import NOTHING, V
 
-FUEL = 60_000
-MAX_TRIPS = 64
+FUEL = 6_000
+MAX_TRIPS = 8  # squarings; loops over chunks and rows have more
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +67,17 @@ Known = Axis | Mask | Powers
 ZERO = Powers(0, "", 0, 0)  # adds nothing
 
 
-def short_series(kernel: values.Func, args: Mapping[str, values.KernelArg]) -> list[ShortSeries]:
-    """The series that a Triton kernel cuts short and then multiplies or stores; never raises."""
+def short_series(kernel: values.Func, args: Mapping[str, values.KernelArg]) -> tuple[list[ShortSeries], frozenset[str]]:
+    """The series that a Triton kernel cuts short and then multiplies or stores, and the names of the arguments that
+    decided what it does; never raises."""
     machine = SeriesMachine(kernel.node.name, FUEL)
     try:
         machine.run_kernel(kernel, args)
     except (OutOfFuel, RecursionError):
-        return []
+        machine.short.clear()
     except Exception:  # what this analysis cannot follow is no evidence, and must not hide what others find
-        return []
-    return list(machine.short.values())
+        machine.short.clear()
+    return list(machine.short.values()), frozenset(machine.decided)
 
 
 class SeriesMachine(TritonMachine):
@@ -175,6 +176,7 @@ class SeriesMachine(TritonMachine):
     def built(self, name: str, call: Call, given: list[V]) -> Known | None:
         """What is known of the result of a built-in."""
         if name == "arange" and len(given) == 2 and given[0].const == 0 and isinstance(given[1].const, int):
+            self.decide(given[1])
             return Axis(given[1].const)
         if name == "expand_dims" and len(given) == 2 and given[1].const in (0, 1):
             known = self.of(given[0])
@@ -228,10 +230,12 @@ class SeriesMachine(TritonMachine):
         return self.inline(func, env, loc, this)
 
     def s_for(self, node: ir.For) -> bool:
-        found = self.eval(node.iterable).const
+        iterable = self.eval(node.iterable)
+        found = iterable.const
         names = assigned(node.body)
         if not isinstance(found, range) or len(found) > MAX_TRIPS:
             return self.forgetting(names, lambda: super(SeriesMachine, self).s_for(node))
+        self.decide(iterable)
         self.frame.loops += 1
         jumps: list[Any] = []
         self.frame.jumps.append(jumps)

@@ -61,7 +61,7 @@ def found(body: str, size: int = 64, steps: int = 5, trips: object = UNKNOWN) ->
     for node in funcs:
         env.vars[node.name] = values.JitFunction(values.Func(node, env))
     memory = {name: Buffer("f32", number, "f32") for number, name in enumerate(("x", "v", "out"), 1)}
-    made = short_series(values.Func(funcs[-1], env), {**memory, "trips": Scalar(trips), "N": size, "STEPS": steps})
+    made, _ = short_series(values.Func(funcs[-1], env), {**memory, "trips": Scalar(trips), "N": size, "STEPS": steps})
     return [(series.terms, series.needed) for series in made]
 
 
