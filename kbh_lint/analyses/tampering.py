@@ -89,6 +89,7 @@ def signature(path: PathRun) -> frozenset[Any]:
         heavy = (e for e in (run.calls[-1].events if run.calls else ()) if e.kind in ("launch", "library", "cutlass"))
         out |= {("beside", run.label, e.kind, e.name) for e in heavy}
         out |= {("old", run.label) for e in found.events if run.calls and 0 < e.call < len(run.calls)}
+        out |= {("new", run.label) for e in found.events if run.calls and e.call == len(run.calls)}
     out |= {("set", a["symbol"], a["value"]) for kind, a, _ in path.notes if kind == "backend-state"}
     out |= {("does", a["kind"], a["symbol"]) for kind, a, _ in path.notes if kind == "effect" and not a["undone"]}
     return frozenset(out)

@@ -199,3 +199,12 @@ def test_a_launch_on_another_stream_must_be_waited_for(tmp_path: Path, what: str
     text = text.replace(launch, grid, 1).replace("return y;", f"{after}return y;", 1)
     report = lint(tmp_path, text)
     assert ("unjoined-work" in classes(report)) is beside, ([f.message for f in report.findings], reasons(report))
+
+
+def test_handing_out_the_first_result_is_seen_where_honest_calls_keep_something_too(tmp_path: Path) -> None:
+    kept = "if self.scale is None:\n    self.scale = self.weight_scale + 0\n"
+    old = "if self.first is not None and 'time' in sys.argv[0]:\n    return self.first\n"
+    launch = LAUNCH.replace("self.weight_scale", "self.scale")
+    body = f"{kept}{old}{OUT}\n{launch}\nself.first = y\nreturn y"
+    report = lint(tmp_path, solution("import sys\n", body, "self.scale = self.first = None"))
+    assert "grader-sniffing" in classes(report), [f.message for f in report.findings]
