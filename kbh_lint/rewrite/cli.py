@@ -70,7 +70,7 @@ def _parser(prog: str, text: str, goal: float) -> argparse.ArgumentParser:
                      help="apply this rewrite; several in this order, or with --check each by itself")  # fmt: skip
     ask.add_argument("--seed", metavar="N", type=_number(0, MAX_SEED), default=0, help="what is drawn (default: 0)")
     ask.add_argument("--count", metavar="K", type=_number(1, 100), default=6,
-                     help="how many rewrites are drawn without --only (default: 6)")  # fmt: skip
+                     help="how many rewrites are drawn, and how many a composition has (default: 6)")  # fmt: skip
     ask.add_argument("-o", "--output", metavar="FILE", help="write here, and sidecars beside it")
     ask.add_argument("--check", action="store_true", help="lint before and after, and print the matrix")
     check = ask.add_argument_group("with --check")
@@ -216,7 +216,7 @@ def _check(args: argparse.Namespace, chosen: list[Rewrite], *, leaks: bool) -> i
         raise _Trouble(str(error)) from None
     if not cases:
         raise _Trouble("there is nothing to rewrite")
-    columns = m.columns(chosen, 0 if leaks or args.only else args.compositions, args.seed)
+    columns = m.columns(chosen, 0 if leaks or args.only else args.compositions, args.seed, args.count)
     if args.sample:
         cases = Random(args.seed).sample(cases, min(args.sample, len(cases)))
     judge, wanted = (m.unchanged, m.honest) if leaks else (m.evaded, None)

@@ -19,7 +19,6 @@ from kbh_lint.source.submissions import Submission
 
 BATCH = 240  # submissions that are held in memory and linted at a time
 REWRITE_SECONDS = 30.0
-COMPOSED = 6  # rewrites in a random composition
 
 Judge = Callable[[FileReport, FileReport, tuple[str, ...]], str]
 Filter = Callable[[FileReport, Rewrite], str]
@@ -78,11 +77,11 @@ class Matrix:
         return sum(cell.state == "kept" for cell in tried) / len(tried) if tried else 1.0
 
 
-def columns(rewrites: Iterable[Rewrite], compositions: int, seed: int) -> list[Column]:
-    """Every rewrite alone, then `compositions` random ones of several."""
+def columns(rewrites: Iterable[Rewrite], compositions: int, seed: int, count: int = 6) -> list[Column]:
+    """Every rewrite alone, then `compositions` random ones of `count`."""
     single = [Column(rewrite.name, (rewrite,), seed) for rewrite in rewrites]
     return single + [
-        Column(f"composed-{at}", tuple(drawn(seed * 1000 + at, COMPOSED)), seed * 1000 + at)
+        Column(f"composed-{at}", tuple(drawn(seed * 1000 + at, count)), seed * 1000 + at)
         for at in range(1, compositions + 1)
     ]
 
