@@ -90,7 +90,9 @@ def submission(program: Program, path: str, problem: str | None) -> Submission:
     """A program as what the linter reads; nothing is written to a disk."""
     sidecars = {name: Sidecar(name, text, name, size=len(text.encode())) for name, text in program.sidecars.items()}
     digest = hashlib.sha256(program.bundle().encode()).hexdigest()
-    return Submission(Path(path), program.main, sidecars, problem=problem, sha256=digest)
+    # Readers know Python by its suffix, which the name of an example has not.
+    name = path if path.endswith(".py") else f"{path}.py"
+    return Submission(Path(name), program.main, sidecars, problem=problem, sha256=digest)
 
 
 def check(
