@@ -13,7 +13,7 @@ from kbh_lint.problems import Compare, Contract, Legal, OutputSpec, Shape, Stres
 
 METRICS = ("allclose", "element", "scaled", "selection")
 _ARCHITECTURE = re.compile(r"default|sm_[0-9]{2,3}[af]?")
-NARROWEST = ("operands", "accumulators", "sums")
+NARROWEST = ("inputs", "operands", "accumulators", "sums")
 _CASE_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.analyses.flow import facts_of
+from kbh_lint.analyses.flow import AUTHORED, Reach, facts_of, roots
 from kbh_lint.analyses.products import ProductUse, effective, effective_bits
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.analyses.work import Work
-from kbh_lint.dtypes import FLOATS
+from kbh_lint.dtypes import BITS, FLOATS
 from kbh_lint.host.kernel_cache import agree
 from kbh_lint.host.tensors import Event
 from kbh_lint.kernels.facts import Product
@@ -20,6 +20,7 @@ from kbh_lint.problems import Problem
 from kbh_lint.values import Buffer, Descriptor
 
 MAX_SERIES = 8  # bindings of one kernel that differ in what decides
+Other = tuple[Work, Reach]
 TENSOR_ENGINES = ("dot", "mma", "wmma")
 
 
@@ -34,10 +35,10 @@ class Narrow:
     use: ProductUse | None = None
 
 
-def narrow(problem: Problem, work: Work) -> list[Narrow]:
+def narrow(problem: Problem, work: Work, found: Reach) -> list[Narrow]:
     """All of them, for one shape."""
     limit = {name: effective_bits(dtype) or 0 for name, dtype in problem.narrowest.items()}
-    out: list[Narrow] = []
+    out = [*_rounded(found, limit.get("inputs", limit.get("operands", 0)))]
     for use in work.products:
         types = operand_types(use)
         if use.narrowed and any(0 < (effective_bits(t) or 0) < limit.get("operands", 0) for t in types):
@@ -54,15 +55,31 @@ def narrow(problem: Problem, work: Work) -> list[Narrow]:
     return out
 
 
+def _rounded(found: Reach, limit: int) -> Iterator[Narrow]:
+    """Inputs that torch rounds to a narrower type before a kernel works on them, whatever that multiplies in."""
+    if not any(event.kind in AUTHORED for event in found.events):
+        return
+    for event in found.events:
+        target = event.attrs.get("to")
+        bits = effective_bits(target) if event.kind == "copy" and target in FLOATS else None
+        if bits is None or bits >= limit or not event.attrs.get("cast"):
+            continue
+        sources = [r for content, _ in event.reads for r in roots(content) if r.content.label.startswith("input:")]
+        names = {r.name for r in sources if r.content.dtype in FLOATS and BITS[r.content.dtype] > bits}
+        if names:
+            yield Narrow("inputs", (str(target),), tuple(sorted(names)), event.loc)
+
+
 def operand_types(use: ProductUse) -> tuple[str, ...]:
     """The element types that the numbers of a product's operands really have."""
     return tuple(effective(t, use.mode) for t in use.operands)
 
 
-def downcasts(problem: Problem, work: Work, checked: Work | None, first: Work | None) -> list[Seed]:
+def downcasts(
+    problem: Problem, found: list[Narrow], work: Work, checked: Other | None, first: Other | None
+) -> list[Seed]:
     """Facts `downcast`. `checked` is the work at the shape that stands for this one where nothing is timed, `first`
     that of the first call at this shape; None where they were not followed."""
-    found = narrow(problem, work)
     fed = [u for u in work.products if u.inputs and u.engine != "fma"]
     whole = bool(fed) and all(any(n.use is u for n in found) for u in fed)
     out: list[Seed] = []
@@ -77,9 +94,11 @@ def downcasts(problem: Problem, work: Work, checked: Work | None, first: Work | 
             split = "calls"
         elif _differs(problem, item, checked):
             split = "shapes"
+        allowed = problem.narrowest.get(item.what, problem.narrowest.get("operands", "?"))
+        every = whole and item.use is not None or item.what == "inputs"
         attrs = {
-            "what": item.what, "types": item.types, "allowed": problem.narrowest[item.what], "inputs": item.inputs,
-            "share": "all" if whole and item.use is not None else "some", "split": split,
+            "what": item.what, "types": item.types, "allowed": allowed, "inputs": item.inputs,
+            "share": "all" if every else "some", "split": split,
         }  # fmt: skip
         related = launched_from(item.use.event) if item.use is not None else []
         related += [(s.loc, f"{s.source} becomes {s.target} here") for s in item.use.steps] if item.use else []
@@ -87,11 +106,14 @@ def downcasts(problem: Problem, work: Work, checked: Work | None, first: Work | 
     return out
 
 
-def _differs(problem: Problem, item: Narrow, other: Work | None) -> bool:
+def _differs(problem: Problem, item: Narrow, other: Other | None) -> bool:
     """Whether other work of the same problem does the same kind of thing, and nowhere so narrow."""
-    if other is None or not (other.products if item.what != "sums" else other.authored):
+    if other is None:
         return False
-    return not _kinds(narrow(problem, other)) & _kinds([item])
+    work, found = other
+    if not (work.products if item.what in ("operands", "accumulators") else work.authored):
+        return False
+    return not _kinds(narrow(problem, work, found)) & _kinds([item])
 
 
 def _kinds(found: Iterable[Narrow]) -> set[str]:

@@ -54,8 +54,10 @@ def shape_facts(
     facts.seeds += shape_crashes(run)
     packed = packing.expansions(problem, contract, run, work)
     facts.seeds += packed.seeds
-    if precision.narrow(problem, work):
-        facts.seeds += precision.downcasts(problem, work, _reduced_work(reduced, run.label), _first_work(run))
+    narrow = precision.narrow(problem, work, found)
+    if narrow:
+        checked, first = _reduced_work(reduced, run.label), _first_work(run)
+        facts.seeds += precision.downcasts(problem, narrow, work, checked, first)
     facts.seeds += precision.cut_short(work)
     facts.seeds += coverage.short_grids(contract, run, found)
     promises.judge(problem, contract, run, found, work, packed, facts)
@@ -75,13 +77,18 @@ def _worked_on(problem: Problem, contract: Contract, run: ShapeRun) -> dict[str,
     return {spec.name: prod(spec.shape) for spec in specs if spec.name in names}
 
 
-def _reduced_work(reduced: Reduced, label: str) -> Work | None:
+def _reduced_work(reduced: Reduced, label: str) -> precision.Other | None:
     run = next((r for r in reduced() if r.label == label and r.calls), None)
-    return None if run is None else sort_out(reach(last_call(run)), None)
+    return None if run is None else _work_behind(last_call(run))
 
 
-def _first_work(run: ShapeRun) -> Work | None:
-    return sort_out(reach(run.calls[0].result), None) if len(run.calls) > 1 else None
+def _first_work(run: ShapeRun) -> precision.Other | None:
+    return _work_behind(run.calls[0].result) if len(run.calls) > 1 else None
+
+
+def _work_behind(result: Any) -> precision.Other:
+    found = reach(result)
+    return sort_out(found, None), found
 
 
 def product_seeds(work: Work) -> list[Seed]:

@@ -262,3 +262,8 @@ def test_branches_in_cpp_and_cuda_are_followed(tmp_path: Path, body: str, launch
     assert ("input-magnitude-sniffing" in found) is sniffs, (found, file.unread, file.promises)
     if not sniffs:
         assert found == set()
+
+
+def test_an_input_that_torch_rounds_to_fp8_first_is_a_downcast(tmp_path: Path) -> None:
+    body = "return self.plain(x.to(torch.float8_e5m2).to(x.dtype), offsets)"
+    assert classes(tmp_path, PLAIN, body) == {"precision-downcast"}
