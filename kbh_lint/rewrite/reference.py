@@ -87,7 +87,7 @@ def wrap_forward(
     args = ", ".join(model.params)
     first = model.params[0] if model.params else "self"
     words = {"old": old, "args": args, "first": first, "kept": kept}
-    text = f"def forward(self, {args}):\n" + _indented(body.format(**words))
+    text = f"\ndef forward(self, {args}):\n" + _indented(body.format(**words))
     members: list[cst.BaseStatement] = []
     for item in model.node.body.body:
         assert isinstance(item, cst.BaseStatement)
