@@ -30,7 +30,7 @@ class Unfinished(Exception):
 class View:
     """`source` has the lines of the submission's main file, `head` the hash that pins the bundle, `logs` what the
     trials printed, by their hash, `silicon` what profilers saw, where they looked. `compared` is how a second grading
-    compares with the first, in one sentence."""
+    compares with the first, in one sentence. `problem_files` has the hashes of the problem's files of that time."""
 
     cell: Cell
     source: Sequence[str] = ()
@@ -40,6 +40,7 @@ class View:
     logs: Mapping[str, str] | None = None
     compared: str = ""
     silicon: Silicon | None = None
+    problem_files: Mapping[str, str] | None = None
 
     def line(self, number: int) -> str:
         """A line of the submission, empty where it is not known."""
@@ -67,7 +68,14 @@ def load_view(folder: Path) -> View:
         _logs(bundle, trials),
         compared[-1] if compared else "",
         _silicon([entry.data for entry in entries if entry.kind == "evidence"]),
+        _problem_files(entries[0].data),
     )
+
+
+def _problem_files(header: Mapping[str, Any]) -> dict[str, str]:
+    problem = header.get("problem")
+    files = problem.get("files") if isinstance(problem, Mapping) else None
+    return {str(name): str(value) for name, value in files.items()} if isinstance(files, Mapping) else {}
 
 
 def _silicon(evidence: Sequence[Mapping[str, Any]]) -> Silicon | None:

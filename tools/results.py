@@ -8,6 +8,7 @@ written. Checking needs the deck and torch (for the deck's types), and no GPU.
 from __future__ import annotations
 
 import argparse
+import hashlib
 import math
 import re
 import sys
@@ -87,7 +88,7 @@ def page(views: Sequence[View], deck: Deck) -> str:
     blocks.append(_table([v for v in ordered if not v.cell.shapes], "Without a number", _other_row, OTHER_HEAD))
     blocks.append(_settled(ordered, deck))
     blocks += [_decided(ordered, problem) for problem in (deck[name] for name in deck.ids)]
-    blocks += [_one(view) for view in ordered if view.cell.shapes]
+    blocks += [_one(view, deck) for view in ordered if view.cell.shapes]
     return "\n\n".join("\n".join(lines) for lines in map(list, blocks) if lines) + "\n"
 
 
@@ -186,14 +187,19 @@ def _decided(views: Sequence[View], problem: Problem) -> Iterator[str]:
     """What ran at the shapes at which a promise may have another state, because hardware leaves nothing better."""
     exempt = [(promise, label) for promise in problem.promises for one in promise.also for label in one.shapes]
     for name, label in dict.fromkeys((promise.id, label) for promise, label in exempt):
-        rows = [row for view in views if view.cell.problem == problem.id for row in _decided_rows(view, name, label)]
+        rows = [
+            row
+            for view in views
+            if view.cell.problem == problem.id
+            for row in _decided_rows(view, problem, name, label)
+        ]
         if rows:
             yield f"## {problem.id}: {name} at {label}"
             yield ""
             yield from _lines([DECIDED_HEAD, *rows])
 
 
-def _decided_rows(view: View, promise: str, label: str) -> Iterator[tuple[str, ...]]:
+def _decided_rows(view: View, problem: Problem, promise: str, label: str) -> Iterator[tuple[str, ...]]:
     seen = view.silicon
     shape = next((one for one in seen.shapes if one.shape == label), None) if seen is not None else None
     if seen is None or shape is None:
@@ -201,7 +207,13 @@ def _decided_rows(view: View, promise: str, label: str) -> Iterator[tuple[str, .
     found = next((one for one in view.cell.verdict.promises if one.id == promise), None)
     states = [found.layers.get("source", "") if found is not None else ""]
     states += [seen.shapes_by_layer.get(layer, {}).get(promise, {}).get(label, "") for layer in ("sass", "counters")]
-    yield (_names(view.cell)[1], instructions(seen, label), executed(shape), *states, view.cell.outcome)
+    yield (
+        _names(view.cell)[1],
+        instructions(seen, label),
+        executed(shape),
+        *states,
+        view.cell.outcome + _earlier(view, problem),
+    )
 
 
 def _lines(rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -212,12 +224,21 @@ def _lines(rows: Iterable[Sequence[str]]) -> Iterator[str]:
             yield "|" + "---|" * len(row)
 
 
-def _one(view: View) -> Iterator[str]:
+def _earlier(view: View, problem: Problem | None) -> str:
+    """Says that a problem's promises or numbers are not those any more by which a bundle was graded."""
+    if problem is None:
+        return ""
+    now = hashlib.sha256(Path(problem.path).read_bytes()).hexdigest()
+    return " by an earlier problem.yaml" if (view.problem_files or {}).get("problem.yaml", now) != now else ""
+
+
+def _one(view: View, deck: Deck) -> Iterator[str]:
     """One graded submission: its times, what the hardware counted, and its samples."""
     cell = view.cell
     yield f"## {cell.problem}: {_plain('/'.join(Path(cell.file).parts[-2:]))}"
     yield ""
-    yield f"{cell.verdict.verdict}, {cell.outcome}. Head of the bundle: `{view.head[:16]}`"
+    earlier = _earlier(view, deck.get(cell.problem))
+    yield f"{cell.verdict.verdict}, {cell.outcome}{earlier}. Head of the bundle: `{view.head[:16]}`"
     for finding in cell.verdict.findings:
         yield f"- {finding.layer}: {_plain(finding.message)[:300]}"
     yield ""
