@@ -203,10 +203,14 @@ class ShapeScore:
 
 @dataclass(frozen=True, slots=True)
 class BaselineTime:
-    """One shape of a baseline, by the clocks of a submission. `speedup`: how many times the submission is as fast."""
+    """One shape of a baseline, by the clocks of a submission. `speedup`: how many times the submission is as fast.
+
+    `seconds` are what is compared: as a submission's t_scored, but the claimed time where the clock is weak. A module
+    of ours has no reason to lie, and sealed batches that cannot be captured hold launches of the host.
+    """
 
     shape: str
-    t_scored: float
+    seconds: float
     t_event: float
     t_sealed: float | None
     clock: Literal["proved", "weak"]

@@ -134,8 +134,8 @@ def baseline_rows(cell: Cell) -> Iterator[tuple[str, ...]]:
         row = [label]
         for one in timed:
             time = known.get((one.name, label))
-            weak = " (weak clock)" if time is not None and time.clock == "weak" else ""
-            row += ["-", "-"] if time is None else [seconds(time.t_scored) + weak, times(time.speedup)]
+            weak = " (claimed)" if time is not None and time.clock == "weak" else ""
+            row += ["-", "-"] if time is None else [seconds(time.seconds) + weak, times(time.speedup)]
         yield tuple(row)
 
 

@@ -38,15 +38,16 @@ def score_faults(cell: Cell) -> Iterator[str]:
 
 
 def _compared(cell: Cell, baseline: Baseline) -> bool:
-    """Whether a baseline's times are the larger of its two clocks, and its speedups follow from them."""
+    """Whether a baseline's times follow from its two clocks, and its speedups from them."""
     scored = {score.shape: score.t_scored for score in cell.shapes} if cell.scores is not None else {}
     for time in baseline.times:
-        if not _near(time.t_scored, max(time.t_event, time.t_sealed or 0.0)):
+        larger = max(time.t_event, time.t_sealed or 0.0)
+        if not _near(time.seconds, time.t_event if time.clock == "weak" else larger):
             return False
         submission = scored.get(time.shape)
         if (time.speedup is None) != (submission is None):
             return False
-        if time.speedup is not None and submission and not _near(time.speedup * submission, time.t_scored):
+        if time.speedup is not None and submission and not _near(time.speedup * submission, time.seconds):
             return False
     if baseline.speedup is None:
         return True

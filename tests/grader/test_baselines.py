@@ -14,10 +14,10 @@ from deck_cases import drawn, judged, loaded
 from grading import cell, few_calls, toy_request, trial
 from toy import HONEST, REFERENCE
 
-from grader import grade_cli, judge
+from grader import baselines, grade_cli, judge
 from grader.baselines import source
 from grader.bundle import Bundle, CodecError, cell_from_json, cell_to_json, verify
-from grader.cell import Baseline, BaselineTime, TrialResult, geometric_mean
+from grader.cell import Baseline, BaselineTime, ShapeScore, TrialResult, geometric_mean
 from grader.cell_text import render as text_of
 from grader.deck import DeckError
 from grader.grade import Progress, grade
@@ -106,8 +106,9 @@ def test_baselines_go_through_the_judge_and_stand_beside_a_score_that_they_do_no
     eager, library = made.baselines
     assert (eager.name, eager.status, library.name, library.status) == ("eager", "right", "library", "wrong")
     (time,), (shape,) = eager.times, made.shapes
-    assert time.t_scored == max(time.t_event, time.t_sealed or 0.0) > 0
-    assert time.speedup == time.t_scored / shape.t_scored and eager.speedup == pytest.approx(time.speedup)
+    larger = max(time.t_event, time.t_sealed or 0.0)
+    assert time.seconds == (time.t_event if time.clock == "weak" else larger) > 0
+    assert time.speedup == time.seconds / shape.t_scored and eager.speedup == pytest.approx(time.speedup)
     assert library.what == "A product that is off" and "are off by more than" in library.message
     assert library.times == () and library.speedup is None
     entries = Bundle.open(folder).entries()
@@ -200,6 +201,15 @@ def test_a_cell_without_a_score_is_compared_with_no_baseline_and_comes_back_from
     data = cell_to_json(made) | {"outcome": "withheld", "scores": None, "shapes": []}
     with pytest.raises(CodecError, match="is not compared with a baseline"):
         cell_from_json(data)
+
+
+def test_where_a_baselines_clock_is_weak_its_claimed_time_is_compared_and_marked() -> None:
+    kept = ShapeScore("a", 3e-3, 2e-5, 3e-3, 1e-6, 1e-6, "weak", 0, 3, 0.0, 0.1, 0.1, 0.1)
+    for clock, seconds in (("weak", 2e-5), ("proved", 3e-3)):
+        time = baselines._time(replace(kept, clock=clock), 1e-5)
+        assert time.seconds == seconds and time.speedup == pytest.approx(seconds / 1e-5)
+        shown = text_of(View(cell("accepted", baselines=(replace(EAGER, times=(time,)),))))
+        assert ("(claimed)" in shown) == (clock == "weak")
 
 
 def test_the_mean_of_speedups_is_geometric() -> None:

@@ -487,7 +487,8 @@ FORGED += [
     (with_baseline(speedup=2.5), NOT_FOLLOWING),
     (of_baseline(speedup=2.5), NOT_FOLLOWING),
     (of_baseline(speedup=None), NOT_FOLLOWING),
-    (of_baseline(t_scored=7.0), NOT_FOLLOWING),
+    (of_baseline(seconds=7.0), NOT_FOLLOWING),
+    (of_baseline(clock="weak"), NOT_FOLLOWING),
     (of_baseline(shape="M=9"), NOT_FOLLOWING),
     (with_score(t_ungated=3.0), "the time of a call without the gate of M=8 does not follow from its samples"),
 ]
