@@ -20,7 +20,7 @@ from statistics import median
 from grader.bundle import Bundle, BundleError, CodecError, verify
 from grader.cell import Cell, PromiseRecord, ShapeScore, ShapeTiming
 from grader.silicon import ShapeEvidence
-from grader.silicon.shown import code_rows, executed, instructions
+from grader.silicon.shown import code_rows, executed, instructions, remarks
 from grader.view import Unfinished, View, load_view
 from grader.words import fraction, in_order, seconds, spread
 from kbh_lint import paths
@@ -251,6 +251,8 @@ def _one(view: View, deck: Deck) -> Iterator[str]:
         if view.silicon.code:
             yield ""
             yield from _lines(code_rows(view.silicon))
+            yield ""
+            yield from (f"- {_plain(remark)}" for remark in remarks(view.silicon))
     yield ""
     yield "```text"
     for score in cell.shapes:
