@@ -33,8 +33,8 @@ class Arithmetic:
 
 
 def steered(contract: Contract, paths: list[PathRun]) -> list[list[Seed]]:
-    """Facts `value-branch` for each shape. `paths` are those that one run's undecided branches lead to; where both sides
-    come to an end, the arithmetic behind their results is compared."""
+    """Facts `value-branch` for each shape. `paths` are those that one run's undecided branches lead to; where both
+    sides come to an end, the arithmetic behind their results is compared."""
     base = next((p for p in paths if not p.flips), paths[0])
     out = [[*_device(contract, run)] for run in base.shapes]
     for other in (*(p for p in paths if p is not base), *base.beyond):
