@@ -40,6 +40,7 @@ __all__ = [
 
 FORMAT = 1
 MAX_BYTES = 4 << 20
+UNDECIDING = ("text", "note", "entry", "made")  # words, and what only problems from other files have
 CODE = ("reference.py", "legal.py", "cases.py")
 
 
@@ -80,7 +81,7 @@ def digest(problem: Problem) -> str:
 def _plain(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-        return {name: _plain(field) for name, field in fields.items() if name not in ("text", "note")}
+        return {name: _plain(field) for name, field in fields.items() if name not in UNDECIDING}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):
