@@ -139,8 +139,8 @@ def batch_specs(batch: int, rounds: int) -> list[CaseSpec]:
 def slot_count(device: str, models: int, slot_bytes: int) -> int:
     """Slots of single calls, which take turns: few, so that calls meet the same addresses with other values.
 
-    On a GPU a time depends on where in memory tensors lie (3 % between two processes on an H200), so there are as many
-    places as there is room for, and their median counts.
+    On a GPU a time depends on where in memory tensors lie (copies of 32 MB on an H200 differ by 2 %), so there are as
+    many places as there is room for, and their median counts.
     """
     places = min(PLACES, PLACES_BYTES // max(slot_bytes, 1)) if device == "cuda" else 0
     return max(LEAST_ROUNDS, models, places)
