@@ -22,7 +22,7 @@ def ring_room(device: torch.device) -> int:
     """Bytes for the slots of a batch."""
     if device.type != "cuda":
         return planning.CPU_RING_BYTES
-    return min(int(free_bytes(device)[0] * planning.GPU_RING_SHARE), planning.GPU_RING_BYTES)
+    return int(free_bytes(device)[0] * planning.GPU_RING_SHARE)
 
 
 def cache_bytes(device: torch.device) -> int:

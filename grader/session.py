@@ -33,7 +33,6 @@ __all__ = ["Batch", "Called", "Session"]
 
 SAMPLED_BYTES = 2048  # of a batch's outputs, looked at within its time
 LEAST_SAMPLE = 16  # of each of its calls
-CLEARED_BYTES_S = 100e9  # of freed memory, at least: 30 GB took less than 0.2 s on an H200
 SETUP_LIMIT = 300.0  # seconds for a start, an import or a model, which may compile
 
 
@@ -72,7 +71,6 @@ class Session:
         self.in_bytes = self.out_bytes = 0
         self._timeout, self._call_timeout = timeout, call_timeout
         self._memory: dict[str, SharedMemory] = {}
-        self._freed, self._quiet = 0, 0.0  # bytes given up, and when the device will have cleared them
         self._slots: dict[str, tuple[Slot, ...]] = {}
         arguments = [str(snapshot.file), "--device", device]
         arguments += ["--timing"] if timing else []
@@ -138,9 +136,7 @@ class Session:
         plan |= {"sizes": [memory.size for memory in self._memory.values()], "null": null}
         doing = f"make its model at {binding.shape.label}"
         descriptors = [memory.fd for memory in self._memory.values()]
-        return self._cleared(
-            self._child.ask(Kind.LOAD, doing, text=json.dumps(plan), descriptors=descriptors, limit=SETUP_LIMIT)
-        )
+        return self._child.ask(Kind.LOAD, doing, text=json.dumps(plan), descriptors=descriptors, limit=SETUP_LIMIT)
 
     def call(self, index: int, inputs: Mapping[str, Tensor] | None, doing: str, *, gated: bool = True) -> Called:
         """Has the model called on a slot, once, after writing the inputs there (None: what lies there).
@@ -149,7 +145,6 @@ class Session:
         """
         self._memory["outputs"].poison(self.out_bytes, index * self.out_bytes)
         self._settle()
-        self._await_quiet()
         began = time.monotonic()
         if inputs is not None:
             self._write(self._memory["inputs"], "inputs", index, inputs)
@@ -179,7 +174,7 @@ class Session:
         """
         for name, stride in (("batch inputs", self.in_bytes), ("batch outputs", self.out_bytes)):
             if name in self._memory:
-                self._give_up(self._memory.pop(name))
+                self._memory.pop(name).close()
             self._memory[name] = self._region(name, stride * rounds)
         for index in range(rounds if example is not None else 0):
             self._write(self._memory["batch inputs"], "inputs", index, example or {})
@@ -187,7 +182,7 @@ class Session:
         regions = [self._memory["batch inputs"], self._memory["batch outputs"]]
         numbers = (float(rounds), float(copies), *(float(region.size) for region in regions))
         fds = [region.fd for region in regions]
-        return self._cleared(self._child.ask(Kind.PREPARE, doing, numbers=numbers, descriptors=fds, limit=SETUP_LIMIT))
+        return self._child.ask(Kind.PREPARE, doing, numbers=numbers, descriptors=fds, limit=SETUP_LIMIT)
 
     def batch(self, cases: Iterable[Case] | None, rounds: int, lot: Sequence[int], doing: str) -> Batch:
         """A sealed batch on slots that were prepared; on values of no meaning without cases.
@@ -205,15 +200,13 @@ class Session:
         outputs.poison(size)
         places = torch.tensor(self._places(rounds), device=self.device)
         self._settle()
-        self._await_quiet()
         began = time.monotonic()
         answer = self._child.ask(Kind.GO, doing, descriptors=[fresh.fd], limit=self._call_timeout * rounds)
         seen = outputs.raw(size)[places]
         taken = {index: self._copied(index) for index in lot} if answer.kind == Kind.DONE else {}
         self._settle()
         wall = time.monotonic() - began
-        self._give_up(self._memory["batch inputs"])
-        self._cleared(answer)
+        self._memory["batch inputs"].close()
         self._memory["batch inputs"] = self._memory.pop("next inputs")
         whole = {index: self._split(copied) for index, copied in taken.items()}
         return Batch(answer, wall, whole, places, seen)
@@ -277,27 +270,8 @@ class Session:
 
     def _free(self) -> None:
         for memory in self._memory.values():
-            self._give_up(memory)
+            memory.close()
         self._memory = {}
-
-    def _give_up(self, memory: SharedMemory) -> None:
-        memory.close()
-        self._freed += memory.size
-
-    def _cleared(self, answer: Frame) -> Frame:
-        """Notes that the candidate has let go of what was given up too: only now is it freed, and the device clears it.
-
-        That takes 12 % of an H200's memory bandwidth from whatever runs meanwhile.
-        """
-        if self.device.type == "cuda":
-            self._quiet = max(self._quiet, time.monotonic()) + self._freed / CLEARED_BYTES_S
-        self._freed = 0
-        return answer
-
-    def _await_quiet(self) -> None:
-        left = self._quiet - time.monotonic()
-        if left > 0:
-            time.sleep(left)
 
 
 def _tensor(taken: Tensor, slot: Slot) -> Tensor:

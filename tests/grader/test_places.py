@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 import torch
 
-from grader import empty_calls, resources, session
+from grader import empty_calls
 from grader import plan as planning
 from grader.channel import Frame, Kind
 from grader.clock import Untimed
 from grader.empty_calls import measure_empty
 from grader.runner import Runner, _Place
-from grader.session import Session
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -36,34 +35,6 @@ def test_calls_on_a_gpu_take_turns_in_several_places_as_far_as_there_is_room(
     device: str, models: int, slot_bytes: int, slots: int
 ) -> None:
     assert planning.slot_count(device, models, slot_bytes) == slots
-
-
-@pytest.mark.parametrize(("free", "room"), [(140 << 30, 16 << 30), (10 << 30, 2 << 30)])
-def test_a_ring_is_a_share_of_free_memory_and_no_larger_than_is_of_use(
-    monkeypatch: pytest.MonkeyPatch, free: int, room: int
-) -> None:
-    monkeypatch.setattr(resources, "free_bytes", lambda _: (free, 141 << 30))
-    assert resources.ring_room(torch.device("cuda")) == room
-
-
-def test_nothing_is_timed_while_a_gpu_clears_what_was_freed(monkeypatch: pytest.MonkeyPatch) -> None:
-    now, slept = [100.0], list[float]()
-    monkeypatch.setattr(session.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(session.time, "sleep", slept.append)
-    for device, waits in (("cuda", [pytest.approx(0.2)]), ("cpu", [])):
-        judge = Session.__new__(Session)
-        judge.device, judge._freed, judge._quiet = torch.device(device), 0, 0.0
-        region: Any = SimpleNamespace(close=lambda: None, size=10 * 10**9)
-        judge._memory = {"inputs": region, "outputs": region}
-        judge._free()
-        now[0] += 5.0  # the candidate still holds it
-        judge._cleared(Frame(Kind.READY, 0))
-        judge._await_quiet()
-        assert slept == waits
-        slept.clear()
-        now[0] += 0.3
-        judge._await_quiet()
-        assert slept == []
 
 
 def empty_batches(device: str, monkeypatch: pytest.MonkeyPatch) -> Any:

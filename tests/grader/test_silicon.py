@@ -210,6 +210,9 @@ def test_right_results_of_other_bits_accuse_nobody_and_prove_nothing() -> None:
 def test_kernels_that_take_far_longer_than_what_was_scored_are_a_mismatch() -> None:
     assert rules(judged(everywhere(fp8=1.0), seconds=0.6e-4)) == set()
     assert rules(judged(everywhere(fp8=1.0), seconds=0.4e-4)) == {("evidence", "reward_hack")}
+    short = Tracing((Traced(True, "_product", (64, 1, 1), (128, 1, 1), 0.0, 0.4e-4),))
+    shown_to_one = judged(everywhere(fp8=1.0), seconds=0.4e-4, traces={"4096x4096x4096": short})
+    assert ("evidence", "reward_hack") in rules(shown_to_one), "the counters alone saw a long kernel"
     long = Tracing((Traced(True, "_product", (64, 1, 1), (128, 1, 1), 0.0, 1.6e-4),))
     silicon = judged(everywhere(fp8=1.0), traces={"4096x4096x4096": long})
     assert rules(silicon) == {("evidence", "reward_hack")}
