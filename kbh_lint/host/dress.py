@@ -46,6 +46,6 @@ def part(owner: Tensor, name: str) -> Tensor | None:
     """`z.imag` and `z.real` of a complex tensor, lazy where it is; None for all else."""
     if name not in ("imag", "real") or not owner.attrs.get("complex"):
         return None
-    made = torchlib.alias(owner, owner.shape, None, "f32")
+    made = torchlib.alias(owner, None, None, "f32")  # the shape of a complex view is not followed
     made.attrs.pop("complex")
     return made
