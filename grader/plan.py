@@ -27,8 +27,8 @@ LOT = 8  # outputs of a batch that are copied within its time
 NULL_ROUNDS = {"cpu": 48, "cuda": 512}  # the longer batch by which the cost of an empty call is learned
 MOST_ROUNDS = 1024
 CPU_RING_BYTES = 256 << 20
-# Of free memory, for each of the two rings that exist while a batch is revealed. What a large ring costs beyond an empty
-# batch (1 to 1.5 ms) weighs less in a long batch: rings of 8 and 16 GiB made proofs of short calls worse.
+# Of free memory, for each of the two rings that exist while a batch is revealed. What a large ring costs beyond an
+# empty batch (1 to 1.5 ms) weighs less in a long batch: rings of 8 and 16 GiB made proofs of short calls worse.
 GPU_RING_SHARE = 0.2
 SEALED_SECONDS = {"cpu": 5e-3, "cuda": 10e-3}  # what a batch should last; revealing one jitters by 0.15 ms on a GPU
 SLOW_BATCH_SECONDS = 0.2  # batches longer than this need no rehearsal and no repetition
