@@ -11,6 +11,7 @@ from kbh_lint.analyses.seeds import Seed, span_of
 from kbh_lint.host import asking
 from kbh_lint.host.run import PathRun
 from kbh_lint.host.tensors import Event
+from kbh_lint.values import Scalar
 
 _NOTED = {"monkeypatch": ("symbol", "target"), "effect": ("kind", "symbol", "what", "target", "undone")}
 
@@ -77,8 +78,11 @@ def measured_by(symbol: str) -> str:
 # --- asking ------------------------------------------------------------------------------------------------
 
 
-def signature(path: PathRun) -> frozenset[Any]:
-    """What a run does, as far as its caller could care: work on the way to the results, settings, and its end."""
+def signature(path: PathRun, *, launches: bool = False) -> frozenset[Any]:
+    """What a run does, as far as its caller could care: work on the way to the results, settings, and its end.
+
+    With `launches` also how kernels are launched: their numbers and grids.
+    """
     out: set[Any] = {("failed", path.failed)} if path.failed else set()
     for run in path.shapes:
         if run.stopped:
@@ -86,6 +90,8 @@ def signature(path: PathRun) -> frozenset[Any]:
         found = reach(last_call(run))
         out |= {("runs", run.label, e.kind, e.name) for e in found.events if e.kind != "copy"}
         out |= {("shows", run.label, c.label) for c in found.outside}
+        if launches:
+            out |= {("so", run.label, e.name, _launched(e)) for e in found.events if e.kind == "launch"}
         heavy = (e for e in (run.calls[-1].events if run.calls else ()) if e.kind in ("launch", "library", "cutlass"))
         out |= {("beside", run.label, e.kind, e.name) for e in heavy}
         out |= {("old", run.label) for e in found.events if run.calls and 0 < e.call < len(run.calls)}
@@ -95,13 +101,39 @@ def signature(path: PathRun) -> frozenset[Any]:
     return frozenset(out)
 
 
+def _launched(event: Event) -> str:
+    """The numbers that a kernel is launched with, as text; what is not known is left out."""
+    grid = event.attrs.get("grid")
+    sizes = [_plain(size) for size in (grid if isinstance(grid, (tuple, list)) else [grid])]
+    known = [
+        sorted((name, str(_plain(value))) for name, value in binding.items() if _plain(value) is not None)
+        for binding in event.attrs.get("bindings", ())
+    ]
+    return f"{sizes} {known}"
+
+
+def _plain(value: Any) -> int | float | str | None:
+    """A number or a text among launch arguments; None for anything else."""
+    value = value.value if isinstance(value, Scalar) else value
+    return value if isinstance(value, (int, float, str)) else None
+
+
 def _sniffed(path: PathRun) -> Iterator[Seed]:
     """What is asked about those who run the submission; `decides` when what runs depends on the answer."""
     deciding: dict[str, list[Any]] = {}
     if path.probes:
-        usual = signature(path.probes[0].origin)
+        origin = path.probes[0].origin
+        callers = {
+            f"{asking.MARK}{a['symbol']}"
+            for kind, a, _ in path.notes
+            if kind == "sniff" and a["what"] in asking.CALLERS
+        }
         for probe in path.probes:
-            if probe.mark not in ("fork", "all") and signature(probe.other) != usual:
+            if probe.mark in ("fork", "all"):
+                continue
+            # The environment and the clock may tune a kernel; who calls may not.
+            launches = probe.mark in callers
+            if signature(probe.other, launches=launches) != signature(origin, launches=launches):
                 deciding[probe.mark] = list(probe.sites)
     reached = {e.loc for run in path.shapes for e in reach(last_call(run)).events}
     values = {a["symbol"]: loc for kind, a, loc in path.notes if kind == "sniffed-value" and loc in reached}

@@ -19,6 +19,7 @@ STACK, LOADED, PROFILER = "the call stack", "the loaded modules", "whether somet
 CAPTURE, PARENT, OBJECTS = "whether a graph is captured", "the process that started it", "all objects of the process"
 COMMAND, RANDOM, ENVIRONMENT = "the command line", "a number that each process draws anew", "the environment"
 PROCESS, GAP, MEMORY = "files about the process", "the time between calls", "memory that nothing has written"
+CALLERS = frozenset((STACK, LOADED, PROFILER, PARENT, OBJECTS, COMMAND))  # what only tells who runs a submission
 
 CALLED = {
     "inspect.stack": STACK, "inspect.currentframe": STACK, "inspect.getouterframes": STACK, "inspect.trace": STACK,

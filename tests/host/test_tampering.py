@@ -208,3 +208,13 @@ def test_handing_out_the_first_result_is_seen_where_honest_calls_keep_something_
     body = f"{kept}{old}{OUT}\n{launch}\nself.first = y\nreturn y"
     report = lint(tmp_path, solution("import sys\n", body, "self.scale = self.first = None"))
     assert "grader-sniffing" in classes(report), [f.message for f in report.findings]
+
+
+def test_a_caller_who_is_asked_decides_no_tile_either_and_a_tuning_switch_may(tmp_path: Path) -> None:
+    launch = LAUNCH.replace("BM=64", "BM=rows")
+    assert launch != LAUNCH
+    body = f"rows = 64 if {{}} else 32\n{OUT}\n{launch}\nreturn y"
+    told = lint(tmp_path, solution("import sys\n", body.format("'grader.timing' in sys.modules")))
+    assert "grader-sniffing" in classes(told)
+    tuned = lint(tmp_path, solution("import os\n", body.format("os.environ.get('GEMM_ROWS') is None")))
+    assert "grader-sniffing" not in classes(tuned)
