@@ -9,6 +9,7 @@ without order; what cannot be told is None.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from kbh_lint import ir
@@ -24,10 +25,30 @@ Atoms = frozenset[Any]
 NONE: Atoms = frozenset()
 
 
+class _Same:
+    """A kernel that is equal to itself alone, so that answers about it can be kept."""
+
+    __slots__ = ("kernel",)
+
+    def __init__(self, kernel: ir.FuncDef) -> None:
+        self.kernel = kernel
+
+    def __hash__(self) -> int:
+        return id(self.kernel)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.kernel is other.kernel
+
+
 def read_once(kernel: ir.FuncDef, loc: ir.Loc) -> bool | None:
     """Whether the load at `loc` reads no element twice in one launch; None when it is not in the kernel's own body."""
-    body = kernel.body or ()
-    found = _around(body, loc, ())
+    return _read_once(_Same(kernel), loc[1:])
+
+
+@lru_cache(maxsize=32)  # every configuration of a kernel and every graded shape asks again
+def _read_once(same: _Same, place: tuple[int, ...]) -> bool | None:
+    body = same.kernel.body or ()
+    found = _around(body, place, ())
     if found is None:
         return None
     node, loops = found
@@ -42,13 +63,13 @@ def read_once(kernel: ir.FuncDef, loc: ir.Loc) -> bool | None:
     return bool(everywhere) and all(a in own or a[0] == "part" and a[2] <= own for a in everywhere)
 
 
-def _around(body: Any, loc: ir.Loc, loops: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]] | None:
+def _around(body: Any, place: tuple[int, ...], loops: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]] | None:
     """The node at a place, with the loops around it."""
     for node in body:
         inner = (*loops, node) if isinstance(node, (ir.For, ir.CFor, ir.While)) else loops
-        if getattr(node, "loc", None) == loc and isinstance(node, (ir.Call, ir.Index, ir.Unary)):
+        if isinstance(node, (ir.Call, ir.Index, ir.Unary)) and node.loc is not None and node.loc[1:] == place:
             return node, loops
-        found = _around(children(node), loc, inner)
+        found = _around(children(node), place, inner)
         if found is not None:
             return found
     return None
@@ -76,12 +97,15 @@ def _address(node: Any) -> Any:
 def _names(body: Any) -> dict[str, Atoms]:
     """The atoms that each name depends on, over all assignments."""
     names: dict[str, Atoms] = {}
-    assigned = list(_assignments(body, ()))
+    assigned = [
+        (name, value, loops, carried or name in {n.id for n in walk([value]) if isinstance(n, ir.Name)})
+        for name, value, loops, carried in _assignments(body, ())
+    ]
     for _ in range(MAX_ROUNDS):
         before = dict(names)
         for name, value, loops, carried in assigned:
             atoms = _atoms(value, names) if value is not None else NONE
-            if carried or name in {n.id for n in walk([value]) if isinstance(n, ir.Name)}:
+            if carried:
                 atoms |= {("loop", id(loop)) for loop in loops[-1:]}
             names[name] = names.get(name, NONE) | atoms
         if names == before:
