@@ -103,7 +103,18 @@ def _problem(problems_dir: Path, submission: Submission) -> tuple[Problem | None
         return loaded.problem, (Unread(hole),) if loaded.hole else ()
     if submission.problem is None:
         return None, ()
-    return load_problem(problems_dir / submission.problem / "problem.yaml"), ()
+    path = problems_dir / submission.problem / "problem.yaml"
+    try:
+        stat = path.stat()
+    except OSError:
+        return load_problem(path), ()  # which says why
+    return _unchanged(path, stat.st_mtime_ns, stat.st_size), ()
+
+
+@lru_cache(maxsize=32)
+def _unchanged(path: Path, modified_ns: int, size: int) -> Problem:
+    """A problem, read once while its file stays as it is: editors keep this process for long."""
+    return load_problem(path)
 
 
 def sidecar_texts(submission: Submission) -> dict[str, str]:

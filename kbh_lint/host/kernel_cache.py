@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from functools import cache
 from typing import Any
 
 from kbh_lint.kernels.analyze import analyze
@@ -56,6 +57,13 @@ def _normal(value: Any, numbers: dict[int, int]) -> Any:
     return value
 
 
+@cache
+def _kinds(made: Any) -> tuple[str, ...]:
+    """For each field of a fact whether it holds origins, a storage, or neither."""
+    kinds = {"origins": "origins", "a_origins": "origins", "b_origins": "origins", "storage": "storage"}
+    return tuple(kinds.get(field.name, "") for field in fields(made))
+
+
 def _renumber(facts: KernelFacts, back: dict[int, int]) -> KernelFacts:
     """The facts with the storages of this launch."""
 
@@ -69,13 +77,19 @@ def _renumber(facts: KernelFacts, back: dict[int, int]) -> KernelFacts:
         return made
 
     def one(item: Any) -> Any:
-        changes: dict[str, Any] = {}
-        for name in ("origins", "a_origins", "b_origins"):
-            if hasattr(item, name):
-                changes[name] = origins(getattr(item, name))
-        if hasattr(item, "storage"):
-            changes["storage"] = back.get(item.storage, item.storage)
-        return replace(item, **changes) if changes else item
+        made: Any = type(item)
+        kinds = _kinds(made)
+        if not any(kinds):
+            return item
+        values = []
+        for name, kind in zip(made.__dataclass_fields__, kinds, strict=True):
+            value = getattr(item, name)
+            if kind == "origins":
+                value = origins(value)
+            elif kind == "storage":
+                value = back.get(value, value)
+            values.append(value)
+        return made(*values)
 
     return KernelFacts(
         facts.name,
