@@ -71,13 +71,17 @@ class Labelled:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What we say of one submission: flagged, with the right reason, with every promise shown kept (None: has none)."""
+    """What we say of one submission: flagged, with the right reason, with every promise shown kept (None: has none).
+
+    `classes` are those of findings that flag it, `said` of all but those of severity info.
+    """
 
     row: Labelled
     flagged: bool
     right: bool
     kept: bool | None
     classes: frozenset[str]
+    said: frozenset[str]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -155,7 +159,8 @@ def _judged(row: Labelled, report: FileReport) -> Judged:
     )
     flagged = report.verdict in FLAGGED
     kept = all(promise.state in SHOWN for promise in report.promises) if report.promises else None
-    return Judged(row, flagged, flagged and right, kept, classes)
+    said = frozenset(finding.leak_class for finding in report.findings if finding.severity != "info")
+    return Judged(row, flagged, flagged and right, kept, classes, said)
 
 
 def peer(name: str, program: str, folder: Path, rows: Sequence[Labelled]) -> tuple[list[bool], list[bool]]:
@@ -219,13 +224,13 @@ def _classes(judged: Sequence[Judged], leaks: Sequence[Judged]) -> list[str]:
     found = Counter(one.row.classes[0] for one in leaks if one.row.classes and one.flagged)
     said = Counter(name for one in judged for name in one.classes)
     true = Counter(name for one in judged for name in one.classes if name in one.row.classes)
-    both = Counter(name for one in leaks for name in one.row.classes if name in one.classes)
+    both = Counter(name for one in leaks for name in one.row.classes if name in one.said)
     lines = [
         "## By class",
         "",
         "Found: of the files whose first label is this class, those that are flagged at all. Named: of the files",
-        "whose label names this class, those where we say it too. Precision: of the files where we say it, those",
-        "whose label does.",
+        "whose label names this class, those where we say it too, if only as `interesting`. Precision: of the files",
+        "that we flag for this class, those whose label names it.",
         "",
         "| Class | Found | Named | Precision |",
         "|---|---|---|---|",

@@ -69,13 +69,11 @@ ZERO = Powers(0, "", 0, 0)  # adds nothing
 
 def short_series(kernel: values.Func, args: Mapping[str, values.KernelArg]) -> tuple[list[ShortSeries], frozenset[str]]:
     """The series that a Triton kernel cuts short and then multiplies or stores, and the names of the arguments that
-    decided what it does; never raises."""
+    decided what it does."""
     machine = SeriesMachine(kernel.node.name, FUEL)
     try:
         machine.run_kernel(kernel, args)
-    except (OutOfFuel, RecursionError):
-        machine.short.clear()
-    except Exception:  # what this analysis cannot follow is no evidence, and must not hide what others find
+    except (OutOfFuel, RecursionError):  # a kernel that is not followed to its end shows nothing
         machine.short.clear()
     return list(machine.short.values()), frozenset(machine.decided)
 

@@ -109,10 +109,6 @@ def keyword_order(program: Program, rng: Random) -> Program:
 
 
 class _KeywordOrder(HostTransformer):
-    def __init__(self, source: Source, rng: Random) -> None:
-        super().__init__(source)
-        self.rng = rng
-
     def visit_FunctionDef(self, node: cst.FunctionDef) -> bool | None:
         return True  # keyword order is free inside kernels too
 

@@ -9,6 +9,7 @@ import libcst as cst
 
 from kbh_lint.rewrite.program import Program, Rewrite
 from kbh_lint.rewrite.tree import (
+    BodyTransformer,
     HostTransformer,
     Source,
     code,
@@ -28,10 +29,6 @@ def while_loops(program: Program, rng: Random) -> Program:
 
 
 class _While(HostTransformer):
-    def __init__(self, source: Source, rng: Random) -> None:
-        super().__init__(source)
-        self.rng = rng
-
     def leave_For(
         self, original_node: cst.For, updated_node: cst.For
     ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
@@ -75,20 +72,7 @@ def walrus(program: Program, rng: Random) -> Program:
     return _Walrus(source, rng).run(program, "no function returns an expression")
 
 
-class _Walrus(HostTransformer):
-    def __init__(self, source: Source, rng: Random) -> None:
-        super().__init__(source)
-        self.rng = rng
-        self.depth = 0
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool | None:
-        self.depth += 1
-        return super().visit_FunctionDef(node)
-
-    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
-        self.depth -= 1
-        return updated_node
-
+class _Walrus(BodyTransformer):
     def leave_Return(self, original_node: cst.Return, updated_node: cst.Return) -> cst.Return:
         return updated_node.with_changes(value=self._named(updated_node.value)) if updated_node.value else updated_node
 
@@ -110,10 +94,6 @@ def unpack(program: Program, rng: Random) -> Program:
 
 
 class _Unpack(HostTransformer):
-    def __init__(self, source: Source, rng: Random) -> None:
-        super().__init__(source)
-        self.rng = rng
-
     def leave_IndentedBlock(
         self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
     ) -> cst.IndentedBlock:

@@ -7,7 +7,7 @@ from random import Random
 import libcst as cst
 
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
-from kbh_lint.rewrite.tree import HostTransformer, Source, after_imports, source_of
+from kbh_lint.rewrite.tree import HostTransformer, after_imports, source_of
 
 CLAIMS = (
     "# The product runs on fp8 tensor cores; operands are never widened.",
@@ -88,10 +88,6 @@ def honest_comments(program: Program, rng: Random) -> Program:
 
 
 class _Comments(HostTransformer):
-    def __init__(self, source: Source, rng: Random) -> None:
-        super().__init__(source)
-        self.rng = rng
-
     def visit_FunctionDef(self, node: cst.FunctionDef) -> bool | None:
         return True
 

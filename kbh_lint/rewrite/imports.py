@@ -93,8 +93,7 @@ def from_imports(program: Program, rng: Random) -> Program:
 
 class _FromImports(HostTransformer):
     def __init__(self, source: Source, rng: Random) -> None:
-        super().__init__(source)
-        self.rng = rng
+        super().__init__(source, rng)
         self.made: dict[str, str] = {}
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:

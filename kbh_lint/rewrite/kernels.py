@@ -7,16 +7,14 @@ from random import Random
 import libcst as cst
 
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
-from kbh_lint.rewrite.tree import Source, code, expression, insert, plain_arguments, source_of, statements
+from kbh_lint.rewrite.tree import Source, Transformer, code, expression, insert, plain_arguments, source_of, statements
 
 
-class KernelTransformer(cst.CSTTransformer):
+class KernelTransformer(Transformer):
     """Visits the bodies of `@triton.jit` functions only. `tl` is the file's name for triton.language."""
 
-    def __init__(self, source: Source) -> None:
-        super().__init__()
-        self.source = source
-        self.count = 0
+    def __init__(self, source: Source, rng: Random | None = None) -> None:
+        super().__init__(source, rng)
         self.inside = 0
         found = [name for name, path in source.imports.items() if path == "triton.language"]
         if not found or not any(path == "triton" for path in source.imports.values()):
@@ -41,15 +39,10 @@ class KernelTransformer(cst.CSTTransformer):
     def _is_kernel(self, node: cst.FunctionDef) -> bool:
         return any(self.source.path(d.decorator) == "triton.jit" for d in node.decorators)
 
-    def run(self, program: Program, why: str, helper: str = "") -> Program:
-        """The program with its kernels changed; `helper` is put before the first function."""
-        module = self.source.module.visit(self)
-        if not self.count:
-            raise NotApplicable(why)
-        if helper:
-            at = next(i for i, s in enumerate(module.body) if isinstance(s, (cst.FunctionDef, cst.ClassDef)))
-            module = insert(module, at, helper)
-        return program.with_main(module.code)
+    def put(self, module: cst.Module, helper: str) -> cst.Module:
+        """Device functions stand before the first function."""
+        at = next(i for i, s in enumerate(module.body) if isinstance(s, (cst.FunctionDef, cst.ClassDef)))
+        return insert(module, at, helper)
 
 
 def cast_functions(program: Program, rng: Random) -> Program:
@@ -138,10 +131,6 @@ def kernel_while(program: Program, rng: Random) -> Program:
 
 
 class _KernelWhile(KernelTransformer):
-    def __init__(self, source: Source, rng: Random) -> None:
-        super().__init__(source)
-        self.rng = rng
-
     def leave_For(
         self, original_node: cst.For, updated_node: cst.For
     ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:

@@ -24,10 +24,6 @@ def getattr_strings(program: Program, rng: Random) -> Program:
 
 
 class _Getattr(HostTransformer):
-    def __init__(self, source: Source, rng: Random) -> None:
-        super().__init__(source)
-        self.rng = rng
-
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         func = updated_node.func
         if (
@@ -161,10 +157,6 @@ def split_strings(program: Program, rng: Random) -> Program:
 
 
 class _SplitStrings(HostTransformer):
-    def __init__(self, source: Source, rng: Random) -> None:
-        super().__init__(source)
-        self.rng = rng
-
     def visit_Expr(self, node: cst.Expr) -> bool | None:
         return not isinstance(node.value, (cst.SimpleString, cst.ConcatenatedString))
 

@@ -181,7 +181,6 @@ class _Attributes(cst.CSTVisitor):
         self.plain: set[str] = set()
         self.methods: set[str] = set()
         self.other: set[str] = set()
-        self.depth = 0
 
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
         foreign = {code(base.value).rpartition(".")[2] for base in node.bases} - {"Module", "object"}

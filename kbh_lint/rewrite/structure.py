@@ -10,6 +10,7 @@ from kbh_lint.rewrite.names import Renamer
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
 from kbh_lint.rewrite.tree import (
     INTERFACE,
+    BodyTransformer,
     HostTransformer,
     Source,
     after_imports,
@@ -248,22 +249,12 @@ def outline_expressions(program: Program, rng: Random) -> Program:
     return program.with_main(after_imports(module, "".join(work.helpers)).code)
 
 
-class _Outline(HostTransformer):
+class _Outline(BodyTransformer):
     """Takes `f(a, b.c, 1)` out of functions when all names in it are arguments, locals or imports."""
 
     def __init__(self, source: Source, rng: Random) -> None:
-        super().__init__(source)
-        self.rng = rng
+        super().__init__(source, rng)
         self.helpers: list[str] = []
-        self.depth = 0
-
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool | None:
-        self.depth += 1
-        return super().visit_FunctionDef(node)
-
-    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
-        self.depth -= 1
-        return updated_node
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         path = self.source.path(original_node.func)

@@ -128,16 +128,29 @@ def patches(source: Source) -> bool:
     return found.any
 
 
-class HostTransformer(cst.CSTTransformer):
-    """Visits what Python itself runs: no device functions, decorators, annotations, imports or f-strings.
+class Transformer(cst.CSTTransformer):
+    """A rewrite of a tree. `count` is how many changes were made; `rng` makes the choices of rewrites that have any."""
 
-    `count` is how many changes were made; `done` returns the new program or raises NotApplicable when it is zero.
-    """
-
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, rng: Random | None = None) -> None:
         super().__init__()
         self.source = source
+        self.rng = rng or Random(0)
         self.count = 0
+
+    def run(self, program: Program, why: str, helper: str = "") -> Program:
+        """The program with the tree changed, and `helper` put in. `why` says what was not found."""
+        module = self.source.module.visit(self)
+        if not self.count:
+            raise NotApplicable(why)
+        return program.with_main((self.put(module, helper) if helper else module).code)
+
+    def put(self, module: cst.Module, helper: str) -> cst.Module:
+        """The module with statements that the changed code needs."""
+        return prepend(module, helper)
+
+
+class HostTransformer(Transformer):
+    """Visits what Python itself runs: no device functions, decorators, annotations, imports or f-strings."""
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> bool | None:
         return not self.source.is_device(node)
@@ -157,12 +170,21 @@ class HostTransformer(cst.CSTTransformer):
     def visit_FormattedString(self, node: cst.FormattedString) -> bool | None:
         return False
 
-    def run(self, program: Program, why: str, before: str = "") -> Program:
-        """The program with the tree changed; `before` is put after the docstring. `why` says what was not found."""
-        module = self.source.module.visit(self)
-        if not self.count:
-            raise NotApplicable(why)
-        return program.with_main(prepend(module, before).code)
+
+class BodyTransformer(HostTransformer):
+    """Knows how many functions are around a node (`depth`)."""
+
+    def __init__(self, source: Source, rng: Random | None = None) -> None:
+        super().__init__(source, rng)
+        self.depth = 0
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool | None:
+        self.depth += 1
+        return super().visit_FunctionDef(node)
+
+    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
+        self.depth -= 1
+        return updated_node
 
 
 def prepend(module: cst.Module, text: str) -> cst.Module:
