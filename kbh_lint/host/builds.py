@@ -5,14 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import asking, bounds, containers, driver, outside, torchlib
+from kbh_lint.host import artifacts, asking, bounds, containers, driver, outside, torchlib
 from kbh_lint.host.objects import Blob, Extension, ExtFunction, LibObject
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import FileText, Piece, Text, concat
 from kbh_lint.values import DType, Env, Overloads
 
 MAX_SOURCES = 64
-BUILT = (".so", ".o", ".a", ".cubin", ".ptx", ".fatbin", ".hsaco", ".pyd", ".dll")
+BUILT = artifacts.SUFFIXES
+SYSTEM = ("libcuda", "libcudart", "libnvrtc", "libc.", "libcublas", "libdl")
+EXTENSIONS = "/cache/torch_extensions"  # where torch builds extensions that are given no folder
 
 
 def texts(interp: Any, value: Any) -> list[str]:
@@ -47,7 +49,18 @@ def extension_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
     else:
         value = kwargs.get("sources", args[1] if len(args) > 1 else None)
         sources = read_all(interp, value, loc)
-    return build(interp, title, sources, flags, loc)
+    made = build(interp, title, sources, flags, loc)
+    folder = kwargs.get("build_directory")
+    _left(interp, made, f"{EXTENSIONS}/{title}" if folder is None else containers.show(folder), sources)
+    return made
+
+
+def _left(interp: Any, made: Extension, folder: str, sources: list[str]) -> None:
+    """The library that an extension leaves in its folder can be loaded again by its path."""
+    made.attrs["__file__"] = f"{folder}/{made.name}.so"
+    paths = [f"{folder}/{made.name}.{i}.cu" for i in range(len(sources))]
+    interp.world.files.update(zip(paths, sources, strict=True))
+    artifacts.put(interp.world.built, made.attrs["__file__"], artifacts.Built(tuple(paths), made.flags))
 
 
 def read_all(interp: Any, value: Any, loc: ir.Loc | None) -> list[str]:
@@ -114,7 +127,7 @@ def find_file(interp: Any, path: str) -> str | None:
 
 def exists(interp: Any, path: str) -> Any:
     """Whether a path is there: headers and tools are, what only an earlier build can have left is not."""
-    if find_file(interp, path) is not None:
+    if find_file(interp, path) is not None or path in interp.world.built:
         return True
     interp.world.asked.add(path)
     return Unknown((), "whether a build left a file" if path.endswith(BUILT) else "likely: the path exists")
@@ -125,6 +138,8 @@ def write_file(interp: Any, path: str, text: Any) -> None:
         bounds.text(interp, text)
         interp.world.files[path] = text
         interp.world.files[path.rpartition("/")[2]] = text
+    else:
+        artifacts.written(interp, path, text)
 
 
 def open_file(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -140,6 +155,8 @@ def open_file(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
 
 def file_method(interp: Any, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     path = owner.attrs["name"]
+    if name == "write" and args and not isinstance(args[0], str):
+        artifacts.written(interp, path, args[0])
     if name == "write" and args and isinstance(args[0], str):
         before = find_file(interp, path) if owner.attrs.get("written") else ""
         owner.attrs["written"] = True
@@ -150,7 +167,7 @@ def file_method(interp: Any, owner: LibObject, name: str, args: list[Any], loc: 
     if name in ("read", "readlines", "readline") and asking.about_process(path):
         return Unknown((), f"{asking.MARK}{path[:40]}")
     if name in ("read", "readlines"):
-        found = find_file(interp, path)
+        found = find_file(interp, path) or artifacts.read(interp, path)
         if found is None:
             interp.miss(f"file {path.rpartition('/')[2]} is not part of the submission", loc)
             return Unknown((), "a file outside the submission")
@@ -173,9 +190,12 @@ def path_method(
         outside.process_file(interp, text, loc)
         return asking.asked(interp, text[:40], asking.PROCESS, loc)
     if name in ("glob", "rglob") and args and containers.show(args[0]).endswith(BUILT):
-        return [LibObject("pathlib.Path", {"path": f"{text}/{containers.show(args[0]).replace('*', 'found')}"})]
+        pattern = containers.show(args[0])
+        ours = artifacts.listed(interp.world.built, text, pattern)
+        places = ours or [f"{text}/{pattern.replace('*', 'found')}"]
+        return [LibObject("pathlib.Path", {"path": place}) for place in places]
     if name in ("read_text", "read_bytes"):
-        found = find_file(interp, text)
+        found = find_file(interp, text) or artifacts.read(interp, text)
         if found is None:
             interp.miss(f"file {text.rpartition('/')[2]} is not part of the submission", loc)
             return Unknown((), "a file outside the submission")
@@ -194,7 +214,12 @@ def path_method(
         return exists(interp, text)
     if name == "as_posix":
         return text
-    if name in ("mkdir", "unlink", "touch", "rename", "chmod"):
+    if name in ("rename", "replace", "symlink_to", "hardlink_to", "copy", "move") and args:
+        target = containers.show(args[0])
+        to, of = (text, target) if name in ("symlink_to", "hardlink_to") else (target, text)
+        artifacts.copied(interp, of, to)
+        return path_call(interp, path="pathlib.Path", args=[to], kwargs={}, loc=loc)
+    if name in ("mkdir", "unlink", "touch", "chmod"):
         return None
     if name == "open":
         return open_file(interp, "", [text, *args], kwargs, loc)
@@ -223,10 +248,8 @@ def process(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
     if isinstance(kwargs.get("input"), str):  # the text comes through standard input
         write_file(interp, "/dev/stdin.cu", kwargs["input"])
         words.append("/dev/stdin.cu")
-    for word in words:
-        if word.endswith((".cu", ".cpp", ".cc", ".c", ".cxx")) and find_file(interp, word) is not None:
-            interp.world.compiled_sources.append(word)
-            interp.world.compile_flags = [w for w in words if w.startswith("-")]
+    folder = containers.show(kwargs["cwd"]) if kwargs.get("cwd") is not None else ""
+    artifacts.command(interp, words, folder, lambda word: find_file(interp, word) is not None)
     if path == "subprocess.Popen":
         return LibObject(
             path, {"returncode": 0, "stdout": "", "stderr": "", "loc": loc, "pid": LibObject("subprocess.pid")}
@@ -238,6 +261,8 @@ def ctypes_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any],
     name = path.rsplit(".", 1)[-1]
     if name in ("CDLL", "PyDLL", "LoadLibrary"):
         return load_library(interp, path, args, kwargs, loc)
+    if name == "find_library" and args:  # one of the system's
+        return f"lib{containers.show(args[0])}.so"
     made = driver.make(interp, name, args)
     return made if made is not None else LibObject(path, {}, tuple(args), kwargs)
 
@@ -245,16 +270,12 @@ def ctypes_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any],
 def load_library(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A shared library: one the submission built from its own sources is read, another is machine code."""
     name = containers.show(args[0]) if args else ""
-    if interp.world.compiled_sources:
-        sources = read_all(interp, list(dict.fromkeys(interp.world.compiled_sources)), loc)
-        return build(interp, name, sources, list(getattr(interp.world, "compile_flags", [])), loc)
     base = name.rpartition("/")[2]
-    if (
-        base.startswith(("libcuda", "libcudart", "libnvrtc", "libc.", "libcublas", "libdl"))
-        or not base
-        or base == "None"
-    ):
+    if base.startswith(SYSTEM) or not base or base == "None":
         return LibObject("ctypes.system", {"name": base})
+    made = artifacts.loaded(interp, name, loc)
+    if made is not None:
+        return build(interp, name, read_all(interp, list(made.sources), loc), list(made.flags), loc)
     if name in interp.world.asked:
         interp.world.left_over = True
     interp.note("binary", {"path": base[:80]}, loc)

@@ -7,8 +7,10 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import (
+    artifacts,
     asking,
     builds,
+    containers,
     decoding,
     driver,
     einops,
@@ -36,6 +38,8 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
         return asking.asked(interp, path, asking.CALLED[path], loc)
     if path in asking.CLOCKS:
         return asking.clock(interp)
+    if path in artifacts.COPIES and len(args) > 1:
+        artifacts.copied(interp, *(containers.show(a) for a in args[:2]))
     handler = CALLS.get(path)
     if handler is None:
         root = path.split(".", 1)[0]

@@ -12,6 +12,7 @@ from typing import Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.host import (
+    artifacts,
     asking,
     containers,
     dress,
@@ -73,7 +74,7 @@ class World:
         self.left_over = False  # this path needs a file that only an earlier run could have left behind
         self.module_env = Env()
         self.module_envs: dict[str, Env] = {}
-        self.compiled_sources: list[str] = []
+        self.built: dict[str, artifacts.Built] = {}  # the binaries that were built in this run, by path
         self.asked: set[str] = set()  # paths whose existence was asked about and taken for granted
 
     # --- decisions

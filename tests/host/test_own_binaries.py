@@ -1,0 +1,64 @@
+"""A library that the file built from its own sources is read, wherever it went; another one is machine code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from host_support import CUDA, HEAD, OUTPUT, classes, lint, model
+
+SOURCE = CUDA[: CUDA.index("torch::Tensor run")].replace("<torch/extension.h>", "<cuda_fp8.h>") + (
+    'extern "C" void run(void* x, void* w, void* s, void* y, int M, int N, int K) {\n'
+    "  gemm<<<M, N>>>((const __nv_fp8_e4m3*)x, (const __nv_fp8_e4m3*)w, (const float*)s, (__nv_bfloat16*)y, N, K);\n}\n"
+)
+SETUP = f"""
+import ctypes, os, shutil, subprocess, hashlib, tempfile
+from pathlib import Path
+SOURCE = r'''{SOURCE}'''
+FOLDER = tempfile.mkdtemp()
+(Path(FOLDER) / "k.cu").write_text(SOURCE)
+"""
+CALL = model(
+    OUTPUT.strip()
+    + "\nlib.run(*(ctypes.c_void_p(t.data_ptr()) for t in (x, self.weight, self.weight_scale, y)), M, N, K)\nreturn y"
+)
+NVCC = 'subprocess.run(["nvcc", "-shared", FOLDER + "/k.cu", "-o", FOLDER + "/k.so"])\n'
+OWN = {
+    "renamed": NVCC + 'os.replace(FOLDER + "/k.so", "/tmp/kept.so")\nlib = ctypes.CDLL("/tmp/kept.so")\n',
+    "copied into a folder": NVCC
+    + 'shutil.copy2(Path(FOLDER) / "k.so", "/tmp/held")\nlib = ctypes.CDLL("/tmp/held/k.so")\n',
+    "in a folder that moved": NVCC + 'shutil.move(FOLDER, "/tmp/cache")\nlib = ctypes.CDLL("/tmp/cache/k.so")\n',
+    "written from its bytes": NVCC
+    + 'Path("/tmp/b.so").write_bytes((Path(FOLDER) / "k.so").read_bytes())\nlib = ctypes.CDLL("/tmp/b.so")\n',
+    "moved by a command": 'subprocess.run(f"cd {FOLDER} && nvcc -shared k.cu -o k.so && mv k.so out.so", shell=True)\n'
+    + 'lib = ctypes.CDLL(FOLDER + "/out.so")\n',
+    "linked from an object": 'subprocess.run(["nvcc", "-c", "k.cu"], cwd=FOLDER)\n'
+    'subprocess.run(["g++", "-shared", "k.o", "-o", "libk.so"], cwd=FOLDER)\nlib = ctypes.CDLL(f"{FOLDER}/libk.so")\n',
+    "under a hash": 'SO = f"/tmp/k_{hashlib.sha256(SOURCE.encode()).hexdigest()}.so"\nif not os.path.exists(SO):\n'
+    '    subprocess.run(["nvcc", "-shared", FOLDER + "/k.cu", "-o", SO + ".tmp"])\n    os.replace(SO + ".tmp", SO)\n'
+    "lib = ctypes.CDLL(SO)\n",
+    "found by a glob": NVCC + 'lib = ctypes.CDLL(str(next(iter(Path(FOLDER).glob("*.so")))))\n',
+    "with the runtime beside it": NVCC + 'rt = ctypes.CDLL("libcudart.so")\nlib = ctypes.CDLL(FOLDER + "/k.so")\n',
+}
+FOREIGN = {
+    "another path": NVCC + 'ours = ctypes.CDLL(FOLDER + "/k.so")\nlib = ctypes.CDLL("/submission/libfast.so")\n',
+    "copied over ours": NVCC
+    + 'shutil.copy("/submission/fast.so", FOLDER + "/k.so")\nlib = ctypes.CDLL(FOLDER + "/k.so")\n',
+    "bytes written over ours": "import base64\n"
+    + NVCC
+    + 'Path(FOLDER, "k.so").write_bytes(base64.b64decode("f0VMRgIB"))\nlib = ctypes.CDLL(FOLDER + "/k.so")\n',
+    "beside an extension": "from torch.utils.cpp_extension import load_inline\n"
+    'ext = load_inline("e", "", SOURCE, functions=[])\nlib = ctypes.CDLL("/submission/e.so")\n',
+}
+
+
+@pytest.mark.parametrize("how", OWN)
+def test_a_library_of_its_own_is_read(tmp_path: Path, how: str) -> None:
+    report = lint(tmp_path, HEAD + SETUP + OWN[how] + CALL)
+    assert "binary-blob-kernel" not in classes(report)
+    assert "fp8-upcast-bf16-gemm" in classes(report), (report.findings, report.unread)  # its products are seen
+
+
+@pytest.mark.parametrize("how", FOREIGN)
+def test_a_library_from_elsewhere_is_machine_code(tmp_path: Path, how: str) -> None:
+    assert "binary-blob-kernel" in classes(lint(tmp_path, HEAD + SETUP + FOREIGN[how] + CALL))
