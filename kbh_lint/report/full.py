@@ -141,7 +141,7 @@ def _promise(promise: PromiseState, path: str, sources: Sources | None, paint: P
         yield from (f"      on {one_line(shape)}: {value}" for shape, value in promise.shapes.items())
     shown = promise.evidence[:MAX_EVIDENCE]
     if promise.state != "broken" or sources is None:
-        yield from (f"      {_evidence(item, path)}" for item in shown)
+        yield from dict.fromkeys(f"      {_evidence(item, path)}" for item in shown)  # both operands often say the same
         return
     gutter = max((len(str(item.span.line)) for item in shown), default=1)
     for item in shown:
