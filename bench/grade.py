@@ -6,8 +6,8 @@ compiled code. Grading may cost 1.0 times the naive run and 15 s more; both run 
 so that a machine that slows down slows both.
 
 Without arguments: the honest Triton solutions of 05_topk_bitonic and 01_fp8_gemm. With `--repeat N` it grades N times
-instead, by default the honest Triton solution of every problem, and prints how far the scored times vary and, on a GPU,
-how they agree with a tracer's. `--check` makes a missed goal exit 1.
+instead, by default the honest Triton solution of every problem, all of them in one command each time, and prints how
+far the scored times vary and, on a GPU, how they agree with a tracer's. `--check` makes a missed goal exit 1.
 """
 
 from __future__ import annotations
@@ -75,26 +75,34 @@ class Plan:
     def grade(self, *, evidence: bool = False) -> float:
         """Seconds of `kbh grade`, with evidence or without. Raises BenchError when it ends without a score."""
         out = self.folder / "results"
-        return graded(self.problem, self.file, self.device, out, samples=self.samples, evidence=evidence)[0]
+        return graded([(self.problem, self.file)], self.device, out, samples=self.samples, evidence=evidence)[0]
 
 
 def graded(
-    problem: str, file: Path, device: str, out: Path, *, samples: int | None = None, evidence: bool = False
-) -> tuple[float, Path]:
-    """Wall-clock seconds of `kbh grade`, and its bundle. Raises BenchError when it ends without a score."""
+    files: Sequence[tuple[str, Path]], device: str, out: Path, *, samples: int | None = None, evidence: bool = False
+) -> tuple[float, list[Path]]:
+    """Wall-clock seconds of one `kbh grade` of all files, and their bundles. Raises BenchError when one has no score.
+
+    Files of several problems must lie where their problem is known, as those in problems/ID/ do.
+    """
+    named = ["--problem", files[0][0]] if len({name for name, _ in files}) == 1 else []
     command = [
-        sys.executable, "-c", GRADE, str(file), "--problem", problem, "--fresh", "--out", str(out), "--format", "json",
-        "--target", "cpu" if device == "cpu" else "auto", *([] if evidence else ["--no-evidence"]),
-        *([] if samples is None else ["--samples", str(samples)]),
+        sys.executable, "-c", GRADE, *(str(file) for _, file in files), *named, "--fresh", "--out", str(out),
+        "--format", "json", "--target", "cpu" if device == "cpu" else "auto",
+        *([] if evidence else ["--no-evidence"]), *([] if samples is None else ["--samples", str(samples)]),
     ]  # fmt: skip
     seconds, done = _run(command)
+    names = ", ".join(name for name, _ in files)
     try:
-        outcome, folder = _outcome(done.stdout)
+        found = _outcomes(done.stdout)
     except ValueError:
-        raise BenchError(f"kbh grade did not grade {problem}: {_last(done)}") from None
-    if outcome not in GRADED:
-        raise BenchError(f"kbh grade says that {problem} is {outcome}: its cost is not that of a grading")
-    return seconds, folder
+        raise BenchError(f"kbh grade did not grade {names}: {_last(done)}") from None
+    if [name for _, name, _ in found] != [name for name, _ in files]:
+        raise BenchError(f"kbh grade did not grade all of {names}: {_last(done)}")
+    for outcome, name, _ in found:
+        if outcome not in GRADED:
+            raise BenchError(f"kbh grade says that {name} is {outcome}: its cost is not that of a grading")
+    return seconds, [folder for _, _, folder in found]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -139,9 +147,10 @@ def _repeat(asked: argparse.Namespace, files: Sequence[tuple[str, Path]]) -> int
     import repeat
 
     with tempfile.TemporaryDirectory(prefix="kbh-bench-") as folder:
+        out = asked.out or Path(folder)
 
-        def grade(name: str, file: Path, evidence: bool) -> Path:
-            return graded(name, file, asked.device, Path(folder) / name, samples=asked.samples, evidence=evidence)[1]
+        def grade(submissions: Sequence[tuple[str, Path]], evidence: bool) -> list[Path]:
+            return graded(submissions, asked.device, out, samples=asked.samples, evidence=evidence)[1]
 
         met = repeat.repeatability(files, asked.repeat, grade)
         if asked.device != "cpu":
@@ -156,6 +165,7 @@ def _parser() -> argparse.ArgumentParser:
     ask.add_argument("--pairs", metavar="N", type=int, choices=range(1, 21), default=1, help="pairs of runs, up to 20")
     ask.add_argument("--evidence", action="store_true", help="say also what evidence costs")
     ask.add_argument("--repeat", metavar="N", type=int, choices=range(2, 51), help="grade so often; up to 50 times")
+    ask.add_argument("--out", metavar="DIR", type=Path, help="with --repeat: keep the bundles there")
     ask.add_argument("--samples", metavar="N", type=int, help="timed calls a shape (default: as kbh grade)")
     ask.add_argument("--check", action="store_true", help="exit 1 when a goal is missed")
     return ask
@@ -199,12 +209,12 @@ def _run(command: list[str]) -> tuple[float, subprocess.CompletedProcess[str]]:
     return time.perf_counter() - began, done
 
 
-def _outcome(text: str) -> tuple[str, Path]:
-    """The outcome in the JSON of `kbh grade`, and where the bundle is. Raises ValueError when there is none."""
+def _outcomes(text: str) -> list[tuple[str, str, Path]]:
+    """(outcome, problem, bundle) of each cell in the JSON of `kbh grade`. Raises ValueError when it is none."""
     data = json.loads(text)
     try:
-        return str(data["cells"][0]["cell"]["outcome"]), Path(data["cells"][0]["bundle"])
-    except (KeyError, IndexError, TypeError):
+        return [(str(c["cell"]["outcome"]), str(c["cell"]["problem"]), Path(c["bundle"])) for c in data["cells"]]
+    except (KeyError, TypeError):
         raise ValueError("no outcome") from None
 
 

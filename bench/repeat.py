@@ -1,9 +1,9 @@
 """Whether times repeat: whole gradings of each submission, and the claimed times against a tracer's.
 
 Gradings of all submissions take turns, so that a slow change of the machine is in all of them. Each has fresh processes
-and keys. What must repeat is `t_scored` of every shape; the class of a shape says how well. One more grading of each,
-with evidence, has a tracer see the kernels: event time less the empty kernel's is held against the time from the first
-kernel's start to the last one's end.
+and keys, and what an empty call costs is measured anew for each. What must repeat is `t_scored` of every shape; the
+class of a shape says how well. One more grading of each, with evidence, has a tracer see the kernels: event time less
+the empty kernel's is held against the time from the first kernel's start to the last one's end.
 """
 
 from __future__ import annotations
@@ -27,23 +27,24 @@ __all__ = ["AGREE_S", "AGREE_SHARE", "Repeat", "Submission", "agreement", "repea
 
 AGREE_SHARE, AGREE_S = 0.03, 1e-6  # how far event times may lie from the tracer's
 Submission = tuple[str, Path]
-Grade = Callable[[str, Path, bool], Path]  # a problem, a file, whether with evidence; returns the bundle
+Grade = Callable[[Sequence[Submission], bool], Sequence[Path]]  # all of them, with evidence or not; returns bundles
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """The scored times of one shape in several gradings, in seconds, and the variation that its class allows."""
+    """The scored and the claimed times of one shape in several gradings, in seconds, and what its class allows."""
 
     problem: str
     shape: str
     times: tuple[float, ...]
+    claims: tuple[float, ...]
     limit: float
     spread: float  # the median of what each grading said its repeats would vary by
 
     @property
     def variation(self) -> float:
         """Coefficient of variation."""
-        return statistics.stdev(self.times) / statistics.fmean(self.times)
+        return _variation(self.times)
 
     @property
     def met(self) -> bool:
@@ -55,13 +56,13 @@ def repeatability(submissions: Sequence[Submission], count: int, grade: Grade) -
     """Prints a table over `count` gradings of each submission; whether every shape repeats as its class wants."""
     cells: list[list[Cell]] = [[] for _ in submissions]
     for _ in range(count):
-        for found, (name, file) in zip(cells, submissions, strict=True):
-            found.append(load_view(grade(name, file, False)).cell)
+        for found, folder in zip(cells, grade(submissions, False), strict=True):
+            found.append(load_view(folder).cell)
     rows = [row for found in cells for row in repeats(found)]
     print(f"t_scored over {count} gradings without evidence: mean, coefficient of variation and what is allowed")
     for row in rows:
         mean, standing = statistics.fmean(row.times) * 1e6, "ok" if row.met else "MISSED"
-        varies = f"{row.variation:>8.2%} of {row.limit:.1%}, {row.spread:.2%} told"
+        varies = f"{row.variation:>8.2%} of {row.limit:.1%} ({row.spread:.2%} told, claims {_variation(row.claims):.2%})"
         print(f"  {row.problem:<28}{row.shape:<30}{mean:>10.2f} us{varies}  {standing}")
     print(f"  {sum(row.met for row in rows)} of {len(rows)} shapes repeat", flush=True)
     return all(row.met for row in rows)
@@ -78,8 +79,10 @@ def repeats(cells: Sequence[Cell]) -> list[Repeat]:
         ours = [one[first.shape] for one in scores if first.shape in one]
         if len(ours) == len(cells) > 1:
             times = tuple(score.t_scored for score in ours)
+            claims = tuple(score.t_event for score in ours)
             limit = scoring.noise_limit(problem, _chosen(cells[0], problem), _typical(ours))
-            found.append(Repeat(problem.id, first.shape, times, limit, statistics.median(s.spread for s in ours)))
+            told = statistics.median(s.spread for s in ours)
+            found.append(Repeat(problem.id, first.shape, times, claims, limit, told))
     return found
 
 
@@ -89,8 +92,7 @@ def agreement(submissions: Sequence[Submission], grade: Grade) -> bool:
     print(
         f"event time less the empty kernel's, and the tracer's: {AGREE_SHARE:.0%} and {AGREE_S * 1e6:g} us are allowed"
     )
-    for name, file in submissions:
-        folder = grade(name, file, True)
+    for (name, _), folder in zip(submissions, grade(submissions, True), strict=True):
         view = load_view(folder)
         spans = traced(folder)
         for score in view.cell.shapes:
@@ -122,6 +124,10 @@ def traced(folder: Path) -> Mapping[str, float]:
         if spans and min(spans) > 0:
             found[shape.shape] = min(spans)
     return found
+
+
+def _variation(times: Sequence[float]) -> float:
+    return statistics.stdev(times) / statistics.fmean(times)
 
 
 def _chosen(cell: Cell, problem: Problem) -> Chosen:

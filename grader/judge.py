@@ -10,6 +10,7 @@ import hashlib
 import random
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from grader import plan as planning
@@ -27,6 +28,7 @@ from kbh_lint.problems import Problem
 __all__ = ["NotReplayed", "TrialOptions", "build", "commitment", "default_options", "replay", "run_trial"]
 
 Say = Callable[[str], None]
+Held = Callable[[], AbstractContextManager[None]]
 
 
 def commitment(master: bytes) -> str:
@@ -67,17 +69,18 @@ def run_trial(
 
 def build(
     problem: Problem, snapshot: Snapshot, *, device: str, scale: str, options: TrialOptions, sandbox: Sandbox,
-    scratch: Path, caches: Path, progress: Say, calls: int = 1,
+    scratch: Path, caches: Path, progress: Say, calls: int = 1, held: Held = nullcontext,
 ) -> str:  # fmt: skip
     """Has the submission compiled in a process of its own, so many calls a shape, and keeps the compiler caches.
 
-    Returns why this machine cannot run it, or nothing: what else goes wrong, a trial finds again and tells. The values
-    come from a key that is thrown away.
+    It is imported before, and called inside, `held()`, which keeps other gradings from being timed meanwhile. Returns
+    why this machine cannot run it, or nothing: what else goes wrong, a trial finds again and tells. The values come
+    from a key that is thrown away.
     """
     code, master = load_code(problem), new_master()
     with _session(snapshot, device, options, sandbox, scratch) as session:
         trial = Trial(problem, code, master, options, device, session, progress)
-        said = trial.compile(planning.graded_shapes(problem, scale), calls)
+        said = trial.compile(planning.graded_shapes(problem, scale), calls, held)
     restore_caches(scratch / "caches", caches)
     return said
 

@@ -46,6 +46,7 @@ def built(job: Job, sandbox: Sandbox, *, stage: Stage = "build", of: str = "") -
         said = judge.build(
             job.problem, job.snapshot, device=job.device, scale=record.scale, options=job.options, sandbox=sandbox,
             scratch=job.workplace(), caches=made, progress=lambda text: job.tell(Progress(stage, "at", text, of)),
+            held=lambda: turn(job.device, waiting(job, stage, of)),
         )  # fmt: skip
     except CheckError:
         remove(made)

@@ -6,6 +6,7 @@ import hashlib
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from statistics import median
 from typing import Literal
 
@@ -83,18 +84,13 @@ class Trial:
                 raise
             self._ended(Ended("crashed", f"it held {taken:.0%} of the GPU's memory, and too little was left"), current)
 
-    def compile(self, shapes: Sequence[Shape], calls: int = 1) -> str:
-        """One call a shape or more, right or wrong; why this machine cannot run it, if so."""
+    def compile(self, shapes: Sequence[Shape], calls: int, held: Callable[[], AbstractContextManager[None]]) -> str:
+        """One call a shape or more inside `held()`, right or wrong; why this machine cannot run it, if so."""
         try:
             self._started([])
-            for shape in shapes:
-                self.say(f"compiling for {shape.label}")
-                case = self._case(shape, CaseSpec("build", "nominal"))
-                rounds = min(calls, planning.LEAST_ROUNDS)
-                expect(self.session.load(case.binding, [case.state], rounds=rounds), f"at {shape.label}")
-                for number in range(calls):
-                    called = self.session.call(number % rounds, case.inputs, f"run at {shape.label}")
-                    expect(called.answer, f"at {shape.label}")
+            with held():
+                for shape in shapes:
+                    self._compiled(shape, calls)
         except Ended as end:
             return str(end) if end.status == "refused" else ""
         except ChildGone:
@@ -135,6 +131,15 @@ class Trial:
         return self.states[label].result(label, self.nulls.get(label))
 
     # --- steps ---
+
+    def _compiled(self, shape: Shape, calls: int) -> None:
+        self.say(f"compiling for {shape.label}")
+        case = self._case(shape, CaseSpec("build", "nominal"))
+        rounds = min(calls, planning.LEAST_ROUNDS)
+        expect(self.session.load(case.binding, [case.state], rounds=rounds), f"at {shape.label}")
+        for number in range(calls):
+            called = self.session.call(number % rounds, case.inputs, f"run at {shape.label}")
+            expect(called.answer, f"at {shape.label}")
 
     def _started(self, calibrate: Sequence[Shape]) -> None:
         """Up to the import. Raises CheckError for what goes wrong before: no code of the submission has run then."""

@@ -1,8 +1,8 @@
 """One at a time on a device: no two gradings of one machine are timed at once, whoever runs them.
 
-The lock is advisory: a file of the machine for each GPU (by its UUID) and one for the CPU, held with flock while
-something is timed, and not while a submission is linted or compiled. The system lets go of it when the process that
-holds it ends, however it ends, and no process of a submission inherits it.
+The lock is advisory: a file of the machine for each GPU (by its UUID) and one for the CPU, held with flock while a
+submission is called, timed or not, and not while it is linted or imported. The system lets go of it when the process
+that holds it ends, however it ends, and no process of a submission inherits it.
 """
 
 from __future__ import annotations

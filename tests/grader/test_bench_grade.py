@@ -34,7 +34,8 @@ def pretend(
         commands.append(command)
         if "naive.py" in command[1]:
             return naive, subprocess.CompletedProcess(command, 0, "", "")
-        text = json.dumps({"cells": [{"bundle": "here", "cell": {"outcome": outcome}}]}) if outcome else ""
+        cells = [{"bundle": "here", "cell": {"outcome": outcome, "problem": "05_topk_bitonic"}}]
+        text = json.dumps({"cells": cells}) if outcome else ""
         return grade, subprocess.CompletedProcess(command, 1, text, "kbh grade: error: no luck\n")
 
     monkeypatch.setattr(bench, "_run", run)
@@ -103,6 +104,18 @@ def test_what_the_naive_grader_finds_wrong_is_told(bench: ModuleType, monkeypatc
     monkeypatch.setattr(bench, "_run", lambda command: (1.0, subprocess.CompletedProcess(command, 1, said, "noise")))
     with pytest.raises(bench.BenchError, match="did not grade 05_topk_bitonic: values differ"):
         bench.Plan("05_topk_bitonic", Path("mine.py"), "cpu", 1, 1, Path("here")).naive()
+
+
+def test_many_files_are_graded_by_one_command_which_must_grade_them_all(
+    bench: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands = pretend(bench, monkeypatch, naive=1.0, grade=2.0)
+    twice = [("05_topk_bitonic", Path("mine.py"))] * 2
+    with pytest.raises(bench.BenchError, match="did not grade all of 05_topk_bitonic, 05_topk_bitonic"):
+        bench.graded(twice, "cuda", Path("here"))
+    with pytest.raises(bench.BenchError, match="did not grade all"):
+        bench.graded([twice[0], ("01_fp8_gemm", Path("other.py"))], "cuda", Path("here"))
+    assert [command.count("--problem") for command in commands] == [1, 0]
 
 
 def test_a_problem_without_its_file_is_told(bench: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

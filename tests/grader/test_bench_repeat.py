@@ -80,9 +80,9 @@ def test_every_shape_must_repeat_as_its_class_wants(
     bundles = [write(tmp_path / str(i), graded(*times)) for i, times in enumerate(zip(long, short, strict=True))]
     asked = iter(bundles)
 
-    def grade(name: str, file: Path, evidence: bool) -> Path:
-        assert (name, file, evidence) == (*SUBMISSION[0], False)
-        return next(asked)
+    def grade(submissions: list[tuple[str, Path]], evidence: bool) -> list[Path]:
+        assert (submissions, evidence) == (SUBMISSION, False)
+        return [next(asked)]
 
     assert bench.repeatability(SUBMISSION, 3, grade) == met
     said = capsys.readouterr().out
@@ -115,6 +115,6 @@ def test_claimed_times_are_held_against_the_first_start_and_the_last_end(
     traces = (trace((5, 99)), trace((5, 97)), second, second)
     folder = write(tmp_path / "bundle", graded(100e-6, 25e-6), traces)
     assert load_view(folder).silicon is not None
-    assert bench.agreement(SUBMISSION, lambda name, file, evidence: folder) == met
+    assert bench.agreement(SUBMISSION, lambda submissions, evidence: [folder]) == met
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].endswith("ok") and f"{97:.2f} us" in lines[1] and lines[2].endswith(told)

@@ -19,6 +19,7 @@ from grader import judge, peaks, turns
 from grader.cell import TrialResult
 from grader.grade import grade
 from grader.linting import lint_snapshot
+from grader.trial import Trial
 from grader.turns import device_key, turn
 
 HOLDER = """
@@ -173,3 +174,17 @@ def test_trials_replays_and_the_measurement_of_a_cpu_have_their_turn_and_the_lin
     made, _ = grade(toy_request(tmp_path))
     assert made.outcome == "accepted"
     assert held == ["peaks held", "lint free", "trial held", "replay held"]
+
+
+def test_the_calls_of_a_build_have_their_turn_and_its_import_does_not(
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def look(name: str) -> Callable[..., None]:
+        return lambda *_: seen.append(f"{name} {'held' if turns._HELD else 'free'}")
+
+    monkeypatch.setattr(Trial, "_started", look("import"))
+    monkeypatch.setattr(Trial, "_compiled", look("call"))
+    assert Trial.__new__(Trial).compile(["a shape", "another"], 1, lambda: turn("cpu")) == ""  # type: ignore[list-item]
+    assert seen == ["import free", "call held", "call held"] and is_free(own_folder)
