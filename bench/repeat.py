@@ -62,7 +62,8 @@ def repeatability(submissions: Sequence[Submission], count: int, grade: Grade) -
     print(f"t_scored over {count} gradings without evidence: mean, coefficient of variation and what is allowed")
     for row in rows:
         mean, standing = statistics.fmean(row.times) * 1e6, "ok" if row.met else "MISSED"
-        varies = f"{row.variation:>8.2%} of {row.limit:.1%} ({row.spread:.2%} told, claims {_variation(row.claims):.2%})"
+        others = f"({row.spread:.2%} told, claims {_variation(row.claims):.2%})"
+        varies = f"{row.variation:>8.2%} of {row.limit:.1%} {others}"
         print(f"  {row.problem:<28}{row.shape:<30}{mean:>10.2f} us{varies}  {standing}")
     print(f"  {sum(row.met for row in rows)} of {len(rows)} shapes repeat", flush=True)
     return all(row.met for row in rows)

@@ -300,10 +300,16 @@ def gain(case: HostileCase, got: Graded, twin: Graded) -> list[str]:
     """Shapes at which a hostile submission got less than its share of the twin's time."""
     pairs = zip(got.cell.shapes, twin.cell.shapes, strict=True)
     return [
-        f"{shape.shape} got {shape.t_scored * 1e6:.1f} us, the twin {honest.t_scored * 1e6:.1f} us"
+        f"{shape.shape} got {_times(shape)}, the twin {_times(honest)}"
         for shape, honest in pairs
         if shape.t_scored < case.share_of_twin * honest.t_scored
     ]
+
+
+def _times(shape: Any) -> str:
+    """What a shape scored, and by which clock."""
+    sealed = "none" if shape.t_sealed is None else f"{shape.t_sealed * 1e6:.1f} us"
+    return f"{shape.t_scored * 1e6:.1f} us (claimed {shape.t_event * 1e6:.1f} us, sealed {sealed})"
 
 
 def accused(findings: Iterable[Any]) -> list[str]:
