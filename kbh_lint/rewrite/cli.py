@@ -7,6 +7,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -14,9 +15,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kbh_lint.rewrite.matrix import Case, Cell, Column, Matrix
     from kbh_lint.rewrite.program import Program, Rewrite
+    from kbh_lint.rewrite.results import Results
 
 DONE, FAILED, TROUBLE = 0, 1, 2
 MAX_SEED = 10**9
+MAX_SHARDS = 10**4
 
 _EVADE = """\
 Rewrites a submission so that it means the same and reads differently: names, imports, lookups, control flow, CUDA text,
@@ -60,6 +63,13 @@ def _share(text: str) -> float:
     return value
 
 
+def _part(text: str) -> tuple[int, int]:
+    index, _, count = text.partition("/")
+    if not (index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count) <= MAX_SHARDS):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a part I/N with I from 1 to N, N at most {MAX_SHARDS}")
+    return int(index), int(count)
+
+
 def _parser(prog: str, text: str, goal: float) -> argparse.ArgumentParser:
     ask = argparse.ArgumentParser(
         prog=prog, description=text, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
@@ -86,6 +96,12 @@ def _parser(prog: str, text: str, goal: float) -> argparse.ArgumentParser:
                        help="on each program only so many rewrites, drawn by seed anew for each")  # fmt: skip
     check.add_argument("--goal", metavar="SHARE", type=_share, default=goal, help=f"default: {goal}")
     check.add_argument("--json", metavar="FILE", help="write all cells here as JSON")
+    check.add_argument("--results", metavar="FILE", action="append", default=[],
+                       help="do not try again what stands in this file, and append each new cell to it; more files "
+                       "are only read")  # fmt: skip
+    check.add_argument("--again", action="store_true", help="try again what was lost or failed in --results")
+    check.add_argument("--shard", metavar="I/N", type=_part, help="only part I of N of the programs")
+    check.add_argument("--minutes", metavar="M", type=_number(0, 10**5), help="begin nothing more after so long")
     return ask
 
 
@@ -203,6 +219,7 @@ def _check(args: argparse.Namespace, chosen: list[Rewrite], *, leaks: bool) -> i
     from kbh_lint.marked import DataError
     from kbh_lint.paths import problems_dir, rules_dir
     from kbh_lint.rewrite import matrix as m
+    from kbh_lint.rewrite.results import ResultsError, shard
 
     options = Options(str(rules_dir(None)), str(problems_dir(None)), timeout=args.timeout)
     try:
@@ -219,13 +236,40 @@ def _check(args: argparse.Namespace, chosen: list[Rewrite], *, leaks: bool) -> i
     columns = m.columns(chosen, 0 if leaks or args.only else args.compositions, args.seed, args.count)
     if args.sample:
         cases = Random(args.seed).sample(cases, min(args.sample, len(cases)))
+    if args.shard:
+        cases = shard(cases, *args.shard)
     judge, wanted = (m.unchanged, m.honest) if leaks else (m.evaded, None)
     tell = (lambda text: print(text, file=sys.stderr, flush=True)) if sys.stderr.isatty() else None
-    matrix = m.check(cases, columns, options, args.jobs, judge, wanted, tell, _drawn(args, columns))
+    seconds = None if args.minutes is None else args.minutes * 60.0
+    try:
+        with _results(args) as results:
+            matrix = m.check(
+                cases, columns, options, args.jobs, judge, wanted, tell, _drawn(args, columns), results, seconds
+            )
+    except ResultsError as error:
+        raise _Trouble(str(error)) from None
     _print(matrix, leaks=leaks)
     if args.json:
         _dump(args.json, matrix)
-    return DONE if matrix.tried() and matrix.share() >= args.goal and not _failed(matrix) else FAILED
+    # One part of a matrix may hold nothing that can be rewritten; the whole must not.
+    good = matrix.share() >= args.goal and (matrix.tried() or args.shard) and not matrix.left
+    return DONE if good and not _failed(matrix) else FAILED
+
+
+def _results(args: argparse.Namespace) -> AbstractContextManager[Results | None]:
+    """The files of --results, open."""
+    from kbh_lint.cache import version_digest
+    from kbh_lint.paths import problems_dir, rules_dir
+    from kbh_lint.rewrite.results import Results
+
+    if not args.results:
+        if args.again:
+            raise _Trouble("--again needs --results")
+        return nullcontext()
+    results = Results(args.results, version_digest(rules_dir(None), problems_dir(None)), again=args.again)
+    if results.strange:
+        print(f"kbh-lint: {results.strange} lines of --results are no cells and are left out", file=sys.stderr)
+    return results
 
 
 def _drawn(args: argparse.Namespace, columns: list[Column]) -> Callable[[Case], list[Column]] | None:
@@ -266,6 +310,11 @@ def _print(matrix: Matrix, *, leaks: bool) -> None:
     cases = len({cell.case for cell in tried})
     verdicts = Counter(cell.verdict for cell in tried).most_common()
     print(f"\nverdicts on rewritten programs: {', '.join(f'{count} {name}' for name, count in verdicts)}")
+    if matrix.versions:
+        versions = Counter(matrix.versions).most_common()
+        print(f"versions of the linter: {', '.join(f'{name} judged {count} cells' for name, count in versions)}")
+    if matrix.left:
+        print(f"not tried in time: {matrix.left} cells")
     print(f"{kept} of {len(tried)} verdicts {good} ({matrix.share():.4f}), on {cases} programs; "
           f"{len(_failed(matrix))} rewrites failed")  # fmt: skip
 
@@ -277,6 +326,8 @@ def _dump(path: str, matrix: Matrix) -> None:
         "version": 1,
         "share": matrix.share(),
         "verdicts": matrix.verdicts,
+        "versions": matrix.versions,
+        "left": matrix.left,
         "cells": [asdict(cell) for cell in matrix.cells],
     }
     try:

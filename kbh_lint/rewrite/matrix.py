@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from time import monotonic
 
 from kbh_lint.api import Options, Outcome
 from kbh_lint.findings import FileReport
@@ -14,10 +15,11 @@ from kbh_lint.jobs import run
 from kbh_lint.limits import TimeUp, time_limit
 from kbh_lint.rewrite.compose import apply, compose, drawn
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite, read_program
+from kbh_lint.rewrite.results import Results
 from kbh_lint.source.sidecars import Sidecar
 from kbh_lint.source.submissions import Submission
 
-BATCH = 240  # submissions that are held in memory and linted at a time
+BATCH = 6  # cases whose rewritten programs are held in memory and linted at a time
 REWRITE_SECONDS = 30.0
 
 Judge = Callable[[FileReport, FileReport, tuple[str, ...]], str]
@@ -62,10 +64,16 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """All cells, and the verdicts of the cases before any rewrite."""
+    """All cells, and the verdicts of the cases before any rewrite.
+
+    `left` cells were not tried, since the time was up. `versions` counts cells by the version of the linter that judged
+    them, where results are kept.
+    """
 
     cells: tuple[Cell, ...]
     verdicts: dict[str, str] = field(default_factory=dict)
+    left: int = 0
+    versions: dict[str, int] = field(default_factory=dict)
 
     def tried(self) -> list[Cell]:
         """The cells in which a rewritten program was judged."""
@@ -104,45 +112,89 @@ def check(
     wanted: Filter | None = None,
     tell: Callable[[str], None] | None = None,
     draw: Callable[[Case], Sequence[Column]] | None = None,
+    results: Results | None = None,
+    seconds: float | None = None,
 ) -> Matrix:
     """Lints every case before and after every column's rewrites.
 
     `judge(before, after, names of what was applied)` says what was lost ("" for nothing); `wanted(before, rewrite)` why
     a rewrite is not tried on a case ("" to try it). `draw` chooses the columns of each case, all when it is None. A
-    case whose own analysis did not come to an end is skipped.
+    case whose own analysis did not come to an end is skipped. Cells that `results` knows are not tried again, and new
+    ones are written there one by one. After `seconds` no further cell is begun. Raises ResultsError.
     """
-    before: dict[int, Outcome] = {}
-    for at, outcome in run([submission(case.program, case.name, case.problem) for case in cases], options, jobs):
-        before[at] = outcome
+    end = monotonic() + seconds if seconds is not None else None
+    work = [(case, draw(case) if draw else chosen) for case in cases]
     cells: list[Cell] = []
-    waiting: list[tuple[Case, Column, FileReport, Program, tuple[str, ...]]] = []
-
-    def flush() -> None:
-        made = [submission(program, case.name, case.problem) for case, _, _, program, _ in waiting]
-        for index, outcome in run(made, options, min(jobs, len(made)) if made else 1):
-            case, column, base, _, names = waiting[index]
-            lost = judge(base, outcome.report, names)
-            state, verdict = "lost" if lost else "kept", outcome.report.verdict
-            cells.append(Cell(case.name, case.group, column.name, state, lost, names, verdict))
-        waiting.clear()
+    verdicts: dict[str, str] = {}
+    versions: Counter[str] = Counter()
+    todo: list[tuple[Case, list[Column]]] = []
+    for case, some in work:
+        found = {column.name: results.known(case, column) if results else None for column in some}
+        for it in found.values():
+            if it is not None:
+                cells.append(it.cell)
+                verdicts[case.name] = it.before
+                versions[it.version] += 1
+        if missing := [column for column in some if found[column.name] is None]:
+            todo.append((case, missing))
+    # Each start of workers costs, and a batch is held in memory; without workers nothing is gained by batches.
+    size = BATCH if jobs > 1 else 1
+    for at in range(0, len(todo), size):
+        if end is not None and monotonic() >= end:
+            break
+        for case, column, cell, before in _batch(todo[at : at + size], options, jobs, judge, wanted, end):
+            cells.append(cell)
+            verdicts[case.name] = before
+            if results:
+                results.add(case, column, cell, before)
+                versions[results.version] += 1
         if tell:
             tell(f"{len(cells)} cells")
-
-    for at, case in enumerate(cases):
-        base = before[at]
-        known = replace(case.program, problem=case.problem, contract=base.report.contract)
-        for column in draw(case) if draw else chosen:
-            made = _rewritten(replace(case, program=known), column, base, wanted)
-            if isinstance(made, Cell):
-                cells.append(made)
-                continue
-            waiting.append((case, column, base.report, *made))
-        if len(waiting) >= BATCH:
-            flush()
-    flush()
     order = {(case.name, column.name): (i, j) for i, case in enumerate(cases) for j, column in enumerate(chosen)}
     cells.sort(key=lambda cell: order[cell.case, cell.column])
-    return Matrix(tuple(cells), {case.name: before[at].report.verdict for at, case in enumerate(cases)})
+    left = sum(len(some) for _, some in work) - len(cells)
+    return Matrix(tuple(cells), verdicts, left, dict(versions))
+
+
+def _batch(
+    work: Sequence[tuple[Case, Sequence[Column]]],
+    options: Options,
+    jobs: int,
+    judge: Judge,
+    wanted: Filter | None,
+    end: float | None,
+) -> Iterator[tuple[Case, Column, Cell, str]]:
+    """Cells of some cases one by one, with the verdict before. Each case and each rewritten text is linted once."""
+    originals = [submission(case.program, case.name, case.problem) for case, _ in work]
+    before = dict(run(originals, options, min(jobs, len(originals))))
+    made: list[Submission] = []
+    about: list[list[tuple[Case, Column, FileReport, tuple[str, ...]]]] = []
+    for at, (case, some) in enumerate(work):
+        base = before[at]
+        known = replace(case.program, problem=case.problem, contract=base.report.contract)
+        texts: dict[str, int] = {}
+        for column in some:
+            if end is not None and monotonic() >= end:
+                break
+            new = _rewritten(replace(case, program=known), column, base, wanted)
+            if isinstance(new, Cell):
+                yield case, column, new, base.report.verdict
+                continue
+            program, names = new
+            text = program.bundle()
+            if text not in texts:
+                texts[text] = len(made)
+                made.append(submission(program, case.name, case.problem))
+                about.append([])
+            about[texts[text]].append((case, column, base.report, names))
+    for index, outcome in run(made, options, min(jobs, len(made)) if made else 1):
+        for case, column, report, names in about[index]:
+            lost = judge(report, outcome.report, names)
+            state, verdict = "lost" if lost else "kept", outcome.report.verdict
+            cell = Cell(case.name, case.group, column.name, state, lost, names, verdict)
+            yield case, column, cell, report.verdict
+        if end is not None and monotonic() >= end:
+            return
 
 
 def _rewritten(
@@ -164,7 +216,9 @@ def _rewritten(
                     return cell("skipped", refused)
                 return apply(rewrite, case.program, column.seed), (rewrite.name,)
             program, names = compose(column.rewrites, case.program, column.seed)
-            return (program, names) if names else cell("skipped", "none of them applies")
+            if program == case.program:
+                return cell("skipped", "none of them applies")
+            return program, names
     except NotApplicable as error:
         return cell("skipped", str(error))
     except TimeUp:
