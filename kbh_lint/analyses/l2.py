@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from kbh_lint.analyses.flow import Reach, facts_of
@@ -34,7 +35,21 @@ def l2_policies(run: ShapeRun, found: Reach) -> list[Seed]:
             if content is not None:
                 kept = _kept(content.storage, launches)
                 out.append(Seed("l2-policy", {"kind": "evict_last", **kept}, hint.loc, tuple(launched_from(event))))
-    return out
+    return [*out, *_left_behind(run.calls[-1].events, {id(e) for e in launches})]
+
+
+def _left_behind(events: list[Event], reached: set[int]) -> Iterator[Seed]:
+    """Data that a kernel without any part in the result asks the cache to keep after the call has read it last."""
+    for i, event in enumerate(events):
+        if event.kind != "launch" or id(event) in reached:
+            continue
+        used = {c.storage for e in events[i + 1 :] if id(e) in reached for c, _ in e.reads}
+        for hint in {h.loc: h for facts in facts_of(event) for h in facts.hints}.values():
+            content = event.attrs["contents"].get(hint.storage)
+            if content is not None and content.storage not in used:
+                kept = _kept(content.storage, [event])
+                attrs = {**kept, "kind": "left", "reads": "never"}
+                yield Seed("l2-policy", attrs, hint.loc, tuple(launched_from(event)))
 
 
 def _kept(storage: Storage | None, launches: list[Event]) -> dict[str, Any]:
@@ -66,7 +81,8 @@ def _reads(readers: list[Event], storage: Storage) -> str:
         places = {load.loc for load in facts.loads if load.storage == storage.ident}
         if len(places) != 1:
             return "several" if places else "unknown"
-        answers.append(read_once(event.attrs["kernel"].node, next(iter(places))))
+        kernel = event.attrs["kernel"]
+        answers.append(read_once(kernel.node, next(iter(places)), kernel.env))
     if event.weight > 1 or any(answer is False for answer in answers):
         return "several"
     return "once" if answers and all(answers) else "unknown"

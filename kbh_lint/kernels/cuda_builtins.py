@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kbh_lint import dtypes, ir
+from kbh_lint.kernels import cache_policy
 from kbh_lint.kernels.cuda_call import CppCall
 from kbh_lint.kernels.cuda_libraries import (
     cute_gemm,
@@ -122,6 +123,10 @@ def _copy_async(call: CppCall) -> V:
     if len(pointers) >= 2:
         copy_bytes(call.m, pointers[0], pointers[1], call.loc)
     return UNKNOWN_V
+
+
+def _access_property(call: CppCall) -> V:
+    return cache_policy.property_given(call.m, call.args, call.loc)
 
 
 def _atomic(call: CppCall) -> V:
@@ -285,6 +290,7 @@ _add("__stcs __stcg __stwb __stwt __builtin_nontemporal_store", _write)
 _add("memcpy __builtin_memcpy __pipeline_memcpy_async memmove", _copy)
 _add("memcpy_async", _copy_async)
 _add("memset __builtin_memset", _nothing)
+_add("associate_access_property apply_access_property", _access_property)
 _add(
     "atomicAdd atomicMax atomicMin atomicExch atomicCAS atomicOr atomicAnd atomicXor atomicSub atomicInc "
     "atomicDec atomicAdd_system atomicAdd_block atomicMax_block unsafeAtomicAdd gpuAtomicAdd",
@@ -410,6 +416,8 @@ def builtin(call: CppCall) -> V:
     found = dtypes.from_cpp(path)
     if found:
         return call.m.construct(CType(found), call.args, call.loc, call.loc, "", call.nodes)
+    if "access_property::" in path:
+        return V(ct=CType(name=path))
     if path.startswith(("std::integral_constant", "std::true_type", "std::false_type", "cute::Int")):
         return UNKNOWN_V
     call.m.unread(f"a call of {path or 'something unknown'}", call.loc)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kbh_lint import dtypes, ir, values
+from kbh_lint.kernels import cache_policy
 from kbh_lint.kernels.cuda_names import CudaNames
 from kbh_lint.kernels.cuda_places import IN_MEMORY, Ref
 from kbh_lint.kernels.cuda_types import element, is_pointer, pointer_to
@@ -130,6 +131,7 @@ class CudaObjects(CudaNames):
                 return self.cast_to(items[0], ct, loc)
             return mix([self.to_type(item, ct, loc) for item in items]).with_(ct=ct, dtype=ct.dtype)
         if ct.decl is None or not isinstance(ct.decl.node, ir.ClassDef):
+            cache_policy.constructed(self, ct, items, loc)
             return V(ct=ct) if not items else mix(items).with_(ct=ct)
         if len(items) == 1 and items[0].ct is not None and items[0].ct.decl is ct.decl:
             return items[0]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.frontends import ptx
+from kbh_lint.kernels import cache_policy
 from kbh_lint.kernels.arith import Arithmetic, is_nibble_mask
 from kbh_lint.kernels.ptx_products import Registers, dp4a, mma, tcgen05, wgmma
 from kbh_lint.kernels.value import (
@@ -33,8 +34,8 @@ _BIT_TYPES = {"b8": "u8", "b16": "u16", "b32": "u32", "b64": "u64", "b128": "u32
 _SILENT = frozenset(
     {
         ".reg", "label", "bra", "bar", "barrier", "fence", "membar", "mbarrier", "nanosleep", "setmaxnreg", "exit",
-        "ret", "griddepcontrol", "prefetch", "prefetchu", "applypriority", "discard", "trap", "brkpt", "pmevent",
-        "call", "createpolicy", "elect", "activemask", "vote", "match", "setp", "isspacep", "getctarank", ".pragma",
+        "ret", "griddepcontrol", "prefetchu", "applypriority", "discard", "trap", "brkpt", "pmevent",
+        "call", "elect", "activemask", "vote", "match", "setp", "isspacep", "getctarank", ".pragma",
         ".loc", "clusterlaunchcontrol", "tensormap", "alloca", ".param", ".local", ".shared",
     }
 )  # fmt: skip
@@ -204,7 +205,7 @@ def _load(r: Registers, instr: ptx.Instr) -> None:
     else:
         dtype = _type(instr)
     address = r.read(instr.operands[1])
-    if any("L2::evict_last" in m for m in instr.modifiers):
+    if cache_policy.hinted(r, instr):
         r.m.add_hint(address, r.loc)
     r.write(instr.operands[0], r.m.load(address, dtype, r.loc))
 
@@ -247,6 +248,8 @@ def _copy_async(r: Registers, instr: ptx.Instr) -> None:
     if len(places) < 2:
         return
     target, source = r.read(places[0]), r.read(places[1])
+    if cache_policy.hinted(r, instr):
+        r.m.add_hint(source, r.loc)
     copy_bytes(r.m, target, source, r.loc)
 
 
@@ -311,5 +314,6 @@ _HANDLERS: dict[str, Callable[[Registers, ptx.Instr], None]] = {
     "ld": _load, "ldu": _load, "ldmatrix": _load, "st": _store, "stmatrix": _store, "red": _store, "atom": _atomic,
     "multimem": _store, "cp": _copy_async, "cvt": _convert, "add": _arithmetic, "sub": _arithmetic,
     "mul": _arithmetic, "mad": _arithmetic, "fma": _arithmetic, "mul24": _arithmetic, "ex2": _ex2, "tanh": _ex2,
+    "createpolicy": cache_policy.create, "prefetch": cache_policy.prefetch,
     "mma": mma, "wmma": mma, "wgmma": wgmma, "tcgen05": tcgen05, "dp4a": dp4a,
 }  # fmt: skip

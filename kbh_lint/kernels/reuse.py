@@ -14,8 +14,11 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.frontends.cuda.unit import children, walk
+from kbh_lint.values import Env, JitFunction, Overloads
 
 MAX_ROUNDS = 12
+MAX_CALLS = 3  # functions in functions
+_READERS = (ir.Call, ir.Index, ir.Unary, ir.Asm)
 _PARTS = frozenset(("//", "/", "%", ">>", "&"))
 _PART_CALLS = frozenset("cdiv min max minimum maximum where clamp".split())
 _ACCESSES = frozenset("load store atomic_add __ldg __ldcs __ldcg __stcs make_block_ptr".split())
@@ -26,12 +29,13 @@ NONE: Atoms = frozenset()
 
 
 class _Same:
-    """A kernel that is equal to itself alone, so that answers about it can be kept."""
+    """A kernel that is equal to itself alone, so that answers about it can be kept, with the scope that it is in."""
 
-    __slots__ = ("kernel",)
+    __slots__ = ("kernel", "env")
 
-    def __init__(self, kernel: ir.FuncDef) -> None:
+    def __init__(self, kernel: ir.FuncDef, env: Env | None) -> None:
         self.kernel = kernel
+        self.env = env
 
     def __hash__(self) -> int:
         return id(self.kernel)
@@ -40,34 +44,79 @@ class _Same:
         return isinstance(other, _Same) and self.kernel is other.kernel
 
 
-def read_once(kernel: ir.FuncDef, loc: ir.Loc) -> bool | None:
-    """Whether the load at `loc` reads no element twice in one launch; None when it is not in the kernel's own body."""
-    return _read_once(_Same(kernel), loc[1:])
+def read_once(kernel: ir.FuncDef, loc: ir.Loc, env: Env | None = None) -> bool | None:
+    """Whether the load at `loc` reads no element twice in one launch.
+
+    The load stands in the kernel's own body, or in a function that it calls once, which `env` then knows. None when it
+    stands elsewhere.
+    """
+    return _read_once(_Same(kernel, env), loc[1:])
 
 
 @lru_cache(maxsize=32)  # every configuration of a kernel and every graded shape asks again
 def _read_once(same: _Same, place: tuple[int, ...]) -> bool | None:
-    body = same.kernel.body or ()
-    found = _around(body, place, ())
+    body, env = same.kernel.body or (), same.env
+    found = _reading(body, place, env, {}, 0)
     if found is None:
         return None
-    node, loops = found
-    names = _names(body)
-    own = _atoms(_address(node), names)
+    own, loops = found
     if any(("loop", id(loop)) not in own for loop in loops):
         return False
-    everywhere: set[Any] = set()
-    for access in walk(body):
-        if _is_access(access):
-            everywhere |= {a for a in _atoms(_address(access), names) if a[0] != "loop"}
+    everywhere = _everywhere(body, env)
     return bool(everywhere) and all(a in own or a[0] == "part" and a[2] <= own for a in everywhere)
+
+
+def _reading(
+    body: Any, place: tuple[int, ...], env: Env | None, given: dict[str, Atoms], depth: int
+) -> tuple[Atoms, tuple[Any, ...]] | None:
+    """What the address of the load at a place depends on, and the loops around it; `given` says it of parameters."""
+    names = _names(body, given)
+    found = _around(body, place, ())
+    if found is not None:
+        return _atoms(_address(found[0]), names), found[1]
+    calls = [(call, func) for call in walk(body) if (func := _own_function(call, env)) is not None]
+    for call, func in calls if depth < MAX_CALLS else ():
+        if sum(other is func for _, other in calls) != 1:
+            continue
+        handed = {p.name: _atoms(a, names) for p, a in zip(func.params, call.args, strict=False)}
+        handed |= {name: _atoms(value, names) for name, value in call.keywords}
+        inside = _reading(func.body or (), place, env, handed, depth + 1)
+        at = _around(body, call.loc[1:], ()) if inside is not None else None
+        if inside is not None and at is not None:
+            return inside[0], (*at[1], *inside[1])
+    return None
+
+
+def _own_function(node: Any, env: Env | None) -> ir.FuncDef | None:
+    """The function of the file that is called here, when its name stands for one."""
+    if not isinstance(node, ir.Call) or env is None:
+        return None
+    name = node.func.id if isinstance(node.func, ir.Name) else getattr(node.func, "name", "")
+    try:
+        found = env.lookup(name) if isinstance(node.func, (ir.Name, ir.TypeRef)) else None
+    except KeyError:
+        return None
+    if isinstance(found, JitFunction):
+        return found.func.node
+    defined = [f.node for f in found.funcs if f.node.body is not None] if isinstance(found, Overloads) else []
+    return defined[0] if len(defined) == 1 else None
+
+
+def _everywhere(body: Any, env: Env | None) -> set[Any]:
+    """What any address of a kernel depends on, loops aside; an argument of a function of the file may be one."""
+    names = _names(body, {})
+    found: set[Any] = set()
+    for node in walk(body):
+        parts = [_address(node)] if _is_access(node) else list(node.args) if _own_function(node, env) else []
+        found |= {a for part in parts for a in _atoms(part, names) if a[0] != "loop"}
+    return found
 
 
 def _around(body: Any, place: tuple[int, ...], loops: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]] | None:
     """The node at a place, with the loops around it."""
     for node in body:
         inner = (*loops, node) if isinstance(node, (ir.For, ir.CFor, ir.While)) else loops
-        if isinstance(node, (ir.Call, ir.Index, ir.Unary)) and node.loc is not None and node.loc[1:] == place:
+        if isinstance(node, _READERS) and node.loc is not None and node.loc[1:] == place:
             return node, loops
         found = _around(children(node), place, inner)
         if found is not None:
@@ -76,7 +125,7 @@ def _around(body: Any, place: tuple[int, ...], loops: tuple[Any, ...]) -> tuple[
 
 
 def _is_access(node: Any) -> bool:
-    if isinstance(node, ir.Index):
+    if isinstance(node, (ir.Index, ir.Asm)) or isinstance(node, ir.Unary) and node.op == "*":
         return True
     return isinstance(node, ir.Call) and _called(node) in _ACCESSES
 
@@ -88,15 +137,19 @@ def _called(node: ir.Call) -> str:
 
 
 def _address(node: Any) -> Any:
-    """The part of an access that says where: the first argument of a call, all of an index."""
+    """The part of an access that says where: the first argument of a call, the wide operands of assembly, all of an
+    index."""
+    if isinstance(node, ir.Asm):
+        wide = tuple(value for constraint, value in node.inputs if "l" in constraint)
+        return ir.Seq("tuple", wide or tuple(value for _, value in node.inputs), node.loc)
     if isinstance(node, ir.Call) and _called(node) != "make_block_ptr":
         return node.args[0] if node.args else node
     return node
 
 
-def _names(body: Any) -> dict[str, Atoms]:
-    """The atoms that each name depends on, over all assignments."""
-    names: dict[str, Atoms] = {}
+def _names(body: Any, given: dict[str, Atoms]) -> dict[str, Atoms]:
+    """The atoms that each name depends on, over all assignments; `given` are those of parameters."""
+    names = dict(given)
     assigned = [
         (name, value, loops, carried or name in {n.id for n in walk([value]) if isinstance(n, ir.Name)})
         for name, value, loops, carried in _assignments(body, ())

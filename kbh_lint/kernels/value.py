@@ -144,6 +144,16 @@ class _Twiddled:
 TWIDDLED = _Twiddled()
 
 
+@dataclass(frozen=True, slots=True)
+class CachePolicy:
+    """Marks a policy of the L2 cache: whether it keeps data longest."""
+
+    keeps: bool
+
+
+KEEPS, LETS_GO = CachePolicy(True), CachePolicy(False)
+
+
 class V:
     """One abstract value.
 
@@ -310,6 +320,8 @@ def _join_x(a: V, b: V) -> Any:
         return x
     if x is None:
         return y
+    if isinstance(x, CachePolicy) and isinstance(y, CachePolicy):
+        return LETS_GO
     if isinstance(x, Offset) and isinstance(y, Offset):
         return x if x == y or x.bytes is None else Offset(None)
     if isinstance(x, tuple) and isinstance(y, tuple):
