@@ -63,14 +63,16 @@ def _graded(job: Job, bundle: Bundle) -> Cell:
         why = f"on a GPU --strict wants a sandbox: {error}"
         unboxed = replace(hoped, accepted=False, why=why)
         return _cell(job, Standing(True, job.device, unboxed, ran=False))
-    caches = built(job, sandbox)
+    again = job.scratch / "again"
+    caches = built(job, sandbox, again=again if job.request.evidence else None)
     trials = _trials(job, bundle, sandbox, caches)
     verdict = _verdict(job, linted, report_hash, None)
     if job.request.evidence and trials and all(trial.status == "right" for trial in trials):
         replay, lost = _evidence(job, bundle, trials, sandbox, caches)
         silicon = None
         if job.device == "cuda" and replay == ():
-            silicon = _silicon(job, bundle, trials, sandbox, caches, linted.report.promises)
+            made = again if again.is_dir() else None
+            silicon = _silicon(job, bundle, trials, sandbox, caches, linted.report.promises, made)
         verdict = _verdict(job, linted, report_hash, replay, lost, silicon)
     job.tell(Progress("score", "begin"))
     suspicion = scoring.suspicion(job.problem, job.chosen, trials)
@@ -181,7 +183,7 @@ def _evidence(
 
 def _silicon(
     job: Job, bundle: Bundle, trials: Sequence[TrialResult], sandbox: Sandbox, caches: Path | None,
-    promises: Sequence[PromiseState],
+    promises: Sequence[PromiseState], again: Path | None,
 ) -> Silicon:  # fmt: skip
     """What profilers see of the submission on this machine, drawn from one of its trials."""
     from grader.silicon import silicon_from_json, silicon_to_json
@@ -195,7 +197,7 @@ def _silicon(
             job.problem, job.snapshot, secrets.choice(list(trials)), device=job.device, scale=job.chosen.record.scale,
             options=job.options, sandbox=sandbox, scratch=job.workplace, caches=caches, promises=promises,
             keep=lambda text: bundle.put(redact(text, scratch=[job.scratch]).encode()),
-            progress=lambda text: job.tell(Progress("evidence", "at", text)),
+            progress=lambda text: job.tell(Progress("evidence", "at", text)), again=again,
         )  # fmt: skip
     found = _clean_silicon(found, job.scratch)
     bundle.append("evidence", {"silicon": silicon_to_json(found)}, list(dict.fromkeys(found.reports)))

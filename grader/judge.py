@@ -22,7 +22,7 @@ from grader.plan import TrialOptions, default_options
 from grader.sandbox import Sandbox
 from grader.session import Session
 from grader.supervise import Snapshot, restore_caches
-from grader.trial import NotReplayed, Trial
+from grader.trial import Compiled, NotReplayed, Trial
 from kbh_lint.problems import Problem
 
 __all__ = ["NotReplayed", "TrialOptions", "build", "commitment", "default_options", "replay", "run_trial"]
@@ -70,12 +70,11 @@ def run_trial(
 def build(
     problem: Problem, snapshot: Snapshot, *, device: str, scale: str, options: TrialOptions, sandbox: Sandbox,
     scratch: Path, caches: Path, progress: Say, calls: int = 1, held: Held = nullcontext,
-) -> str:  # fmt: skip
+) -> Compiled:  # fmt: skip
     """Has the submission compiled in a process of its own, so many calls a shape, and keeps the compiler caches.
 
-    It is imported before, and called inside, `held()`, which keeps other gradings from being timed meanwhile. Returns
-    why this machine cannot run it, or nothing: what else goes wrong, a trial finds again and tells. The values come
-    from a key that is thrown away.
+    It is imported before, and called inside, `held()`, which keeps other gradings from being timed meanwhile. What goes
+    wrong, a trial finds again and tells. The values come from a key that is thrown away.
     """
     code, master = load_code(problem), new_master()
     with _session(snapshot, device, options, sandbox, scratch) as session:

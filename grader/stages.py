@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from grader import judge
+from grader.beside import beside
 from grader.builds import Builds, build_key, builds_folder
 from grader.bundle import redact
 from grader.cell import TrialResult
@@ -24,11 +25,14 @@ def waiting(job: Job, stage: Stage, of: str = "") -> Callable[[str], None]:
     return lambda text: job.tell(Progress(stage, "wait", text, of))
 
 
-def built(job: Job, sandbox: Sandbox, *, stage: Stage = "build", of: str = "") -> Path | None:
+def built(
+    job: Job, sandbox: Sandbox, *, stage: Stage = "build", of: str = "", again: Path | None = None
+) -> Path | None:  # fmt: skip
     """The compiler caches of a submission: those of an earlier grading, or what a first process fills now.
 
     A submission that fails here fails in the trial too, which is where that counts. On a CPU nothing is compiled that
-    a process would find again.
+    a process would find again. A second process, which compiles everything beside the first where that is nvcc's work,
+    leaves what it compiled in `again`; nothing is there if it did not come to its end.
     """
     if job.device == "cpu":
         return None
@@ -43,11 +47,12 @@ def built(job: Job, sandbox: Sandbox, *, stage: Stage = "build", of: str = "") -
         return found
     made = builds.begin(key)
     try:
-        said = judge.build(
-            job.problem, job.snapshot, device=job.device, scale=record.scale, options=job.options, sandbox=sandbox,
-            scratch=job.workplace(), caches=made, progress=lambda text: job.tell(Progress(stage, "at", text, of)),
-            held=lambda: turn(job.device, waiting(job, stage, of)),
-        )  # fmt: skip
+        with beside(job, sandbox, again):
+            said = judge.build(
+                job.problem, job.snapshot, device=job.device, scale=record.scale, options=job.options, sandbox=sandbox,
+                scratch=job.workplace(), caches=made, progress=lambda text: job.tell(Progress(stage, "at", text, of)),
+                held=lambda: turn(job.device, waiting(job, stage, of)),
+            ).refused  # fmt: skip
     except CheckError:
         remove(made)
         raise

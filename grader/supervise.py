@@ -83,7 +83,16 @@ class Snapshot:
     @property
     def triton(self) -> bool:
         """Whether any of its files speaks of Triton."""
-        return any("triton" in (self.file.parent / name).read_text("utf-8", "replace") for name, _ in self.files)
+        return self._speaks_of("triton")
+
+    @property
+    def calls_nvcc(self) -> bool:
+        """Whether any of its files speaks of nvcc, or of torch's extension builder, which calls it."""
+        return self._speaks_of("nvcc", "cpp_extension")
+
+    def _speaks_of(self, *words: str) -> bool:
+        texts = ((self.file.parent / name).read_text("utf-8", "replace") for name, _ in self.files)
+        return any(word in text for text in texts for word in words)
 
 
 def snapshot(solution: Path, folder: Path) -> Snapshot:

@@ -7,6 +7,7 @@ import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
@@ -29,7 +30,7 @@ from grader.session import Called, Session
 from grader.supervise import CheckError, ChildGone
 from kbh_lint.problems import Problem, Shape
 
-__all__ = ["NotReplayed", "Trial", "digest_of"]
+__all__ = ["Compiled", "NotReplayed", "Trial", "digest_of"]
 
 MOST_INSTANCES = 8
 DIGESTS = 2
@@ -42,6 +43,14 @@ State = Mapping[str, Tensor]
 
 class NotReplayed(Exception):
     """The evidence pass shows nothing: its process failed, or gave other bits that are right; one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """How a build went: why this machine cannot run the submission, or what ended it before its last call."""
+
+    refused: str = ""
+    ended: str = ""
 
 
 class Trial:
@@ -84,18 +93,20 @@ class Trial:
                 raise
             self._ended(Ended("crashed", f"it held {taken:.0%} of the GPU's memory, and too little was left"), current)
 
-    def compile(self, shapes: Sequence[Shape], calls: int, held: Callable[[], AbstractContextManager[None]]) -> str:
-        """One call a shape or more inside `held()`, right or wrong; why this machine cannot run it, if so."""
+    def compile(
+        self, shapes: Sequence[Shape], calls: int, held: Callable[[], AbstractContextManager[None]]
+    ) -> Compiled:  # fmt: skip
+        """One call a shape or more inside `held()`, right or wrong."""
         try:
             self._started([])
             with held():
                 for shape in shapes:
                     self._compiled(shape, calls)
         except Ended as end:
-            return str(end) if end.status == "refused" else ""
-        except ChildGone:
-            pass
-        return ""
+            return Compiled(refused=str(end)) if end.status == "refused" else Compiled(ended=str(end))
+        except ChildGone as gone:
+            return Compiled(ended=str(gone))
+        return Compiled()
 
     def replayed(self, shapes: Sequence[Shape], trial: TrialResult) -> list[str]:
         """What differs from the trial."""

@@ -12,7 +12,9 @@ import fcntl
 import hashlib
 import os
 import stat
+import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +26,9 @@ __all__ = ["device_key", "turn"]
 
 PLACE = "KBH_LOCK_DIR"  # the variable that names another folder, for containers that share a GPU
 FOLDER = "/tmp"  # not TMPDIR: it must be the same place for everybody on the machine
-_HELD: set[str] = set()  # by this process; a lock is not taken twice
+_HELD: Counter[str] = Counter()  # turns of this process, which share one lock
+_LOCKS: dict[str, int | None] = {}  # their descriptors; None where there is none to be had
+_TAKING = threading.Lock()  # whoever comes meanwhile finds the lock taken
 
 
 def device_key(device: str | torch.device) -> str:
@@ -41,25 +45,33 @@ def turn(device: str | torch.device, wait: Callable[[str], None] = lambda _: Non
     """Holds the device; `wait` is told, in one sentence, that it has to be waited for.
 
     Where there is no lock to be had, as on a system without a folder that all may write to, that is told and nothing is
-    held.
+    held. Turns of one process share the lock, and the last to end lets go of it.
     """
     key = device_key(device)
-    if key in _HELD:
-        yield
-        return
-    folder = Path(os.environ.get(PLACE) or FOLDER)
-    lock = _open(folder / f"kbh-turn-{hashlib.sha256(key.encode()).hexdigest()[:16]}.lock")
-    if lock is None:
-        wait(f"no lock can be had in {folder}, so nothing keeps other gradings from running at the same time")
-        yield
-        return
+    with _TAKING:
+        if key not in _LOCKS:
+            folder = Path(os.environ.get(PLACE) or FOLDER)
+            lock = _open(folder / f"kbh-turn-{hashlib.sha256(key.encode()).hexdigest()[:16]}.lock")
+            if lock is None:
+                wait(f"no lock can be had in {folder}, so nothing keeps other gradings from running at the same time")
+            else:
+                try:
+                    _take(lock, "this CPU" if key == "cpu" else "this GPU", wait)
+                except BaseException:
+                    os.close(lock)
+                    raise
+            _LOCKS[key] = lock
+        _HELD[key] += 1
     try:
-        _take(lock, "this CPU" if key == "cpu" else "this GPU", wait)
-        _HELD.add(key)
         yield
     finally:
-        _HELD.discard(key)
-        os.close(lock)
+        with _TAKING:
+            _HELD[key] -= 1
+            if not _HELD[key]:
+                del _HELD[key]
+                lock = _LOCKS.pop(key)
+                if lock is not None:
+                    os.close(lock)
 
 
 def _take(lock: int, name: str, wait: Callable[[str], None]) -> None:

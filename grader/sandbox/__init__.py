@@ -11,19 +11,21 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import BinaryIO, Literal
 
 from grader.sandbox.base import Jail, Sandbox, SandboxError
-from grader.sandbox.bubblewrap import bubblewrap
+from grader.sandbox.bubblewrap import Bubblewrap, bubblewrap
 from grader.sandbox.control import groups_work
 from grader.sandbox.landlock import landlock
 from grader.sandbox.places import searched
 from grader.sandbox.plain import plain
 from grader.sandbox.reap import harden_judge
+from grader.sandbox.users import leased_uid
 
-__all__ = ["Jail", "Sandbox", "SandboxError", "Wanted", "choose", "harden_judge"]
+__all__ = ["Jail", "Sandbox", "SandboxError", "Wanted", "choose", "harden_judge", "second"]
 
 Wanted = Literal["auto", "bubblewrap", "landlock", "plain"]
 PROBE_SECONDS = 60.0
@@ -80,6 +82,18 @@ def _choose(gpu: bool, wanted: Wanted) -> Sandbox:
             reasons.append(f"no {name}: {error}")
     hint = "; install bubblewrap, or use a kernel with Landlock" if wanted == "auto" else ""
     raise SandboxError(f"no sandbox works on this machine ({'; '.join(reasons)}){hint}")
+
+
+def second(sandbox: Sandbox) -> Sandbox | None:
+    """The same kind for a process at the same time as one in `sandbox`: as another user, so that neither's limits count
+    the other; None where processes are not kept apart well enough for two.
+
+    Raises SandboxError.
+    """
+    if not isinstance(sandbox, Bubblewrap):
+        return None
+    uid = leased_uid(1)
+    return sandbox if uid is None else replace(sandbox, uid=uid, record=replace(sandbox.record, uid=uid), first={})
 
 
 def _probe(sandbox: Sandbox, gpu: bool) -> None:

@@ -21,10 +21,10 @@ TRIES = 100
 
 
 @cache
-def leased_uid() -> int | None:
+def leased_uid(place: int = 0) -> int | None:
     """A user number that no other process has, kept until this process ends; None where this process cannot change it.
 
-    Raises SandboxError when none can be had.
+    Each `place` has another one. Raises SandboxError when none can be had.
     """
     numbers = _numbers()
     if numbers is None:
@@ -35,7 +35,7 @@ def leased_uid() -> int | None:
             _locked(name, remove=True)
         for _ in range(TRIES):
             uid = numbers[secrets.randbelow(len(numbers))]
-            if _locked(str(uid), remove=False) and not _in_use(uid):
+            if _locked(str(uid), remove=False) and not _in_use(uid):  # a lock of ours counts as taken too
                 return uid
     except OSError as error:
         raise SandboxError(f"no user for the submission: {LOCKS} cannot be used ({error.strerror})") from None

@@ -53,9 +53,11 @@ Settle = Callable[[Promise, Shape, Sequence[Launch], State], Judged | None]
 def gather(
     problem: Problem, snapshot: Snapshot, trial: TrialResult, *, device: str, scale: str, options: TrialOptions,
     sandbox: Sandbox, scratch: Callable[[], Path], caches: Path | None, promises: Sequence[PromiseState],
-    keep: Callable[[str], str], progress: Callable[[str], None],
+    keep: Callable[[str], str], progress: Callable[[str], None], again: Path | None = None,
 ) -> Silicon:  # fmt: skip
     """Three more processes of a submission, under Nsight Compute, under a tracer and compiling anew, and what they say.
+
+    `again` are the caches of a second build, if one ran beside the first; it is made here if not.
 
     `promises` are the source layer's states. A layer that this machine cannot have is missing, and the notes say why;
     one that it could have, and that failed with this submission, leaves promises unproven.
@@ -66,12 +68,12 @@ def gather(
     spent: dict[str, float] = {}
     counted = _timed(spent, "counters", lambda: count(bench, (*counters.metrics_of(capability), SHARED)))
     traced = _timed(spent, "trace", lambda: trace(bench))
-    again: MachineCode | ProfilerError = ProfilerError("no machine code was found that could be")
+    code: MachineCode | ProfilerError = ProfilerError("no machine code was found that could be")
     if isinstance(counted, Counted) and isinstance(counted.code, MachineCode) and counted.code.kernels:
-        again = _timed(spent, "second build", lambda: compiled_again(bench, arch_of(capability), scratch()))
-    found = tried(Judge(bench, capability, cache, promises, counted, traced, again).silicon)
+        code = _timed(spent, "second build", lambda: compiled_again(bench, arch_of(capability), scratch, again))
+    found = tried(Judge(bench, capability, cache, promises, counted, traced, code).silicon)
     if isinstance(found, ProfilerError):
-        found = Judge(bench, capability, cache, promises, found, found, again).silicon()
+        found = Judge(bench, capability, cache, promises, found, found, code).silicon()
     return replace(found, spent=spent)
 
 

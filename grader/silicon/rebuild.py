@@ -9,13 +9,16 @@ again proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader import judge
 from grader.clock_profile import UNSEEN_CALLS
-from grader.sandbox import SandboxError
+from grader.judge import Held
+from grader.plan import TrialOptions
+from grader.sandbox import Sandbox, SandboxError
 from grader.silicon.machine_code import Kernel, MachineCode, collect
 from grader.silicon.ncu import ProfilerError
 from grader.silicon.normal import plain_name
@@ -24,27 +27,52 @@ from grader.silicon.promises import products_of
 from grader.silicon.record import CodeRow
 from grader.silicon.sass import Census
 from grader.silicon.tools import ToolError
-from grader.supervise import CheckError, remove
+from grader.supervise import CheckError, Snapshot, remove
+from kbh_lint.problems import Problem
 
-__all__ = ["Comparison", "compiled_again"]
+__all__ = ["Comparison", "compiled_again", "second_build"]
+
+KEPT = "second-build"
+CALLS = UNSEEN_CALLS + MARKED_CALLS  # as beside a profiler
 
 
-def compiled_again(bench: Bench, arch: str, scratch: Path) -> MachineCode:
-    """The machine code for `arch` of a second build in a fresh folder. Raises ProfilerError where none came about."""
-    kept = scratch.parent / "second-build"
-    remove(kept)
+def compiled_again(bench: Bench, arch: str, scratch: Callable[[], Path], made: Path | None = None) -> MachineCode:
+    """The machine code for `arch` of a second build in a fresh folder. Raises ProfilerError where none came about.
+
+    `made` are the caches of one that ran beside the first build; nothing is compiled then.
+    """
+    kept = made
     try:
-        said = judge.build(
-            bench.problem, bench.snapshot, device=bench.device, scale=bench.scale, options=bench.options,
-            sandbox=bench.sandbox, scratch=scratch, caches=kept, progress=bench.say, calls=UNSEEN_CALLS + MARKED_CALLS,
-        )  # fmt: skip
-        if said:
-            raise ProfilerError(f"a second build was refused: {said}")
+        if kept is None:
+            place = scratch()
+            kept = place.parent / KEPT
+            remove(kept)
+            second_build(
+                bench.problem, bench.snapshot, device=bench.device, scale=bench.scale, options=bench.options,
+                sandbox=bench.sandbox, scratch=place, caches=kept, progress=bench.say,
+            )  # fmt: skip
         return collect(kept, arch, bench.sandbox)
     except (CheckError, SandboxError, ToolError) as error:
         raise ProfilerError(f"a second build cannot be read: {error}") from error
     finally:
-        remove(kept)
+        if kept is not None:
+            remove(kept)
+
+
+def second_build(
+    problem: Problem, snapshot: Snapshot, *, device: str, scale: str, options: TrialOptions, sandbox: Sandbox,
+    scratch: Path, caches: Path, progress: Callable[[str], None], held: Held = nullcontext,
+) -> None:  # fmt: skip
+    """Has the submission compiled by a process that finds nothing, and keeps what it compiled in `caches`.
+
+    Raises ProfilerError where it did not come to its end: code that is missing then would say nothing.
+    """
+    said = judge.build(
+        problem, snapshot, device=device, scale=scale, options=options, sandbox=sandbox, scratch=scratch,
+        caches=caches, progress=progress, calls=CALLS, held=held,
+    )  # fmt: skip
+    if said.refused or said.ended:
+        raise ProfilerError(f"a second build did not come to its end: {said.refused or said.ended}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from grader import judge, peaks, turns
 from grader.cell import TrialResult
 from grader.grade import grade
 from grader.linting import lint_snapshot
-from grader.trial import Trial
+from grader.trial import Compiled, Trial
 from grader.turns import device_key, turn
 
 HOLDER = """
@@ -72,6 +72,24 @@ def test_a_device_is_held_for_as_long_as_the_block_and_no_longer(own_folder: Pat
     assert is_free(own_folder) and told == []
     with pytest.raises(RuntimeError), turn("cpu"):
         raise RuntimeError
+    assert is_free(own_folder)
+
+
+def test_two_threads_share_the_lock_of_their_process_until_both_have_ended(own_folder: Path) -> None:
+    inside, go = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with turn("cpu"):
+            inside.set()
+            go.wait(20)
+
+    thread = threading.Thread(target=other)
+    with turn("cpu"):
+        thread.start()
+        assert inside.wait(20)
+    assert not is_free(own_folder)
+    go.set()
+    thread.join()
     assert is_free(own_folder)
 
 
@@ -186,5 +204,5 @@ def test_the_calls_of_a_build_have_their_turn_and_its_import_does_not(
 
     monkeypatch.setattr(Trial, "_started", look("import"))
     monkeypatch.setattr(Trial, "_compiled", look("call"))
-    assert Trial.__new__(Trial).compile(["a shape", "another"], 1, lambda: turn("cpu")) == ""  # type: ignore[list-item]
+    assert Trial.__new__(Trial).compile(["a shape", "another"], 1, lambda: turn("cpu")) == Compiled()  # type: ignore[list-item]
     assert seen == ["import free", "call held", "call held"] and is_free(own_folder)

@@ -1,0 +1,152 @@
+"""When the second build of a submission is made, and what becomes of one that fails."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from grader import beside as besides
+from grader import judge, sandbox, stages
+from grader.cell import SandboxRecord
+from grader.sandbox.bubblewrap import Bubblewrap
+from grader.silicon import rebuild
+from grader.silicon.machine_code import MachineCode
+from grader.silicon.ncu import ProfilerError
+from grader.supervise import Snapshot, snapshot
+from grader.trial import Compiled
+
+BOX = Bubblewrap("bwrap", 7, SandboxRecord("bubblewrap", 7, False))
+CUDA = "import torch.utils.cpp_extension\n"
+Build = Callable[..., Compiled]
+
+
+def job(folder: Path, text: str) -> Any:
+    """A grading on a GPU of a file with this text."""
+    file = folder / "file.py"
+    file.write_text(text)
+    record = SimpleNamespace(id="h200", product="H200", scale="full")
+    return SimpleNamespace(
+        device="cuda", snapshot=snapshot(file, folder / "submission"), problem=SimpleNamespace(id="01"), options=None,
+        chosen=SimpleNamespace(record=record), versions={}, scratch=folder, tell=lambda _: None,
+        workplace=lambda: folder / "run",
+    )  # fmt: skip
+
+
+@pytest.fixture
+def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Build], None]:
+    """Puts another function in the place of building."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(besides, "second", lambda box: replace(box, uid=8))
+    return lambda build: monkeypatch.setattr(judge, "build", build)
+
+
+def test_nvcc_works_for_the_second_build_while_it_works_for_the_first(
+    tmp_path: Path, builds: Callable[[Build], None]
+) -> None:
+    both, seen = threading.Barrier(2, timeout=30), {}
+
+    def build(*_: object, caches: Path, scratch: Path, sandbox: Bubblewrap, calls: int = 1, **__: object) -> Compiled:
+        caches.mkdir(parents=True)
+        seen[calls] = (caches, scratch, sandbox.uid)
+        both.wait()
+        return Compiled()
+
+    builds(build)
+    again = tmp_path / "again"
+    kept = stages.built(job(tmp_path, CUDA), BOX, again=again)
+    assert kept is not None and kept.is_dir() and again.is_dir() and again != kept
+    assert seen.keys() == {1, rebuild.CALLS}  # the second is called as often as beside a profiler
+    (_, place, user), (_, other_place, other_user) = seen[1], seen[rebuild.CALLS]
+    assert place != other_place and (user, other_user) == (7, 8)
+
+
+@pytest.mark.parametrize("said", [Compiled(ended="it crashed"), Compiled(refused="no GPU"), OSError("no room")])
+def test_a_second_build_that_ends_early_leaves_nothing_and_the_first_goes_on(
+    tmp_path: Path, builds: Callable[[Build], None], said: Compiled | OSError
+) -> None:
+    def build(*_: object, caches: Path, calls: int = 1, **__: object) -> Compiled:
+        caches.mkdir(parents=True)
+        if calls > 1 and isinstance(said, OSError):
+            raise said
+        return said if calls > 1 and isinstance(said, Compiled) else Compiled()
+
+    builds(build)
+    assert stages.built(job(tmp_path, CUDA), BOX, again=tmp_path / "again") is not None
+    assert not (tmp_path / "again").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "again", "box"), [("import triton\n", "again", BOX), (CUDA, None, BOX), (CUDA, "again", None)]
+)
+def test_one_process_builds_what_needs_no_nvcc_or_no_evidence_or_cannot_be_kept_apart(
+    tmp_path: Path, builds: Callable[[Build], None], monkeypatch: pytest.MonkeyPatch, text: str, again: str | None,
+    box: Bubblewrap | None,
+) -> None:  # fmt: skip
+    begun: list[int] = []
+
+    def build(*_: object, calls: int = 1, **__: object) -> Compiled:
+        begun.append(calls)
+        return Compiled()
+
+    builds(build)
+    if box is None:
+        monkeypatch.setattr(besides, "second", lambda _: None)
+    stages.built(job(tmp_path, text), BOX, again=tmp_path / again if again else None)
+    assert begun == [1]
+
+
+def bench(folder: Path) -> Any:
+    return SimpleNamespace(
+        problem=None, snapshot=Snapshot(Path("solution.py"), "", ""), device="cuda", scale="full", options=None,
+        sandbox=BOX, say=lambda _: None,
+    )  # fmt: skip
+
+
+def test_what_was_compiled_beside_the_first_build_is_read_and_not_compiled_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[Path] = []
+
+    def collect(folder: Path, arch: str, box: object) -> MachineCode:
+        read.append(folder)
+        return MachineCode((), (), arch)
+
+    built: list[Path] = []
+
+    def build(*_: object, caches: Path, **__: object) -> Compiled:
+        caches.mkdir(parents=True)
+        built.append(caches)
+        return Compiled()
+
+    monkeypatch.setattr(rebuild, "collect", collect)
+    monkeypatch.setattr(judge, "build", build)
+    made = tmp_path / "made"
+    made.mkdir()
+    rebuild.compiled_again(bench(tmp_path), "sm_90a", lambda: tmp_path / "run", made)
+    assert read == [made] and not built and not made.exists()
+    rebuild.compiled_again(bench(tmp_path), "sm_90a", lambda: tmp_path / "run")
+    assert read[1:] == built != [] and not built[0].exists()
+
+
+def test_a_second_build_that_does_not_come_to_its_end_is_told_and_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge, "build", lambda *_, **__: Compiled(ended="the submission was killed by SIGKILL"))
+    with pytest.raises(ProfilerError, match="did not come to its end: the submission was killed by SIGKILL"):
+        rebuild.compiled_again(bench(tmp_path), "sm_90a", lambda: tmp_path / "run")
+
+
+def test_two_processes_at_a_time_are_two_users_in_namespaces_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "leased_uid", lambda place: 100 + place)
+    other = sandbox.second(BOX)
+    assert isinstance(other, Bubblewrap) and other.uid == other.record.uid == 101 and other.first is not BOX.first
+    monkeypatch.setattr(sandbox, "leased_uid", lambda place: None)  # each has a user namespace then
+    assert sandbox.second(BOX) is BOX
+    shared = SimpleNamespace(record=SandboxRecord("landlock", 7, False))
+    assert sandbox.second(shared) is None  # type: ignore[arg-type]
