@@ -30,6 +30,7 @@ COMMAND = "make results"
 STRIP = 40
 STRIP_MARKS = " .:+*#@"
 ORDER = ("honest", "decoys", "")
+SILICON = ("sass", "counters")
 _TEXT = re.compile(r"[|\n\r`]")
 
 
@@ -135,7 +136,12 @@ def _other_row(cell: Cell) -> tuple[str, ...]:
 
 def _names(cell: Cell) -> tuple[str, str, str, str]:
     outcome = cell.outcome + (", unstable" if cell.unstable else "")
-    return cell.problem, "/".join(Path(cell.file).parts[-2:]), cell.verdict.verdict, outcome
+    return cell.problem, _short(cell), cell.verdict.verdict, outcome
+
+
+def _short(cell: Cell) -> str:
+    """The file with its folder: honest/triton.py."""
+    return "/".join(Path(cell.file).parts[-2:])
 
 
 def _promise(promise: PromiseRecord) -> str:
@@ -177,6 +183,27 @@ def _settled(views: Sequence[View], deck: Deck) -> Iterator[str]:
         yield "## Layers that settle promises"
         yield ""
         yield from _lines([SETTLED_HEAD, *rows])
+        yield ""
+        yield from _left_open(honest, deck)
+
+
+def _left_open(honest: Sequence[Cell], deck: Deck) -> Iterator[str]:
+    """The layers of the silicon that a promise names and that settled nothing in an honest solution."""
+    left = [
+        f"{cell.problem} {_short(cell)}: {record.id} by {layer} ({record.layers.get(layer, 'no state')})"
+        for cell in honest
+        for record in cell.verdict.promises
+        for promise in deck[cell.problem].promises
+        if promise.id == record.id
+        for layer in promise.settled_by
+        if layer in SILICON and record.layers.get(layer, "unproven") == "unproven"
+    ]
+    if not left:
+        yield "Machine code and counters settled every promise of every honest solution that names them."
+    else:
+        yield "Left open by machine code or counters:"
+        yield ""
+        yield from (f"- {_plain(one)}" for one in left)
 
 
 DECIDED_HEAD = ("Solution", "Matrix instructions", "Executed / the algorithm's", "Source", "Machine code", "Counters",
@@ -235,7 +262,7 @@ def _earlier(view: View, problem: Problem | None) -> str:
 def _one(view: View, deck: Deck) -> Iterator[str]:
     """One graded submission: its times, what the hardware counted, and its samples."""
     cell = view.cell
-    yield f"## {cell.problem}: {_plain('/'.join(Path(cell.file).parts[-2:]))}"
+    yield f"## {cell.problem}: {_plain(_short(cell))}"
     yield ""
     earlier = _earlier(view, deck.get(cell.problem))
     yield f"{cell.verdict.verdict}, {cell.outcome}{earlier}. Head of the bundle: `{view.head[:16]}`"

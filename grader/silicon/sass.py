@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from grader.silicon.normal import Digest
-from grader.silicon.opcodes import class_of, family_of
+from grader.silicon.opcodes import CLASSES, class_of, family_of
 from grader.silicon.products import FP8, Product, read_product
 from grader.silicon.residuals import Residuals
 
@@ -113,6 +113,7 @@ _FLOATS = {
     "E4M3": "e4m3", "E5M2": "e5m2", "E3M2": "e3m2", "E2M3": "e2m3", "E2M1": "e2m1", "E8": "ue8m0", "UE8M0": "ue8m0",
     "F16": "f16", "BF16": "bf16", "BF16_V2": "bf16", "F32": "f32",
 }  # fmt: skip
+NARROW = frozenset({"E4M3", "E5M2", "E3M2", "E2M3", "E2M1"})  # they are only packed and unpacked, as far as is known
 
 
 @dataclass(slots=True)
@@ -275,6 +276,10 @@ def _details(current: _Function, name: str, opcode: str, operands: list[str], nu
         if None in kinds:
             raise SassError(f"kernel {current.name[:200]}, line {number}: {opcode[:80]} unpacks what is not known")
         current.conversions[(str(kinds[1]), str(kinds[0]))] += 1
+    elif name in CLASSES["conversion"] and "PACK" not in opcode and not NARROW.isdisjoint(opcode.split(".")):
+        raise SassError(
+            f"kernel {current.name[:200]}, line {number}: {opcode[:80]} converts in a way that is not known"
+        )
     elif name in ("LOP3", "ULOP3"):
         for mask in filter(None, (_HEX.fullmatch(operand) for operand in operands[2:-2])):
             current.other["nibbles"] += bool(_SEVERAL.fullmatch(mask.group(1)))

@@ -12,7 +12,7 @@ import pytest
 from grading import cell
 
 from grader.bundle import Bundle, cell_to_json, trial_to_json
-from grader.cell import Cell, Scores
+from grader.cell import Cell, PromiseRecord, Scores
 from grader.silicon import CodeRow, KernelRow, ShapeEvidence, Silicon, silicon_to_json
 
 ROOT = Path(__file__).parents[2]
@@ -100,6 +100,24 @@ def test_shapes_at_which_hardware_leaves_a_choice_have_a_table_of_what_ran(tmp_p
     row = lines[lines.index(f"## 01_fp8_gemm: {promise} at {label}") + 4]
     assert row == "| honest/narrow.py | 64 HMMA of f16 | fp16 1.00 |  | emulated | emulated | accepted |"
     assert "| _product | 000000000000 | 64 HMMA of f16 | the same |" in lines
+
+
+def test_a_layer_that_left_a_promise_of_an_honest_solution_open_is_listed(tmp_path: Path) -> None:
+    for number, (counted, said) in enumerate(
+        (
+            ({"counters": "kept"}, "Machine code and counters settled every promise"),
+            ({"counters": "unproven"}, "- 01_fp8_gemm honest/x.py: fp8-products by counters (unproven)"),
+            ({}, "- 01_fp8_gemm honest/x.py: fp8-products by counters (no state)"),
+        )
+    ):
+        made = replace(consistent("accepted", "problems/x/honest/x.py"), problem="01_fp8_gemm")
+        record = PromiseRecord("fp8-products", "kept", ("kept",), {"source": "kept", "sass": "emulated", **counted})
+        made = replace(made, verdict=replace(made.verdict, promises=(record,)))
+        folder, page = tmp_path / str(number), tmp_path / "page.md"
+        folder.mkdir()
+        write(folder / "one", made, COUNTED)
+        assert RESULTS.main([str(folder), "-o", str(page)]) == 0
+        assert said in page.read_text() and "by sass" not in page.read_text()
 
 
 def test_a_page_that_is_what_the_bundles_give_passes_and_a_changed_one_does_not(
