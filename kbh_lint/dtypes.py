@@ -1,4 +1,4 @@
-"""Element types under one name each, and the spellings that torch, Triton, C++ and PTX give them."""
+"""Element types under one name each, and the spellings that torch, Triton, CUTLASS, C++ and PTX give them."""
 
 from __future__ import annotations
 
@@ -29,6 +29,15 @@ _TRITON = {
     # signature spellings
     "fp8e4nv": "e4m3", "fp8e5": "e5m2", "bf16": "bf16", "fp16": "f16", "fp32": "f32", "fp64": "f64", "i1": "bool",
     "i8": "i8", "u8": "u8", "i16": "i16", "u16": "u16", "i32": "i32", "u32": "u32", "i64": "i64", "u64": "u64",
+}  # fmt: skip
+
+# Of NVIDIA's Python DSL, module `cutlass`.
+_CUTLASS = {
+    "Float8E4M3FN": "e4m3", "Float8E4M3": "e4m3", "Float8E4M3B11FNUZ": "e4m3", "Float8E5M2": "e5m2",
+    "Float8E8M0FNU": "e8m0", "Float6E3M2FN": "e3m2", "Float6E2M3FN": "e2m3", "Float4E2M1FN": "e2m1",
+    "BFloat16": "bf16", "Float16": "f16", "TFloat32": "tf32", "Float32": "f32", "Float64": "f64", "Boolean": "bool",
+    "Int4": "i4", "Uint4": "u4", "Int8": "i8", "Uint8": "u8", "Int16": "i16", "Uint16": "u16", "Int32": "i32",
+    "Uint32": "u32", "Int64": "i64", "Uint64": "u64",
 }  # fmt: skip
 
 _ATEN = {
@@ -79,6 +88,11 @@ def from_torch(name: str) -> str | None:
 def from_triton(name: str) -> str | None:
     """`float8e4nv` (the attribute of `triton.language`, or a signature spelling) -> `e4m3`."""
     return _TRITON.get(name.lstrip("*"))
+
+
+def from_cutlass(name: str) -> str | None:
+    """`Float8E4M3FN` (the attribute of `cutlass`) -> `e4m3`."""
+    return _CUTLASS.get(name)
 
 
 def from_aten(name: str) -> str | None:

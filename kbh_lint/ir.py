@@ -293,6 +293,7 @@ class Decl:
     init: Expr | None
     storage: frozenset[str]
     loc: Loc
+    annotation: Expr | None = None  # Python's
 
 
 @dataclass(slots=True)

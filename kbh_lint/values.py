@@ -70,6 +70,7 @@ class Func:
     defaults: dict[str, Any] = field(default_factory=dict)
     attrs: dict[str, Any] = field(default_factory=dict)
     cls: Any = None  # the class whose body defined it
+    language: str = ""  # what a decorator made of a Python function: `cute.kernel`, `cute.jit`, `tilelang`
 
 
 # --- what a kernel gets at a launch ------------------------------------------------------------------------
@@ -102,6 +103,23 @@ class Descriptor:
     storage: int
     content: str
     block: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a kernel language's own constructor made on the host and a kernel is given: a matrix instruction, a copy,
+    a layout, a struct of shared memory; or (`object`) an object of a class of the submission.
+
+    `fields` are what a kernel can ask it for, each as an argument; `methods` finds the functions of its class.
+    """
+
+    path: str
+    fields: tuple[tuple[str, Any], ...] = ()
+    methods: Env | None = field(default=None, repr=False, compare=False)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A field by its name."""
+        return next((value for key, value in self.fields if key == name), default)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from kbh_lint.analyses.crashes import file_crashes
 from kbh_lint.analyses.flow import last_call, reach
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, span_of
 from kbh_lint.analyses.tampering import tampering
-from kbh_lint.host.objects import Extension
+from kbh_lint.host.objects import ClassV, Extension
 from kbh_lint.host.run import PathRun
 from kbh_lint.values import Func, JitFunction, Overloads
 
@@ -76,6 +76,8 @@ def kernels(path: PathRun) -> list[tuple[Func, str]]:
             out.append((value.func, "triton"))
         elif isinstance(value, Extension):
             envs.append(value.env.vars.values())
+        else:
+            out.extend((func, "cute") for func in _cute_kernels(value))
     seen = {id(f.node) for f, _ in out}
     for values in envs:
         for value in values:
@@ -84,6 +86,12 @@ def kernels(path: PathRun) -> list[tuple[Func, str]]:
                     seen.add(id(func.node))
                     out.append((func, "cuda"))
     return out
+
+
+def _cute_kernels(value: Any) -> list[Func]:
+    """The kernels of CuTe DSL among a module's names: functions, or methods of a class."""
+    found = value.env.vars.values() if isinstance(value, ClassV) else (value,)
+    return [f for f in found if isinstance(f, Func) and f.language == "cute.kernel"]
 
 
 def _helpers(path: PathRun) -> Iterable[Func]:

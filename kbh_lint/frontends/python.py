@@ -161,7 +161,7 @@ class _Lowering:
     def ann_assign(self, node: ast.AnnAssign) -> ir.Stmt:
         if node.value is None:
             name = node.target.id if isinstance(node.target, ast.Name) else ""
-            return ir.Decl(name, None, None, frozenset(), self.loc(node))
+            return ir.Decl(name, None, None, frozenset(), self.loc(node), self.expr(node.annotation))
         return ir.Assign((self.expr(node.target),), self.expr(node.value), self.loc(node))
 
     def for_(self, node: ast.For | ast.AsyncFor) -> ir.Stmt:

@@ -325,6 +325,8 @@ class Interp:
     def call_function(self, func: Func, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         if func.node.loc[0].language == "cuda":
             return self.cpp.call(func, args, loc)
+        if func.language == "cute.kernel":
+            return self.world.kernel_of(self, func, args, kwargs)
         if len(self.frames) > MAX_FRAMES:
             self.miss("calls nest too deep", loc)
             return Unknown((), "calls nest too deep")

@@ -8,7 +8,7 @@ from typing import Any
 
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.facts import KernelFacts, Origin
-from kbh_lint.values import Buffer, Descriptor, Func, Scalar, StructArg
+from kbh_lint.values import Buffer, Descriptor, Func, Made, Scalar, StructArg
 
 
 def analyse(session: Any, kernel: Func, binding: dict[str, Any]) -> KernelFacts:
@@ -54,6 +54,8 @@ def _normal(value: Any, numbers: dict[int, int]) -> Any:
         return tuple(_normal(v, numbers) for v in value)
     if isinstance(value, StructArg):
         return StructArg(tuple((name, _normal(v, numbers)) for name, v in value.fields))
+    if isinstance(value, Made):
+        return Made(value.path, tuple((name, _normal(v, numbers)) for name, v in value.fields), value.methods)
     return value
 
 
@@ -112,4 +114,13 @@ def _renumber(facts: KernelFacts, back: dict[int, int]) -> KernelFacts:
 def normal_key(binding: dict[str, Any]) -> tuple[Any, ...]:
     """A hashable form of a binding in which equal launches on other tensors are equal."""
     numbers: dict[int, int] = {}
-    return tuple((name, repr(_normal(value, numbers))) for name, value in binding.items())
+    return tuple((name, _key(_normal(value, numbers))) for name, value in binding.items())
+
+
+def _key(value: Any) -> Any:
+    """A value as part of a key: functions by identity, for their text is all that they can reach."""
+    if isinstance(value, Func):
+        return ("function", id(value.node))
+    if isinstance(value, tuple):
+        return tuple(_key(item) for item in value)
+    return ("made", value.path, _key(value.fields)) if isinstance(value, Made) else repr(value)

@@ -9,7 +9,7 @@ from kbh_lint.host import device_memory, torchlib
 from kbh_lint.host.objects import Configured, HostDescriptor, LibObject, Pointer
 from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.kernels.facts import KernelFacts
-from kbh_lint.values import UNKNOWN, Buffer, Descriptor, DType, Func, JitFunction, Overloads, Scalar, Sym
+from kbh_lint.values import UNKNOWN, Buffer, Descriptor, DType, Func, JitFunction, Made, Overloads, Scalar, Sym
 
 MAX_CONFIGS = 256
 LAUNCH_OPTIONS = frozenset(
@@ -152,7 +152,7 @@ def kernel_arg(interp: Any, value: Any, constexpr: bool) -> Any:
     if isinstance(value, HostDescriptor):
         block = tuple(b for b in value.block if isinstance(b, int)) if isinstance(value.block, (list, tuple)) else None
         return Descriptor(value.tensor.dtype, value.tensor.storage.ident, value.tensor.storage.content.dtype, block)
-    if isinstance(value, (DType, Func, JitFunction, Sym, Overloads)) or value is None or isinstance(value, str):
+    if isinstance(value, (DType, Func, JitFunction, Sym, Overloads, Made)) or value is None or isinstance(value, str):
         return value
     if isinstance(value, (tuple, list)):
         return tuple(kernel_arg(interp, v, constexpr) for v in value)

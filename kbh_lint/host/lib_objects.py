@@ -36,6 +36,9 @@ from kbh_lint.host.objects import (
 from kbh_lint.host.tensors import Event, Tensor, Unknown
 from kbh_lint.values import DType, Func, JitFunction, Sym
 
+DECORATORS = ("cute.decorator", "triton.decorator", "torch.compile.decorator", "functools.lru_cache.decorator")
+CUTE_METHODS = frozenset(("mark_layout_dynamic", "mark_compact_shape_dynamic"))  # they say nothing of what is in it
+
 
 def object_attr(interp: Any, owner: LibObject, name: str, loc: ir.Loc | None) -> Any:
     """An attribute of an object a library made."""
@@ -72,7 +75,7 @@ def call_object(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str
     """Call an object a library made."""
     if owner.path.startswith("torch.nn."):
         return trace_nn.apply(interp, owner, args, kwargs, loc)
-    if owner.path in ("triton.decorator", "torch.compile.decorator", "functools.lru_cache.decorator") and args:
+    if owner.path in DECORATORS and args:
         return lib_triton.decorate(interp, owner, args[0], loc)
     if owner.path == "collections.namedtuple":
         cls = LibObject("namedtuple", {"items": list(args)})
@@ -106,6 +109,8 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
             return owner
         if name in dress.SUBCLASSING:
             return dress.subclass(interp, name, [owner, *args], kwargs, loc)
+        if name in CUTE_METHODS:
+            return owner
         made = torchlib.call(interp, f"torch.Tensor.{name}", [owner, *args], kwargs, loc)
         return dress.viewed(name, owner, made, loc)
     if owner is interp.builtins.get("str") and args and isinstance(args[0], str):
@@ -181,6 +186,10 @@ def replay(interp: Any, graph: Graph, loc: ir.Loc | None) -> None:
 def object_method(
     interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
+    if owner.path == "cute.launcher":
+        from kbh_lint.host import lib_cute
+
+        return lib_cute.launch(interp, owner, kwargs, loc) if name == "launch" else owner
     outside.method(interp, owner, name, args, loc)
     beside = lanes.method(interp, owner, name, args, kwargs, loc)
     if beside is not NotImplemented:

@@ -72,7 +72,11 @@ def decorate(interp: Any, decorator: Any, target: Any, loc: ir.Loc | None) -> An
         return _triton_decorator(interp, decorator, target)
     if path == "triton.experimental.gluon.constexpr_function":
         return target
-    if path.startswith(("triton.experimental.", "tilelang", "cutlass.cute", "pallas", "jax")):
+    if path.startswith(("cutlass.", "cute.decorator")):
+        from kbh_lint.host import lib_cute
+
+        return lib_cute.decorate(interp, decorator.attrs["path"] if path == "cute.decorator" else path, target)
+    if path.startswith(("triton.experimental.", "tilelang", "pallas", "jax")):
         interp.miss(f"a kernel in a language that is not read yet ({path})", loc)
         return LibObject("unread.kernel", {"name": path, "func": target})
     if path in ("torch.compile", "torch.compile.decorator", "torch.jit.script", "torch.jit.trace"):

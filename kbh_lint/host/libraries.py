@@ -52,8 +52,15 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     return handler(interp, path, args, kwargs, loc)
 
 
+def _cute(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    from kbh_lint.host import lib_cute
+
+    return lib_cute.call(interp, path, args, kwargs, loc)
+
+
 ROOTS: dict[str, Handler] = {
     "cuda": driver.bindings,
+    "cutlass": _cute,
     "torch": lib_torch.torch_call,
     "einops": einops.call,
     "triton": lib_triton.triton_call,

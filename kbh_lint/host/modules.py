@@ -60,6 +60,10 @@ def resolve(interp: Any, path: str, loc: ir.Loc | None = None) -> Any:
         found = dtypes.from_torch(name)
         if found is not None and name not in ("half_", "int_"):
             return DType(found)
+    if root.startswith("cutlass"):
+        found = dtypes.from_cutlass(name)
+        if found is not None:
+            return DType(found)
     if root in ("triton.language", "triton.language.dtype"):
         found = dtypes.from_triton(name)
         if (

@@ -162,6 +162,14 @@ class Compiled:
 
 
 @dataclass(slots=True, eq=False)
+class Specialized:
+    """A function of a kernel language compiled for its compile-time arguments, which are in `fixed` by name."""
+
+    func: Any
+    fixed: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
 class Slot:
     """A C++ lvalue: a variable a reference or an address names."""
 
@@ -193,4 +201,4 @@ class Pointer:
         return hash(self.tensor.storage.ident)
 
 
-CALLABLES = (Func, Bound, Method, Partial, Memo, Configured, ExtFunction, JitFunction, ClassV, Compiled)
+CALLABLES = (Func, Bound, Method, Partial, Memo, Configured, ExtFunction, JitFunction, ClassV, Compiled, Specialized)

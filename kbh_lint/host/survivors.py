@@ -25,6 +25,7 @@ from kbh_lint.host.objects import (
     Memo,
     Partial,
     Pointer,
+    Specialized,
 )
 from kbh_lint.host.tensors import ADDRESS_BITS, Storage, Tensor, Unknown
 from kbh_lint.values import CppType, DType, Env, Func, JitFunction, Overloads, Sym
@@ -35,7 +36,7 @@ MAX_DEPTH = 6
 OWN_ATTRS = frozenset(("known", "range", "value", "steer"))  # what the interpreter keeps on a tensor
 IDENTITY_BASE = 0x7F00_0000_0000  # what id() gives starts here
 PLAIN = (bool, str, DType, Sym, CppType, Overloads)  # that hold nothing
-CODE = (Extension, ExtFunction, JitFunction, Configured, Compiled)
+CODE = (Extension, ExtFunction, JitFunction, Configured, Compiled, Specialized)
 
 
 class Version(int):

@@ -44,10 +44,12 @@ from kbh_lint.host.objects import (
     Memo,
     Method,
     Partial,
+    Specialized,
 )
 from kbh_lint.host.tensors import Content, Tensor, Unknown
-from kbh_lint.values import DType, Env, Func, JitFunction, Sym
+from kbh_lint.values import DType, Env, Func, JitFunction, Made, Sym
 
+CUTE_ATTRIBUTES = frozenset(("element_type", "iterator", "memspace", "leading_dim"))
 DICTS = ("OrderedDict", "UserDict", "defaultdict")
 MODULE_BASES = ("torch.nn.Module", "torch.nn.modules.module.Module", "torch.nn.modules.Module")
 STDLIB_OR_PRESENT = frozenset(
@@ -93,6 +95,10 @@ class World:
         self.places.setdefault(key, loc)
         self.settled.setdefault(key, Unknown(contents, "likely" if answer else ""))
         return self.flips.get(key, answer)
+
+    def frame_of(self, env: Env) -> Frame:
+        """A frame in which the names of a scope mean what they do there."""
+        return Frame(env, self.module_env, None, None)
 
     # --- names, imports
 
@@ -167,6 +173,10 @@ class World:
         if isinstance(owner, Tensor):
             part = dress.part(owner, name)
             value = torchlib.attribute(interp, owner, name, loc) if part is None else part
+            if value is NotImplemented and name in CUTE_ATTRIBUTES:
+                from kbh_lint.host import lib_cute
+
+                return lib_cute.tensor_attribute(owner, name)
             return Method(owner, name) if value is NotImplemented else value
         if isinstance(owner, Instance):
             return self.instance_attr(interp, owner, name, loc)
@@ -194,7 +204,12 @@ class World:
             return {
                 "itemsize": max(dtypes.BITS.get(owner.name, 8) // 8, 1),
                 "is_floating_point": owner.name in dtypes.FLOATS,
+                "width": dtypes.BITS.get(owner.name, 32),
             }.get(name, Method(owner, name))
+        if isinstance(owner, Made):
+            from kbh_lint.host import lib_cute
+
+            return lib_cute.made_attribute(owner, name)
         if isinstance(owner, Partial):
             return {"func": owner.func, "args": owner.args, "keywords": owner.kwargs}.get(name, Unknown())
         if isinstance(owner, HostDescriptor):
@@ -310,6 +325,8 @@ class World:
                     value.dtype,
                     value.strides,
                 )
+            elif name == "element_type" and isinstance(value, DType):  # CuTe's: what the bytes are taken for
+                owner.dtype = value.name
             else:
                 owner.attrs[name] = value
         elif isinstance(owner, Sym):
@@ -450,6 +467,11 @@ class World:
             return foreign.call_blob(interp, func, args, kwargs, loc)
         if isinstance(func, DType):
             return args[0] if args else Unknown()
+        if isinstance(func, (Made, Specialized)):
+            from kbh_lint.host import lib_cute
+
+            called = lib_cute.made_call if isinstance(func, Made) else lib_cute.call_compiled
+            return called(interp, func, args, kwargs, loc)  # type: ignore[arg-type]
         if isinstance(func, Unknown):
             return foreign.call_unknown(interp, func, args, kwargs, loc)
         inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs) + torchlib.tensors_in(func)
@@ -462,6 +484,12 @@ class World:
         self, interp: Interp, func: ExtFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
     ) -> Any:
         return interp.cpp.call_export(func, [*args, *kwargs.values()], loc)
+
+    def kernel_of(self, interp: Interp, func: Func, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A kernel of CuTe DSL with its arguments, not launched yet."""
+        from kbh_lint.host import lib_cute
+
+        return lib_cute.launcher(interp, func, args, kwargs)
 
     def launch(self, interp: Interp, func: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         from kbh_lint.host import launches

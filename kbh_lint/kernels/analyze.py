@@ -20,6 +20,18 @@ DEFAULT_FUEL = 60_000
 _MAX_RUNS = 3
 
 
+def _machine(kernel: values.Func, fuel: int) -> TritonMachine | CudaMachine:
+    """The interpreter of a kernel's language; those of rare languages are imported when they are met."""
+    name = kernel.node.name
+    if kernel.node.kind != "python":
+        return CudaMachine(name, fuel)
+    if kernel.language.startswith("cute"):
+        from kbh_lint.kernels.cute import CuteMachine
+
+        return CuteMachine(name, fuel)
+    return TritonMachine(name, fuel)
+
+
 def analyze(
     kernel: values.Func,
     args: Mapping[str, values.KernelArg],
@@ -33,8 +45,7 @@ def analyze(
     Never raises: what cannot be followed is in `unread`. `fuel` bounds the statements executed. `arch` (90 for
     sm_90) is what the text was lowered for; the source alone does not tell what a product becomes on it.
     """
-    name = kernel.node.name
-    machine = TritonMachine(name, fuel) if kernel.node.kind == "python" else CudaMachine(name, fuel)
+    machine = _machine(kernel, fuel)
     try:
         for _ in range(_MAX_RUNS):
             machine.dirty = False

@@ -154,13 +154,23 @@ class CachePolicy:
 KEEPS, LETS_GO = CachePolicy(True), CachePolicy(False)
 
 
+class _Handle:
+    """Marks a barrier, a pipeline, a scheduler: an object that holds nothing of numbers."""
+
+    def __repr__(self) -> str:
+        return "HANDLE"
+
+
+HANDLE = _Handle()
+
+
 class V:
     """One abstract value.
 
     `dtype` is the type the program sees (of the element a pointer points to, for a pointer), `content` the numeric
     type of the bits (they differ after a byte view). `const` is the value where known, `deps` the compile-time
     arguments it came from. `cells` is the memory a pointer, address or descriptor leads to. `shape` is a Triton
-    tile's shape. `x` is one extra: a tuple of values, a Struct, a Mul, an Unbound, a Ref, TWIDDLED.
+    tile's shape. `x` is one extra: a tuple of values, a Struct, a Mul, an Unbound, a Ref, TWIDDLED, HANDLE.
     """
 
     __slots__ = ("dtype", "content", "origins", "casts", "const", "deps", "cells", "shape", "x", "ct")

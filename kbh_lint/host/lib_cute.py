@@ -1,0 +1,302 @@
+"""CUTLASS's Python DSL (CuTe) on the host: decorators, compiled functions, views, instructions, launches.
+
+A `@cute.jit` function runs here like any other Python. What it makes for kernels are `values.Made`; tensors stay what
+they are, for every view of one is a view of its storage. A call of a `@cute.kernel` function waits for its `.launch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.host import cute_shapes as shapes
+from kbh_lint.host import foreign, launches, torchlib
+from kbh_lint.host.objects import Bound, ClassV, Instance, LibObject, Memo, Pointer, Specialized
+from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.kernels import cute_ops as ops
+from kbh_lint.values import UNKNOWN, DType, Env, Func, Made, Scalar, Sym
+
+KERNEL, JIT = "cute.kernel", "cute.jit"
+_PARTS = ("cute", "utils", "pipeline", "cutlass_dsl", "base_dsl", "torch", "runtime", "_mlir", "typing", "arch")
+_DECORATORS = {"jit": JIT, "kernel": KERNEL}
+_MAX_FIELDS = 200
+_DEPTH = 3
+_VIEWS = frozenset(
+    "from_dlpack local_tile zipped_divide tiled_divide logical_divide flat_divide group_modes select append prepend "
+    "append_ones prepend_ones slice_ domain_offset composition coalesce flatten filter filter_zeros assume "
+    "make_tensor recast_tensor recast_ptr make_ptr".split()
+)
+_LAYOUTS = frozenset(
+    "make_layout make_ordered_layout make_identity_layout make_composed_layout tile_to_shape recast_layout "
+    "make_smem_layout make_smem_layout_a make_smem_layout_b make_smem_layout_epi make_smem_layout_atom make_swizzle "
+    "right_inverse left_inverse complement".split()
+)
+
+
+def is_dsl(path: str) -> bool:
+    """Whether a path is of the DSL: not of CUTLASS's older Python interface to prebuilt kernels."""
+    parts = path.split(".")
+    return parts[0] == "cutlass" and len(parts) > 1 and (parts[1] in _PARTS or len(parts) == 2)
+
+
+def decorate(interp: Any, path: str, target: Any) -> Any:
+    """`@cute.jit`, `@cute.kernel`, `@cute.struct`; other decorators of the DSL change nothing."""
+    name = path.rpartition(".")[2]
+    if isinstance(target, Func) and name in _DECORATORS:
+        target.language = _DECORATORS[name]
+    elif isinstance(target, ClassV) and name in ("struct", "union"):
+        return _struct(interp, target)
+    return target
+
+
+def _struct(interp: Any, cls: ClassV) -> Made:
+    """The element types of the fields of a struct of shared memory."""
+    fields = []
+    for stmt in cls.node.body if cls.node is not None else ():
+        if isinstance(stmt, ir.Decl) and stmt.annotation is not None:
+            fields.append((stmt.name, _field_type(interp, cls, stmt.annotation)))
+    return Made(ops.STRUCT, tuple(fields))
+
+
+def _field_type(interp: Any, cls: ClassV, node: Any) -> DType:
+    """`cute.struct.Align[cute.struct.MemRange[T, n], 128]`, or T."""
+    while isinstance(node, ir.Index) and isinstance(node.value, ir.Attr) and node.value.name in ("MemRange", "Align"):
+        node = node.index.items[0] if isinstance(node.index, ir.Seq) else node.index
+    value = interp.eval(node, interp.world.frame_of(cls.env))
+    return value if isinstance(value, DType) else DType("?")
+
+
+# --- calls --------------------------------------------------------------------------------------------------------
+
+
+def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A call of something under `cutlass`."""
+    if not is_dsl(path):
+        return foreign.foreign(interp, path, args, kwargs, loc)
+    name = path.rpartition(".")[2]
+    if name in _DECORATORS or name in ("struct", "union"):
+        return decorate(interp, path, args[0]) if args else LibObject("cute.decorator", {"path": path})
+    if name == "compile":
+        return _compiled(interp, args, kwargs)
+    if ops.is_instruction(path):
+        first = args[0] if args else None
+        if isinstance(first, Made) and first.path == ops.MMA:
+            return first
+        types = [a.name for a in args if isinstance(a, DType)]
+        return ops.instruction(path, types, ops.named_types(kwargs))
+    handler = _CALLS.get(name)
+    if handler is not None:
+        return handler(interp, args, kwargs)
+    if name in _VIEWS:
+        return view(interp, name, args, kwargs)
+    if name in _LAYOUTS:
+        return shapes.layout(name, args, kwargs)
+    if name.startswith(("make_tiled_tma_atom", "make_im2col_tma_atom")):
+        tensors = torchlib.tensors_in(args[1:]) + torchlib.tensors_in(kwargs)
+        return (Made(ops.COPY), tensors[0] if tensors else Unknown((), name))
+    if name.endswith(
+        ("Op", "copy", "copy_tv", "copy_atom", "copy_A", "copy_B", "copy_C", "copy_S", "copy_D", "C_atom")
+    ):
+        return Made(ops.COPY, (("reduce", "Reduce" in name),))
+    inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
+    if inputs and not name.startswith(("from_tensor", "is_", "get_", "print", "testing")):
+        return foreign.unread_call(interp, path, inputs, loc)
+    return Made(path)
+
+
+def view(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A view of a tensor, of coordinates or of a layout."""
+    base = args[0] if args else next(iter(kwargs.values()), None)
+    dtype = next((a for a in (*args, *kwargs.values()) if isinstance(a, DType)), None)
+    if name == "make_ptr":
+        address = next((a for a in args if isinstance(a, (int, Tensor, Pointer)) and not isinstance(a, bool)), None)
+        tensor = address if isinstance(address, Tensor) else interp.tensor_at(address)
+        if isinstance(address, Pointer):
+            tensor = address.tensor
+        return Pointer(tensor, dtype.name if dtype else tensor.dtype) if tensor is not None else Unknown((), name)
+    if isinstance(base, Pointer):
+        if name == "recast_ptr":
+            return Pointer(base.tensor, dtype.name if dtype else base.dtype, base.offset)
+        shape = shapes.shape_of(args[1] if len(args) > 1 else kwargs.get("layout"))
+        return torchlib.alias(base.tensor, shape, None, base.dtype)
+    if isinstance(base, Tensor):
+        found = shapes.viewed(name, base.shape, args[1:], kwargs)
+        made = torchlib.alias(base, found, base.strides if found == base.shape else None, dtype.name if dtype else None)
+        made.offset = base.offset
+        return made
+    if name == "make_tensor":
+        return Made(ops.COORDINATES, (("shape", shapes.shape_of(args[1] if len(args) > 1 else None)),))
+    if isinstance(base, Made):
+        known = shapes.viewed(name, base.get("shape"), args[1:], kwargs)
+        return Made(base.path, (("shape", known), *(f for f in base.fields if f[0] != "shape")))
+    picked = shapes.viewed(name, shapes.shape_of(base), args[1:], kwargs)
+    return picked if picked is not None else Unknown(interp.contents_of(base), name)
+
+
+def _compiled(interp: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """cute.compile(function, arguments): later calls leave the compile-time arguments out."""
+    if not args:
+        return LibObject("cute.decorator", {"path": "cutlass.cute.compile"})
+    func = _function(interp, args[0])
+    if func is None:
+        return args[0]
+    given = {k: v for k, v in kwargs.items() if k not in ("options", "no_cache", "compile_only")}
+    names = _parameters(func, args[0])
+    bound = {**dict(zip(names, args[1:], strict=False)), **given}
+    fixed = {p.name: bound[p.name] for p in func.node.params if _is_constexpr(p) and p.name in bound}
+    return Specialized(args[0], fixed)
+
+
+def call_compiled(interp: Any, made: Specialized, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A call of a compiled function, with or without the compile-time arguments."""
+    func = _function(interp, made.func)
+    names = _parameters(func, made.func) if func is not None else []
+    if len(args) != len(names):
+        names = [name for name in names if name not in made.fixed]
+    bound = {**made.fixed, **dict(zip(names, args, strict=False)), **kwargs}
+    return interp.call(made.func, [], bound, loc)
+
+
+def _function(interp: Any, value: Any) -> Func | None:
+    """The function behind what is compiled: a method, or the `__call__` of an object."""
+    if isinstance(value, Instance):
+        value = interp.world.find_method(value, "__call__")
+    while isinstance(value, (Bound, Memo)):
+        value = value.func
+    return value if isinstance(value, Func) else None
+
+
+def _parameters(func: Func, value: Any) -> list[str]:
+    """Its parameters' names, without `self` where that is bound."""
+    names = [p.name for p in func.node.params]
+    return names[1:] if isinstance(value, (Instance, Bound)) else names
+
+
+def _is_constexpr(param: ir.Param) -> bool:
+    node = param.type
+    while isinstance(node, ir.Index):
+        node = node.value
+    text = node.value if isinstance(node, ir.Const) else getattr(node, "name", getattr(node, "id", ""))
+    return "Constexpr" in str(text)
+
+
+# --- launches -----------------------------------------------------------------------------------------------------
+
+
+def launcher(interp: Any, func: Func, args: list[Any], kwargs: dict[str, Any]) -> LibObject:
+    """A kernel with its arguments, that `.launch(...)` runs."""
+    env = Env({}, func.env)
+    interp.bind(func, args, kwargs, env)
+    return LibObject("cute.launcher", {"func": func, "bound": env.vars})
+
+
+def launch(interp: Any, owner: LibObject, kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+    """Records the launch of a kernel."""
+    func, bound = owner.attrs["func"], owner.attrs["bound"]
+    binding = {name: argument(interp, value) for name, value in bound.items()}
+    facts = [interp.analyse_kernel(func, binding)]
+    tensors = launches.pointer_arguments(interp, {**bound, **_held(bound)})
+    grid, block = kwargs.get("grid"), kwargs.get("block")
+    steer = interp.contents_of([grid, *(v for v in bound.values() if isinstance(v, Unknown))])
+    event = launches.record(interp, func, tensors, [binding], facts, grid, loc, steer, block)
+    event.attrs["numbers"] = launches.numbers(interp, bound)
+
+
+def _held(bound: dict[str, Any]) -> dict[str, Any]:
+    """What objects among a kernel's arguments hold."""
+    owners = [(name, v) for name, v in bound.items() if isinstance(v, Instance)]
+    return {f"{name}.{key}": value for name, owner in owners for key, value in owner.attrs.items()}
+
+
+def argument(interp: Any, value: Any, level: int = 0) -> Any:
+    """A launch argument as the kernel analysis takes it; objects of the submission with what they hold."""
+    if isinstance(value, Made):
+        return value
+    if isinstance(value, Instance):
+        return _object(interp, value, level)
+    if isinstance(value, (tuple, list)):
+        return tuple(argument(interp, v, level + 1) for v in list(value)[:_MAX_FIELDS])
+    if level and isinstance(value, (bool, int, float, str)) and interp.tensor_at(value) is None:
+        return value
+    return launches.kernel_arg(interp, value, isinstance(value, bool))
+
+
+def _object(interp: Any, owner: Instance, level: int) -> Made | Scalar:
+    if level >= _DEPTH:
+        return Scalar(UNKNOWN)
+    methods: dict[str, Any] = {}
+    for cls in reversed(owner.cls.mro()):
+        for name, value in cls.env.vars.items():
+            methods[name] = _member(interp, value, level)
+    items = list(owner.attrs.items())[:_MAX_FIELDS]
+    return Made(ops.OBJECT, tuple((k, argument(interp, v, level + 1)) for k, v in items), Env(methods))
+
+
+def _member(interp: Any, value: Any, level: int) -> Any:
+    """What a class holds under a name."""
+    if isinstance(value, LibObject) and value.path == "staticmethod":
+        return Made(ops.STATIC, (("func", value.attrs["func"]),))
+    if isinstance(value, LibObject) and value.path == "property":
+        return Made(ops.PROPERTY, (("func", value.attrs["fget"]),))
+    return value if isinstance(value, (Func, Made, DType, Sym, int, float, str)) else Scalar(UNKNOWN)
+
+
+# --- attributes ---------------------------------------------------------------------------------------------------
+
+
+def tensor_attribute(tensor: Tensor, name: str) -> Any:
+    """What CuTe adds to a tensor."""
+    if name == "element_type":
+        return DType(tensor.dtype)
+    return Pointer(tensor, tensor.dtype, tensor.offset) if name == "iterator" else Unknown((), name)
+
+
+def made_attribute(made: Made, name: str) -> Any:
+    """An attribute of something that the DSL made on the host."""
+    if any(key == name for key, _ in made.fields):
+        found = made.get(name)
+        return found if found is not None else Unknown((), name)
+    if made.path == ops.MMA and name == "shape_mnk":
+        depth = made.get("k")
+        return (Unknown((), "M"), Unknown((), "N"), depth if depth is not None else Unknown((), "K"))
+    return made if name in ("outer", "inner") else Made(f"{made.path}.{name}")
+
+
+def made_call(interp: Any, made: Made, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A call of something made, or of its method: on the host it yields sizes and layouts, and runs nothing."""
+    inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
+    if inputs:
+        name = made.path.rpartition(".")[2]
+        if name in ("partition_A", "partition_B", "partition_C", "partition_S", "partition_D", "from_tensor"):
+            return inputs[0] if name != "from_tensor" else Unknown((), name)
+        return foreign.unread_call(interp, made.path, inputs, loc)
+    return Unknown((), made.path)
+
+
+_CALLS: dict[str, Callable[[Any, list[Any], dict[str, Any]], Any]] = {
+    "size": lambda i, a, k: shapes.count(a[0] if a else None, k.get("mode", a[1] if len(a) > 1 else None)),
+    "cosize": lambda i, a, k: shapes.count(a[0] if a else None, None),
+    "rank": lambda i, a, k: shapes.rank(a[0] if a else None),
+    "shape": lambda i, a, k: shapes.known(shapes.shape_of(a[0] if a else None)),
+    "product": lambda i, a, k: shapes.count(a[0] if a else None, None),
+    "ceil_div": lambda i, a, k: shapes.divided(a[0], a[1]) if len(a) > 1 else Unknown((), "ceil_div"),
+    "round_up": lambda i, a, k: shapes.rounded(a[0], a[1]) if len(a) > 1 else Unknown((), "round_up"),
+    "size_in_bytes": lambda i, a, k: shapes.bytes_of(a),
+    "make_layout_tv": lambda i, a, k: shapes.thread_values(a),
+    "make_identity_tensor": lambda i, a, k: Made(ops.COORDINATES, (("shape", shapes.shape_of(a[0] if a else None)),)),
+    **dict.fromkeys(
+        ("const_expr", "dynamic_expr", "as_numeric", "range_constexpr_", "make_warp_uniform"), lambda i, a, k: a[0]
+    ),
+    "range": lambda i, a, k: shapes.whole_range(a), "range_constexpr": lambda i, a, k: shapes.whole_range(a),
+    "range_dynamic": lambda i, a, k: shapes.whole_range(a),
+    **dict.fromkeys(("printf", "print_tensor", "initialize_cuda_context"), lambda i, a, k: None),
+    "dtype": lambda i, a, k: a[0] if a and isinstance(a[0], DType) else Unknown((), "dtype"),
+    "min": lambda i, a, k: shapes.extreme(min, a), "max": lambda i, a, k: shapes.extreme(max, a),
+}  # fmt: skip
+
+
+def dtype_of(path: str) -> DType | None:
+    """The element type that a path under `cutlass` names."""
+    found = dtypes.from_cutlass(path.rpartition(".")[2])
+    return DType(found) if found is not None else None
