@@ -91,7 +91,10 @@ class _Evaluation:
         """Runs the kernel once."""
         memo = self.memos.setdefault((seed, many), {})
         numbers = Numbers(seed, memo, self.bits, products=products, amplify=amplify, scale=scale)
-        machine = Machine(numbers, self.sites, many=many, fuel=self.fuel, block=self.block, grid=self.grid)
+        machine = Machine(
+            numbers, self.sites, many=many, fuel=self.fuel, block=self.block, grid=self.grid,
+            language=self.kernel.language,
+        )  # fmt: skip
         node = self.kernel.node
         cpp = node.kind != "python"
         numbers.implicit_wide = cpp

@@ -252,6 +252,12 @@ def _call_method(m: Machine, callee: Method, args: list[Any], packed: Args) -> A
             return m.call(
                 chosen.node, env, args, {}, packed.node, packed.frame, this=value, bound=dict(value.type.args)
             )
+    if m.cute:
+        from kbh_lint.kernels import compensation_cute
+
+        made = compensation_cute.method(m, callee, packed)
+        if made is not NotImplemented:
+            return made
     handler = (CUDA if packed.frame.cpp else TRITON).get(callee.name)
     if handler is None:
         return unknown_call(m, f"method {callee.name}", packed)
@@ -267,6 +273,10 @@ def _call_symbol(m: Machine, path: str, packed: Args) -> Any:
     handler: Builtin | None
     if packed.frame.cpp:
         handler = cuda_builtin(path.rsplit("::", 1)[-1])
+    elif m.cute:
+        from kbh_lint.kernels.compensation_cute import cute_builtin
+
+        handler = cute_builtin(path)
     else:
         handler = triton_builtin(path)
     if handler is None:

@@ -94,6 +94,12 @@ def _outside(node: Any, frame: Frame) -> bool:
 def field(m: Machine, value: Any, node: ir.Attr, frame: Frame) -> Any:
     """`value.name`."""
     name = node.name
+    if m.cute:
+        from kbh_lint.kernels import compensation_cute
+
+        special = compensation_cute.attribute(m, value, name, frame)
+        if special is not None:
+            return special
     if isinstance(value, Sym):
         if frame.cpp:
             return builtins.launch_dim(m, value.path, name)
@@ -130,6 +136,10 @@ def _index(m: Machine, node: ir.Index, frame: Frame) -> Any:
         index = evaluate(m, node.index, frame)
         if isinstance(value, tuple):
             return value[index] if isinstance(index, int) and -len(value) <= index < len(value) else UNKNOWN
+        if m.cute and isinstance(value, Ptr):
+            from kbh_lint.kernels import compensation_cute
+
+            return compensation_cute.read(m, value, index, m.site(frame, node))
         return value if isinstance(value, Num | Ptr | int) else UNKNOWN
     if isinstance(value, Obj):
         index = evaluate(m, node.index, frame)

@@ -62,6 +62,7 @@ class Machine:
         fuel: int,
         block: Dims = (UNKNOWN, UNKNOWN, UNKNOWN),
         grid: Dims = (UNKNOWN, UNKNOWN, UNKNOWN),
+        language: str = "",
     ) -> None:
         self.numbers = numbers
         self.sites = sites
@@ -69,6 +70,7 @@ class Machine:
         self.fuel = fuel
         self.block = block
         self.grid = grid
+        self.cute = language.startswith("cute")
         self.stores: list[tuple[str, Any]] = []
         self.short = False
         self.unread: dict[tuple[str, int], ir.Loc] = {}

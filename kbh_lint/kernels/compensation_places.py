@@ -74,6 +74,10 @@ def _field_place(m: Machine, node: ir.Attr, frame: Frame) -> Place | None:
 def element(m: Machine, value: Any, node: ir.Index, frame: Frame) -> Place | None:
     """Where `value[index]` lives."""
     index = expr.evaluate(m, node.index, frame)
+    if m.cute and isinstance(value, Ptr):
+        from kbh_lint.kernels import compensation_cute
+
+        return compensation_cute.at(value, index, m.site(frame, node))
     if isinstance(value, Reference):
         held = value.place.table.get(value.place.name) if isinstance(value.place, VarRef) else None
         if isinstance(held, Obj) and held.fields:
@@ -123,6 +127,10 @@ def assign(m: Machine, target: Any, value: Any, frame: Frame) -> None:
             m.stores.append(("?", value.f if isinstance(value, Num) else None))
     elif isinstance(target, ir.Name):
         frame.scopes[-1][target.id] = value
+    elif m.cute and isinstance(target, ir.Index):
+        where = place(m, target, frame)
+        if isinstance(where, Ptr):
+            m.write(where, value)
 
 
 def bind(m: Machine, target: Any, value: Any, frame: Frame) -> None:
