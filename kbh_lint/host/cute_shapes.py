@@ -92,7 +92,7 @@ def thread_values(args: list[Any]) -> tuple[Any, Made]:
         if all(a is not None and b is not None for a, b in counts):
             tile = tuple((a or 1) * (b or 1) for a, b in counts)
             return tile, Made(ops.LAYOUT, (("shape", (elements(threads), elements(each))),))
-    return Unknown((), "a tile"), Made(ops.LAYOUT, (("shape", None),))  # type: ignore[return-value]
+    return Unknown((), "a tile"), Made(ops.LAYOUT, (("shape", None),))
 
 
 def viewed(name: str, shape: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.facts import KernelFacts, Origin
-from kbh_lint.values import Buffer, Descriptor, Func, Made, Scalar, StructArg
+from kbh_lint.values import Buffer, Descriptor, DType, Func, Made, Scalar, StructArg
 
 
 def analyse(session: Any, kernel: Func, binding: dict[str, Any]) -> KernelFacts:
@@ -16,15 +16,29 @@ def analyse(session: Any, kernel: Func, binding: dict[str, Any]) -> KernelFacts:
     numbers: dict[int, int] = {}
     normal = {name: _normal(value, numbers) for name, value in binding.items()}
     back = {local: real for real, local in numbers.items()}
-    known = session.kernels.setdefault(id(kernel.node), [])
+    known = session.kernels.setdefault(_identity(kernel), [])
     for other, decided, facts in known:
         if agree(normal, other, decided):
             return _renumber(facts, back)
     capability = session.capability
-    facts = analyze(kernel, normal, arch=capability[0] * 10 + capability[1] if capability else None)
+    facts = analyze(
+        kernel, normal, arch=capability[0] * 10 + capability[1] if capability else None, outer=session.outer
+    )
     if len(known) < 256:
         known.append((normal, facts.decided, facts))
     return _renumber(facts, back)
+
+
+def _identity(kernel: Func) -> Any:
+    """A kernel as a key. One that closes over a function's variables is another kernel where they differ."""
+    if not kernel.language or kernel.env.parent is None:
+        return id(kernel.node)
+    closed = []
+    env: Any = kernel.env
+    while env.parent is not None:
+        closed += [(k, repr(v)) for k, v in env.vars.items() if isinstance(v, (int, float, str, DType, Made))]
+        env = env.parent
+    return (id(kernel.node), *closed)
 
 
 def agree(left: dict[str, Any], right: dict[str, Any], decided: frozenset[str]) -> bool:

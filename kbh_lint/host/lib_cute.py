@@ -7,6 +7,7 @@ they are, for every view of one is a view of its storage. A call of a `@cute.ker
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kbh_lint import dtypes, ir
@@ -195,6 +196,7 @@ def launch(interp: Any, owner: LibObject, kwargs: dict[str, Any], loc: ir.Loc | 
     """Records the launch of a kernel."""
     func, bound = owner.attrs["func"], owner.attrs["bound"]
     binding = {name: argument(interp, value) for name, value in bound.items()}
+    interp.session.outer = partial(_outer, interp, {})
     facts = [interp.analyse_kernel(func, binding)]
     tensors = launches.pointer_arguments(interp, {**bound, **_held(bound)})
     grid, block = kwargs.get("grid"), kwargs.get("block")
@@ -222,21 +224,48 @@ def argument(interp: Any, value: Any, level: int = 0) -> Any:
     return launches.kernel_arg(interp, value, isinstance(value, bool))
 
 
+def _outer(interp: Any, known: dict[int, Any], value: Any) -> Any:
+    """A value of the host that a kernel sees through its scope; UNKNOWN where kernels cannot use it."""
+    while isinstance(value, Memo):
+        value = value.func
+    if isinstance(value, (ClassV, Instance)):
+        if id(value) not in known:
+            known[id(value)] = (
+                value,
+                _class(interp, value) if isinstance(value, ClassV) else _object(interp, value, 0),
+            )
+        return known[id(value)][1]
+    return value if isinstance(value, (Func, Made, DType, Sym, int, float, str, tuple)) else UNKNOWN
+
+
+def _class(interp: Any, cls: ClassV) -> Made:
+    """A class of the submission, whose objects a kernel makes."""
+    fields = (("name", cls.name), ("names", tuple(cls.fields)), ("dataclass", cls.dataclass))
+    return Made(ops.CLASS, fields, _methods(interp, cls, 0))
+
+
+def _methods(interp: Any, cls: ClassV, level: int) -> Env:
+    found: dict[str, Any] = {}
+    for base in reversed(cls.mro()):
+        found.update((name, _member(interp, value, level)) for name, value in base.env.vars.items())
+    return Env(found)
+
+
 def _object(interp: Any, owner: Instance, level: int) -> Made | Scalar:
     if level >= _DEPTH:
         return Scalar(UNKNOWN)
-    methods: dict[str, Any] = {}
-    for cls in reversed(owner.cls.mro()):
-        for name, value in cls.env.vars.items():
-            methods[name] = _member(interp, value, level)
     items = list(owner.attrs.items())[:_MAX_FIELDS]
-    return Made(ops.OBJECT, tuple((k, argument(interp, v, level + 1)) for k, v in items), Env(methods))
+    return Made(
+        ops.OBJECT, tuple((k, argument(interp, v, level + 1)) for k, v in items), _methods(interp, owner.cls, level)
+    )
 
 
 def _member(interp: Any, value: Any, level: int) -> Any:
     """What a class holds under a name."""
     if isinstance(value, LibObject) and value.path == "staticmethod":
         return Made(ops.STATIC, (("func", value.attrs["func"]),))
+    if isinstance(value, LibObject) and value.path == "classmethod":
+        return Made(ops.CLASSMETHOD, (("func", value.attrs["func"]),))
     if isinstance(value, LibObject) and value.path == "property":
         return Made(ops.PROPERTY, (("func", value.attrs["fget"]),))
     return value if isinstance(value, (Func, Made, DType, Sym, int, float, str)) else Scalar(UNKNOWN)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -102,7 +102,8 @@ class Session:
         self.module = module
         self.sidecars = dict(sidecars)
         self.capability = capability
-        self.kernels: dict[int, list[tuple[dict[str, Any], frozenset[str], KernelFacts, dict[int, int]]]] = {}
+        self.outer: Callable[[Any], Any] | None = None  # how kernels of some languages see values of the host
+        self.kernels: dict[Any, list[tuple[dict[str, Any], frozenset[str], KernelFacts, dict[int, int]]]] = {}
         self.lowered: dict[Any, ir.Module] = {}
         self.evaluated: dict[Any, Any] = {}
 

@@ -8,7 +8,8 @@ behind `uint8_t*`), facts name the float type: a byte view is no conversion.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from kbh_lint import values
 from kbh_lint.kernels.core import OutOfFuel
@@ -20,7 +21,7 @@ DEFAULT_FUEL = 60_000
 _MAX_RUNS = 3
 
 
-def _machine(kernel: values.Func, fuel: int) -> TritonMachine | CudaMachine:
+def _machine(kernel: values.Func, fuel: int, outer: Callable[[Any], Any] | None) -> TritonMachine | CudaMachine:
     """The interpreter of a kernel's language; those of rare languages are imported when they are met."""
     name = kernel.node.name
     if kernel.node.kind != "python":
@@ -28,7 +29,7 @@ def _machine(kernel: values.Func, fuel: int) -> TritonMachine | CudaMachine:
     if kernel.language.startswith("cute"):
         from kbh_lint.kernels.cute import CuteMachine
 
-        return CuteMachine(name, fuel)
+        return CuteMachine(name, fuel, outer)
     return TritonMachine(name, fuel)
 
 
@@ -38,14 +39,16 @@ def analyze(
     *,
     arch: int | None = None,
     fuel: int = DEFAULT_FUEL,
+    outer: Callable[[Any], Any] | None = None,
 ) -> KernelFacts:
     """Proves facts about `kernel` at the given arguments (and template arguments, by name).
 
     `decided` takes it that a Python loop which runs more than once at one binding runs at all at the others.
     Never raises: what cannot be followed is in `unread`. `fuel` bounds the statements executed. `arch` (90 for
-    sm_90) is what the text was lowered for; the source alone does not tell what a product becomes on it.
+    sm_90) is what the text was lowered for; the source alone does not tell what a product becomes on it. `outer` turns
+    values of the host that a kernel sees through its scope into those that kernels know.
     """
-    machine = _machine(kernel, fuel)
+    machine = _machine(kernel, fuel, outer)
     try:
         for _ in range(_MAX_RUNS):
             machine.dirty = False

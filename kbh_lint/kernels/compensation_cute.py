@@ -193,6 +193,14 @@ def _origin(m: Machine, c: Args) -> Any:
     return (0, 0, 0)
 
 
+def _threads(m: Machine, c: Args) -> Any:
+    return m.block
+
+
+def _blocks(m: Machine, c: Args) -> Any:
+    return m.grid
+
+
 def _ceil_div(m: Machine, c: Args) -> Any:
     a, b = c.get(0), c.get(1)
     return -(-a // b) if isinstance(a, int) and isinstance(b, int) and b else UNKNOWN
@@ -224,7 +232,7 @@ FUNCTIONS: dict[str, Builtin] = {
     "range_dynamic": _range, "ceil_div": _ceil_div, "elem_less": _true,
     **named("thread_idx block_idx cluster_idx block_in_cluster_idx", _origin),
     **named("lane_idx warp_idx canonical_warp_idx block_idx_in_cluster", lambda m, c: 0),
-    "block_dim": lambda m, c: m.block, "grid_dim": lambda m, c: m.grid,
+    "block_dim": _threads, "grid_dim": _blocks,
     **named("shuffle_sync shuffle_sync_up shuffle_sync_down shuffle_sync_bfly", mathematics.other_lane(0)),
     **named("warp_reduction warp_reduction_sum warp_reduction_max", _warp_reduction), "atomic_add": atomic_add,
     "add_packed_f32x2": _packed("add"), "mul_packed_f32x2": _packed("mul"), "fma_packed_f32x2": _packed("fma"),

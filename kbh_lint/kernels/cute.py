@@ -6,6 +6,7 @@ thread works on, so all of them are views of the same cells. Loading gives a val
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import dtypes, ir, values
@@ -43,10 +44,12 @@ _PLAIN = (int, float, str, bytes, values.DType, values.Sym, values.Func, values.
 class CuteMachine(TritonMachine):
     """Runs the body of a `@cute.kernel` function."""
 
-    def __init__(self, name: str, fuel: int) -> None:
+    def __init__(self, name: str, fuel: int, outer: Callable[[Any], Any] | None = None) -> None:
         super().__init__(name, fuel)
+        self.convert_outer = outer
         self.memories: dict[Any, Cell] = {}  # registers, shared and tensor memory, by the place that allocates it
-        self.attributes: dict[tuple[str, str], V] = {}  # what the kernel assigned to attributes of objects
+        self.attributes: dict[tuple[int, str], V] = {}  # what the kernel assigned to attributes of objects
+        self.objects: dict[Any, values.Made] = {}  # those that the kernel makes, by the place of the call
 
     # --- arguments and names ---
 
@@ -60,7 +63,8 @@ class CuteMachine(TritonMachine):
     def outer_value(self, value: Any) -> V:
         if value is None or isinstance(value, (*_PLAIN, tuple, list)) or value is values.UNKNOWN:
             return super().outer_value(value)
-        return V(x=HANDLE)
+        seen = self.convert_outer(value) if self.convert_outer is not None else values.UNKNOWN
+        return V(x=HANDLE) if seen is values.UNKNOWN else constant(seen)
 
     def memory(self, kind: str, dtype: str, loc: ir.Loc, name: str = "") -> V:
         """A tensor over memory that is allocated here; one call of a function has one of it."""
@@ -103,7 +107,7 @@ class CuteMachine(TritonMachine):
     def made_attribute(self, base: V, made: values.Made, node: ir.Attr) -> V:
         """An attribute of something that the host, or a constructor, made."""
         name = node.name
-        assigned = self.attributes.get((made.path, name)) if made.path == ops.OBJECT else None
+        assigned = self.attributes.get((id(made.methods), name)) if made.path == ops.OBJECT else None
         if assigned is not None:
             return assigned
         if any(key == name for key, _ in made.fields):
@@ -160,18 +164,48 @@ class CuteMachine(TritonMachine):
         if isinstance(target, ir.Attr):
             base = self.eval(target.value)
             if isinstance(base.const, values.Made) and base.const.path == ops.OBJECT:
-                key = (ops.OBJECT, target.name)
-                old = self.attributes.get(key)
-                self.attributes[key] = value if old is None else join(old, value)
+                self.set_attribute(base.const, target.name, value)
             return
         base = self.eval(target.value) if isinstance(target, ir.Index) else UNKNOWN_V
         if not base.cells or not isinstance(target, ir.Index):
-            super().assign_other(target, value)
+            if base.x is HANDLE or isinstance(base.const, values.Made):
+                self.unread("a store to memory that is not known", target.loc)
+            else:
+                super().assign_other(target, value)
             return
         index, _ = self.coordinate(target.index)
         if value.cells and not all(cell.kind == "param" and value.dtype == "i64" for cell in value.cells):
             value = self.load(value, "?", target.loc)
         self.store(self.placed(base, index), value, target.loc)
+
+    # --- objects ---
+
+    def set_attribute(self, made: values.Made, name: str, value: V) -> None:
+        """A weak update, for a loop may have assigned it before; calls that read it run again."""
+        key = (id(made.methods), name)
+        old = self.attributes.get(key)
+        if old is None and any(field == name for field, _ in made.fields):
+            old = self.bind_argument(f"self.{name}", made.get(name))
+        new = value if old is None else join(old, value)
+        if new is not old:
+            self.attributes[key] = new
+            self.memory_version += 1
+
+    def instantiate(self, cls: values.Made, call: Call) -> V:
+        """An object of a class of the submission; one place of the program makes one of them."""
+        made = self.objects.get(call.loc)
+        if made is None:
+            members = dict(cls.methods.vars) if cls.methods is not None else {}
+            made = self.objects[call.loc] = values.Made(ops.OBJECT, (), values.Env(members))
+        found = V(const=made)
+        start = made.methods.vars.get("__init__") if made.methods is not None else None
+        if isinstance(start, values.Func):
+            self.method(found, "__init__", call)
+            return found
+        names = cls.get("names", ())
+        for name, value in (*zip(names, call.args, strict=False), *call.kwargs.items()):
+            self.set_attribute(made, name, value)
+        return found
 
     # --- calls ---
 
@@ -210,6 +244,8 @@ class CuteMachine(TritonMachine):
             return self.invoke(func, self.bind_call(func, call), call.loc)
         if isinstance(const, values.Made) and const.path == ops.LAYOUT:  # layout(coordinate)
             return V("i32", "i32", shape=())
+        if isinstance(const, values.Made) and const.path == ops.CLASS:
+            return self.instantiate(const, call)
         if isinstance(const, values.Made) and const.methods is not None:
             return self.method(callee, "__call__", call)
         if callee.x is HANDLE or isinstance(const, values.Made):
@@ -220,8 +256,12 @@ class CuteMachine(TritonMachine):
         made = base.const
         if isinstance(made, values.Made) and made.methods is not None:
             found = made.methods.vars.get(name)
-            if isinstance(found, values.Func):
+            if isinstance(found, values.Made) and found.path == ops.CLASSMETHOD:
                 call.args.insert(0, base)
+                return self.invoke(found.get("func"), self.bind_call(found.get("func"), call), call.loc)
+            if isinstance(found, values.Func):
+                if made.path != ops.CLASS:
+                    call.args.insert(0, base)
                 return self.invoke(found, self.bind_call(found, call), call.loc)
             if isinstance(found, values.Made) and found.path == ops.STATIC:
                 return self.invoke(found.get("func"), self.bind_call(found.get("func"), call), call.loc)

@@ -12,6 +12,7 @@ from kbh_lint.kernels.ptx import triton_asm
 from kbh_lint.kernels.triton_builtins import BUILTINS
 from kbh_lint.kernels.triton_call import Call, first
 from kbh_lint.kernels.value import (
+    HANDLE,
     LITERAL,
     NOTHING,
     UNKNOWN_V,
@@ -44,6 +45,9 @@ def held(call: Call, value: V) -> V:
     """The numbers of a tensor: what is in its memory, or the value itself when it lies in no memory."""
     if isinstance(value.x, tuple) and value.x:  # an operand with its scale factors
         value = value.x[0]
+    made = value.const
+    if value.x is HANDLE or isinstance(made, values.Made) and made.path != ops.COORDINATES:
+        call.m.unread("a read of memory that is not known", call.loc)
     return call.m.load(value, "?", call.loc).with_(const=NOTHING, shape=None) if value.cells else value
 
 
@@ -52,12 +56,14 @@ def held(call: Call, value: V) -> V:
 
 def view(call: Call) -> V:
     """Another look at a tensor, a layout or coordinates."""
-    base = first(call)
-    if not base.cells:
-        known = isinstance(base.const, values.Made) or isinstance(base.x, tuple)
-        return base if known else constant(values.Made(ops.LAYOUT))
+    given = [*call.args, *call.kwargs.values()]
+    base = next((v for v in given if v.cells), None)  # domain_offset takes the coordinate first
+    if base is None:
+        found = next((v for v in given if isinstance(v.const, values.Made)), first(call))
+        known = found.x is HANDLE or isinstance(found.const, values.Made) or isinstance(found.x, tuple)
+        return found if known else constant(values.Made(ops.LAYOUT))
     made = base
-    for index in call.args[1:]:
+    for index in given:
         for leaf in leaves(index):
             if leaf.origins and not leaf.cells:
                 made = made.with_(origins=union(made.origins, leaf.origins))
@@ -174,15 +180,15 @@ def gemm(call: Call) -> V:
     target = call.get(1, "d") or UNKNOWN_V
     a, b, c = (held(call, call.get(2 + i, name) or UNKNOWN_V) for i, name in enumerate("abc"))
     types = {name: known.get(name, "?").replace("?", "") for name in ("a", "b", "accumulator")}
-    modes = {name: "tf32" if types[name] == "tf32" else "" for name in ("a", "b")}
-    operands = {f"{name}_dtype": "f32" if modes[name] else types[name] for name in ("a", "b")}
-    if not operands["a_dtype"] and "?" in (a.dtype, b.dtype):
+    mode = "tf32" if types["a"] == "tf32" else ""
+    if not types["a"] and "?" in (a.dtype, b.dtype):
         call.m.unread("a matrix product on types that are not known", call.loc)
     accumulator = types["accumulator"] or (target.dtype if target.dtype != "?" else "f32")
     m = call.m
     product = m.product(
         known.get("kind", "mma"), a.with_(x=None), b.with_(x=None), accumulator, call.loc,
-        opcode=known.get("opcode", ""), mode=modes["a"], **operands,
+        a_dtype="f32" if mode else types["a"], b_dtype="f32" if mode else types["b"],
+        opcode=known.get("opcode", ""), mode=mode,
     )  # fmt: skip
     product = m.accumulate(c, product, accumulator, call.loc, m.frame.loops > 0)
     m.store(target, join(product, c.with_(const=NOTHING, x=None)), call.loc)
@@ -211,7 +217,7 @@ def operand(side: str) -> Method:
 def size(call: Call) -> V:
     """size, rank, ceil_div and the like: a whole number, exact where all it is made of is."""
     consts = [v.const for v in call.args]
-    name = call.node.func.name if hasattr(call.node.func, "name") else ""
+    name = call_name(call)
     if len(consts) == 2 and all(isinstance(n, int) for n in consts) and consts[1] > 0 and "div" in name:
         return constant(-(-consts[0] // consts[1]))
     if name == "size" and len(consts) == 1 and isinstance(consts[0], int):
@@ -254,7 +260,7 @@ def emptied(call: Call) -> V:
 
 def warp_reduction(call: Call) -> V:
     """warp_reduction(value, operation), warp_reduction_sum(value)."""
-    name = call.node.func.name if hasattr(call.node.func, "name") else ""
+    name = call_name(call)
     wanted = call.get(1, "op")
     path = str(getattr(wanted.const, "path", "")) if wanted is not None else ""
     return _reduced(call, first(call), path or name)
@@ -295,7 +301,7 @@ def packed(operation: str) -> Builtin:
 def atomic(call: Call) -> V:
     """atomic_add(pointer, value) and its kin."""
     pointer, value = call.get(0, "ptr") or UNKNOWN_V, call.get(1, "val") or UNKNOWN_V
-    if "add" in call.node.func.name:
+    if "add" in call_name(call):
         value = call.m.accumulate(UNKNOWN_V, value, pointer.dtype, call.loc, True)
     call.m.store(pointer, value, call.loc)
     return held(call, pointer)
@@ -311,6 +317,21 @@ def converted(path: str, call: Call) -> V | None:
         value = call.m.add_unpack(value, call.loc)
     target = {"bf16": "bf16", "f16": "f16", "f32": "f32", "f16x2": "f16", "bf16x2": "bf16"}.get(words[2])
     return call.m.convert(value, target, call.loc) if target is not None else None
+
+
+def epilogue(call: Call) -> V:
+    """Partitions of an epilogue: (copy, what is read, registers or shared memory that it goes to)."""
+    tensors = [v for v in (*call.args, *call.kwargs.values()) if v.cells]
+    atom = constant(values.Made(ops.COPY))
+    if not tensors:
+        return V(x=(atom, V(x=HANDLE), V(x=HANDLE)))
+    inner = tensors[-1] if "smem" in call_name(call) else machine(call).memory("local", tensors[0].dtype, call.loc)
+    return V(x=(atom, tensors[0], inner))
+
+
+def call_name(call: Call) -> str:
+    """The name a call is spelled with."""
+    return str(getattr(call.node.func, "name", getattr(call.node.func, "id", "")))
 
 
 def coordinates(call: Call) -> V:
@@ -386,7 +407,8 @@ FUNCTIONS: dict[str, Builtin] = {
         "local_tile local_partition zipped_divide tiled_divide logical_divide flat_divide composition group_modes "
         "select append prepend append_ones prepend_ones slice_ dice domain_offset coalesce flatten filter filter_zeros "
         "logical_product zipped_product tiled_product flat_product raked_product blocked_product unflatten "
-        "slice_and_offset as_position_independent_swizzle_tensor sm90_get_smem_tensor",
+        "transform_partitioned_tensor_layout slice_and_offset "
+        "as_position_independent_swizzle_tensor",
         view,
     ),
     "make_tensor": make_tensor, "recast_tensor": recast, "recast_ptr": recast, "make_identity_tensor": coordinates,
@@ -395,6 +417,7 @@ FUNCTIONS: dict[str, Builtin] = {
     **_named("alloc_smem get_dyn_smem retrieve_tmem_ptr", shared(0)),
     **_named("copy copy_atom_call", copied(1)), **_named("basic_copy autovec_copy", copied(0)),
     "basic_copy_if": copied(1), **_named("gemm mma_atom_call", gemm), "inline_asm": inline_asm,
+    **_named("epilogue_tmem_copy_and_partition epilogue_smem_copy_and_partition", epilogue),
     "tma_partition": lambda c: V(x=(c.get(3, "smem_tensor") or UNKNOWN_V, c.get(4, "gmem_tensor") or UNKNOWN_V)),
     **_named("full full_like", filled), **_named("zeros_like ones_like empty_like", emptied),
     **_named(
@@ -459,6 +482,7 @@ def symbol(path: str, call: Call) -> V:
         return constant(values.Made(ops.COPY, (("reduce", "Reduce" in name),)))
     if name.startswith(("make_tiled_tma_atom", "make_im2col_tma_atom")):
         return V(x=(constant(values.Made(ops.COPY)), call.get(1, "gmem_tensor") or UNKNOWN_V))
-    arguments = Call(call.m, [held(call, v) for v in call.args], call.kwargs, call.node)
-    made = numbers.elementwise_name(arguments, name)
+    if any(v.cells for v in call.args):
+        return machine(call).opaque_call(path, call)
+    made = numbers.elementwise_name(call, name)
     return made if made is not UNKNOWN_V else machine(call).opaque_call(path, call)

@@ -14,7 +14,9 @@ STRUCT = "cute.struct"
 RANGE = "cute.memrange"
 COORDINATES = "cute.coordinates"
 OBJECT = "object"
+CLASS = "class"
 STATIC = "static"
+CLASSMETHOD = "classmethod"
 PROPERTY = "property"
 
 _OPCODES = (
