@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kbh_lint import ir
-from kbh_lint.analyses.flow import MAX_CONTENTS, Reach, reach
+from kbh_lint.analyses.flow import MAX_CONTENTS, Reach, facts_of, reach
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.host.probes import Call
 from kbh_lint.host.remembered import outside
@@ -81,7 +81,7 @@ def _seed(
     if not reads:
         return None
     # handing out a copy of the old result is handing out the old result
-    computes = any(e.call == stale.call.index and e.kind != "copy" for e in found.events)
+    computes = any(e.call == stale.call.index and not _copies(e) for e in found.events)
     names = tuple(dict.fromkeys(c.label.partition(":")[2] for c, _ in reads))
     attrs = {"what": what, "names": names, "role": role or ("derived" if computes else "output"), "key": key}
     makers = [event for _, event in reads if event is not None]
@@ -90,6 +90,16 @@ def _seed(
     first = makers[0].loc if makers else None
     place = _call_site(makers[0]) if makers else None
     return Seed("survivor", attrs, place or first, tuple(related))
+
+
+def _copies(event: Event) -> bool:
+    """Whether an event hands on what it reads as it is: a copy, or a kernel that only loads and stores."""
+    if event.kind != "launch":
+        return event.kind == "copy"
+    facts = facts_of(event)
+    stored = [o for f in facts for s in f.stores for o in s.origins if "index" not in o.flags]
+    done = any(f.arithmetic or f.products or f.sums or f.casts or f.bounds or f.unread for f in facts)
+    return bool(stored) and not done and not any(o.flags for o in stored)
 
 
 def _key(path: PathRun, run: ShapeRun, second: Stale, what: str) -> str:
@@ -144,8 +154,8 @@ def _call_site(event: Event) -> ir.Loc | None:
 def stale_reads(path: PathRun, call: Call) -> Stale:
     """Contents of inputs and weights that a result depends on and that the call was not given.
 
-    A buffer that a kernel both reads and writes (a counter, an accumulator) carries nothing over by itself: that read
-    is not followed.
+    A buffer that a kernel of this call both reads and writes (a counter, an accumulator) carries nothing over by
+    itself: that read is not followed. What an earlier call made of it is.
     """
     out: dict[int, tuple[Content, Event | None]] = {}
     seen: set[int] = set()
@@ -163,7 +173,7 @@ def stale_reads(path: PathRun, call: Call) -> Stale:
         event = content.event
         if event is None:
             continue
-        written = {w.storage.ident for w in event.writes}
+        written = {w.storage.ident for w in event.writes} if event.call == call.index else ()
         elsewhere = _flows_elsewhere(event, content) if call.kind != "in place" else ()
         for read, _ in event.reads:
             if read.storage.ident not in written and read.ident not in elsewhere:

@@ -15,6 +15,7 @@ from kbh_lint.host import (
     cpp_libraries,
     cpp_statements,
     cpp_types,
+    device_flags,
     lanes,
     launches,
     operators,
@@ -221,7 +222,7 @@ class Cpp:
         for param in func.node.params:
             value = bound.get(param.name)
             binding[param.name] = self.kernel_arg(value, param, env)
-        facts = interp.analyse_kernel(func, binding)
+        facts = interp.analyse_kernel(func, {**binding, **device_flags.values(interp, func)})
         dims = (
             [cpp_libraries.dim(g) for g in grid]
             if isinstance(grid, list) and len(grid) == 2
@@ -230,6 +231,7 @@ class Cpp:
         steer = interp.contents_of([*(v for v in bound.values() if isinstance(v, Unknown)), *dims])
         event = launches.record(interp, func, tensors, [binding], [facts], dims[0], loc, steer, dims[1])
         event.attrs["numbers"] = launches.numbers(interp, bound)
+        device_flags.settle(interp, func, facts)
         return None
 
     def kernel_arg(self, value: Any, param: ir.Param, env: Env) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import cpp_libraries, cpp_streams, cpp_types, torchlib
+from kbh_lint.host import cpp_libraries, cpp_streams, cpp_types, device_flags, torchlib
 from kbh_lint.host.objects import LibObject, Method, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Env, Func, Overloads, Sym, TypeValue
@@ -42,6 +42,10 @@ def call(run: Any, node: ir.Call, env: Env) -> Any:
         return _dispatch(run, node, env)
     if isinstance(func, ir.Name) and func.id == "sizeof":
         return _sizeof(run, node, env)
+    if isinstance(func, ir.Name) and func.id in device_flags.SYMBOL_CALLS:
+        done = device_flags.symbol_call(run, func.id, node, env)
+        if done is not NotImplemented:
+            return done
     target = run.eval(func, env)
     args = run.arguments(node.args, env)
     if isinstance(target, Slot):

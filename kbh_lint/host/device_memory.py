@@ -11,6 +11,7 @@ from kbh_lint.host.tensors import Tensor
 from kbh_lint.kernels.facts import KernelFacts, Origin
 from kbh_lint.values import Func
 
+MEMORY = frozenset(("__device__", "__constant__"))
 NOT_AN_ARGUMENT = -1  # the storage of what a kernel reads or writes by name
 
 
@@ -32,8 +33,11 @@ def _variable(interp: Any, kernel: Func, name: str) -> Tensor | None:
         decl = kernel.env.lookup(name)
     except KeyError:
         return None
-    if not isinstance(decl, ir.Decl) or "__device__" not in decl.storage:
-        return None
+    return variable(interp, decl) if isinstance(decl, ir.Decl) and decl.storage & MEMORY else None
+
+
+def variable(interp: Any, decl: ir.Decl) -> Tensor:
+    """The memory of a `__device__` or `__constant__` variable."""
     known: Tensor | None = interp.device_memory.get(id(decl))
     if known is None:
         dtype = (dtypes.from_cpp(decl.type.name) if decl.type is not None else None) or "?"

@@ -122,6 +122,7 @@ def _renumber(facts: KernelFacts, back: dict[int, int]) -> KernelFacts:
         [one(x) for x in facts.bounds],
         facts.arithmetic,
         [one(x) for x in facts.hints],
+        facts.settings,
     )
 
 

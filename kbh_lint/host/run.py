@@ -106,6 +106,7 @@ class Session:
         self.kernels: dict[Any, list[tuple[dict[str, Any], frozenset[str], KernelFacts, dict[int, int]]]] = {}
         self.lowered: dict[Any, ir.Module] = {}
         self.evaluated: dict[Any, Any] = {}
+        self.flags: dict[int, dict[str, ir.Decl]] = {}  # the numbers in device memory that a kernel names
 
 
 class Runner(Interp):

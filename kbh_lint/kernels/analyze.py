@@ -52,6 +52,7 @@ def analyze(
     try:
         for _ in range(_MAX_RUNS):
             machine.dirty = False
+            machine.start(args)
             machine.run_kernel(kernel, args)
             if not machine.dirty:
                 break

@@ -34,6 +34,12 @@ class Sides:
         for side in self._open.values():
             side.update(products)
 
+    def on_data(self) -> bool:
+        """Whether control is on one side of a branch on loaded data."""
+        return any(
+            r.origins and (id(r.sides[0]) in self._open or id(r.sides[1]) in self._open) for r in self._records.values()
+        )
+
     def of(self, test: V, loc: ir.Loc) -> Pair | tuple[()]:
         """The sides of a branch on loaded data or on a number of the launch; nothing for any other branch."""
         origins = data_origins(test.origins)

@@ -56,6 +56,7 @@ class Core:
         self.unreads: dict[Any, tuple[str, Loc]] = {}
         self.hints: dict[Any, F.Hint] = {}
         self.decided: set[str] = set()
+        self.settings: dict[str, Any] = {}  # by flag: the number at the end of the launch, or UNKNOWN
         self.arithmetic = False
         self.sides = Sides()
         self.bounds: dict[Any, F.Bound] = {}
@@ -71,6 +72,7 @@ class Core:
             list(self.casts.values()), list(self.unpacks.values()), list(self.uses.values()),
             list(self.sums.values()), list(self.unreads.values()), frozenset(self.decided), self.sides.facts(),
             list(self.bounds.values()), self.arithmetic, list(self.hints.values()),
+            tuple(sorted(self.settings.items())),
         )  # fmt: skip
 
     # --- records ---

@@ -131,6 +131,10 @@ def _access_property(call: CppCall) -> V:
 
 def _atomic(call: CppCall) -> V:
     m, pointer, value = call.m, call.arg(0), call.args[-1] if len(call.args) > 1 else UNKNOWN_V
+    left = m.after_atomic(call.path.rsplit("::", 1)[-1], pointer, call.args)
+    if left is not None:
+        m.write_through(pointer, left, call.loc)
+        return m.read_through(pointer, call.loc)
     if call.path.rsplit("::", 1)[-1].startswith("atomicAdd"):
         value = m.accumulate(UNKNOWN_V, value, pointer.dtype, call.loc, True)
     m.write_through(pointer, value, call.loc)

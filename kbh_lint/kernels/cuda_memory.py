@@ -43,6 +43,10 @@ class CudaMemory(CudaTypes):
         """A kernel argument as an abstract value of the declared type."""
         raise NotImplementedError
 
+    def global_place(self, name: str) -> V | None:
+        """The address of a variable in device memory."""
+        raise NotImplementedError
+
     # --- cells ---
 
     def cell(self, key: Any, kind: str, name: str, dtype: str = "?") -> Cell:
@@ -388,8 +392,8 @@ class CudaMemory(CudaTypes):
         if isinstance(node, ir.Name):
             value = self.frame.env.get(node.id)
             if value is None:
-                found = self.eval(node)
-                return found
+                place = self.global_place(node.id)
+                return place if place is not None else self.eval(node)
             if isinstance(value.x, Ref):
                 return value.x.pointer
             if value.ct is TENSOR_MAP:  # a descriptor and its address lead to the same tensor

@@ -131,6 +131,14 @@ class CudaNames(CudaMemory):
         pointed = pointer_to(ct)
         return V(ct.dtype, ct.dtype, x=Ref(V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=pointed)))
 
+    def global_place(self, name: str) -> V | None:
+        try:
+            found = self.frame.outer.lookup(name)
+        except KeyError:
+            return None
+        value = self._global(found) if isinstance(found, ir.Decl) else None
+        return value.x.pointer if value is not None and isinstance(value.x, Ref) else None
+
     def outer(self, name: str, loc: ir.Loc) -> V:
         value = super().outer(name, loc)
         return self.read_through(value.x.pointer, loc) if isinstance(value.x, Ref) else value

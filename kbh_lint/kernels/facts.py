@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from kbh_lint import ir
 
@@ -146,7 +147,8 @@ class Hint:
 class KernelFacts:
     """All that one analysis found. `unread` says what it could not follow; `decided` names the compile-time
     arguments that chose a branch (two bindings that agree on them give the same facts); `arithmetic` whether anything
-    was added, multiplied or put through a function in floating point."""
+    was added, multiplied or put through a function in floating point; `settings` the numbers that flags in device
+    memory hold after the launch, by their names."""
 
     name: str
     loads: list[Load] = field(default_factory=list)
@@ -162,3 +164,4 @@ class KernelFacts:
     bounds: list[Bound] = field(default_factory=list)
     arithmetic: bool = False
     hints: list[Hint] = field(default_factory=list)
+    settings: tuple[tuple[str, Any], ...] = ()

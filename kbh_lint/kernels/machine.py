@@ -8,8 +8,9 @@ from typing import Any
 from kbh_lint import ir, values
 from kbh_lint.kernels.branches import Pair, returns
 from kbh_lint.kernels.core import OutOfFuel
-from kbh_lint.kernels.expressions import MAX_UNROLL, Env, Expressions, Frame
+from kbh_lint.kernels.expressions import MAX_UNROLL, Env, Frame
 from kbh_lint.kernels.facts import Origins, ProductTypes
+from kbh_lint.kernels.scalars import Scalars
 from kbh_lint.kernels.value import NO_NAMES, NOTHING, Offset, V, constant, flagged, join, mix, union
 
 MAX_CALL_DEPTH = 24
@@ -27,7 +28,7 @@ def merge(a: Env, b: Env) -> Env:
     return a
 
 
-class Machine(Expressions):
+class Machine(Scalars):
     """Executes statements and calls; subclasses supply the language."""
 
     def __init__(self, name: str, fuel: int) -> None:

@@ -218,7 +218,7 @@ def _store(r: Registers, instr: ptx.Instr) -> None:
     if dtype in dtypes.FLOATS and value.dtype != dtype:
         value = r.m.bitcast(value, dtype, r.loc)
     if instr.opcode in ("red", "atom", "multimem"):
-        value = r.m.accumulate(UNKNOWN_V, value, dtype, r.loc, True)
+        value = r.m.accumulate(UNKNOWN_V, value, dtype, r.loc, True).with_(const=NOTHING)
     r.m.store(r.read(instr.operands[0]).with_(dtype=value.dtype), value, r.loc, raw=True)
 
 
