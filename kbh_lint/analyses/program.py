@@ -10,6 +10,7 @@ from kbh_lint.analyses.crashes import file_crashes
 from kbh_lint.analyses.flow import last_call, reach
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, span_of
 from kbh_lint.analyses.tampering import tampering
+from kbh_lint.analyses.unbuilt import unbuilt
 from kbh_lint.host.objects import ClassV, Extension
 from kbh_lint.host.run import PathRun
 from kbh_lint.values import Func, JitFunction, Overloads
@@ -20,7 +21,7 @@ def file_facts(module: ir.Module, paths: list[PathRun], per_path: list[list[Shap
     default = paths[0]
     out = [*_noted(paths), *tampering(paths), *file_crashes(paths)]
     if default.shapes and any(run.calls for run in default.shapes):
-        out += _dead(paths)
+        out += _dead(module, paths)
     return out
 
 
@@ -42,7 +43,7 @@ def _noted(paths: list[PathRun]) -> Iterator[Seed]:
             yield Seed(kind, chosen, loc)
 
 
-def _dead(paths: list[PathRun]) -> Iterator[Seed]:
+def _dead(module: ir.Module, paths: list[PathRun]) -> Iterator[Seed]:
     """Whether any run reaches an authored kernel, and the kernels that none reaches."""
     used: set[int] = set()
     reached, whole = False, True
@@ -59,6 +60,8 @@ def _dead(paths: list[PathRun]) -> Iterator[Seed]:
     called = {id(f.node) for f in _helpers(paths[0])}
     defined = kernels(paths[0])
     yield Seed("authored", {"reached": reached, "defined": len(defined)}, None)
+    if whole and not reached:
+        defined += unbuilt(module, {func.node.name for path in paths for func, _ in kernels(path)})
     for func, language in defined:
         if id(func.node) in used or id(func.node) in called:
             continue
@@ -68,12 +71,13 @@ def _dead(paths: list[PathRun]) -> Iterator[Seed]:
 
 
 def kernels(path: PathRun) -> list[tuple[Func, str]]:
-    """Every authored kernel that the module level or a built extension defines."""
+    """Every authored kernel that the module level or a built extension defines, or that was made anywhere."""
     out: list[tuple[Func, str]] = []
     envs = [path.env.vars.values()]
-    for value in path.env.vars.values():
+    for value in {id(v): v for v in (*path.env.vars.values(), *path.authored)}.values():
         if isinstance(value, JitFunction):
-            out.append((value.func, "triton"))
+            if all(func.node is not value.func.node for func, _ in out):
+                out.append((value.func, "triton"))
         elif isinstance(value, Extension):
             envs.append(value.env.vars.values())
         else:
@@ -97,10 +101,14 @@ def _cute_kernels(value: Any) -> list[Func]:
 def _helpers(path: PathRun) -> Iterable[Func]:
     """Triton functions that other kernels call: device code, not kernels of their own."""
     named: set[str] = set()
-    for value in path.env.vars.values():
-        if isinstance(value, JitFunction) and value.func.node.body is not None:
+    made = [v for v in (*path.env.vars.values(), *path.authored) if isinstance(v, JitFunction)]
+    for value in made:
+        if value.func.node.body is not None:
             named |= called_names(value.func.node.body)
-    return [v.func for n, v in path.env.vars.items() if isinstance(v, JitFunction) and n in named]
+    return [
+        *(v.func for n, v in path.env.vars.items() if isinstance(v, JitFunction) and n in named),
+        *(v.func for v in made if v.func.node.name in named),
+    ]
 
 
 def called_names(node: Any, depth: int = 0) -> set[str]:

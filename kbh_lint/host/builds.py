@@ -87,6 +87,7 @@ def build(interp: Any, name: str, sources: list[str], flags: list[str], loc: ir.
     extension = Extension(name, env, lowered, tuple(flags))
     extension.attrs["__exports__"] = cpp.exports(lowered)
     extension.attrs["__loc__"] = loc
+    interp.world.authored.append(extension)
     for label, function in extension.attrs["__exports__"].items():
         if isinstance(env.vars.get(function), Overloads):
             made = ExtFunction(extension, function, env.vars[function])

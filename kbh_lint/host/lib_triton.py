@@ -67,7 +67,11 @@ def decorate(interp: Any, decorator: Any, target: Any, loc: ir.Loc | None) -> An
     """`@decorator` over a function or class."""
     path = getattr(decorator, "path", "")
     if path in JIT or path == "triton.decorator" and decorator.attrs["kind"] == "jit":
-        return JitFunction(target) if isinstance(target, Func) else target
+        if not isinstance(target, Func):
+            return target
+        made = JitFunction(target)
+        interp.world.authored.append(made)
+        return made
     if path == "triton.decorator":
         return _triton_decorator(interp, decorator, target)
     if path == "triton.experimental.gluon.constexpr_function":

@@ -79,6 +79,7 @@ class PathRun:
     children: list[tuple[str, str, ir.Loc | None]] = field(default_factory=list)  # processes nobody waited for
     places: dict[Any, ir.Loc | None] = field(default_factory=dict)  # where the sites are
     settled: dict[Any, Unknown] = field(default_factory=dict)  # branches that legal values decide
+    authored: list[Any] = field(default_factory=list)  # extensions and Triton kernels that were made, wherever kept
     beyond: list[PathRun] = field(default_factory=list)  # of the default path: what other values would make of them
 
 
@@ -183,7 +184,7 @@ def run_path(
     path.sniffing = {key: value.why for key, value in interp.world.sites.items() if asking.decides(value)}
     path.children = interp.children
     path.settled, path.places = interp.world.settled, interp.world.places
-    path.given = interp.given
+    path.given, path.authored = interp.given, interp.world.authored
     path.notes, path.left_over = interp.notes, interp.world.left_over
     return path
 

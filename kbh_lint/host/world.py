@@ -77,6 +77,7 @@ class World:
         self.module_env = Env()
         self.module_envs: dict[str, Env] = {}
         self.built: dict[str, artifacts.Built] = {}  # the binaries that were built in this run, by path
+        self.authored: list[Any] = []  # the extensions and the Triton kernels that were made, wherever they are kept
         self.asked: set[str] = set()  # paths whose existence was asked about and taken for granted
 
     # --- decisions
