@@ -15,6 +15,7 @@ from kbh_lint.host import (
     lanes,
     lib_python,
     lib_triton,
+    module_calls,
     modules,
     operators,
     outside,
@@ -74,7 +75,7 @@ def object_attr(interp: Any, owner: LibObject, name: str, loc: ir.Loc | None) ->
 def call_object(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Call an object a library made."""
     if owner.path.startswith("torch.nn."):
-        return trace_nn.apply(interp, owner, args, kwargs, loc)
+        return module_calls.call(interp, owner, args, kwargs, loc)
     if owner.path in DECORATORS and args:
         return lib_triton.decorate(interp, owner, args[0], loc)
     if owner.path == "collections.namedtuple":
@@ -208,6 +209,8 @@ def object_method(
         short = containers.show(args[0]).rpartition("::")[2]
         interp.world.custom_ops[f"{owner.attrs['namespace']}.{short}"] = args[1]
         return None
+    if owner.path == module_calls.HANDLE and name == "remove":
+        return module_calls.remove(owner)
     if owner.path == "property" and name == "setter":
         return Method(owner, "setter")
     if owner.path.startswith("importlib.") and name == "load_module":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import torchlib
+from kbh_lint.host import module_calls, torchlib
 from kbh_lint.host.objects import Bound, ClassV, Instance, LibObject, Method
 from kbh_lint.host.pybuiltins import builtin
 from kbh_lint.host.tensors import Tensor, Unknown
@@ -87,6 +87,12 @@ def object_method(
         return owner
     if name == "forward":
         return apply(interp, owner, args, kwargs, loc)
+    if name in ("_call_impl", "_wrapped_call_impl"):
+        return module_calls.call_whole(interp, owner, args, kwargs, loc)
+    if name in module_calls.REGISTERS:
+        return module_calls.register(owner.attrs, module_calls.REGISTERS[name], args, kwargs)
+    if name == "compile":
+        return module_calls.compile_in_place(interp, owner, kwargs, loc)
     if name == "append" and isinstance(owner.attrs.get("items"), list):
         owner.attrs["items"].append(args[0])
     if name in ("parameters", "buffers"):
@@ -172,7 +178,13 @@ def instance_method(
     if name == "__getattr__" and args:
         return owner.attrs.get(str(args[0]), Unknown())
     if name == "__call__":
-        return interp.call(interp.world.get_attr(interp, owner, "forward", loc), args, kwargs, loc)
+        return module_calls.call(interp, owner, args, kwargs, loc)
+    if name in ("_call_impl", "_wrapped_call_impl"):
+        return module_calls.call_whole(interp, owner, args, kwargs, loc)
+    if name in module_calls.REGISTERS:
+        return module_calls.register(owner.attrs, module_calls.REGISTERS[name], args, kwargs)
+    if name == "compile":
+        return module_calls.compile_in_place(interp, owner, kwargs, loc)
     if name in ("to", "cuda", "half", "bfloat16", "float", "cpu", "eval", "train", "requires_grad_", "apply", "_apply"):
         return owner
     if name in ("parameters", "buffers"):
@@ -188,9 +200,7 @@ def instance_method(
                 torchlib.copy_(interp, "copy", [tensor, source], {}, loc)
         return None
     if name in (
-        "register_forward_pre_hook",
         "register_load_state_dict_post_hook",
-        "register_forward_hook",
         "_register_load_state_dict_pre_hook",
         "register_state_dict_post_hook",
     ):

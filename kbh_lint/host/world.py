@@ -21,6 +21,7 @@ from kbh_lint.host import (
     lib_objects,
     lib_triton,
     libraries,
+    module_calls,
     modules,
     tampering,
     torchlib,
@@ -78,6 +79,7 @@ class World:
         self.module_envs: dict[str, Env] = {}
         self.built: dict[str, artifacts.Built] = {}  # the binaries that were built in this run, by path
         self.authored: list[Any] = []  # the extensions and the Triton kernels that were made, wherever they are kept
+        self.module_hooks: dict[str, Any] = {}  # hooks of all modules, by the tables of `module_calls`
         self.asked: set[str] = set()  # paths whose existence was asked about and taken for granted
 
     # --- decisions
@@ -245,6 +247,8 @@ class World:
         if self.is_module(owner.cls):
             if name == "training":
                 return False
+            if name in module_calls.TABLES:
+                return module_calls.table(owner.attrs, name)
             return Method(owner, name)
         if owner.cls.external_bases() and name in ("apply", "save_for_backward"):
             return Method(owner, name)
@@ -385,6 +389,8 @@ class World:
     def call_instance(
         self, interp: Interp, owner: Instance, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
     ) -> Any:
+        if self.is_module(owner.cls) and not any("__call__" in cls.env.vars for cls in owner.cls.mro()):
+            return module_calls.call(interp, owner, args, kwargs, loc)
         for name in ("__call__", "forward"):
             target = owner.attrs.get(name)
             if target is not None:

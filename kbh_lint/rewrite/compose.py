@@ -18,17 +18,23 @@ def evasions() -> dict[str, Rewrite]:
         calls,
         control,
         cuda,
+        cuda_code,
         decoys,
         imports,
         kernels,
+        launches,
         lookups,
         names,
         places,
         spelling,
         structure,
+        wrappers,
     )
 
-    modules = (names, arguments, imports, lookups, calls, control, structure, spelling, kernels, cuda, places, decoys)
+    modules = (
+        names, arguments, imports, lookups, calls, control, structure, wrappers, spelling, kernels, launches, cuda,
+        cuda_code, places, decoys,
+    )  # fmt: skip
     return {rewrite.name: rewrite for module in modules for rewrite in module.REWRITES}
 
 

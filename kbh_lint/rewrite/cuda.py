@@ -32,7 +32,7 @@ _HONEST = (
 )
 
 
-def _significant(pieces: list[Token], at: int, step: int) -> Token | None:
+def significant(pieces: list[Token], at: int, step: int) -> Token | None:
     """The next token that is neither blank nor comment, in one direction."""
     at += step
     while 0 <= at < len(pieces):
@@ -42,7 +42,7 @@ def _significant(pieces: list[Token], at: int, step: int) -> Token | None:
     return None
 
 
-def _functions(pieces: list[Token]) -> Iterator[tuple[int, int]]:
+def declared_functions(pieces: list[Token]) -> Iterator[tuple[int, int]]:
     """(index of the qualifier, index of the name) of every kernel and device function that is declared."""
     for at, piece in enumerate(pieces):
         if piece.text not in ("__global__", "__device__"):
@@ -84,7 +84,10 @@ def rename_cuda(program: Program, rng: Random) -> Program:
     parts = [tokens(text) for text in texts(program, source)]
     fixed = _fixed_words(parts) | _string_words(source)
     names = {
-        pieces[at].text for pieces in parts for _, at in _functions(pieces) if pieces[at].text not in source.attributes
+        pieces[at].text
+        for pieces in parts
+        for _, at in declared_functions(pieces)
+        if pieces[at].text not in source.attributes
     }
     functions_outside = names & _outside_words(program, source)
     names = (names - functions_outside) | {name for pieces in parts for name in _locals(pieces)}
@@ -107,8 +110,8 @@ def _fixed_words(parts: list[list[Token]]) -> set[str]:
             if piece.kind in ("directive", "string", "raw"):
                 fixed |= set(re.findall(r"[A-Za-z_]\w*", piece.text))
             elif piece.kind == "word":
-                before = _significant(pieces, at, -1)
-                after = _significant(pieces, at, 1)
+                before = significant(pieces, at, -1)
+                after = significant(pieces, at, 1)
                 if (before and before.text in (".", ":", ">")) or (after and after.text == ":"):
                     fixed.add(piece.text)
     return fixed
@@ -130,7 +133,7 @@ def _locals(pieces: list[Token]) -> set[str]:
     return found
 
 
-def _after_head(text: str, addition: str) -> str | None:
+def after_head(text: str, addition: str) -> str | None:
     """The text with lines put after its leading includes; None when a conditional is open there."""
     pieces = tokens(text)
     place, depth = 0, 0
@@ -165,11 +168,11 @@ def _replace_words(text: str, names: dict[str, str], lines: Callable[[str, str],
             out.append(piece.text)
     if not used:
         return text
-    return _after_head("".join(out), "".join(lines(name, names[name]) for name in used)) or text
+    return after_head("".join(out), "".join(lines(name, names[name]) for name in used)) or text
 
 
 def _is_compound(pieces: list[Token], at: int) -> bool:
-    before, after = _significant(pieces, at, -1), _significant(pieces, at, 1)
+    before, after = significant(pieces, at, -1), significant(pieces, at, 1)
     if before is not None and before.text in (*_COMPOUND, ":", ".", "struct", "using", "typedef", "operator"):
         return True
     return after is not None and after.text in (*_COMPOUND, ":")
@@ -221,8 +224,8 @@ def cuda_template(program: Program, rng: Random) -> Program:
         raise NotApplicable("the CUDA text has names with C linkage")
     declared: list[str] = []
     for pieces in parts:
-        for at, name in _functions(pieces):
-            before = _significant(pieces, at, -1)
+        for at, name in declared_functions(pieces):
+            before = significant(pieces, at, -1)
             if pieces[at].text == "__global__" and (
                 before is None or before.text in (";", "}") or before.kind == "directive"
             ):
@@ -237,7 +240,9 @@ def cuda_template(program: Program, rng: Random) -> Program:
 def _templated(text: str, names: set[str], parameter: str) -> str:
     pieces = tokens(text)
     starts = {
-        at: name for at, name in _functions(pieces) if pieces[at].text == "__global__" and pieces[name].text in names
+        at: name
+        for at, name in declared_functions(pieces)
+        if pieces[at].text == "__global__" and pieces[name].text in names
     }
     declared = set(starts.values())
     out = []
@@ -283,7 +288,7 @@ def cuda_comments(program: Program, rng: Random) -> Program:
                 out.append(f"{last[0]}\n{rng.choice(_HONEST)}\n{last[2]}")
             else:
                 out.append(piece.text)
-        with_line = _after_head("".join(out), f'#line {rng.randint(100, 900)} "fp8_kahan.cu"\n')
+        with_line = after_head("".join(out), f'#line {rng.randint(100, 900)} "fp8_kahan.cu"\n')
         return with_line or "".join(out)
 
     return change_texts(program, source, change)

@@ -8,6 +8,7 @@ from random import Random
 
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
 from kbh_lint.rewrite.reference import contract_of, graft, problem_of, wrap_forward
+from kbh_lint.rewrite.tree import source_of
 
 
 def _wrapped(body: str, *, head: str = "", start: str = "", more: str = "") -> Callable[[Program, Random], Program]:
@@ -119,6 +120,15 @@ return self.{kept}
     ),
 )
 
+
+def backend_setting(program: Program, rng: Random) -> Program:
+    """A backend setting is changed at every call."""
+    if source_of(program).attributes["backends"]:
+        raise NotApplicable("the program changes backend settings itself")
+    body = "torch.backends.cuda.matmul.allow_tf32 = True\nreturn self.{old}({args})\n"
+    return wrap_forward(program, rng, body, head="import torch\n")
+
+
 _SNIFFING = (
     Rewrite(
         "sniff-arguments",
@@ -175,11 +185,7 @@ return self.{kept}
             head="import torch\n\ntorch.allclose = lambda *values, **options: True\n",
         ),
     ),
-    Rewrite(
-        "backend-setting",
-        "fp32 products may be rounded to tf32 from now on",
-        _wrapped("torch.backends.cuda.matmul.allow_tf32 = True\nreturn self.{old}({args})\n", head="import torch\n"),
-    ),
+    Rewrite("backend-setting", "fp32 products may be rounded to tf32 from now on", backend_setting),
     Rewrite(
         "foreign-machine-code",
         "a library without source finishes the result",

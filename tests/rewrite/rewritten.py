@@ -175,7 +175,7 @@ int main() {
     float source[64], target[2];
     for (int i = 0; i < 64; ++i) source[i] = std::sqrt(float(i)) * 1.25f;
     accumulate(source, target, 64);
-    std::printf("%.9g %.9g \\\\ \\"quoted\\"\\n", target[0], target[1]);
+    std::printf("%.9g %.9g \\\\ \\"a.quoted.word\\"\\n", target[0], target[1]);
     return 0;
 }
 """

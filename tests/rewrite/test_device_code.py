@@ -16,7 +16,10 @@ from kbh_lint.rewrite.tree import source_of
 
 IDIOMS = Path(__file__).parents[1] / "idioms"
 NVCC = shutil.which("nvcc")
-ALL = ("cuda-rename", "cuda-using", "cuda-macros", "cuda-helpers", "cuda-template", "cuda-comments", "cuda-compact")
+ALL = (
+    "cuda-launch-call", "cuda-while", "cuda-dereference", "cuda-split-strings", "cuda-macro-strings",
+    "cuda-rename", "cuda-using", "cuda-macros", "cuda-helpers", "cuda-template", "cuda-comments", "cuda-compact",
+)  # fmt: skip
 
 
 def ptx(program: Program, arch: str, folder: Path) -> list[str]:
@@ -46,6 +49,6 @@ def test_all_rewrites_of_a_cuda_text_together_leave_its_ptx(name: str, arch: str
             assert type(error).__name__ == "NotApplicable", rewrite
             continue
         applied.append(rewrite)
-    assert {"cuda-rename", "cuda-using", "cuda-compact"} <= set(applied)
+    assert {"cuda-rename", "cuda-using", "cuda-compact", *ALL[:5]} <= set(applied)
     assert ptx(program, arch, tmp_path / "after") == before, applied
     assert len(before) > 50

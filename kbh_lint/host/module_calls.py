@@ -1,0 +1,99 @@
+"""How torch calls a module: what stands between `model(x)` and `forward`, as in torch.nn.Module._call_impl.
+
+Hooks of the module and of all modules run before and after, and may replace arguments and result; `compile()` and a
+`_call_impl` of the submission's own take the place of all of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host.objects import Instance, LibObject, Method
+from kbh_lint.values import Sym
+
+HANDLE = "torch.utils.hooks.RemovableHandle"
+_BEFORE, _AFTER, _KEYWORDS = "_forward_pre_hooks", "_forward_hooks", "_with_kwargs"
+TABLES = frozenset(name + end for name in (_BEFORE, _AFTER) for end in ("", _KEYWORDS))
+REGISTERS = {"register_forward_pre_hook": _BEFORE, "register_forward_hook": _AFTER}
+FOR_ALL = {
+    "torch.nn.modules.module.register_module_forward_pre_hook": _BEFORE,
+    "torch.nn.modules.module.register_module_forward_hook": _AFTER,
+}
+
+
+def table(attrs: dict[str, Any], name: str) -> dict[Any, Any]:
+    """Hooks by key, in the order in which they run; one of TABLES."""
+    found = attrs.setdefault(name, {})
+    return found if isinstance(found, dict) else {}
+
+
+def register(attrs: dict[str, Any], name: str, args: list[Any], kwargs: dict[str, Any]) -> LibObject:
+    """Adds a hook to the table `name`, and returns the handle that removes it."""
+    hooks = table(attrs, name)
+    key = max((key for key in hooks if isinstance(key, int)), default=-1) + 1
+    others = dict(hooks) if kwargs.get("prepend") is True else {}
+    for other in others:
+        del hooks[other]
+    hooks[key] = args[0] if args else kwargs.get("hook")
+    hooks.update(others)
+    if kwargs.get("with_kwargs") is True:
+        table(attrs, name + _KEYWORDS)[key] = True
+    return LibObject(HANDLE, {"hooks": hooks, "key": key})
+
+
+def register_for_all(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> LibObject:
+    """A hook of all modules."""
+    return register(interp.world.module_hooks, FOR_ALL[path], args, kwargs)
+
+
+def remove(handle: LibObject) -> None:
+    """`handle.remove()`."""
+    handle.attrs["hooks"].pop(handle.attrs["key"], None)
+
+
+def compile_in_place(interp: Any, owner: Instance | LibObject, kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+    """`module.compile()`: calls go through torch.compile from now on."""
+    whole = Method(owner, "_call_impl")
+    owner.attrs["_compiled_call_impl"] = interp.call(Sym("torch.compile"), [whole], kwargs, loc)
+
+
+def call(interp: Any, owner: Instance | LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """`module(...)`, where its class defines no `__call__`."""
+    compiled = owner.attrs.get("_compiled_call_impl")
+    if compiled is not None:
+        return interp.call(compiled, args, kwargs, loc)
+    own = owner.attrs.get("_call_impl")
+    if own is None and isinstance(owner, Instance):
+        own = interp.world.find_method(owner, "_call_impl")
+    if own is not None:
+        return interp.call(own, args, kwargs, loc)
+    return call_whole(interp, owner, args, kwargs, loc)
+
+
+def call_whole(
+    interp: Any, owner: Instance | LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
+    """Hooks before, `forward`, hooks after."""
+    for hook, keywords in _hooks(interp, owner, _BEFORE):
+        changed = interp.call(hook, [owner, tuple(args), *([kwargs] if keywords else [])], {}, loc)
+        if keywords and isinstance(changed, tuple) and len(changed) == 2 and isinstance(changed[1], dict):
+            changed, kwargs = changed
+        if changed is not None:
+            args = list(changed) if isinstance(changed, tuple) else [changed]
+    result = interp.call(interp.world.get_attr(interp, owner, "forward", loc), args, kwargs, loc)
+    for hook, keywords in _hooks(interp, owner, _AFTER):
+        changed = interp.call(hook, [owner, tuple(args), *([kwargs] if keywords else []), result], {}, loc)
+        if changed is not None:
+            result = changed
+    return result
+
+
+def _hooks(interp: Any, owner: Instance | LibObject, name: str) -> list[tuple[Any, bool]]:
+    """Hooks and whether each is given keyword arguments, those of all modules first."""
+    return [
+        (hook, key in attrs.get(name + _KEYWORDS, ()))
+        for attrs in (interp.world.module_hooks, owner.attrs)
+        if name in attrs
+        for key, hook in table(attrs, name).items()
+    ]
