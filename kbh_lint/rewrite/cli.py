@@ -295,7 +295,7 @@ def _print(matrix: Matrix, *, leaks: bool) -> None:
     good, bad = ("changed", "missed") if leaks else ("kept", "lost")
     for title, by in (("rewrite", lambda cell: cell.column), ("rule or folder", lambda cell: cell.group)):
         rows = summary(matrix, by)
-        width = max(len(title), *(len(name) for name, _ in rows))
+        width = max([len(title), *(len(name) for name, _ in rows)])
         print(f"{title:<{width}}  {good:>8} {bad:>8} {'n/a':>8} {'failed':>8}")
         for name, counts in rows:
             numbers = " ".join(f"{counts[state]:>8}" for state in ("kept", "lost", "skipped", "failed"))
@@ -309,7 +309,7 @@ def _print(matrix: Matrix, *, leaks: bool) -> None:
     kept = sum(cell.state == "kept" for cell in tried)
     cases = len({cell.case for cell in tried})
     verdicts = Counter(cell.verdict for cell in tried).most_common()
-    print(f"\nverdicts on rewritten programs: {', '.join(f'{count} {name}' for name, count in verdicts)}")
+    print(f"\nverdicts on rewritten programs: {', '.join(f'{count} {name}' for name, count in verdicts) or 'none'}")
     if matrix.versions:
         versions = Counter(matrix.versions).most_common()
         print(f"versions of the linter: {', '.join(f'{name} judged {count} cells' for name, count in versions)}")

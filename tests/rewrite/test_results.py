@@ -161,6 +161,12 @@ def test_the_tables_of_two_shards_are_those_of_the_whole(tmp_path: Path, capsys:
     assert "not tried in time: 2 cells" in capsys.readouterr().out
 
 
+def test_a_shard_without_programs_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "solution.py").write_text(CASE.program.main)
+    assert evade(["--check", "--no-rules", "--shard", "2/2", str(tmp_path)]) == 0
+    assert "verdicts on rewritten programs: none" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("part", ["0/2", "3/2", "1", "a/b", "1/", "1/100001"])
 def test_a_part_that_cannot_be_is_refused(part: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert evade(["--check", "--shard", part]) == 2
