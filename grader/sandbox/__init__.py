@@ -33,8 +33,8 @@ OUTPUT_BYTES = 1 << 16
 PROGRAM = Path(__file__).resolve().parents[1]
 PROBE = """
 import importlib.util, os, sys
-judge, uid, closed, scratch = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "closed", sys.argv[4]
-program, *libraries = sys.argv[5:]
+judge, uid, closed, gpu, scratch = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "closed", sys.argv[4], sys.argv[5]
+program, *libraries = sys.argv[6:]
 open(os.path.join(program, "candidate.py")).close()
 sys.path += libraries
 assert importlib.util.find_spec("torch") is not None, "torch cannot be found"
@@ -51,6 +51,10 @@ if closed:
     denied("the judge's memory", f"/proc/{judge}/mem", "rb")
     denied("a file beside its folder", os.path.join(os.path.dirname(scratch), "outside"), "r")
     denied("the root of the file system", "/kbh-probe", "w")
+if gpu == "gpu":
+    import ctypes
+    code = ctypes.CDLL("libcuda.so.1").cuInit(0)
+    assert code == 0, f"CUDA does not start in it, cuInit gives {code}"
 print("held")
 """
 
@@ -103,7 +107,8 @@ def _probe(sandbox: Sandbox, gpu: bool) -> None:
         scratch = Path(folder) / "scratch"
         scratch.mkdir()
         (Path(folder) / "outside").touch()
-        arguments = [os.getpid(), sandbox.record.uid, closed, scratch, PROGRAM, *searched()]
+        used = "gpu" if gpu and sandbox.record.kind != "plain" else "cpu"
+        arguments = [os.getpid(), sandbox.record.uid, closed, used, scratch, PROGRAM, *searched()]
         try:
             status = _status(sandbox, [str(argument) for argument in arguments], scratch, gpu, output)
         except SandboxError as error:
@@ -117,7 +122,7 @@ def _status(sandbox: Sandbox, arguments: Sequence[str], scratch: Path, gpu: bool
     """The exit status of the probe; -1 when it hangs. Raises SandboxError."""
     process = sandbox.spawn(
         [sys.executable, "-I", "-c", PROBE, *arguments],
-        env={},
+        env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
         cwd=scratch,
         fds=[],
         jail=Jail((), (scratch,), gpu=gpu),

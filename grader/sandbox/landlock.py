@@ -91,4 +91,4 @@ def _rules(jail: Jail) -> Iterator[tuple[Path, int]]:
     devices = [Path("/dev") / name for name in DEVICES]
     yield from ((path, DEVICE) for path in [*devices, *(gpu_nodes(jail.profiler) if jail.gpu else ())])
     yield from ((Path("/proc") / name, READ) for name in FACTS if (Path("/proc") / name).exists())
-    yield Path("/proc/self"), READ | WRITE_FILE
+    yield Path("/proc/self"), READ | WRITE_FILE | TRUNCATE  # CUDA opens the name of a thread to write it anew

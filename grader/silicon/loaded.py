@@ -10,6 +10,8 @@ from __future__ import annotations
 import csv
 import tempfile
 from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 from grader.sandbox import Sandbox, SandboxError
@@ -18,7 +20,7 @@ from grader.silicon.ncu import Launch, Ncu
 from grader.silicon.sass import Census, SassError, census
 from grader.silicon.tools import ToolError, run_tool
 
-__all__ = ["blocks", "disassembly", "loaded_code"]
+__all__ = ["blocks", "disassembly", "loaded_code", "one_each"]
 
 MOST_CODE = 64 << 20  # bytes of text
 MOST_INSTRUCTIONS = 1 << 20
@@ -42,9 +44,7 @@ def loaded_code(
                 ],
                 sandbox, read=(copy,), most=MOST_CODE,
             )  # fmt: skip
-        found = list(blocks(text))
-        if [name for name, _ in found] != [launch.kernel for launch in launches]:
-            return ToolError("the code in the report of Nsight Compute is not that of the kernels which it counted")
+        found = one_each(list(blocks(text)), [launch.kernel for launch in launches])
         known: dict[str, Census] = {}
         code = {}
         for launch, (name, lines) in zip(launches, found, strict=True):
@@ -76,6 +76,25 @@ def blocks(text: str) -> Iterator[Block]:
         raise ToolError(f"the listing of Nsight Compute is not a table ({error})") from None
     if current is not None:
         yield current
+
+
+def one_each(found: Sequence[Block], kernels: Sequence[str]) -> list[Block]:
+    """The block of each launch, by the names of their kernels. Raises ToolError where they do not belong together.
+
+    Nsight Compute lists a launch's kernel as many times as its module has functions, one after the other.
+    """
+    listed = [(name, list(same)) for name, same in groupby(found, key=itemgetter(0))]
+    launched = [(name, len(list(same))) for name, same in groupby(kernels)]
+    if [name for name, _ in listed] != [name for name, _ in launched]:
+        raise ToolError("the report of Nsight Compute has the code of other kernels than those which it counted")
+    taken: list[Block] = []
+    for (name, same), (_, count) in zip(listed, launched, strict=True):
+        times, rest = divmod(len(same), count)
+        parts = [same[start : start + times] for start in range(0, len(same), times)] if times and not rest else []
+        if not parts or any(one != part[0] for part in parts for one in part):
+            raise ToolError(f"it is not known which code of {name[:200]} a launch had")
+        taken += [part[0] for part in parts]
+    return taken
 
 
 def disassembly(name: str, lines: Sequence[tuple[int, str]], arch: str) -> str:

@@ -108,6 +108,8 @@ class Traces:
 def count(bench: Bench, metrics: Sequence[str]) -> Counted:
     """Every shape once more under Nsight Compute. Raises ProfilerError, and Unavailable where nobody may count."""
     ncu = find_ncu()
+    if bench.sandbox.record.kind == "landlock":
+        raise Unavailable("Nsight Compute needs a network of its own, which Landlock does not give")
     if not may_count(bench.sandbox.record.uid):
         raise Unavailable("the driver lets only root read its counters (RmProfilingAdminOnly)")
     scratch = bench.scratch()

@@ -116,6 +116,10 @@ def compiled():
     return ctypes.CDLL("./part.so").answer()
 attempt("compile", compiled)
 attempt("temporary", lambda: tempfile.TemporaryFile().write(b"x"))
+def named():  # as CUDA does when it starts
+    with open(f"/proc/self/task/{os.getpid()}/comm", "w") as file:
+        file.write("x")
+attempt("thread name", named)
 attempt("callback", lambda: ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(lambda x: x)(3))
 attempt("descriptor", lambda: os.write(facts["fd"], b"from inside"))
 attempt("environment", lambda: sorted(os.environ))
@@ -166,7 +170,7 @@ NETWORK = ["tcp", "udp", "abstract socket", "named socket", "datagram", "netlink
 CALLS = ["unshare user", "unshare mount", "clone user", "mount", "bpf", "perf", "userfaultfd", "io_uring", "keyctl",
          "shmget", "memfd", "handle", "chroot", "kcmp"]  # fmt: skip
 LIMITS = ["memory", "shared memory", "many files"]
-NEEDED = ["compile", "temporary", "callback", "descriptor", "torch"]
+NEEDED = ["compile", "temporary", "thread name", "callback", "descriptor", "torch"]
 
 
 @dataclass(frozen=True)
