@@ -12,9 +12,13 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import torch
+
+from grader.deck import DeckError
+from grader.driver import GpuError
 from grader.job import Job
-from grader.sandbox import Sandbox, second
-from grader.supervise import remove
+from grader.sandbox import Sandbox, SandboxError, second
+from grader.supervise import CheckError, remove
 from grader.turns import turn
 
 __all__ = ["beside"]
@@ -45,8 +49,10 @@ def beside(job: Job, sandbox: Sandbox, caches: Path | None) -> Iterator[None]:
 
 def _second(job: Job, sandbox: Sandbox, place: Path, caches: Path) -> None:
     """The second build. Whatever ends it early leaves nothing: the evidence pass then makes one."""
+    from grader.silicon.ncu import ProfilerError
     from grader.silicon.rebuild import second_build
 
+    done = False
     try:
         other = second(sandbox)
         if other is not None:
@@ -54,7 +60,9 @@ def _second(job: Job, sandbox: Sandbox, place: Path, caches: Path) -> None:
                 job.problem, job.snapshot, device=job.device, scale=job.chosen.record.scale, options=job.options,
                 sandbox=other, scratch=place, caches=caches, progress=lambda text: None, held=lambda: turn(job.device),
             )  # fmt: skip
-            return
-    except Exception:  # this thread has nobody to tell, and what it was to make can be made later
-        pass
-    remove(caches)
+            done = True
+    except (CheckError, DeckError, GpuError, OSError, ProfilerError, SandboxError, torch.OutOfMemoryError):
+        pass  # two at a time may want more of the machine than one, and the one that counts is told of
+    finally:
+        if not done:
+            remove(caches)
