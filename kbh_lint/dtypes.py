@@ -95,6 +95,13 @@ def from_cutlass(name: str) -> str | None:
     return _CUTLASS.get(name)
 
 
+def from_tilelang(name: str) -> str | None:
+    """`float8_e4m3`, `float` (a string, or the attribute of `tilelang.language`) -> `e4m3`, `f32`."""
+    plain = {"float8_e4m3": "e4m3", "e4m3_float8": "e4m3", "e5m2_float8": "e5m2", "float4_e2m1fn": "e2m1"}
+    packed = {"int4": "i4", "uint4": "u4", "tfloat32": "tf32"}
+    return plain.get(name) or packed.get(name) or _TORCH.get(name)
+
+
 def from_aten(name: str) -> str | None:
     """`kBFloat16`, with or without `at::` or `torch::` before it -> `bf16`."""
     return _ATEN.get(name.rsplit("::", 1)[-1])

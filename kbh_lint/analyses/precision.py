@@ -142,7 +142,7 @@ def _of_products(product: Product) -> bool:
 def _series_of(event: Event, binding: dict[str, object]) -> list[ShortSeries]:
     """The short series of one configuration, looked for once for all that cannot differ in them."""
     kernel = event.attrs["kernel"]
-    if kernel.node.kind != "python":
+    if kernel.node.kind != "python" or kernel.language:
         return []
     known: list[tuple[dict[str, Any], frozenset[str], list[ShortSeries]]]
     known = event.attrs["cache"].setdefault(("series", id(kernel.node)), [])

@@ -81,7 +81,7 @@ def kernels(path: PathRun) -> list[tuple[Func, str]]:
         elif isinstance(value, Extension):
             envs.append(value.env.vars.values())
         else:
-            out.extend((func, "cute") for func in _cute_kernels(value))
+            out.extend((func, func.language.partition(".")[0]) for func in _dsl_kernels(value))
     seen = {id(f.node) for f, _ in out}
     for values in envs:
         for value in values:
@@ -92,10 +92,10 @@ def kernels(path: PathRun) -> list[tuple[Func, str]]:
     return out
 
 
-def _cute_kernels(value: Any) -> list[Func]:
-    """The kernels of CuTe DSL among a module's names: functions, or methods of a class."""
+def _dsl_kernels(value: Any) -> list[Func]:
+    """The kernels of CuTe DSL and TileLang among a module's names: functions, or methods of a class."""
     found = value.env.vars.values() if isinstance(value, ClassV) else (value,)
-    return [f for f in found if isinstance(f, Func) and f.language == "cute.kernel"]
+    return [f for f in found if isinstance(f, Func) and f.language in ("cute.kernel", "tilelang")]
 
 
 def _helpers(path: PathRun) -> Iterable[Func]:

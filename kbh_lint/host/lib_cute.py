@@ -152,6 +152,10 @@ def _compiled(interp: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
 def call_compiled(interp: Any, made: Specialized, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A call of a compiled function, with or without the compile-time arguments."""
     func = _function(interp, made.func)
+    if func is not None and func.language == "tilelang":
+        from kbh_lint.host import lib_tilelang
+
+        return lib_tilelang.launch(interp, made, args, kwargs, loc)
     names = _parameters(func, made.func) if func is not None else []
     if len(args) != len(names):
         names = [name for name in names if name not in made.fixed]

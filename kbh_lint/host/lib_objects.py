@@ -37,7 +37,13 @@ from kbh_lint.host.objects import (
 from kbh_lint.host.tensors import Event, Tensor, Unknown
 from kbh_lint.values import DType, Func, JitFunction, Sym
 
-DECORATORS = ("cute.decorator", "triton.decorator", "torch.compile.decorator", "functools.lru_cache.decorator")
+DECORATORS = (
+    "cute.decorator",
+    "tilelang.decorator",
+    "triton.decorator",
+    "torch.compile.decorator",
+    "functools.lru_cache.decorator",
+)
 CUTE_METHODS = frozenset(("mark_layout_dynamic", "mark_compact_shape_dynamic"))  # they say nothing of what is in it
 
 
@@ -78,6 +84,10 @@ def call_object(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str
         return module_calls.call(interp, owner, args, kwargs, loc)
     if owner.path in DECORATORS and args:
         return lib_triton.decorate(interp, owner, args[0], loc)
+    if owner.path == "tilelang.factory":
+        from kbh_lint.host import lib_tilelang
+
+        return lib_tilelang.build(interp, owner, args, kwargs, loc)
     if owner.path == "collections.namedtuple":
         cls = LibObject("namedtuple", {"items": list(args)})
         cls.attrs.update(zip(owner.attrs["fields"], args, strict=False))

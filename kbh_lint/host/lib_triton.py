@@ -80,7 +80,13 @@ def decorate(interp: Any, decorator: Any, target: Any, loc: ir.Loc | None) -> An
         from kbh_lint.host import lib_cute
 
         return lib_cute.decorate(interp, decorator.attrs["path"] if path == "cute.decorator" else path, target)
-    if path.startswith(("triton.experimental.", "tilelang", "pallas", "jax")):
+    if path.startswith("tilelang"):
+        from kbh_lint.host import lib_tilelang
+
+        known = getattr(decorator, "attrs", {})
+        given = {"configs": known.get("configs"), **known.get("kwargs", {})}
+        return lib_tilelang.decorate(known.get("path", path), target, given)
+    if path.startswith(("triton.experimental.", "pallas", "jax")):
         interp.miss(f"a kernel in a language that is not read yet ({path})", loc)
         return LibObject("unread.kernel", {"name": path, "func": target})
     if path in ("torch.compile", "torch.compile.decorator", "torch.jit.script", "torch.jit.trace"):

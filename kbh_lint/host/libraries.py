@@ -59,9 +59,16 @@ def _cute(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: 
     return lib_cute.call(interp, path, args, kwargs, loc)
 
 
+def _tilelang(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    from kbh_lint.host import lib_tilelang
+
+    return lib_tilelang.call(interp, path, args, kwargs, loc)
+
+
 ROOTS: dict[str, Handler] = {
     "cuda": driver.bindings,
     "cutlass": _cute,
+    "tilelang": _tilelang,
     "torch": lib_torch.torch_call,
     "einops": einops.call,
     "triton": lib_triton.triton_call,

@@ -64,6 +64,10 @@ def resolve(interp: Any, path: str, loc: ir.Loc | None = None) -> Any:
         found = dtypes.from_cutlass(name)
         if found is not None:
             return DType(found)
+    if root == "tilelang.language" and not name.startswith("e"):
+        found = dtypes.from_tilelang(name)
+        if found is not None:
+            return DType(found)
     if root in ("triton.language", "triton.language.dtype"):
         found = dtypes.from_triton(name)
         if (

@@ -163,10 +163,12 @@ class Compiled:
 
 @dataclass(slots=True, eq=False)
 class Specialized:
-    """A function of a kernel language compiled for its compile-time arguments, which are in `fixed` by name."""
+    """A function of a kernel language compiled for its compile-time arguments, which are in `fixed` by name; `outputs`
+    are the places of the parameters for which a call allocates tensors, and gives them back."""
 
     func: Any
     fixed: dict[str, Any] = field(default_factory=dict)
+    outputs: tuple[int, ...] = ()
 
 
 @dataclass(slots=True, eq=False)

@@ -30,6 +30,10 @@ def _machine(kernel: values.Func, fuel: int, outer: Callable[[Any], Any] | None)
         from kbh_lint.kernels.cute import CuteMachine
 
         return CuteMachine(name, fuel, outer)
+    if kernel.language == "tilelang":
+        from kbh_lint.kernels.tilelang import TileMachine
+
+        return TileMachine(name, fuel, outer)
     return TritonMachine(name, fuel)
 
 

@@ -1,4 +1,4 @@
-"""CuTe DSL: how a submission reaches its kernels, and what is said when the reading stops."""
+"""CuTe DSL and TileLang: how a submission reaches its kernels, and what is said when the reading stops."""
 
 from __future__ import annotations
 
@@ -200,3 +200,67 @@ def test_an_answer_to_a_kernelbench_problem_is_read_too(tmp_path: Path, kept: bo
     assert (report.verdict == "clean") == kept
     if kept:
         assert "[512, 1, 1]" in str(report.trace)
+
+
+TILES = (HERE / "01_fp8_gemm" / "tilelang_gemm.py").read_text(encoding="utf-8")
+SOFTMAX = """\
+import tilelang
+import tilelang.language as T
+import torch.nn as nn
+
+
+@tilelang.jit(out_idx=[1])
+def softmax(M, N, BN):
+    @T.prim_func
+    def main(x: T.Tensor((M, N), "float32"), y: T.Tensor((M, N), "float32")):
+        with T.Kernel(M, threads=256) as row:
+            held = T.alloc_fragment([BN], "float32")
+            top, total, part = (T.alloc_fragment([1], "float32") for _ in range(3))
+            T.fill(top, -T.infinity("float32"))
+            T.clear(total)
+            for i in T.Pipelined(N // BN):
+                T.copy(x[row, i * BN], held)
+                T.reduce_max(held, top, dim=0, clear=False)
+            for i in T.Pipelined(N // BN):
+                T.copy(x[row, i * BN], held)
+                for j in T.Parallel(BN):
+                    held[j] = T.exp(held[j] - top[0])
+                T.reduce_sum(held, part, dim=0)
+                total[0] += part[0]
+            for i in T.Pipelined(N // BN):
+                T.copy(x[row, i * BN], held)
+                for j in T.Parallel(BN):
+                    y[row, i * BN + j] = T.exp(held[j] - top[0]) / total[0]
+
+    return main
+
+
+class Model(nn.Module):
+    def __init__(self, batch, vocab):
+        super().__init__()
+
+    def forward(self, x):
+        return softmax(x.shape[0], x.shape[1], 4096)(x)
+"""
+
+
+def test_compensation_in_tilelang_is_unproven_and_says_so(tmp_path: Path) -> None:
+    report = lint(tmp_path, SOFTMAX, problem="04_kahan_softmax")
+    assert states(report) == {"compensated-sum": "unproven", "authored-compute": "kept"}, report.promises
+    assert "TileLang" in report.promises[0].reason
+    assert not report.findings
+
+
+def test_a_tilelang_kernel_that_builds_itself_is_unproven_and_says_so(tmp_path: Path) -> None:
+    edit = ("self.kernels[m, k](x, self.weight, self.weight_scale)", "scaled_gemm(x, self.weight, self.weight_scale)")
+    report = lint(tmp_path, TILES, edit)
+    assert set(states(report).values()) == {"unproven"}
+    assert any("TileLang" in p.reason for p in report.promises)
+    assert not report.findings
+
+
+def test_a_call_into_cuda_from_tilelang_is_unproven_and_says_so(tmp_path: Path) -> None:
+    edit = ("T.gemm(sa, sb, acc, transpose_B=True)", 'T.call_extern("void", "my_gemm", sa, sb, acc)')
+    report = lint(tmp_path, TILES, edit)
+    assert set(states(report).values()) == {"unproven"}
+    assert any("TileLang" in p.reason for p in report.promises)

@@ -1,0 +1,111 @@
+"""TileLang on the host: functions that make kernels, compiled kernels, the outputs that these allocate, launches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.host import foreign, launches, torchlib
+from kbh_lint.host.objects import LibObject, Specialized
+from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.values import DType, Func
+
+LANGUAGE = "tilelang"
+FACTORY = "tilelang.factory"
+EAGER = "a TileLang kernel that is called with tensors and builds itself"
+
+
+def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A call of something under `tilelang`."""
+    name = path.rpartition(".")[2]
+    numbers = [a for a in args if isinstance(a, int)]
+    if name in ("jit", "lazy_jit", "autotune", "prim_func", "macro"):
+        return (
+            decorate(path, args[0], kwargs)
+            if args and not isinstance(args[0], (list, dict))
+            else LibObject("tilelang.decorator", {"path": path, "kwargs": kwargs, "configs": args[0] if args else None})
+        )
+    if name == "compile" and args:
+        return _compiled(args[0], kwargs.get("out_idx", args[1] if len(args) > 1 else None))
+    if name in ("cdiv", "ceildiv") and len(numbers) == 2 and numbers[1]:
+        return -(-numbers[0] // numbers[1])
+    if name == "next_power_of_2" and numbers:
+        return 1 << max(numbers[0] - 1, 0).bit_length()
+    if name in ("symbolic", "dynamic", "var", "cdiv", "ceildiv"):
+        return Unknown((), "a dimension")
+    inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
+    return foreign.unread_call(interp, path, inputs, loc) if inputs else LibObject(path, {}, tuple(args), kwargs)
+
+
+def decorate(path: str, target: Any, kwargs: dict[str, Any]) -> Any:
+    """`@T.prim_func`, `@tilelang.jit(out_idx=...)`, `@tilelang.autotune(configs=...)`."""
+    name = path.rpartition(".")[2]
+    if name == "prim_func" and isinstance(target, Func):
+        target.language = LANGUAGE
+    elif name in ("jit", "lazy_jit") and isinstance(target, Func):
+        if target.language == LANGUAGE:
+            return _compiled(target, kwargs.get("out_idx"))
+        return LibObject(FACTORY, {"func": target, "out": kwargs.get("out_idx"), "tuned": {}})
+    elif name == "autotune" and isinstance(target, LibObject) and target.path == FACTORY:
+        configs = kwargs.get("configs")
+        if isinstance(configs, list) and configs and isinstance(configs[0], dict):
+            target.attrs["tuned"] = configs[0]
+    return target
+
+
+def _compiled(func: Any, out: Any) -> Any:
+    if isinstance(func, Specialized) or not isinstance(func, Func):
+        return func
+    places = out if isinstance(out, (list, tuple)) else [out] if isinstance(out, int) else []
+    count = len(func.node.params)
+    return Specialized(func, outputs=tuple(p % count for p in places if isinstance(p, int) and count))
+
+
+def build(interp: Any, factory: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A call of a function under `tilelang.jit`: it makes a kernel for the sizes that it is given."""
+    inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
+    if inputs:
+        return foreign.unread_call(interp, EAGER, inputs, loc)
+    made = interp.call(factory.attrs["func"], args, {**factory.attrs["tuned"], **kwargs}, loc)
+    return _compiled(made, factory.attrs["out"])
+
+
+def launch(interp: Any, made: Specialized, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A call of a compiled kernel: it allocates its outputs, when it was told which they are, and gives them back."""
+    func: Func = made.func
+    names = [p.name for p in func.node.params]
+    outputs = made.outputs if len(args) + len(kwargs) < len(names) else ()
+    given = [name for i, name in enumerate(names) if i not in outputs]
+    bound: dict[str, Any] = {**dict(zip(given, args, strict=False)), **{k: v for k, v in kwargs.items() if k in names}}
+    results = []
+    for place in outputs:
+        param = func.node.params[place]
+        bound[param.name] = _allocated(interp, func, param)
+        results.append(bound[param.name])
+    binding = {name: launches.kernel_arg(interp, bound[name], False) for name in names if name in bound}
+    facts = [interp.analyse_kernel(func, binding)]
+    tensors = launches.pointer_arguments(interp, bound)
+    launches.record(interp, func, tensors, [binding], facts, None, loc)
+    return results[0] if len(results) == 1 else tuple(results) if results else None
+
+
+def _allocated(interp: Any, func: Func, param: ir.Param) -> Tensor:
+    """The tensor that a parameter `C: T.Tensor((M, N), dtype)` declares."""
+    node, frame = param.type, interp.world.frame_of(func.env)
+    parts = node.args if isinstance(node, ir.Call) else ()
+    if isinstance(node, ir.Index):
+        parts = node.index.items if isinstance(node.index, ir.Seq) else (node.index,)
+    found = [interp.eval(part, frame) for part in parts[:2]]
+    shape = tuple(d if isinstance(d, int) else None for d in found[0]) if found and _is_shape(found[0]) else None
+    return torchlib.make(interp, shape, dtype_of(found[1]) if len(found) > 1 else "f32", "empty")
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, (tuple, list))
+
+
+def dtype_of(value: Any) -> str:
+    """An element type, as a value or by its name."""
+    if isinstance(value, DType):
+        return value.name
+    return (dtypes.from_tilelang(value) if isinstance(value, str) else None) or "?"
