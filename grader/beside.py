@@ -16,7 +16,7 @@ import torch
 
 from grader.deck import DeckError
 from grader.driver import GpuError
-from grader.job import Job
+from grader.job import Job, Progress
 from grader.sandbox import Sandbox, SandboxError, second
 from grader.supervise import CheckError, remove
 from grader.turns import turn
@@ -53,12 +53,16 @@ def _second(job: Job, sandbox: Sandbox, place: Path, caches: Path) -> None:
     from grader.silicon.rebuild import second_build
 
     done = False
+
+    def wait(text: str) -> None:
+        job.tell(Progress("build", "wait", text))
+
     try:
         other = second(sandbox)
         if other is not None:
             second_build(
                 job.problem, job.snapshot, device=job.device, scale=job.chosen.record.scale, options=job.options,
-                sandbox=other, scratch=place, caches=caches, progress=lambda text: None, held=lambda: turn(job.device),
+                sandbox=other, scratch=place, caches=caches, progress=lambda text: None, held=lambda: turn(job.device, wait),
             )  # fmt: skip
             done = True
     except (CheckError, DeckError, GpuError, OSError, ProfilerError, SandboxError, torch.OutOfMemoryError):
