@@ -62,7 +62,8 @@ def _second(job: Job, sandbox: Sandbox, place: Path, caches: Path) -> None:
         if other is not None:
             second_build(
                 job.problem, job.snapshot, device=job.device, scale=job.chosen.record.scale, options=job.options,
-                sandbox=other, scratch=place, caches=caches, progress=lambda text: None, held=lambda: turn(job.device, wait),
+                sandbox=other, scratch=place, caches=caches, progress=lambda text: None,
+                held=lambda: turn(job.device, wait),
             )  # fmt: skip
             done = True
     except (CheckError, DeckError, GpuError, OSError, ProfilerError, SandboxError, torch.OutOfMemoryError):
