@@ -40,7 +40,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 
 types: $(VENV)/.dev
-	$(BIN)/mypy
+	MYPY_NUM_WORKERS=$(JOBS) $(BIN)/mypy
 
 unit: $(VENV)/.dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
@@ -136,6 +136,7 @@ $(VENV)/.grade: $(VENV)/.core
 
 $(VENV)/.dev: $(VENV)/.core
 	$(PIP) --editable '.[dev,grade]'
+	$(PY) -m compileall -q grader
 	touch $@
 
 clean:

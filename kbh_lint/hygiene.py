@@ -73,8 +73,9 @@ def _run(ruff: str, folder: Path) -> list[dict[str, Any]]:
     said = folder / "said.jsonl"
     try:
         with said.open("wb") as stream:
+            # The end of a pipe is seen at once; without one the end of ruff is only asked for now and then.
             subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.DEVNULL, cwd=folder,
+                command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.PIPE, cwd=folder,
                 timeout=TIMEOUT_S, check=False, env={"PATH": os.defpath, "NO_COLOR": "1"},
             )  # fmt: skip
         with said.open("rb") as stream:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -54,7 +55,13 @@ PROMISE_KINDS = (
 
 def read_problem(path: Path) -> Problem:
     """One problem. Raises DataError naming file and line."""
-    return problem_of(_read(path), path)
+    return _problem(_text(path), path)
+
+
+@lru_cache(maxsize=64)
+def _problem(text: str, path: Path) -> Problem:
+    """The file is read whenever it is asked for, but the same text is parsed once in a process."""
+    return problem_of(marked.load(text, str(path)), path)
 
 
 def problem_of(data: Map, path: Path) -> Problem:
@@ -101,7 +108,7 @@ def parts_of(
 
 def read_map(path: Path) -> Map:
     """The mapping in a YAML file of bounded size. Raises DataError."""
-    return _read(path)
+    return marked.load(_text(path), str(path))
 
 
 PUBLISHED = "published_2026_04"
@@ -109,18 +116,19 @@ PUBLISHED = "published_2026_04"
 
 def read_targets(path: Path) -> dict[str, Target]:
     """The GPUs by id. Raises DataError naming file and line."""
-    return {found.id: found for found, _ in _targets(path)}
+    return {found.id: found for found, _ in _targets(_text(path), path)}
 
 
 def read_published(path: Path) -> dict[str, Target]:
     """The GPUs that have peaks of the protocol of 2026-04, by id and with those. Raises DataError."""
-    return {found.id: found for _, found in _targets(path) if found is not None}
+    return {found.id: found for _, found in _targets(_text(path), path) if found is not None}
 
 
-def _targets(path: Path) -> list[tuple[Target, Target | None]]:
+@lru_cache(maxsize=16)
+def _targets(text: str, path: Path) -> list[tuple[Target, Target | None]]:
     """Each GPU with its datasheet's numbers and, where they are given, with the published ones."""
     found: list[tuple[Target, Target | None]] = []
-    data = _read(path)
+    data = marked.load(text, str(path))
     for target_id, entry in data.items():
         if not isinstance(entry, Map):
             raise DataError(str(path), data.lines[target_id], f"the target `{target_id}` must be a mapping")
@@ -152,17 +160,16 @@ def _numbers(fields: Fields) -> dict[str, Any]:
     }
 
 
-def _read(path: Path) -> Map:
+def _text(path: Path) -> str:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise DataError(str(path), 1, f"the file is larger than {MAX_BYTES // 1024} KB")
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         reason = (error.strerror or "unknown error").lower()
         raise DataError(str(path), 1, f"the file cannot be read: {reason}") from None
     except UnicodeDecodeError:
         raise DataError(str(path), 1, "the file is not UTF-8 text") from None
-    return marked.load(text, str(path))
 
 
 # --- shapes ------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -103,8 +104,13 @@ def load_rule(path: Path) -> Rule:
     return parse_rule(text, str(path))
 
 
+@lru_cache(maxsize=512)
 def parse_rule(text: str, path: str) -> Rule:
-    """The rule that `text` holds; `path` names it in messages and must end in `KBH123-slug.yaml`."""
+    """The rule that `text` holds; `path` names it in messages and must end in `KBH123-slug.yaml`.
+
+    The same text is parsed once in a process: a server, and everything that lints again and again, reads the files
+    before each run, since they may have changed, but parsing all of them takes longer than linting one submission.
+    """
     try:
         return _parse(load(text, path), path)
     except DataError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import yaml
@@ -24,6 +25,7 @@ class Fixture:
     sizes: frozenset[str]
 
 
+@cache
 def sizes(problem: str | None) -> frozenset[str]:
     """The names of a problem's shape symbols."""
     if problem is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -19,11 +21,13 @@ GOOD = [pytest.param(rule, example, id=f"{rule.id}-{example.name}") for rule in 
 MAX_CLASSES = 4  # a reader who is given more reasons than these is given none
 
 
-def report(example: Example, folder: Path) -> FileReport:
-    """What the linter says of an example under the problem that it names."""
-    path = folder / "solution.py"
-    path.write_text(example.code, encoding="utf-8")
-    return kbh_lint.lint([path], problem=example.problem, raise_errors=True).files[0]
+@cache
+def report(example: Example) -> FileReport:
+    """What the linter says of an example under the problem that it names; several tests look at the same report."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "solution.py"
+        path.write_text(example.code, encoding="utf-8")
+        return kbh_lint.lint([path], problem=example.problem, raise_errors=True).files[0]
 
 
 def said(found: FileReport) -> list[str]:
@@ -39,8 +43,8 @@ def test_a_bad_example_is_one_edit_away_from_a_good_one(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize(("rule", "example"), BAD)
-def test_a_bad_example_is_reported_by_its_rule(rule: Rule, example: Example, tmp_path: Path) -> None:
-    found = report(example, tmp_path)
+def test_a_bad_example_is_reported_by_its_rule(rule: Rule, example: Example) -> None:
+    found = report(example)
     hits = [f for f in found.findings if f.rule == rule.id]
     assert hits, said(found)
     assert {(f.leak_class, f.verdict) for f in hits} == {(rule.leak_class, rule.verdict)}
@@ -48,8 +52,8 @@ def test_a_bad_example_is_reported_by_its_rule(rule: Rule, example: Example, tmp
 
 
 @pytest.mark.parametrize(("rule", "example"), BAD)
-def test_a_bad_example_has_a_verdict_like_its_rule(rule: Rule, example: Example, tmp_path: Path) -> None:
-    found = report(example, tmp_path)
+def test_a_bad_example_has_a_verdict_like_its_rule(rule: Rule, example: Example) -> None:
+    found = report(example)
     if rule.verdict in FLAGGED:
         assert found.verdict in FLAGGED, said(found)
     else:
@@ -57,15 +61,15 @@ def test_a_bad_example_has_a_verdict_like_its_rule(rule: Rule, example: Example,
 
 
 @pytest.mark.parametrize(("rule", "example"), BAD)
-def test_a_bad_example_is_not_buried_under_reasons(rule: Rule, example: Example, tmp_path: Path) -> None:
-    found = report(example, tmp_path)
+def test_a_bad_example_is_not_buried_under_reasons(rule: Rule, example: Example) -> None:
+    found = report(example)
     classes = {f.leak_class for f in found.findings if f.verdict in FLAGGED and f.severity != "info"}
     assert len(classes) <= MAX_CLASSES, said(found)
 
 
 @pytest.mark.parametrize(("rule", "example"), GOOD)
-def test_a_good_example_is_clean_with_every_promise_kept(rule: Rule, example: Example, tmp_path: Path) -> None:
-    found = report(example, tmp_path)
+def test_a_good_example_is_clean_with_every_promise_kept(rule: Rule, example: Example) -> None:
+    found = report(example)
     assert found.verdict in ("clean", "interesting"), said(found)
     assert not [f for f in found.findings if f.rule == rule.id or f.verdict in FLAGGED], said(found)
     assert found.promises and all(p.state in p.accepts for p in found.promises), said(found)
