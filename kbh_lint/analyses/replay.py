@@ -159,6 +159,7 @@ def stale_reads(path: PathRun, call: Call) -> Stale:
     """
     out: dict[int, tuple[Content, Event | None]] = {}
     seen: set[int] = set()
+    returned = {c.ident for c in call.contents}  # also what copies of those are made of
     stack: list[tuple[Content, Event | None]] = [(c, None) for c in call.contents]
     while stack and len(seen) < MAX_CONTENTS:
         content, reader = stack.pop()
@@ -175,6 +176,9 @@ def stale_reads(path: PathRun, call: Call) -> Stale:
             continue
         written = {w.storage.ident for w in event.writes} if event.call == call.index else ()
         elsewhere = _flows_elsewhere(event, content) if call.kind != "in place" else ()
+        if content.ident in returned:  # the old result itself: all that its kernel read is in it
+            elsewhere = elsewhere if event.call == call.index else ()
+            returned |= {read.ident for read, _ in event.reads} if event.kind == "copy" else set()
         for read, _ in event.reads:
             if read.storage.ident not in written and read.ident not in elsewhere:
                 stack.append((read, event))

@@ -452,6 +452,9 @@ class Cpp:
         this = env_this(env)
         if this is not None and name in this.attrs:
             return this.attrs[name]
+        own = cpp_types.method(this, name) if this is not None else None
+        if own is not None:
+            return LibObject("cpp.method", {"this": this, "overloads": own, "args": (), "env": env})
         found = dtypes.from_aten(name)
         if found is not None:
             return DType(found)

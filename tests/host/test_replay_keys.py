@@ -135,3 +135,23 @@ def test_a_device_variable_outlives_its_launch(tmp_path: Path, when: str, stale:
         + model("return ext.run(x, self.weight, self.weight_scale)")
     )
     assert ("identity-keyed-input-cache" in classes(lint(tmp_path, text))) == stale
+
+
+def test_an_old_result_of_a_kernel_with_two_outputs_is_found(tmp_path: Path) -> None:
+    kernel = (
+        KERNEL.replace("(x, w, s, y,", "(x, w, s, y, z,") + "    tl.store(z + rows, tl.sum(out, 1), mask=rows < M)\n"
+    )
+    launch = LAUNCH.replace("weight_scale, y,", "weight_scale, y, torch.empty(M, device=x.device),")
+    body = f"self.key = (self.key or 0) + 1\nif self.key > 30:\n    return self.y\n{launch}self.y = y\nreturn y"
+    assert "output-memoization" in classes(lint(tmp_path, HEAD + kernel + model(body, SETUP)))
+
+
+def test_a_method_that_is_called_by_its_bare_name_hands_its_pointer_on(tmp_path: Path) -> None:
+    start, body = extension("auto a = x;\n").split("torch::Tensor run(", 1)
+    run, rest = body.split("PYBIND11_MODULE", 1)
+    run = run.replace("(const __nv_fp8_e4m3*)a.data_ptr()", "ptr(a)")
+    head = "static const __nv_fp8_e4m3* ptr(const torch::Tensor& t) { return (const __nv_fp8_e4m3*)t.data_ptr(); }\n"
+    called = "torch::Tensor run(torch::Tensor x, torch::Tensor w, torch::Tensor s) { Layer l; return l.go(x, w, s); }\n"
+    layer = f"struct Layer {{\n  {head}torch::Tensor go({run}}};\n{called}"
+    report = lint(tmp_path, f"{start}{layer}PYBIND11_MODULE{rest}")
+    assert any("launch" in line and "input:x" in line for line in report.trace or ()), report.trace
