@@ -110,7 +110,7 @@ class CaseOutcome:
 
 @dataclass(frozen=True, slots=True)
 class SealedBatch:
-    """One batch on the judge's clock: `rounds` calls in `seconds`, of which `overhead` is known to be ours."""
+    """One batch on the judge's clock: `rounds` calls in `seconds`; `overhead` of that single calls need not have."""
 
     rounds: int
     seconds: float
@@ -118,7 +118,7 @@ class SealedBatch:
 
     @property
     def per_call(self) -> float:
-        """Seconds a call, less our overhead; never below zero."""
+        """Seconds that a call took at least; never below zero."""
         return max(self.seconds - self.overhead, 0.0) / self.rounds
 
 
@@ -141,6 +141,7 @@ class ShapeTiming:
     notes: tuple[str, ...] = ()
     health: tuple[Mapping[str, float], ...] = ()
     ungated: tuple[float, ...] = field(default=(), metadata=LATER)
+    trim: float = field(default=0.5, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,19 +10,24 @@ import random
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from grader.cases import BASE, CaseSpec, plan_cases, state_group
+from grader.cell import SealedBatch
 from grader.deck import Code, DeckError
 from grader.keys import derive
+from grader.spread import MEDIAN
 from kbh_lint.problems import Problem, Shape
 
 __all__ = [
-    "Group", "ShapePlan", "TrialOptions", "batch_specs", "default_options", "graded_shapes", "plan_shape",
+    "Group", "ShapePlan", "TrialOptions", "batch_specs", "bears_out", "default_options", "graded_shapes", "plan_shape",
     "null_rounds", "round_count", "slot_count",
 ]  # fmt: skip
 
 LEAST_ROUNDS = 3
+SLACK_SECONDS = 3e-4  # by which a call of a short batch may be slower for reasons of ours
 PLACES, PLACES_BYTES = 8, 4 << 30  # slots of timed calls on a GPU, and what they may take
+GPU_TRIM = 0.1  # of the claimed times at each end
 LOT = 8  # outputs of a batch that are copied within its time
 NULL_ROUNDS = {"cpu": 48, "cuda": 512}  # the longer batch by which the cost of an empty call is learned
 MOST_ROUNDS = 1024
@@ -41,8 +46,9 @@ class TrialOptions:
 
     `samples` timed calls a shape count after `warmups` calls; `batches` are sealed ones. `compare_least` is how many
     timed calls are compared where comparing all is too dear (None: all). `instances` models with weights of their own
-    take turns (None: as many as it takes that weights are not found in the cache). With `published` the claimed
-    clock is that of the protocol of 2026-04, and all single calls get the same tensors.
+    take turns (None: as many as it takes that weights are not found in the cache). `trim` is the share of claimed times
+    at each end that does not count for their middle. With `published` the claimed clock is that of the protocol of
+    2026-04, all single calls get the same tensors, and the median counts.
     """
 
     samples: int
@@ -54,15 +60,16 @@ class TrialOptions:
     instances: int | None = None
     timing: bool = True
     published: bool = False
+    trim: float = MEDIAN
 
 
 def default_options(device: str, *, timeout: float = 600.0) -> TrialOptions:
     """100 samples on a GPU, of which 8 are compared; 10 on a CPU, where calls may be interpreted, all compared.
 
-    Events of one call on an H200 vary by 0.5 us and more: the median of 100 is known to 0.06 us, 0.3 % of 20 us.
+    Events of one call on an H200 vary by 0.5 us and more: the middle of 100 is known to 0.06 us, 0.3 % of 20 us.
     """
     if device.startswith("cuda"):
-        return TrialOptions(100, 10, 3, timeout, min(60.0, timeout), 8)
+        return TrialOptions(100, 10, 3, timeout, min(60.0, timeout), 8, trim=GPU_TRIM)
     return TrialOptions(10, 3, 2, timeout, min(120.0, timeout), None, 2)
 
 
@@ -141,7 +148,7 @@ def slot_count(device: str, models: int, slot_bytes: int) -> int:
     """Slots of single calls, which take turns: few, so that calls meet the same addresses with other values.
 
     On a GPU a time depends on where in memory tensors lie (copies of 32 MB on an H200 differ by 2 %), so there are as
-    many places as there is room for, and their median counts.
+    many places as there is room for, and the middle of all counts.
     """
     places = min(PLACES, PLACES_BYTES // max(slot_bytes, 1)) if device == "cuda" else 0
     return max(LEAST_ROUNDS, models, places)
@@ -150,6 +157,11 @@ def slot_count(device: str, models: int, slot_bytes: int) -> int:
 def null_rounds(device: str, slot_bytes: int, room: int) -> int:
     """Calls of the longer empty batch, at least one more than those of the short one."""
     return max(LEAST_ROUNDS + 1, min(NULL_ROUNDS[device], room // max(slot_bytes, 1)))
+
+
+def bears_out(short: Sequence[SealedBatch], claimed: float) -> bool:
+    """Whether short batches leave a claimed time possible: up to four times as long may be for reasons of ours."""
+    return median(batch.per_call for batch in short) <= 4 * claimed + SLACK_SECONDS
 
 
 def round_count(device: str, seconds: float, slot_bytes: int, cache_bytes: int, room: int) -> int:

@@ -19,7 +19,8 @@ class Null:
 
     `canary` is the share of a small read that comes from memory after a flush; 0 where nobody looked. `earlier`: it was
     measured in an earlier process of the same command. `error` is by how much one batch may take longer than another
-    for reasons of ours.
+    for reasons of ours. `in_a_row` is the share of what is left that calls one after the other may take longer than
+    one alone: they write back what the call before left in the cache, and a GPU that rests between calls runs faster.
     """
 
     seconds: float
@@ -29,10 +30,12 @@ class Null:
     canary: float
     earlier: bool = False
     error: float = 0.0
+    in_a_row: float = 0.0
 
-    def overhead(self, rounds: int) -> float:
-        """Seconds of a batch that are ours, at most: what is left of it was the submission's for certain."""
-        return self.batch + rounds * self.call + self.error
+    def overhead(self, rounds: int, wall: float) -> float:
+        """Seconds of a batch of `wall` that calls alone need not have: what is left of it they took for certain."""
+        ours = self.batch + rounds * self.call + self.error
+        return ours + self.in_a_row * max(wall - ours, 0.0)
 
 
 @dataclass
@@ -61,14 +64,14 @@ class Seen:
         if self.status not in ("wrong", "crashed", "timeout"):
             self.status, self.message = status, message
 
-    def result(self, shape: str, null: Null | None) -> ShapeResult:
+    def result(self, shape: str, null: Null | None, trim: float) -> ShapeResult:
         """All of it; with times where calls were timed."""
         timing = None
         if null is not None and self.claimed:
             timing = ShapeTiming(
                 tuple(self.claimed), tuple(self.walls), tuple(self.sealed), null.seconds, null.wall,
                 self.waited,
-                notes=self._notes(null), health=tuple(self.health), ungated=tuple(self.ungated),
+                notes=self._notes(null), health=tuple(self.health), ungated=tuple(self.ungated), trim=trim,
             )  # fmt: skip
         return ShapeResult(shape, self.status, self.message, self.calls, len(self.cases), tuple(self.cases), timing)
 

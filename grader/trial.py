@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor
 
 from grader import plan as planning
-from grader.against import hold
+from grader.against import digest_of, hold
 from grader.answers import Ended, expect, first_line
 from grader.cases import Case, CaseSpec, materialise
 from grader.cell import CaseOutcome, SealedBatch, ShapeResult, TrialResult
@@ -27,16 +26,16 @@ from grader.plan import Group, ShapePlan, TrialOptions
 from grader.resources import cache_bytes, free_bytes, health_of, ring_room
 from grader.seen import Null, Seen, compared_calls
 from grader.session import Called, Session
+from grader.spread import MEDIAN
 from grader.supervise import CheckError, ChildGone
 from kbh_lint.problems import Problem, Shape
 
-__all__ = ["Compiled", "NotReplayed", "Trial", "digest_of"]
+__all__ = ["Compiled", "NotReplayed", "Trial"]
 
 MOST_INSTANCES = 8
 DIGESTS = 2
 MOST_GPU_MEMORY = 0.5  # the share that a submission may hold before the judge's want of it is its fault
 UNGATED_CALLS = 5
-SLACK_SECONDS = 3e-4  # by which a short batch may be slower for reasons of ours
 Say = Callable[[str], None]
 State = Mapping[str, Tensor]
 
@@ -139,7 +138,8 @@ class Trial:
     def result(self, plan: ShapePlan) -> ShapeResult:
         """What was seen of a shape."""
         label = plan.shape.label
-        return self.states[label].result(label, self.nulls.get(label))
+        trim = MEDIAN if self.options.published else self.options.trim
+        return self.states[label].result(label, self.nulls.get(label), trim)
 
     # --- steps ---
 
@@ -259,16 +259,18 @@ class Trial:
     def _batches(self, shape: Shape, state: Seen, states: Sequence[State]) -> None:
         """Sealed batches: a short one that tells how long a call takes, a rehearsal, and those that count.
 
-        The claimed time says how many calls a batch needs, unless the short one shows that it cannot be true. A short
-        one that takes long counts itself.
+        The claimed time says how many calls a batch needs, unless short ones show that it cannot be true: one, and as
+        it may have waited for what is loaded at the first launch, those after it. Short ones that take long count.
         """
         claimed = median(state.claimed) if state.claimed else 0.0
         readings = [health_of(self.session.device)]
-        first = self._batch(shape, state, states, planning.LEAST_ROUNDS, 0, prepared=False)
-        if first is None:
+        short = self._repeated(shape, state, states, planning.LEAST_ROUNDS, [0])
+        if short and not planning.bears_out(short, claimed):
+            again = [self.options.batches + 2 + number for number in range(self.options.batches)]
+            short = self._repeated(shape, state, states, planning.LEAST_ROUNDS, again, prepared=True)
+        if not short:
             return
-        honest = first.per_call <= 4 * claimed + SLACK_SECONDS
-        seconds = claimed if honest else first.per_call
+        seconds = claimed if planning.bears_out(short, claimed) else median(batch.per_call for batch in short)
         slot_bytes = self.session.in_bytes + self.session.out_bytes
         rounds = planning.round_count(
             self.session.device.type,
@@ -278,15 +280,24 @@ class Trial:
             ring_room(self.session.device),
         )
         if seconds * rounds > planning.SLOW_BATCH_SECONDS:
-            state.sealed.append(first)
+            state.sealed += short
             return
-        for number in range(1, self.options.batches + 2):
-            sealed = self._batch(shape, state, states, rounds, number, prepared=number > 1)
-            if sealed is None:
-                return
-            if number > 1:
-                state.sealed.append(sealed)
+        numbers = range(1, self.options.batches + 2)
+        state.sealed += self._repeated(shape, state, states, rounds, numbers)[1:]
         state.health = [reading for reading in (*readings, health_of(self.session.device)) if reading]
+
+    def _repeated(
+        self, shape: Shape, state: Seen, states: Sequence[State], rounds: int, numbers: Sequence[int], *,
+        prepared: bool = False,
+    ) -> list[SealedBatch]:  # fmt: skip
+        """Batches of so many calls, on values of these numbers; one that breaks down is the last, and leaves none."""
+        found: list[SealedBatch] = []
+        for number in numbers:
+            sealed = self._batch(shape, state, states, rounds, number, prepared=prepared or bool(found))
+            if sealed is None:
+                return []
+            found.append(sealed)
+        return found
 
     def _batch(
         self, shape: Shape, state: Seen, states: Sequence[State], rounds: int, number: int, *, prepared: bool
@@ -320,7 +331,7 @@ class Trial:
         unfinished = session.unfinished(called, rounds)
         if unfinished:
             state.fault(f"at {shape.label}: {unfinished}")
-        return SealedBatch(rounds, called.wall, self.nulls[shape.label].overhead(rounds))
+        return SealedBatch(rounds, called.wall, self.nulls[shape.label].overhead(rounds, called.wall))
 
     def _ungated(self, shape: Shape, state: Seen, states: Sequence[State]) -> None:
         """A few calls more, in which the device waits for the host: a claim about launches, which is never scored."""
@@ -399,12 +410,3 @@ class Trial:
             self.failure = str(end)
         else:
             current.fault(str(end), end.status)
-
-
-def digest_of(outputs: Sequence[Tensor]) -> str:
-    """SHA-256 of the bytes of the outputs, one after the other."""
-    digest = hashlib.sha256()
-    for tensor in outputs:
-        flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        digest.update(flat.numpy().tobytes())
-    return digest.hexdigest()

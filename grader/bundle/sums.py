@@ -1,8 +1,8 @@
 """Whether the scores of a cell follow from its own samples, as far as that can be told without the problem.
 
-The formulas are those of grader.scoring: medians over a trial, then over trials, the larger of the two clocks, and
-geometric means over shapes. Which samples count depends on the problem's floors, so a claimed time is held against the
-samples only where none was vetoed; the floor itself and the peak are taken from the cell.
+The formulas are those of grader.scoring: the middle of a trial, the median over trials, the larger of the two clocks,
+and geometric means over shapes. Which samples count depends on the problem's floors, so a claimed time is held against
+the samples only where none was vetoed; the floor itself and the peak are taken from the cell.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 
 from grader.cell import Baseline, Cell, ShapeScore, ShapeTiming
+from grader.spread import middle
 
 __all__ = ["score_faults"]
 
@@ -64,7 +65,7 @@ def _wrong(cell: Cell, score: ShapeScore) -> Iterator[str]:
     sealed = [median(batch.per_call for batch in timing.sealed) for timing in timings if timing.sealed]
     if (score.t_sealed is None) != (not sealed) or (sealed and not _near(score.t_sealed or 0.0, median(sealed))):
         yield "sealed time"
-    if not score.vetoed and not _near(score.t_event, median(median(timing.claimed) for timing in timings)):
+    if not score.vetoed and not _near(score.t_event, median(middle(timing.claimed, timing.trim) for timing in timings)):
         yield "claimed time"
     if not _near(score.t_null, median(timing.null_s for timing in timings)):
         yield "time of an empty call"

@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from grader import plan as planning
-from grader.against import hold
+from grader.against import digest_of, hold
 from grader.cases import CaseSpec, materialise
 from grader.cell import CaseOutcome, TrialResult
 from grader.channel import Frame, Kind, clean_text
@@ -38,7 +38,6 @@ from grader.silicon.ncu import (
 from grader.silicon.sass import Census
 from grader.silicon.tools import ToolError
 from grader.supervise import ChildGone, Snapshot, restore_caches
-from grader.trial import digest_of
 from kbh_lint.problems import Problem, Shape
 
 __all__ = ["MARKED_CALLS", "Bench", "Counted", "Traces", "arch_of", "count", "same_results", "trace"]

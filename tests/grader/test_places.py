@@ -11,6 +11,7 @@ import torch
 
 from grader import empty_calls
 from grader import plan as planning
+from grader.cell import SealedBatch
 from grader.channel import Frame, Kind
 from grader.clock import Untimed
 from grader.empty_calls import measure_empty
@@ -38,7 +39,7 @@ def test_calls_on_a_gpu_take_turns_in_several_places_as_far_as_there_is_room(
 
 
 def empty_batches(device: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What is learned of empty batches that last 1 ms and 10 us a call, and 0 to 0.4 ms more."""
+    """What is learned of empty batches: 1 ms, 2 us to map the inputs of a call, 10 us for a copy, and up to 0.4 ms."""
     late, prepared = cycle([0.0, 1e-4, 4e-4, 2e-4, 3e-4]), [0, 1]
     monkeypatch.setattr(empty_calls, "ring_room", lambda _: 1 << 40)
 
@@ -47,7 +48,7 @@ def empty_batches(device: str, monkeypatch: pytest.MonkeyPatch) -> Any:
         return Frame(Kind.READY, 0)
 
     def batch(cases: None, rounds: int, lot: object, doing: str) -> Any:
-        return SimpleNamespace(wall=1e-3 + rounds * 1e-5 * prepared[1] + next(late))
+        return SimpleNamespace(wall=1e-3 + rounds * (2e-6 + 1e-5 * prepared[1]) + next(late))
 
     judge: Any = SimpleNamespace(
         device=torch.device(device), in_bytes=1000, out_bytes=1000, prepare=prepare, batch=batch,
@@ -61,12 +62,28 @@ def empty_batches(device: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_of_a_batch_on_a_gpu_as_much_is_ours_as_it_may_have_been(monkeypatch: pytest.MonkeyPatch) -> None:
     null = empty_batches("cuda", monkeypatch)
     assert null.error == pytest.approx(3e-4), "the longest batch is left out"
-    assert null.overhead(100) == pytest.approx(1e-3 + 100 * 1e-5 + 3e-4)
+    assert null.overhead(100, 2e-3) == pytest.approx(1e-3 + 100 * 12e-6 + 3e-4)
     assert (null.seconds, null.wall, null.canary) == (3e-6, 5e-4, 1.0)
 
 
 def test_other_processes_of_a_cpu_excuse_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert empty_batches("cpu", monkeypatch).overhead(100) == pytest.approx(1e-3 + 100 * 1e-5)
+    assert empty_batches("cpu", monkeypatch).overhead(100, 1.0) == pytest.approx(1e-3 + 100 * 12e-6)
+
+
+def test_mapping_the_inputs_is_ours_however_cheap_a_copy_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    walls = {(3, 0): 1e-3, (512, 0): 6.09e-3, (512, 1): 8e-3, (512, 2): 8e-3}
+    monkeypatch.setattr(empty_calls, "_batches", lambda _, rounds, copies=1: [walls[rounds, copies]] * 5)
+    null = empty_calls._of_gpu(None, 3, 512)  # type: ignore[arg-type]
+    assert null.call == pytest.approx(10e-6), "a second copy costs nothing, mapping does"
+
+
+def test_of_what_is_left_of_a_batch_on_a_gpu_a_part_may_come_of_calls_in_a_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    null, rounds = empty_batches("cuda", monkeypatch), 100
+    ours = 1e-3 + rounds * 12e-6 + 3e-4
+    batch = SealedBatch(rounds, ours + 10e-3, null.overhead(rounds, ours + 10e-3))
+    assert batch.per_call == pytest.approx(0.95 * 100e-6)
 
 
 @pytest.mark.gpu

@@ -119,10 +119,13 @@ def test_a_claim_under_the_proof_is_scored_by_the_proof_and_called_weak() -> Non
     score = shape_scores(GEMM, H200, first(timing([80e-6] * 30, [120e-6] * 3)))[0]
     assert score.clock == "weak"
     assert score.t_scored == pytest.approx(120e-6)
-    assert "50%" in score.notes[0]
-    near = shape_scores(GEMM, H200, first(timing([100e-6] * 30, [109e-6] * 3)))[0]
-    assert (near.clock, near.t_scored) == ("proved", pytest.approx(109e-6))
-    assert shape_scores(GEMM, H200, first(timing([100e-6] * 30, [111e-6] * 3)))[0].clock == "weak"
+    assert "50.0%" in score.notes[0]
+    near = shape_scores(GEMM, H200, first(timing([100e-6] * 30, [104e-6] * 3)))[0]
+    assert (near.clock, near.t_scored) == ("proved", pytest.approx(104e-6))
+    assert shape_scores(GEMM, H200, first(timing([100e-6] * 30, [106e-6] * 3)))[0].clock == "weak"
+    shape = GEMM.reduced[0].label
+    for sealed, clock in ((10.9e-3, "proved"), (11.1e-3, "weak")):
+        assert shape_scores(GEMM, CPU, [trial(0, {shape: timing([10e-3] * 10, [sealed] * 3)})])[0].clock == clock
 
 
 def test_a_claim_over_the_proof_is_scored_as_claimed_and_told_on_a_gpu() -> None:

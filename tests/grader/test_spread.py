@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.spread import of_batches, of_samples, of_trials
+from grader.spread import middle, of_batches, of_samples, of_trials
 from grader.view import load_view
 
 RESULTS = Path(__file__).parents[2] / "results" / "h200"
@@ -35,6 +35,32 @@ def test_one_run_tells_how_far_the_medians_of_many_lie_apart(draw: Draw, count: 
     true, spreads = runs(draw, count)
     assert len(spreads) == 300
     assert 0.75 * true < statistics.median(spreads) < 1.3 * true
+
+
+@pytest.mark.parametrize("draw", [NORMAL, LATE, OUTLIERS], ids=["normal", "late", "outliers"])
+def test_one_run_tells_how_far_the_trimmed_means_of_many_lie_apart(draw: Draw) -> None:
+    rng = random.Random(7)
+    found = [[draw(rng) for _ in range(100)] for _ in range(300)]
+    means = [middle(samples, 0.1) for samples in found]
+    true = statistics.stdev(means) / statistics.fmean(means)
+    told = statistics.median(spread for samples in found if (spread := of_samples(samples, 0.1)) is not None)
+    assert 0.75 * true < told < 1.3 * true
+
+
+def test_a_middle_of_two_modes_moves_no_more_than_their_shares_do() -> None:
+    rng = random.Random(7)
+    found = []
+    for _ in range(200):
+        modes = [rng.choice((8.0, 8.8)) for _ in range(8)]  # eight places in memory
+        found.append([modes[i % 8] + rng.gauss(0, 0.05) for i in range(100)])
+    trimmed, medians = ([middle(samples, trim) for samples in found] for trim in (0.1, 0.5))
+    assert statistics.stdev(trimmed) < 0.6 * statistics.stdev(medians)
+
+
+@pytest.mark.parametrize("trim", [0.5, 0.7, -0.1, math.nan])
+def test_a_middle_without_samples_left_is_the_median(trim: float) -> None:
+    assert middle([1.0, 2.0, 9.0], trim) == 2.0
+    assert middle([1.0, 2.0, 3.0, 100.0, 0.0], 0.2) == 2.0
 
 
 def test_samples_that_move_while_they_are_taken_spread_as_far_as_they_move() -> None:
