@@ -22,6 +22,7 @@ __all__ = ["empty_calls", "measure_empty"]
 
 NULL_CALLS = 9
 NULL_BATCHES = 5
+ERROR_BATCHES = 9  # of which three quarters say by how much a batch varies
 BEFORE = "before the import"
 IN_A_ROW = 0.05  # of a batch on a GPU: on an H200 calls in a row take up to 7 % longer than alone
 VALID_S = 600.0  # as long as one process may take by default
@@ -72,17 +73,16 @@ def _of_gpu(session: Session, few: int, many: int) -> Null:
     cheaper of two copies counts, and mapping, which costs what it costs, is learned from batches that copy nothing.
     """
     short, bare = min(_batches(session, few, copies=0)), min(_batches(session, many, copies=0))
-    once, twice = sorted(_batches(session, many)), min(_batches(session, many, copies=2))
+    once, twice = sorted(_batches(session, many, times=ERROR_BATCHES)), min(_batches(session, many, copies=2))
     mapping = max(bare - short, 0.0) / (many - few)
     copy = max(min(once[0] - bare, twice - once[0]), 0.0) / many
-    # The longest but one: the system may have stopped us in one batch.
-    error = once[-2] - once[0]
+    error = once[3 * len(once) // 4] - once[0]  # the system may have stopped us in a few
     batch = max(short - few * mapping, 0.0)
     return Null(0.0, 0.0, batch, mapping + copy, 0.0, error=error, in_a_row=IN_A_ROW)
 
 
-def _batches(session: Session, rounds: int, *, copies: int = 1) -> list[float]:
+def _batches(session: Session, rounds: int, *, copies: int = 1, times: int = NULL_BATCHES) -> list[float]:
     """Seconds of a few empty batches."""
     expect(session.prepare(rounds, None, "do nothing", copies=copies), BEFORE)
     lot = range(min(rounds, planning.LOT))
-    return [session.batch(None, rounds, lot, "do nothing").wall for _ in range(NULL_BATCHES)]
+    return [session.batch(None, rounds, lot, "do nothing").wall for _ in range(times)]

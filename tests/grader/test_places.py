@@ -61,7 +61,7 @@ def empty_batches(device: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_of_a_batch_on_a_gpu_as_much_is_ours_as_it_may_have_been(monkeypatch: pytest.MonkeyPatch) -> None:
     null = empty_batches("cuda", monkeypatch)
-    assert null.error == pytest.approx(3e-4), "the longest batch is left out"
+    assert null.error == pytest.approx(3e-4), "the longest batches are left out"
     assert null.overhead(100, 2e-3) == pytest.approx(1e-3 + 100 * 12e-6 + 3e-4)
     assert (null.seconds, null.wall, null.canary) == (3e-6, 5e-4, 1.0)
 
@@ -72,7 +72,7 @@ def test_other_processes_of_a_cpu_excuse_nothing(monkeypatch: pytest.MonkeyPatch
 
 def test_mapping_the_inputs_is_ours_however_cheap_a_copy_is(monkeypatch: pytest.MonkeyPatch) -> None:
     walls = {(3, 0): 1e-3, (512, 0): 6.09e-3, (512, 1): 8e-3, (512, 2): 8e-3}
-    monkeypatch.setattr(empty_calls, "_batches", lambda _, rounds, copies=1: [walls[rounds, copies]] * 5)
+    monkeypatch.setattr(empty_calls, "_batches", lambda _, rounds, copies=1, times=5: [walls[rounds, copies]] * times)
     null = empty_calls._of_gpu(None, 3, 512)  # type: ignore[arg-type]
     assert null.call == pytest.approx(10e-6), "a second copy costs nothing, mapping does"
 
