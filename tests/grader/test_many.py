@@ -128,6 +128,6 @@ def test_it_is_measured_again_when_it_is_old_and_always_on_a_cpu(
 
 def test_a_cell_says_that_an_empty_call_was_measured_before() -> None:
     seen = Seen(claimed=[1e-3])
-    assert seen.result("8x4", NULL).timing.notes == ()  # type: ignore[union-attr]
-    notes = seen.result("8x4", replace(NULL, earlier=True)).timing.notes  # type: ignore[union-attr]
+    assert seen.result("8x4", NULL, 0.5).timing.notes == ()  # type: ignore[union-attr]
+    notes = seen.result("8x4", replace(NULL, earlier=True), 0.5).timing.notes  # type: ignore[union-attr]
     assert notes == ("what an empty call costs was measured in an earlier process of the same command",)

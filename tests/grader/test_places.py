@@ -16,6 +16,8 @@ from grader.channel import Frame, Kind
 from grader.clock import Untimed
 from grader.empty_calls import measure_empty
 from grader.runner import Runner, _Place
+from grader.seen import Seen
+from grader.trial import Trial
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -84,6 +86,30 @@ def test_of_what_is_left_of_a_batch_on_a_gpu_a_part_may_come_of_calls_in_a_row(
     ours = 1e-3 + rounds * 12e-6 + 3e-4
     batch = SealedBatch(rounds, ours + 10e-3, null.overhead(rounds, ours + 10e-3))
     assert batch.per_call == pytest.approx(0.95 * 100e-6)
+
+
+@pytest.mark.parametrize(
+    ("later", "counted"),
+    [(1e-4, [(100, 1e-4)] * 2), (0.1, [(3, 0.1)] * 2)],
+    ids=["the first waited for what is loaded once", "calls are as slow as that"],
+)
+def test_a_short_batch_that_denies_the_claim_is_repeated_before_one_counts(
+    monkeypatch: pytest.MonkeyPatch, later: float, counted: list[tuple[int, float]]
+) -> None:
+    trial, state, run = Trial.__new__(Trial), Seen(claimed=[1e-4] * 10), list[tuple[int, int]]()
+    session: Any = SimpleNamespace(device=torch.device("cpu"), in_bytes=1 << 10, out_bytes=1 << 10)
+    trial.session, trial.options = session, planning.default_options("cpu")
+
+    def batch(shape: object, seen: object, states: object, rounds: int, number: int, *, prepared: bool) -> SealedBatch:
+        run.append((number, rounds))
+        return SealedBatch(rounds, rounds * (0.1 if len(run) == 1 else later), 0.0)
+
+    monkeypatch.setattr(trial, "_batch", batch, raising=False)
+    monkeypatch.setattr(planning, "round_count", lambda *_: 100)
+    anything: Any = None
+    trial._batches(anything, state, [])
+    assert [(one.rounds, pytest.approx(one.per_call)) for one in state.sealed] == counted
+    assert len({number for number, _ in run}) == len(run), "values never repeat"
 
 
 @pytest.mark.gpu
