@@ -22,7 +22,7 @@ from kbh_lint.host import (
     torchlib,
 )
 from kbh_lint.host.cpp_types import MAX_LOOP
-from kbh_lint.host.frames import BREAK, Returned
+from kbh_lint.host.frames import BREAK, FULL_ITERATIONS, Returned
 from kbh_lint.host.interp import MAX_FRAMES, _names
 from kbh_lint.host.objects import Extension, ExtFunction, HostDescriptor, LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
@@ -297,22 +297,28 @@ class Cpp:
             return None
 
     def rounds(self, node: Any, step: ir.Expr | None, test: ir.Expr | None, env: Env, once: bool) -> Any:
-        for i in range(MAX_LOOP):
-            if test is not None and not (once and i == 0):
+        done, before = 0, len(self.interp.events)
+        while done < MAX_LOOP:
+            if test is not None and not (once and done == 0):
                 value = self.eval(test, env)
                 if isinstance(value, (Unknown, Tensor)):
-                    if i:
-                        return None
+                    if done:
+                        break
                 elif not self.interp.truth(value, test.loc):
-                    return None
+                    break
+            before = len(self.interp.events)
             signal = self.block(node.body, Env({}, env))
             if signal is BREAK:
-                return None
+                break
             if isinstance(signal, Returned):
                 return signal
             if step is not None:
                 self.eval(step, env)
             self.interp.burn(2)
+            done += 1
+        if done > FULL_ITERATIONS:  # what only the last round leaves behind stands for what all of them did
+            for event in self.interp.events[before:]:
+                event.weight *= done
         return None
 
     # --- places

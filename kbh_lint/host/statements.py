@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import operators
+from kbh_lint.host import operators, rounds
 from kbh_lint.host.frames import BREAK, CONTINUE, FULL_ITERATIONS, Frame, OutOfFuel, Raised, Returned
 from kbh_lint.host.objects import (
     Bound,
@@ -46,26 +46,37 @@ def s_if(interp: Any, node: ir.If, frame: Frame) -> Any:
 
 
 def s_while(interp: Any, node: ir.While, frame: Frame) -> Any:
-    rounds = 0
-    while True:
-        value = interp.eval(node.test, frame)
-        if isinstance(value, (Unknown, Tensor)):
-            if rounds:
+    done, last, outer = 0, 0, interp.weight  # `last` is the round that stands for those that are left out
+    try:
+        while True:
+            value = interp.eval(node.test, frame)
+            if isinstance(value, (Unknown, Tensor)):
+                if done:
+                    break
+            elif not interp.truth(value, node.test.loc) and not (node.once and done == 0):
                 break
-        elif not interp.truth(value, node.test.loc) and not (node.once and rounds == 0):
-            break
-        before = len(interp.events)
-        signal = interp.block(node.body, frame)
-        if signal is BREAK:
-            return None
-        if isinstance(signal, Returned):
-            return signal
-        rounds += 1
-        if rounds > FULL_ITERATIONS and len(interp.events) > before:
-            if isinstance(node.test, ir.Const) and not _leaves(node.body):
-                raise OutOfFuel  # nothing in it ends it
-            break
-        interp.burn(2)
+            before, numbers = len(interp.events), rounds.numbers(frame)
+            signal = interp.block(node.body, frame)
+            interp.weight = outer
+            if signal is BREAK:
+                return None
+            if isinstance(signal, Returned):
+                return signal
+            done += 1
+            worked = len(interp.events) > before
+            if done == FULL_ITERATIONS and worked:
+                moved = rounds.steps(frame, numbers)
+                left = rounds.left(interp, node, frame, moved)
+                if left > 1:
+                    rounds.move(frame, moved, left - 1)
+                    interp.weight, last = outer * left, done + 1
+            elif done > max(FULL_ITERATIONS, last) and worked:
+                if isinstance(node.test, ir.Const) and not _leaves(node.body):
+                    raise OutOfFuel  # nothing in it ends it
+                break
+            interp.burn(2)
+    finally:
+        interp.weight = outer
     return interp.block(node.orelse, frame)
 
 

@@ -1,0 +1,99 @@
+"""How many rounds a loop without a list of items has left: from counters that every round moves by the same step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host.frames import Frame
+from kbh_lint.host.tensors import Tensor, Unknown
+
+MOST_ROUNDS = 1 << 20
+
+
+def numbers(frame: Frame) -> dict[str, int]:
+    """The whole numbers among a call's variables."""
+    return {name: value for name, value in frame.env.vars.items() if type(value) is int}
+
+
+def steps(frame: Frame, before: dict[str, int]) -> dict[str, int]:
+    """By how much variables moved since `before`."""
+    now = numbers(frame)
+    return {name: value - before[name] for name, value in now.items() if before.get(name, value) != value}
+
+
+def left(interp: Any, node: ir.While, frame: Frame, moved: dict[str, int]) -> int:
+    """How many rounds follow if each moves the variables as the last one `moved` them; 0 when that is not known."""
+    exits = [item.test for item in node.body if isinstance(item, ir.If) and _breaks(item)]
+    tests = [(test, test is not node.test) for test in (node.test, *exits) if _is_plain(test)]
+    start = {name: frame.env.vars[name] for name in moved}
+    first = [_distance(interp, test, frame) for test, _ in tests]
+
+    def ended(rounds: int) -> bool:
+        move(frame, moved, rounds)
+        try:
+            return any(
+                _met(interp, test, frame, stops, distance) for (test, stops), distance in zip(tests, first, strict=True)
+            )
+        finally:
+            frame.env.vars.update(start)
+
+    if not moved or not tests:
+        return 0
+    high = 1
+    while not ended(high):
+        high *= 2
+        if high > MOST_ROUNDS:
+            return 0
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if ended(middle) else (middle, high)
+    return high
+
+
+def move(frame: Frame, moved: dict[str, int], rounds: int) -> None:
+    """Sets the variables to what they are after so many rounds."""
+    for name, step in moved.items():
+        frame.env.vars[name] += step * rounds
+
+
+def _met(interp: Any, test: ir.Expr, frame: Frame, stops: bool, first: int | None) -> bool:
+    """Whether a test says that the loop ends. One of equality is met once the sides have passed each other."""
+    value = interp.eval(test, frame)
+    if isinstance(value, (Unknown, Tensor)):
+        return False
+    now = _distance(interp, test, frame)
+    if isinstance(test, ir.Compare) and first is not None and now is not None and stops is (test.ops == ("==",)):
+        return first * now <= 0
+    return bool(value) is stops
+
+
+def _distance(interp: Any, test: ir.Expr, frame: Frame) -> int | None:
+    """How far apart the sides of `a == b` and `a != b` are."""
+    if not isinstance(test, ir.Compare) or test.ops not in (("==",), ("!=",)):
+        return None
+    sides = interp.eval(test.left, frame), interp.eval(test.rights[0], frame)
+    return sides[0] - sides[1] if type(sides[0]) is int and type(sides[1]) is int else None
+
+
+def _breaks(node: ir.If) -> bool:
+    last = node.body[-1] if node.body else None
+    return isinstance(last, ir.Jump) and last.kind == "break"
+
+
+def _is_plain(node: ir.Expr) -> bool:
+    """Whether evaluating an expression only reads names and numbers."""
+    if isinstance(node, (ir.Name, ir.Const)):
+        return True
+    if isinstance(node, ir.Attr):
+        return _is_plain(node.value)
+    if isinstance(node, ir.Unary):
+        return _is_plain(node.value)
+    if isinstance(node, ir.Binary):
+        return _is_plain(node.left) and _is_plain(node.right)
+    if isinstance(node, ir.Bool):
+        return all(map(_is_plain, node.values))
+    if isinstance(node, ir.Compare):
+        return _is_plain(node.left) and all(map(_is_plain, node.rights))
+    return isinstance(node, ir.Cond) and _is_plain(node.test) and _is_plain(node.yes) and _is_plain(node.no)
