@@ -183,10 +183,10 @@ def _judge(submission: Submission, rules: Iterable[Rule], analysis: Analysis) ->
 
 @lru_cache(maxsize=4)
 def load_rules_once(folder: str) -> tuple[Rule, ...]:
-    """The rules of `folder`, loaded once a run."""
+    """The rules of `folder` without their examples, loaded once a run."""
     from kbh_lint.rules import load_rules
 
-    return load_rules(Path(folder))
+    return load_rules(Path(folder), examples=False)
 
 
 def select_findings(report: FileReport, select: Collection[str], ignore: Collection[str]) -> FileReport:

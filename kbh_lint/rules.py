@@ -21,6 +21,8 @@ TWIN_LINES = 6  # a bad example differs from its good twin by at most this many 
 
 _FILE_NAME = re.compile(r"(KBH\d{3})-([a-z0-9-]+)\.yaml")
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_EXAMPLES = re.compile(r"^examples:[ \t\r]*$", re.MULTILINE)
+_TOP = re.compile(r"^[^\s#]", re.MULTILINE)  # a line of the outermost mapping
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 
@@ -67,11 +69,13 @@ class Rule:
 # --- loading -----------------------------------------------------------------------------------------------
 
 
-def load_rules(folder: Path, *, check_examples: bool = False) -> tuple[Rule, ...]:
+def load_rules(folder: Path, *, examples: bool = True, check_examples: bool = False) -> tuple[Rule, ...]:
     """All rules of `folder` in the order of their ids.
 
-    With `check_examples` each bad example must also be one edit away from a good one (slower; tests and the
-    documentation do it). Raises RuleError: no such folder, a malformed file, an id or a name used twice.
+    Without `examples` they are left unread where they come last in the file, and are none: linting has no use for
+    them, and they are most of the text. With `check_examples` each bad example must also be one edit away from a
+    good one (slower; tests and the documentation do it). Raises RuleError: no such folder, a malformed file, an id
+    or a name used twice.
     """
     try:
         paths = sorted(path for path in folder.iterdir() if path.suffix in (".yaml", ".yml"))
@@ -80,7 +84,7 @@ def load_rules(folder: Path, *, check_examples: bool = False) -> tuple[Rule, ...
     rules: list[Rule] = []
     ids: dict[str, Rule] = {}
     for path in paths:
-        rule = load_rule(path)
+        rule = load_rule(path, examples=examples)
         for word in (rule.id, rule.name):
             if word in ids:
                 raise RuleError(str(path), 1, f"`{word}` is also used by {ids[word].path}")
@@ -91,8 +95,8 @@ def load_rules(folder: Path, *, check_examples: bool = False) -> tuple[Rule, ...
     return tuple(rules)
 
 
-def load_rule(path: Path) -> Rule:
-    """The rule in one file. Raises RuleError."""
+def load_rule(path: Path, *, examples: bool = True) -> Rule:
+    """The rule in one file; `examples` as for `load_rules`. Raises RuleError."""
     try:
         if path.stat().st_size > MAX_RULE_BYTES:
             raise RuleError(str(path), 1, f"a rule file may have at most {MAX_RULE_BYTES // 1024} KiB")
@@ -101,23 +105,37 @@ def load_rule(path: Path) -> Rule:
         raise RuleError(str(path), 1, f"the rule cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise RuleError(str(path), 1, "the rule is not UTF-8 text") from None
+    head = None if examples else _head(text)
+    if head is not None:
+        try:
+            return _parsed(head, str(path), headed=True)
+        except DataError:
+            pass  # the whole file decides, and says what is wrong
     return parse_rule(text, str(path))
 
 
-@lru_cache(maxsize=512)
-def parse_rule(text: str, path: str) -> Rule:
-    """The rule that `text` holds; `path` names it in messages and must end in `KBH123-slug.yaml`.
+def _head(text: str) -> str | None:
+    """The rule down to its examples; None where they do not stand last as a block of their own."""
+    found = _EXAMPLES.search(text)
+    return text[: found.start()] if found and not _TOP.search(text, found.end()) else None
 
-    The same text is parsed once in a process: a server, and everything that lints again and again, reads the files
-    before each run, since they may have changed, but parsing all of them takes longer than linting one submission.
-    """
+
+def parse_rule(text: str, path: str) -> Rule:
+    """The rule that `text` holds; `path` names it in messages and must end in `KBH123-slug.yaml`."""
     try:
-        return _parse(load(text, path), path)
+        return _parsed(text, path)
     except DataError as error:
         raise RuleError(error.path, error.line, error.message) from None
 
 
-def _parse(data: Map, path: str) -> Rule:
+@lru_cache(maxsize=512)
+def _parsed(text: str, path: str, headed: bool = False) -> Rule:
+    """The same text is parsed once in a process: a server, and everything that lints again and again, reads the files
+    before each run, since they may have changed, but parsing all of them takes longer than linting one submission."""
+    return _parse(load(text, path), path, headed)
+
+
+def _parse(data: Map, path: str, headed: bool = False) -> Rule:
     fields = Fields(data, path, "the rule")
     rule_id, name = fields.text("id"), fields.text("name")
     named = _FILE_NAME.fullmatch(Path(path).name)
@@ -132,8 +150,7 @@ def _parse(data: Map, path: str) -> Rule:
     breaks = fields.text("breaks") if "breaks" in data else None
     if fields.take("when") is None:
         raise DataError(path, data.line, "the rule needs `when`, the query over facts")
-    examples = fields.mapping("examples")
-    bad, good = _examples(examples, path)
+    bad, good = ((), ()) if headed else _examples(fields.mapping("examples"), path)
     rule = Rule(
         id=rule_id,
         name=name,

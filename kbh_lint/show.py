@@ -25,8 +25,9 @@ def show(args: argparse.Namespace) -> int:
 def explain(word: str, rules_dir: str | None) -> str:
     """The pages of the rules that `word` names. Raises UsageError with the nearest names when there are none."""
     from kbh_lint.report.explain import find, page
+    from kbh_lint.rules import load_rules
 
-    rules = load_rules_once(str(paths.rules_dir(rules_dir)))
+    rules = load_rules(paths.rules_dir(rules_dir))
     found = find(word, rules)
     if not found:
         from difflib import get_close_matches

@@ -16,11 +16,11 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
 from kbh_lint import __version__
-from kbh_lint.api import Options, SetupError, UsageError, load_rules_once
+from kbh_lint.api import Options, SetupError, UsageError
 from kbh_lint.jobs import Worker
 from kbh_lint.lsp.diagnostics import diagnostics, hover
 from kbh_lint.marked import DataError
-from kbh_lint.rules import Rule
+from kbh_lint.rules import Rule, load_rules
 from kbh_lint.run import check_problem_file
 from kbh_lint.source.resolve import Resolver
 from kbh_lint.source.sidecars import Neighbours
@@ -112,7 +112,7 @@ def serve(options: Options, problem: str | None, problem_file: Path | None) -> N
     """Serves one editor to the end of its session. Raises UsageError or DataError before the session begins."""
     if problem_file is not None:
         check_problem_file(problem_file, problem)
-    rules = {rule.id: rule for rule in load_rules_once(options.rules_dir)}
+    rules = {rule.id: rule for rule in load_rules(Path(options.rules_dir))}
     server = _Server(options, Resolver(Path(options.problems_dir), problem, None, problem_file), rules)
     _register(server)
     try:

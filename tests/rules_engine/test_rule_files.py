@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from kbh_lint.rules import RuleError, check_twins, is_selected, load_rules, parse_rule, unknown_words
+from kbh_lint import paths
+from kbh_lint.rules import RuleError, check_twins, is_selected, load_rule, load_rules, parse_rule, unknown_words
 
 GOOD = """\
 id: KBH101
@@ -139,3 +141,31 @@ def test_a_message_that_quotes_the_file_is_one_line_of_bounded_length() -> None:
     assert said.isprintable()
     assert "one line, and another x" in said
     assert len(said) < 1200
+
+
+def test_rules_read_without_examples_are_the_same_but_for_them() -> None:
+    whole, heads = load_rules(paths.rules_dir()), load_rules(paths.rules_dir(), examples=False)
+    assert [replace(rule, bad=(), good=()) for rule in whole] == list(heads)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("examples:\n", "examples: \n"),
+        ("breaks: fp8-products\n", ""),
+        ("why: |\n  Because.\n", 'why: "Because\nexamples:\n"\n'),
+    ],
+)
+def test_examples_are_left_out_wherever_they_stand(tmp_path: Path, old: str, new: str) -> None:
+    assert old in GOOD
+    path = tmp_path / Path(PATH).name
+    path.write_text(GOOD.replace(old, new, 1) + ("breaks: fp8-products\n" if "breaks" in old else ""))
+    whole, head = load_rule(path), load_rule(path, examples=False)
+    assert replace(whole, bad=(), good=()) == replace(head, bad=(), good=())
+
+
+def test_a_rule_without_examples_is_refused_also_where_they_are_not_read(tmp_path: Path) -> None:
+    path = tmp_path / Path(PATH).name
+    path.write_text(GOOD.split("examples:")[0])
+    with pytest.raises(RuleError, match="examples"):
+        load_rule(path, examples=False)
