@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.analyses.flow import AUTHORED, Reach, facts_of, roots
@@ -15,9 +15,11 @@ from kbh_lint.dtypes import BITS, FLOATS
 from kbh_lint.host.kernel_cache import agree
 from kbh_lint.host.tensors import Event
 from kbh_lint.kernels.facts import Product
-from kbh_lint.kernels.series import ShortSeries, short_series
 from kbh_lint.problems import Problem
 from kbh_lint.values import Buffer, Descriptor
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.series import ShortSeries
 
 MAX_SERIES = 8  # bindings of one kernel that differ in what decides
 Other = tuple[Work, Reach]
@@ -144,6 +146,8 @@ def _series_of(event: Event, binding: dict[str, object]) -> list[ShortSeries]:
     kernel = event.attrs["kernel"]
     if kernel.node.kind != "python" or kernel.language:
         return []
+    from kbh_lint.kernels.series import short_series
+
     known: list[tuple[dict[str, Any], frozenset[str], list[ShortSeries]]]
     known = event.attrs["cache"].setdefault(("series", id(kernel.node)), [])
     plain = {name: value for name, value in binding.items() if not isinstance(value, (Buffer, Descriptor))}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, facts_of
@@ -13,10 +14,11 @@ from kbh_lint.analyses.work import Work, category, computes, does_arithmetic
 from kbh_lint.dtypes import FP8
 from kbh_lint.host.run import ShapeRun
 from kbh_lint.host.tensors import Event
-from kbh_lint.kernels import compensation
-from kbh_lint.kernels.compensation import CompensationFacts
 from kbh_lint.problems import Contract, Problem, Promise
 from kbh_lint.values import UNKNOWN
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.compensation import CompensationFacts
 
 Places = list[tuple[ir.Loc | None, str]]
 Judgement = tuple[str, Places, str]  # state, evidence, reason when unproven
@@ -240,6 +242,7 @@ def compensation_of(event: Event, binding: dict[str, object], grid: object, bloc
     cache: dict[object, CompensationFacts] = event.attrs["cache"]
     kernel = event.attrs["kernel"]
     from kbh_lint.host.kernel_cache import normal_key
+    from kbh_lint.kernels import compensation
 
     key = ("compensation", id(kernel.node), normal_key(binding), str(grid), str(block))
     if key not in cache:

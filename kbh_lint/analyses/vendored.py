@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.analyses.flow import last_call, reach
@@ -13,12 +13,14 @@ from kbh_lint.analyses.program import called_names
 from kbh_lint.analyses.seeds import Seed, span_of
 from kbh_lint.fingerprints.functions import CPP_SUFFIXES, Function, cpp_functions, python_functions
 from kbh_lint.fingerprints.store import Match, load, matches
-from kbh_lint.frontends.cuda.unit import CudaUnit
 from kbh_lint.frontends.python import PythonUnit
 from kbh_lint.host.run import PathRun
 from kbh_lint.problems import Ban, Problem
 from kbh_lint.source.sidecars import Sidecar
 from kbh_lint.values import Func, JitFunction
+
+if TYPE_CHECKING:
+    from kbh_lint.frontends.cuda import CudaUnit
 
 FRAMEWORKS = frozenset({"torch", "triton"})  # a ban of one of their functions is no ban of all their code
 MAX_RELATED = 8
@@ -37,7 +39,7 @@ class _Part:
 
     def loc(self) -> ir.Loc:
         """The line where the function begins."""
-        if isinstance(self.unit, CudaUnit):
+        if not isinstance(self.unit, PythonUnit):
             return (self.unit, self.function.start, self.function.start + 1)
         line = self.function.line
         rows = self.unit.text.split("\n")
@@ -47,7 +49,7 @@ class _Part:
 
     def holds(self, path: str, line: int) -> bool:
         """Whether the function covers a line of a file."""
-        if isinstance(self.unit, CudaUnit):
+        if not isinstance(self.unit, PythonUnit):
             return False  # kernels of such a text are known by their names
         first = self.unit.first_line - 1
         return path == self.unit.path and self.function.line + first <= line <= self.function.end_line + first

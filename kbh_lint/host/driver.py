@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import cpp_calls, cpp_libraries, torchlib
+from kbh_lint.host import torchlib
 from kbh_lint.host.objects import LibObject, Pointer, Slot
 from kbh_lint.host.operators import SUCCESS
 from kbh_lint.host.tensors import Tensor, Unknown
@@ -49,25 +49,30 @@ def array(kind: LibObject, args: list[Any]) -> list[Any]:
 
 def call(interp: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """A function of libcuda, libcudart, libnvrtc or libcublas through ctypes; every status is success."""
-    cpp_libraries.library(interp.cpp, name, (), [_argument(interp, a) for a in args], loc)
+    from kbh_lint.host.cpp_libraries import library
+
+    library(interp.cpp, name, (), [_argument(interp, a) for a in args], loc)
     return 0
 
 
 def bindings(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """cuda-python: the same functions, which give back (status, value ...) in place of writing through addresses."""
+    from kbh_lint.host.cpp_calls import pointers
+    from kbh_lint.host.cpp_libraries import library
+
     name = path.rsplit(".", 1)[-1]
     if name[:1].isupper() or "_" in name:
         return args[0] if len(args) == 1 and isinstance(args[0], (int, Tensor)) else LibObject(path)
     if name.endswith(_STRUCTS):
         return LibObject(f"cpp:{name}")
-    held = cell(LibObject(path, {"pointers": cpp_calls.pointers([_argument(interp, a) for a in args])}))
+    held = cell(LibObject(path, {"pointers": pointers([_argument(interp, a) for a in args])}))
     given = [_argument(interp, a) for a in [*args, *kwargs.values()]]
     # a launch may get its arguments as (values, ctypes of the values)
     given = [a[0] if isinstance(a, list) and len(a) == 2 and isinstance(a[0], list) else a for a in given]
     if name in _MAKERS:
-        cpp_libraries.library(interp.cpp, name, (), [Slot(held.attrs, "value"), *given], loc)
+        library(interp.cpp, name, (), [Slot(held.attrs, "value"), *given], loc)
         return (SUCCESS, held.attrs["value"])
-    cpp_libraries.library(interp.cpp, name, (), given, loc)
+    library(interp.cpp, name, (), given, loc)
     return (SUCCESS,) if name.startswith(_STATUS_ONLY) else (SUCCESS, held.attrs["value"])
 
 

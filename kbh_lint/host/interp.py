@@ -53,11 +53,20 @@ class Interp:
         self.ids: dict[int, tuple[int, Any]] = {}
         self.builtins: dict[str, Any] = {}
         self.notes: list[tuple[str, dict[str, Any], ir.Loc | None]] = []  # facts seen on the way
-        self.cpp: Any = None
+        self.cpp_side: Any = None  # the C++ host functions, once one was met
         self.lanes = Lanes()
         self.hooks: dict[tuple[str, str], list[Any]] = {}  # hooks of the process, with all they were set to
         self.children: list[tuple[str, str, ir.Loc | None]] = []  # processes that nothing waited for
         self.device_memory: dict[int, Tensor] = {}  # __device__ variables, by declaration
+
+    @property
+    def cpp(self) -> Any:
+        """What runs C++ host functions."""
+        if self.cpp_side is None:
+            from kbh_lint.host.cpp import Cpp
+
+            self.cpp_side = Cpp(self)
+        return self.cpp_side
 
     # --- bookkeeping
 

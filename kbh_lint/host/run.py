@@ -21,7 +21,6 @@ from kbh_lint.host import (
     torchlib,
     trace_nn,
 )
-from kbh_lint.host.cpp import Cpp
 from kbh_lint.host.frames import Frame, OutOfFuel, Raised
 from kbh_lint.host.interp import Interp
 from kbh_lint.host.objects import ClassV, Instance, LibObject
@@ -123,7 +122,6 @@ class Runner(Interp):
         self.builtins = pybuiltins.table()
         self.storages: dict[int, Storage] = {}
         self.views: dict[int, Tensor] = {}
-        self.cpp = Cpp(self)
         self.process = PROCESS
         self.made = 0  # texts that were made into code
 

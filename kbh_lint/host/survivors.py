@@ -67,8 +67,8 @@ def slots(interp: Any, instance: Any) -> list[Survivor]:
     for file, env in interp.world.module_envs.items():
         walk.table(f"{file.removesuffix('.py')}.", env.vars)
     walk.visit(("self", instance, (), None, None), 0)
-    if interp.cpp is not None:
-        for statics in (*interp.cpp.statics.values(), *interp.cpp.globals.values()):
+    if interp.cpp_side is not None:
+        for statics in (*interp.cpp_side.statics.values(), *interp.cpp_side.globals.values()):
             walk.table("static ", statics)
     for tensor in interp.device_memory.values():
         walk.visit(("__device__ memory", tensor, (), None, None), 0)

@@ -9,22 +9,26 @@ behind `uint8_t*`), facts name the float type: a byte view is no conversion.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import values
 from kbh_lint.kernels.core import OutOfFuel
-from kbh_lint.kernels.cuda import CudaMachine
 from kbh_lint.kernels.facts import KernelFacts
 from kbh_lint.kernels.triton import TritonMachine
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.cuda import CudaMachine
 
 DEFAULT_FUEL = 60_000
 _MAX_RUNS = 3
 
 
 def _machine(kernel: values.Func, fuel: int, outer: Callable[[Any], Any] | None) -> TritonMachine | CudaMachine:
-    """The interpreter of a kernel's language; those of rare languages are imported when they are met."""
+    """The interpreter of a kernel's language; all but Triton's are imported when they are met."""
     name = kernel.node.name
     if kernel.node.kind != "python":
+        from kbh_lint.kernels.cuda import CudaMachine
+
         return CudaMachine(name, fuel)
     if kernel.language.startswith("cute"):
         from kbh_lint.kernels.cute import CuteMachine

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.frontends.cuda.unit import children, walk
+from kbh_lint.frontends.walk import children, walk
 from kbh_lint.values import Env, JitFunction, Overloads
 
 MAX_ROUNDS = 12

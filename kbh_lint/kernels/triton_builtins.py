@@ -8,12 +8,13 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.kernels import triton_numbers as numbers
 from kbh_lint.kernels import triton_tiles as tiles
-from kbh_lint.kernels.ptx import triton_asm
 from kbh_lint.kernels.triton_call import Call, first
 from kbh_lint.kernels.value import LITERAL, NOTHING, UNKNOWN_V, V, constant, flagged, mix, tuple_of, union
 
 
 def _inline_asm(call: Call) -> V:
+    from kbh_lint.kernels.ptx import triton_asm
+
     return triton_asm(call)
 
 

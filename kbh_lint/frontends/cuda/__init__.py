@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from kbh_lint.frontends.cuda.env import find_calls, fold, module_env
 from kbh_lint.frontends.cuda.lowering import lower
-from kbh_lint.frontends.cuda.unit import CudaUnit, children, lines_origin, walk
+from kbh_lint.frontends.cuda.unit import CudaUnit, lines_origin
+from kbh_lint.frontends.walk import children, walk
 
 __all__ = ["CudaUnit", "children", "find_calls", "fold", "lines_origin", "lower", "module_env", "walk"]

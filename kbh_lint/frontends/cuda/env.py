@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir, values
-from kbh_lint.frontends.cuda.unit import walk
+from kbh_lint.frontends.walk import walk
 
 _MAX_BITS = 256
 _SIZES = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.frontends.cuda.literals import string_offsets
@@ -100,40 +99,3 @@ def lines_origin(text: str, path: str) -> Origin:
         return path, line, offset - starts[line - 1] + 1
 
     return origin
-
-
-def children(node: Any) -> tuple[Any, ...]:
-    """The IR nodes directly below an IR node, in order."""
-    found: list[Any] = []
-    _collect([getattr(node, name) for name in _slots(type(node))], found)
-    return tuple(found)
-
-
-def walk(nodes: Any) -> list[Any]:
-    """All IR nodes in or below `nodes`, in order, without recursion."""
-    order: list[Any] = []
-    stack = list(reversed(nodes)) if isinstance(nodes, (tuple, list)) else [nodes]
-    while stack:
-        node = stack.pop()
-        order.append(node)
-        stack.extend(reversed(children(node)))
-    return order
-
-
-_SLOTS: dict[type, tuple[str, ...]] = {}
-
-
-def _slots(kind: type) -> tuple[str, ...]:
-    names = _SLOTS.get(kind)
-    if names is None:
-        fields = getattr(kind, "__dataclass_fields__", {})
-        names = _SLOTS[kind] = tuple(name for name in fields if name not in ("loc", "unit"))
-    return names
-
-
-def _collect(values: list[Any], found: list[Any]) -> None:
-    for value in values:
-        if isinstance(value, (tuple, list)):
-            _collect(list(value), found)
-        elif type(value).__module__ == ir.__name__:
-            found.append(value)
