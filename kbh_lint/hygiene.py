@@ -12,7 +12,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ MAX_OUTPUT = 4 * 1024**2
 MAX_FINDINGS = 20  # of one file
 MAX_MESSAGE = 200
 BATCH = 500  # files a process
+SAID = "said.jsonl"
 
 
 def executable() -> str | None:
@@ -43,46 +45,78 @@ def executable() -> str | None:
 
 def check(files: Sequence[tuple[str, str]]) -> list[tuple[Fact, ...]]:
     """Facts `broken-code` of each (path, text), in order; none where ruff is missing, fails or takes too long."""
-    ruff = executable()
     found: list[tuple[Fact, ...]] = []
     for start in range(0, len(files), BATCH):
-        batch = files[start : start + BATCH]
-        found += _batch(ruff, batch) if ruff is not None else [()] * len(batch)
+        with checking(files[start : start + BATCH]) as facts:
+            found += facts()
     return found
 
 
-def _batch(ruff: str, files: Sequence[tuple[str, str]]) -> list[tuple[Fact, ...]]:
+@contextmanager
+def checking(files: Sequence[tuple[str, str]]) -> Iterator[Callable[[], list[tuple[Fact, ...]]]]:
+    """As `check`, beside what the block does; the function that it gives waits for the facts."""
+    ruff = executable()
+    if ruff is None or not files:
+        yield lambda: [()] * len(files)
+        return
+    with _started(ruff, files[:BATCH]) as first:
+        yield lambda: [*first(), *check(files[BATCH:])]
+
+
+@contextmanager
+def _started(ruff: str, files: Sequence[tuple[str, str]]) -> Iterator[Callable[[], list[tuple[Fact, ...]]]]:
+    """A process of ruff over copies of the files, ended with the block; and what waits for its facts."""
     with tempfile.TemporaryDirectory(prefix="kbh-hygiene-") as folder:
         for index, (_, text) in enumerate(files):
             Path(folder, f"{index}.py").write_text(text, encoding="utf-8", errors="replace")
-        lines = _run(ruff, Path(folder))
-    out: list[list[Fact]] = [[] for _ in files]
-    for line in lines:
-        index, fact = _fact(line, files)
-        if fact is not None and len(out[index]) < MAX_FINDINGS:
-            out[index].append(fact)
-    return [tuple(facts) for facts in out]
+        process = _start(ruff, folder)
+        try:
+            yield lambda: _facts(_said(process, Path(folder)), files)
+        finally:
+            if process is not None:
+                process.kill()
+                process.wait()
+                if process.stderr is not None:
+                    process.stderr.close()
 
 
-def _run(ruff: str, folder: Path) -> list[dict[str, Any]]:
-    """What ruff says of the files of a folder, one item a finding."""
+def _start(ruff: str, folder: str) -> subprocess.Popen[bytes] | None:
+    """Ruff over a folder, which writes one item a finding to the file SAID; None when it cannot be started."""
     command = [
         ruff, "check", "--isolated", "--no-cache", "--exit-zero", "--quiet", "--ignore-noqa", "--no-respect-gitignore",
         "--select", ",".join(RULES), "--output-format", "json-lines", "--target-version", "py313", ".",
     ]  # fmt: skip
-    said = folder / "said.jsonl"
     try:
-        with said.open("wb") as stream:
-            # The end of a pipe is seen at once; without one the end of ruff is only asked for now and then.
-            subprocess.run(
+        with Path(folder, SAID).open("wb") as stream:
+            return subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.PIPE, cwd=folder,
-                timeout=TIMEOUT_S, check=False, env={"PATH": os.defpath, "NO_COLOR": "1"},
+                env={"PATH": os.defpath, "NO_COLOR": "1"},
             )  # fmt: skip
-        with said.open("rb") as stream:
+    except OSError:
+        return None
+
+
+def _said(process: subprocess.Popen[bytes] | None, folder: Path) -> list[dict[str, Any]]:
+    """What ruff says of the files of a folder, one item a finding; nothing when it takes too long."""
+    if process is None:
+        return []
+    try:
+        # The end of a pipe is seen at once; without one the end of ruff is only asked for now and then.
+        process.communicate(timeout=TIMEOUT_S)
+        with (folder / SAID).open("rb") as stream:
             text = stream.read(MAX_OUTPUT)
     except (OSError, subprocess.SubprocessError):
         return []
     return list(_items(text.split(b"\n")))
+
+
+def _facts(items: Iterable[dict[str, Any]], files: Sequence[tuple[str, str]]) -> list[tuple[Fact, ...]]:
+    out: list[list[Fact]] = [[] for _ in files]
+    for item in items:
+        index, fact = _fact(item, files)
+        if fact is not None and len(out[index]) < MAX_FINDINGS:
+            out[index].append(fact)
+    return [tuple(facts) for facts in out]
 
 
 def _items(lines: Iterable[bytes]) -> Iterable[dict[str, Any]]:

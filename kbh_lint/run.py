@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbh_lint.api import Options, Progress, UsageError, load_rules_once, select_findings
-from kbh_lint.findings import FileReport, Report, Unread
+from kbh_lint.findings import Fact, FileReport, Report, Unread
 
 if TYPE_CHECKING:
     from kbh_lint.authors.folders import Found
     from kbh_lint.cache import Cache
     from kbh_lint.changes import Changes
+    from kbh_lint.rules import Rule
     from kbh_lint.source.submissions import BadInput, Submission
 
 
@@ -118,28 +120,42 @@ def _submissions(
             reports[index] = known
         else:
             pending.append((index, item, key))
-    if pending:
-        _analyse(pending, options, jobs, store, reports, progress, len(reports) + len(pending))
-    _add_hygiene(found, reports, options)
+    with _broken_code(found, options) as broken:
+        if pending:
+            _analyse(pending, options, jobs, store, reports, progress, len(reports) + len(pending))
+        for index, facts in broken():
+            _add_hygiene(index, facts, reports, options)
     return Report(tuple(reports[index] for index in sorted(reports)), tuple(errors))
 
 
-def _add_hygiene(found: Sequence[Submission | BadInput], reports: dict[int, FileReport], options: Options) -> None:
-    """Findings of ruff beside the others. They are of severity info: verdicts stay as they are."""
-    from kbh_lint.hygiene import check
-    from kbh_lint.rules import apply, by_line
+@contextmanager
+def _broken_code(
+    found: Sequence[Submission | BadInput], options: Options
+) -> Iterator[Callable[[], Iterable[tuple[int, tuple[Fact, ...]]]]]:
+    """Has ruff look for code that cannot run while the block works; what it gives waits for facts, by the index of
+    the file."""
+    from kbh_lint.hygiene import checking
     from kbh_lint.source.submissions import BadInput
 
-    read = [(index, item) for index, item in enumerate(found) if not isinstance(item, BadInput)]
-    rules = [rule for rule in load_rules_once(options.rules_dir) if rule.severity == "info"]
-    if not any(query.fact == "broken-code" for rule in rules for query in rule.when):
-        return
-    texts = [(str(item.path), item.text) for _, item in read]
-    for (index, item), facts in zip(read, check(texts), strict=True):
-        more = apply(rules, facts, path=str(item.path), contract_known=reports[index].contract is not None)
-        if more:
-            every = sorted((*reports[index].findings, *more), key=by_line(str(item.path)))
-            reports[index] = replace(reports[index], findings=tuple(every))
+    asked = any(query.fact == "broken-code" for rule in _hygiene_rules(options) for query in rule.when)
+    read = [(index, item) for index, item in enumerate(found) if asked and not isinstance(item, BadInput)]
+    with checking([(str(item.path), item.text) for _, item in read]) as facts:
+        yield lambda: zip((index for index, _ in read), facts(), strict=True)
+
+
+def _hygiene_rules(options: Options) -> list[Rule]:
+    return [rule for rule in load_rules_once(options.rules_dir) if rule.severity == "info"]
+
+
+def _add_hygiene(index: int, facts: tuple[Fact, ...], reports: dict[int, FileReport], options: Options) -> None:
+    """Findings of ruff beside the others. They are of severity info: verdicts stay as they are."""
+    from kbh_lint.rules import apply, by_line
+
+    report = reports[index]
+    more = apply(_hygiene_rules(options), facts, path=report.path, contract_known=report.contract is not None)
+    if more:
+        every = sorted((*report.findings, *more), key=by_line(report.path))
+        reports[index] = replace(report, findings=tuple(every))
 
 
 def _analyse(

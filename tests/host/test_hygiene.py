@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -29,8 +31,8 @@ def test_an_undefined_name_is_told_of_at_its_place_and_changes_no_verdict(tmp_pa
 
 def test_many_files_are_looked_at_by_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[str] = []
-    real = hygiene._run
-    monkeypatch.setattr(hygiene, "_run", lambda ruff, folder: started.append(ruff) or real(ruff, folder))
+    real = hygiene._start
+    monkeypatch.setattr(hygiene, "_start", lambda ruff, folder: started.append(ruff) or real(ruff, folder))
     found = hygiene.check([(f"{i}.py", f"x = missing_{i}\n") for i in range(40)])
     assert len(started) == 1
     assert [facts[0].attrs["message"] for facts in found] == [f"Undefined name `missing_{i}`" for i in range(40)]
@@ -68,6 +70,21 @@ def test_output_that_is_no_json_is_nothing(monkeypatch: pytest.MonkeyPatch, tmp_
     fake.chmod(0o755)
     monkeypatch.setattr(hygiene, "executable", lambda: str(fake))
     assert hygiene.check([("a.py", "x\n")]) == [()]
+
+
+def test_a_ruff_that_does_not_end_is_ended_and_has_said_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    fake = tmp_path / "ruff"
+    fake.write_text("#!/bin/sh\nexec sleep 600\n")
+    fake.chmod(0o755)
+    monkeypatch.setattr(hygiene, "executable", lambda: str(fake))
+    monkeypatch.setattr(hygiene, "TIMEOUT_S", 0.02)
+    started: list[subprocess.Popen[bytes] | None] = []
+    real = hygiene._start
+    monkeypatch.setattr(hygiene, "_start", lambda ruff, folder: started.append(real(ruff, folder)) or started[-1])
+    assert hygiene.check([("a.py", "x\n")]) == [()]
+    assert [process is not None and process.poll() for process in started] == [-signal.SIGKILL]
 
 
 def test_a_method_with_other_arguments_than_the_contract_is_told_of(tmp_path: Path) -> None:
