@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import queue
 import struct
 import subprocess
@@ -68,6 +67,8 @@ def _drive(
     todo: queue.SimpleQueue[int],
     done: queue.SimpleQueue[tuple[int, Outcome | SetupError]],
 ) -> None:
+    from pickle import PickleError
+
     while not worker.stopped:
         try:
             index = todo.get_nowait()
@@ -76,7 +77,7 @@ def _drive(
         submission = submissions[index]
         try:
             outcome: Outcome | SetupError = worker.lint(submission)
-        except (OSError, ValueError, TypeError, EOFError, pickle.PickleError) as error:
+        except (OSError, ValueError, TypeError, EOFError, PickleError) as error:
             outcome = unproven(submission, f"the worker could not be used: {type(error).__name__}: {error}")
         done.put((index, outcome))
     worker.reap()
@@ -170,6 +171,8 @@ def serve() -> None:
 
 
 def _send(stream: IO[bytes], item: Any) -> None:
+    import pickle
+
     data = pickle.dumps(item, protocol=pickle.HIGHEST_PROTOCOL)
     stream.write(_HEAD.pack(len(data)) + data)
     stream.flush()
@@ -177,6 +180,8 @@ def _send(stream: IO[bytes], item: Any) -> None:
 
 def _receive(stream: IO[bytes]) -> Any:
     """The next item; None at the end of the stream. Both ends are processes of this run, so pickle is safe."""
+    import pickle  # not at the top: one file alone is linted without it
+
     head = stream.read(_HEAD.size)
     if len(head) < _HEAD.size:
         return None

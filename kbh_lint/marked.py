@@ -8,6 +8,7 @@ from typing import Any
 MAX_NODES = 50_000
 MAX_DEPTH = 60
 MAX_MESSAGE = 1000  # characters
+_TEXT = "tag:yaml.org,2002:str"
 
 
 class DataError(Exception):
@@ -53,7 +54,7 @@ def load(text: str, path: str) -> Map:
         try:
             node = loader.get_single_node()
             count = [0]
-            value = None if node is None else _build(node, loader, path, count, 0)
+            value = None if node is None else _build(node, loader.construct_object, path, count, 0)
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
@@ -67,30 +68,30 @@ def load(text: str, path: str) -> Map:
     return value
 
 
-def _build(node: Any, loader: Any, path: str, count: list[int], depth: int) -> Any:
-    import yaml
-
-    line = node.start_mark.line + 1
+def _build(node: Any, scalar: Callable[[Any], Any], path: str, count: list[int], depth: int) -> Any:
+    """The value of a node; `scalar` makes those of scalars that are not text."""
     count[0] += 1
     if count[0] > MAX_NODES or depth > MAX_DEPTH:
+        line = node.start_mark.line + 1
         raise DataError(path, line, f"the file is too large: over {MAX_NODES} values or {MAX_DEPTH} levels")
-    if isinstance(node, yaml.ScalarNode):
-        return loader.construct_object(node)
-    if isinstance(node, yaml.SequenceNode):
+    if node.id == "scalar":
+        return node.value if node.tag == _TEXT else scalar(node)
+    line = node.start_mark.line + 1
+    if node.id == "sequence":
         items = Items(line)
         for child in node.value:
-            items.append(_build(child, loader, path, count, depth + 1))
+            items.append(_build(child, scalar, path, count, depth + 1))
             items.lines.append(child.start_mark.line + 1)
         return items
     found = Map(line)
     for key_node, value_node in node.value:
         key_line = key_node.start_mark.line + 1
-        key = _build(key_node, loader, path, count, depth + 1)
+        key = _build(key_node, scalar, path, count, depth + 1)
         if not isinstance(key, str):
             raise DataError(path, key_line, f"the key {key!r} is not text; put it in quotes")
         if key in found:
             raise DataError(path, key_line, f"the key `{key}` stands twice (first on line {found.lines[key]})")
-        found[key] = _build(value_node, loader, path, count, depth + 1)
+        found[key] = _build(value_node, scalar, path, count, depth + 1)
         found.lines[key] = key_line
     return found
 

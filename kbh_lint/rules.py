@@ -21,8 +21,8 @@ TWIN_LINES = 6  # a bad example differs from its good twin by at most this many 
 
 _FILE_NAME = re.compile(r"(KBH\d{3})-([a-z0-9-]+)\.yaml")
 _SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-_EXAMPLES = re.compile(r"^examples:[ \t\r]*$", re.MULTILINE)
-_TOP = re.compile(r"^[^\s#]", re.MULTILINE)  # a line of the outermost mapping
+_EXAMPLES = re.compile(r"\nexamples:[ \t\r]*(?=\n)")
+_TOP = re.compile(r"\n[^\s#]")  # a line of the outermost mapping
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from dataclasses import dataclass
@@ -182,8 +181,10 @@ def _short(text: str) -> str:
 
 
 def _usage_error(what: str, name: str, known: tuple[str, ...], otherwise: str) -> Exception:
+    from difflib import get_close_matches
+
     from kbh_lint.api import UsageError
 
-    close = difflib.get_close_matches(name, known, n=1)
+    close = get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]}?" if close else otherwise
     return UsageError(f"there is no {what} `{_short(name)}`; {hint}")
