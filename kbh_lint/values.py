@@ -28,6 +28,19 @@ class _Unknown:
 UNKNOWN = _Unknown()
 
 
+class Brief:
+    """Something that is itself and equal to nothing else; its text names its kind alone.
+
+    Such objects hold one another. What one holds may be reached along so many ways that a text with all of it, which
+    dataclasses make and `str` of a list or the message of a KeyError asks for, would never end.
+    """
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
+
 @dataclass(frozen=True, slots=True)
 class Sym:
     """Something that lives outside the submission, by its full path: `torch.matmul`, `triton.language.dot`,
@@ -44,8 +57,8 @@ class DType:
     name: str
 
 
-@dataclass(slots=True, eq=False)
-class Env:
+@dataclass(slots=True, eq=False, repr=False)
+class Env(Brief):
     """Variables of one scope."""
 
     vars: dict[str, Any] = field(default_factory=dict)
@@ -61,8 +74,8 @@ class Env:
         raise KeyError(name)
 
 
-@dataclass(slots=True, eq=False)
-class Func:
+@dataclass(slots=True, eq=False, repr=False)
+class Func(Brief):
     """A function of the submission, with the scope it closes over."""
 
     node: ir.FuncDef
@@ -135,8 +148,8 @@ class Scalar:
 KernelArg = Any
 
 
-@dataclass(slots=True, eq=False)
-class JitFunction:
+@dataclass(slots=True, eq=False, repr=False)
+class JitFunction(Brief):
     """A Triton kernel as a value: what `@triton.jit` (with autotune and heuristics around it) makes of a function.
 
     `configs` holds the constexpr keyword values of each autotune configuration (empty: not autotuned);
@@ -151,23 +164,23 @@ class JitFunction:
 # --- C++ ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
-class Overloads:
+@dataclass(slots=True, eq=False, repr=False)
+class Overloads(Brief):
     """C++ functions of one name: overloads, templates and their specialisations, in order of definition."""
 
     funcs: list[Func]
 
 
-@dataclass(slots=True, eq=False)
-class CppType:
+@dataclass(slots=True, eq=False, repr=False)
+class CppType(Brief):
     """A struct, class, enum or alias of the submission's C++ text."""
 
     node: ir.ClassDef | ir.Using
     env: Env
 
 
-@dataclass(slots=True, eq=False)
-class TypeValue:
+@dataclass(slots=True, eq=False, repr=False)
+class TypeValue(Brief):
     """A type as a template argument, with the scope its names mean something in."""
 
     ref: ir.TypeRef

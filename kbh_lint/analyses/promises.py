@@ -244,9 +244,10 @@ def compensation_of(event: Event, binding: dict[str, object], grid: object, bloc
     from kbh_lint.host.kernel_cache import normal_key
     from kbh_lint.kernels import compensation
 
-    key = ("compensation", id(kernel.node), normal_key(binding), str(grid), str(block))
+    dims = _dims(grid), _dims(block)
+    key = ("compensation", id(kernel.node), normal_key(binding), *dims)
     if key not in cache:
-        cache[key] = compensation.evaluate(kernel, binding, grid=_dims(grid), block=_dims(block))
+        cache[key] = compensation.evaluate(kernel, binding, grid=dims[0], block=dims[1])
     return cache[key]
 
 

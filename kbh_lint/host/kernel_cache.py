@@ -8,7 +8,7 @@ from typing import Any
 
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.facts import KernelFacts, Origin
-from kbh_lint.values import Buffer, Descriptor, DType, Func, Made, Scalar, StructArg
+from kbh_lint.values import Brief, Buffer, Descriptor, DType, Func, Made, Scalar, StructArg
 
 
 def analyse(session: Any, kernel: Func, binding: dict[str, Any]) -> KernelFacts:
@@ -129,13 +129,20 @@ def _renumber(facts: KernelFacts, back: dict[int, int]) -> KernelFacts:
 def normal_key(binding: dict[str, Any]) -> tuple[Any, ...]:
     """A hashable form of a binding in which equal launches on other tensors are equal."""
     numbers: dict[int, int] = {}
-    return tuple((name, _key(_normal(value, numbers))) for name, value in binding.items())
+    return tuple((name, _exact(_normal(value, numbers))) for name, value in binding.items())
 
 
-def _key(value: Any) -> Any:
-    """A value as part of a key: functions by identity, for their text is all that they can reach."""
+def _exact(value: Any) -> Any:
+    """A hashable form of an argument: numbers of different types differ, functions are those of one text, and other
+    objects are equal only to themselves."""
     if isinstance(value, Func):
-        return ("function", id(value.node))
-    if isinstance(value, tuple):
-        return tuple(_key(item) for item in value)
-    return ("made", value.path, _key(value.fields)) if isinstance(value, Made) else repr(value)
+        return Func, id(value.node)
+    if isinstance(value, Brief):
+        return value
+    if isinstance(value, (tuple, list)):
+        return type(value), tuple(_exact(item) for item in value)
+    if isinstance(value, Scalar):
+        return Scalar, _exact(value.value), value.dtype
+    if isinstance(value, StructArg):
+        return StructArg, tuple((name, _exact(item)) for name, item in value.fields)
+    return (Made, value.path, _exact(value.fields)) if isinstance(value, Made) else repr(value)

@@ -7,11 +7,11 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host.tensors import Event, Tensor
-from kbh_lint.values import Env, Func, JitFunction
+from kbh_lint.values import Brief, Env, Func, JitFunction
 
 
-@dataclass(slots=True, eq=False)
-class ClassV:
+@dataclass(slots=True, eq=False, repr=False)
+class ClassV(Brief):
     """A class of the submission; `bases` are ClassV or Sym. `env` holds what its body defined."""
 
     name: str
@@ -40,8 +40,8 @@ class ClassV:
         return [b.path for c in self.mro() for b in c.bases if hasattr(b, "path")]
 
 
-@dataclass(slots=True, eq=False)
-class Instance:
+@dataclass(slots=True, eq=False, repr=False)
+class Instance(Brief):
     """An object of a class of the submission."""
 
     cls: ClassV
@@ -50,8 +50,8 @@ class Instance:
     items: dict[Any, Any] | None = None  # what an object of a subclass of dict holds
 
 
-@dataclass(slots=True, eq=False)
-class LibObject:
+@dataclass(slots=True, eq=False, repr=False)
+class LibObject(Brief):
     """An object a library made: a stream, a CUDA graph, an nn.Linear. `path` is the class that made it."""
 
     path: str
@@ -60,32 +60,32 @@ class LibObject:
     kwargs: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(slots=True, eq=False)
-class Graph:
+@dataclass(slots=True, eq=False, repr=False)
+class Graph(Brief):
     """A CUDA graph: the events recorded while it was captured, to happen again at each replay."""
 
     events: list[Event] = field(default_factory=list)
     attrs: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(slots=True, eq=False)
-class Bound:
+@dataclass(slots=True, eq=False, repr=False)
+class Bound(Brief):
     """A function with its `self`."""
 
     self: Any
     func: Any
 
 
-@dataclass(slots=True, eq=False)
-class Method:
+@dataclass(slots=True, eq=False, repr=False)
+class Method(Brief):
     """A method of a library value: a tensor's `copy_`, a string's `join`, a graph's `replay`."""
 
     self: Any
     name: str
 
 
-@dataclass(slots=True, eq=False)
-class Partial:
+@dataclass(slots=True, eq=False, repr=False)
+class Partial(Brief):
     """functools.partial."""
 
     func: Any
@@ -93,16 +93,16 @@ class Partial:
     kwargs: dict[str, Any]
 
 
-@dataclass(slots=True, eq=False)
-class Memo:
+@dataclass(slots=True, eq=False, repr=False)
+class Memo(Brief):
     """A function under functools.lru_cache or cache."""
 
     func: Any
     results: dict[Any, Any] = field(default_factory=dict)
 
 
-@dataclass(slots=True, eq=False)
-class Configured:
+@dataclass(slots=True, eq=False, repr=False)
+class Configured(Brief):
     """A Triton kernel with its grid, `kernel[grid]`; or a compiled kernel taken from `warmup`."""
 
     jit: JitFunction
@@ -110,23 +110,23 @@ class Configured:
     bound: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(slots=True, eq=False)
-class Config:
+@dataclass(slots=True, eq=False, repr=False)
+class Config(Brief):
     """triton.Config."""
 
     kwargs: dict[str, Any]
 
 
-@dataclass(slots=True, eq=False)
-class HostDescriptor:
+@dataclass(slots=True, eq=False, repr=False)
+class HostDescriptor(Brief):
     """A TMA descriptor made on the host over a tensor."""
 
     tensor: Tensor
     block: Any = None
 
 
-@dataclass(slots=True, eq=False)
-class Extension:
+@dataclass(slots=True, eq=False, repr=False)
+class Extension(Brief):
     """A C++ extension built from source. `env` resolves its functions; `functions` are those it exports."""
 
     name: str
@@ -136,8 +136,8 @@ class Extension:
     attrs: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(slots=True, eq=False)
-class ExtFunction:
+@dataclass(slots=True, eq=False, repr=False)
+class ExtFunction(Brief):
     """A function of a C++ extension; `func` is Func or Overloads."""
 
     extension: Extension
@@ -145,24 +145,24 @@ class ExtFunction:
     func: Any
 
 
-@dataclass(slots=True, eq=False)
-class Blob:
+@dataclass(slots=True, eq=False, repr=False)
+class Blob(Brief):
     """Machine code without source: a library that was loaded, not built."""
 
     path: str
     loc: ir.Loc | None
 
 
-@dataclass(slots=True, eq=False)
-class Compiled:
+@dataclass(slots=True, eq=False, repr=False)
+class Compiled(Brief):
     """A function or module under torch.compile."""
 
     func: Any
     loc: ir.Loc | None
 
 
-@dataclass(slots=True, eq=False)
-class Specialized:
+@dataclass(slots=True, eq=False, repr=False)
+class Specialized(Brief):
     """A function of a kernel language compiled for its compile-time arguments, which are in `fixed` by name; `outputs`
     are the places of the parameters for which a call allocates tensors, and gives them back."""
 
@@ -171,8 +171,8 @@ class Specialized:
     outputs: tuple[int, ...] = ()
 
 
-@dataclass(slots=True, eq=False)
-class Slot:
+@dataclass(slots=True, eq=False, repr=False)
+class Slot(Brief):
     """A C++ lvalue: a variable a reference or an address names."""
 
     env: Any
@@ -185,8 +185,8 @@ class Slot:
         self.env[self.name] = value
 
 
-@dataclass(slots=True, eq=False)
-class Pointer:
+@dataclass(slots=True, eq=False, repr=False)
+class Pointer(Brief):
     """A C++ pointer into a storage: the tensor it came from and the element type it is seen as. Equal addresses are
     equal pointers, also as keys."""
 

@@ -12,13 +12,14 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.dtypes import BITS
+from kbh_lint.values import Brief
 
 ADDRESS_BITS = 44  # one storage owns 2**44 addresses, so an address with an offset still names its storage
 _ids = itertools.count(1)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Unknown:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Unknown(Brief):
     """A number, truth or object the run cannot know; `contents` are the tensor contents it was computed from.
 
     Two unknowns are the same value only when they are the same object.
@@ -37,8 +38,8 @@ class UnknownTruth(Exception):
     """The truth of an unknown value was asked where only a decision can answer."""
 
 
-@dataclass(slots=True, eq=False)
-class Content:
+@dataclass(slots=True, eq=False, repr=False)
+class Content(Brief):
     """What a storage holds after one write. `label` names contents that come from outside: `input:x`, `state:weight`,
     `empty`, `constant`, `random`. `call` counts forward calls: 0 is before the first."""
 
@@ -59,8 +60,8 @@ class Content:
         return found
 
 
-@dataclass(slots=True, eq=False)
-class Storage:
+@dataclass(slots=True, eq=False, repr=False)
+class Storage(Brief):
     """A piece of device or host memory."""
 
     size: int | None = None  # bytes
@@ -74,8 +75,8 @@ class Storage:
         return self.ident << ADDRESS_BITS
 
 
-@dataclass(slots=True, eq=False)
-class Event:
+@dataclass(slots=True, eq=False, repr=False)
+class Event(Brief):
     """Something that ran on the device or computed on tensors: a kernel launch, a library call, a torch operation.
 
     kind: launch (an authored kernel), library (a product, a sort, a solver: work a library does whole), op (any other
@@ -101,8 +102,8 @@ class Event:
         return [read for read, _ in self.reads]
 
 
-@dataclass(slots=True, eq=False)
-class Tensor:
+@dataclass(slots=True, eq=False, repr=False)
+class Tensor(Brief):
     """A view of a storage. A None dimension, or shape None, is not known. Strides count elements."""
 
     storage: Storage

@@ -229,14 +229,14 @@ class CudaMachine(CudaObjects):
         if len(funcs) == 1:
             return funcs[0]
         best, best_score = funcs[0], -1000
-        given = [repr(getattr(self.template_value(e, "value"), "const", None)) for e in explicit]
+        given = [_exact(self.template_value(e, "value")) for e in explicit]
         for func in funcs:
             node = func.node
             needed = sum(1 for p in node.params if p.default is None and p.kind != "star")
             score = 0 if needed <= len(args) <= len(node.params) else -20
             score += 0 if node.body is not None else -50
             if node.specialization:
-                special = [repr(self.template_value(e, "value").const) for e in node.specialization]
+                special = [_exact(self.template_value(e, "value")) for e in node.specialization]
                 score += 10 if special == given else -30
             for param, value in zip(node.params, args, strict=False):
                 if isinstance(param.type, ir.TypeRef):
@@ -255,3 +255,9 @@ class CudaMachine(CudaObjects):
             return 3 if value.ct is not None and value.ct.decl is ct.decl else -3
         lanes = value.ct.lanes if value.ct is not None else 1
         return (2 if ct.dtype == value.dtype else 0) + (1 if ct.lanes == lanes else -1)
+
+
+def _exact(value: Any) -> tuple[type, Any]:
+    """A template argument to compare: `1` and `true` are two."""
+    const = getattr(value, "const", None)
+    return type(const), const
