@@ -328,6 +328,7 @@ def struct(run: Any, kind: CppType, ref: ir.TypeRef, items: list[Any], env: Env)
     made = LibObject(f"struct:{node.name}", {})
     made.kwargs = {"kind": kind}
     fields = [s for s in node.body if isinstance(s, ir.Decl) and not (s.storage & {"static"})]
+    run.interp.burn(8 + 4 * len(fields))  # structs in structs are many more than their declarations
     inner = Env(_bind(run, node.template, ref.args, env), kind.env)
     for i, field in enumerate(fields):
         made.attrs[field.name] = items[i] if i < len(items) else initial(run, field, inner)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import device_memory, torchlib
+from kbh_lint.host import bounds, device_memory, torchlib
 from kbh_lint.host.objects import Configured, HostDescriptor, LibObject, Pointer
 from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.kernels.facts import KernelFacts
@@ -154,9 +154,9 @@ def kernel_arg(interp: Any, value: Any, constexpr: bool) -> Any:
         return Descriptor(value.tensor.dtype, value.tensor.storage.ident, value.tensor.storage.content.dtype, block)
     if isinstance(value, (DType, Func, JitFunction, Sym, Overloads, Made)) or value is None or isinstance(value, str):
         return value
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, (tuple, list)) and bounds.is_small(value):
         return tuple(kernel_arg(interp, v, constexpr) for v in value)
-    if isinstance(value, Unknown):
+    if isinstance(value, (Unknown, tuple, list)):
         return UNKNOWN if constexpr else Scalar(UNKNOWN)
     if isinstance(value, int) and not isinstance(value, bool):
         tensor = interp.tensor_at(value)

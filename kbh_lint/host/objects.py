@@ -23,11 +23,14 @@ class ClassV(Brief):
 
     def mro(self) -> list[ClassV]:
         """Depth first, each class once: enough for the single inheritance that submissions use."""
-        out: list[ClassV] = [self]
-        for base in self.bases:
-            if isinstance(base, ClassV):
-                out.extend(c for c in base.mro() if c not in out)
-        return out
+        out: dict[ClassV, None] = {}
+        waiting = [self]
+        while waiting:
+            cls = waiting.pop()
+            if cls not in out:
+                out[cls] = None
+                waiting += [base for base in reversed(cls.bases) if isinstance(base, ClassV)]
+        return list(out)
 
     def find(self, name: str) -> Any:
         for cls in self.mro():

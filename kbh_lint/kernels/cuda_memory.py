@@ -150,6 +150,7 @@ class CudaMemory(CudaTypes):
                 if inner is not None:
                     return inner
         for base in ct.decl.node.bases:
+            self.step()  # a base may be reached along many ways
             if isinstance(base, ir.TypeRef):
                 inner = self.field_decl(self.resolve_type(base), name)
                 if inner is not None:

@@ -303,6 +303,7 @@ class CudaNames(CudaMemory):
         found = [values.Func(n, ct.decl.env) for n in ct.decl.node.body if isinstance(n, ir.FuncDef) and n.name == name]
         if not found:
             for base in ct.decl.node.bases:
+                self.step()  # a base may be reached along many ways
                 if isinstance(base, ir.TypeRef):
                     found += self.methods(self.resolve_type(base), name)
         return found

@@ -147,6 +147,7 @@ STATEMENTS = {
     "getattr-without-end": "class C:\n    def __getattr__(self, n): return getattr(self, n + 'x')\na = C().q",
     "own-operators-without-end": "class C:\n    def __add__(self, o): return self + o\na = C() + 1",
     "subclass-chain": "C = object\nfor i in range(10**4):\n    class C(C): pass\na = C().nothing",
+    "class-lattice": "class A: pass\nclass B: pass\nfor _ in range(60):\n    class C(A, B): pass\n    class D(A, B): pass\n    A, B = C, D\na = A().nothing",
     "inherits-from-itself": "class C: pass\nC.__bases__ = (C,)\nclass D(C, C): pass\na = D().nothing",
     "decorators-without-end": "def d(f): return d(f)\n@d\ndef g(): pass",
     "exceptions-without-end": "def f():\n    try:\n        raise ValueError\n    finally:\n        f()\nf()",
@@ -155,6 +156,9 @@ STATEMENTS = {
     "rank-bomb": "a = torch.empty([1] * 10**5)\nb = a[(None,) * 10**5]\nc = a.permute(*range(10**5))",
     "concatenation-bomb": "a = torch.empty(1)\nfor _ in range(200): a = torch.cat([a] * 50)",
     "split-bomb": "a = torch.empty(10**9).split(1)\nb = torch.empty(10**9).unbind()\nc = torch.empty(10**9).chunk(10**9)",
+    "shared-objects-shown": "class C:\n    def __init__(self, a): self.a = self.b = a\na = C(x)\nfor _ in range(60): a = C(a)\nb = str([a]) + f'{a}{[a]}' + '%s' % a\nc = {}[a, 1]",
+    "shared-tuple-launched": "a = (1,)\nfor _ in range(60): a = (a, a)\ngemm[(1,)](x, x, a, x, 1, a, BM=a, BN=16, BK=16)",
+    "shared-results-launched-with": "a = x.sum().item()\nfor _ in range(60): a = [a, x.sum().item() * x.amax().item()]\ngemm[a](x, x, x, x, 1, a, BM=16, BN=16, BK=16)",
     "launch-bomb": "for i in range(10**6): gemm[(1,)](i, i, i, i, i, i, BM=16 + i, BN=16, BK=16)",
     "exec-bomb": "s = 'exec(s)'\nexec(s)",
     "exec-that-grows": "s = 's = s + s; exec(s)'\nexec(s)",
@@ -274,6 +278,9 @@ CUDA = {
     "attributes": ("__launch_bounds__(" * 2_000 + "1" + ")" * 2_000 + " void q();\n", "", ""),
     "pragmas": ("#pragma unroll\n" * 20_000, "", ""),
     "line-continuations": ("#define L \\\n" * 20_000 + "1\n", "i = L;", ""),
+    "structs-in-structs": ("struct S0 { float a; };\n" + "".join(f"struct S{i} {{ S{i - 1} a; S{i - 1} b; }};\n" for i in range(1, 40)), "S39 s; i = s.b.a.nothing;", "S39 s;"),
+    "struct-lattice": ("struct A0 { int a; }; struct B0 { int a; };\n" + "".join(f"struct A{i} : A{i - 1}, B{i - 1} {{}}; struct B{i} : A{i - 1}, B{i - 1} {{}};\n" for i in range(1, 40)), "A39 s; i = s.nothing; s.call(i);", "A39 s; s.call(1);"),
+    "types-in-types": ("template <class A, class B> struct P { A a; B b; };\nusing T0 = float;\n" + "".join(f"using T{i} = P<T{i - 1}, T{i - 1}>;\n" for i in range(1, 40)), "T39 s; i = s.b.a.nothing;", "T39 s;"),
     "lambda-recursion": ("", "auto f = [&](auto g) { return g(g); }; f(f);", "auto f = [&](auto g) { return g(g); }; f(f);"),
 }  # fmt: skip
 
