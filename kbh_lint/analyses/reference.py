@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
 from kbh_lint.analyses.flow import Reach
+from kbh_lint.host.remembered import outside
 from kbh_lint.host.tensors import Event
 
 MAX_OPERATIONS = 400
+MAX_ROUNDS = 16
+Step = tuple[str, frozenset[str]]  # an operation, and the inputs and weights behind what it reads
 
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """A reference's operations in order, and the inputs and state that its result depends on."""
+    """A reference's operations in order, the inputs and state that its result depends on, and its steps: each
+    operation with those that what it reads comes from."""
 
     operations: tuple[str, ...] = ()
     reads: frozenset[str] = frozenset()
+    steps: frozenset[Step] = frozenset()
 
 
 def traits(found: Reach) -> Traits:
     """Those of the reference whose result was followed."""
-    return Traits(operations(found), frozenset(c.label.partition(":")[2] for c in found.outside))
+    return Traits(operations(found), frozenset(c.label.partition(":")[2] for c in found.outside), steps(found))
 
 
 def operations(found: Reach) -> tuple[str, ...]:
@@ -38,6 +44,26 @@ def operations(found: Reach) -> tuple[str, ...]:
     return tuple(places.values())[:MAX_OPERATIONS]
 
 
+def steps(found: Reach) -> frozenset[Step]:
+    """The steps of a result, in no order; conversions and copies are none."""
+    made: set[Step] = set()
+    times: Counter[Any] = Counter()
+    for event in found.events:
+        if event.kind in ("op", "library") and _name(event) != "convert" and len(made) < MAX_OPERATIONS:
+            times[event.loc] += 1
+            if times[event.loc] <= MAX_ROUNDS:  # of a loop
+                made.add((_name(event), frozenset(outside([read for read, _ in event.reads]))))
+    return frozenset(made)
+
+
+def share(known: Traits, found: Reach) -> float:
+    """How many of a reference's steps a result has, in whatever order and beside whatever else."""
+    names = {_name(event) for event in found.events}
+    if not known.steps or any(name not in names for name, _ in known.steps):
+        return 0.0
+    return len(known.steps & steps(found)) / len(known.steps)
+
+
 def _name(event: Event) -> str:
     name = event.name.rsplit(".", 1)[-1].rsplit("::", 1)[-1]
     if name in ("mm", "bmm", "matmul", "linear", "einsum", "addmm", "baddbmm"):
@@ -47,6 +73,8 @@ def _name(event: Event) -> str:
     return name
 
 
-def likeness(known: tuple[str, ...], found: Reach) -> float:
-    """Share of matching operations, in order: 1 is the same list."""
-    return SequenceMatcher(None, known, operations(found), autojunk=False).ratio()
+def likeness(known: Traits, found: Reach) -> float:
+    """Share of matching operations, in order; 1 is the same list, or the same steps in another order."""
+    ordered = SequenceMatcher(None, known.operations, operations(found), autojunk=False).ratio()
+    mine = steps(found) if len(known.steps) > 1 and ordered < 1 else frozenset()
+    return 1.0 if mine and mine == known.steps else ordered

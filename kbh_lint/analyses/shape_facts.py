@@ -15,7 +15,7 @@ from kbh_lint.analyses.crashes import shape_crashes
 from kbh_lint.analyses.flow import Reach, facts_of, last_call, reach
 from kbh_lint.analyses.outputs import output_seeds
 from kbh_lint.analyses.products import ProductUse
-from kbh_lint.analyses.reference import Traits, likeness
+from kbh_lint.analyses.reference import Traits, likeness, share
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, computes, does_arithmetic, sort_out
 from kbh_lint.formulas import FormulaError, evaluate_int
@@ -44,6 +44,7 @@ def shape_facts(
     if problem.whole or not any(computes(e) for e in work.authored):
         facts.seeds += library_seeds(work, problem)
     facts.seeds += authored_seeds(work, found, reference)
+    facts.seeds += reference_seeds(work, found, reference)
     facts.seeds += selection_seeds(found)
     facts.seeds += banned_seeds(found, problem)
     facts.seeds += replay.survivors(path, run, found)
@@ -162,10 +163,20 @@ def authored_seeds(work: Work, found: Reach, reference: Traits) -> list[Seed]:
         "foreign": any(e.attrs.get("foreign") for e in work.library),
     }
     if reference.operations:
-        attrs["reference"] = round(likeness(reference.operations, found), 2)
+        attrs["reference"] = round(likeness(reference, found), 2)
     first = heavy[0]
     related = [(e.loc, f"{e.name} runs in torch here") for e in [*work.library, *operations]]
     return [Seed("no-authored-kernel", attrs, first.loc, tuple(dict.fromkeys([*related, *launched_from(first)[1:]])))]
+
+
+def reference_seeds(work: Work, found: Reach, reference: Traits) -> list[Seed]:
+    """Fact `reference-work`: torch does all that the reference does, with authored kernels beside it."""
+    if not work.authored or share(reference, found) < 1:
+        return []
+    done = [e for e in found.events if e.kind in ("op", "library")]
+    attrs = {"authored": "some" if any(computes(e) for e in work.authored) else "casts", "steps": len(reference.steps)}
+    related = [(e.loc, f"{e.name} runs in torch here") for e in done]
+    return [Seed("reference-work", attrs, done[0].loc, tuple(dict.fromkeys([*related, *launched_from(done[0])[1:]])))]
 
 
 def _repeats(events: list[Event]) -> bool:
