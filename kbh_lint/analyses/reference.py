@@ -39,7 +39,7 @@ def operations(found: Reach) -> tuple[str, ...]:
     steps = (e for e in found.events if e.kind in ("op", "library", "copy"))
     places: dict[Any, str] = {}
     for index, event in enumerate(steps):
-        place = index if event.loc is None else (_name(event), event.loc, *event.stack[-1:])
+        place = index if event.loc is None else (_name(event), event.loc, *event.stack)
         places.setdefault(place, _name(event))
     return tuple(places.values())[:MAX_OPERATIONS]
 

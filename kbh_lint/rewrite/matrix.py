@@ -236,7 +236,8 @@ def evaded(before: FileReport, after: FileReport, names: tuple[str, ...]) -> str
     """What a rewrite that keeps the meaning changed: the verdict, a class, a promise; "" when nothing."""
     if before.verdict != after.verdict:
         return f"the verdict {before.verdict} became {after.verdict}{_unread(after)}"
-    gone, new = classes(before) - classes(after), classes(after) - classes(before)
+    old, now = _as_one(classes(before)), _as_one(classes(after))
+    gone, new = old - now, now - old
     if any(name.startswith("dead-") for name in names):
         new = new - {"dead-decoy-kernel"}  # an idle kernel was put in, and is reported
     if gone or new:
@@ -246,6 +247,14 @@ def evaded(before: FileReport, after: FileReport, names: tuple[str, ...]) -> str
         if states.get(promise.id) != promise.state:
             return f"the promise {promise.id} was {promise.state} and is {states.get(promise.id)}"
     return ""
+
+
+# What differs in these is only how a banned operation is spelled, which rewrites are there to change.
+_SPELLINGS = {"forbidden-op-alias": "forbidden-op"}
+
+
+def _as_one(names: set[str]) -> set[str]:
+    return {_SPELLINGS.get(name, name) for name in names}
 
 
 def all_kept(report: FileReport) -> bool:

@@ -104,7 +104,7 @@ def concatenate_text(program: Program, rng: Random) -> Program:
         one, two = source.fresh(rng), source.fresh(rng)
         made.append(f"{one} = {literal(chr(10).join(lines[:cut]) + chr(10))}\n")
         made.append(f"{two} = {literal(chr(10).join(lines[cut:]))}\n")
-        new[key] = f"{one} + {two}"
+        new[key] = f"({one} + {two})"
     return program.with_main(prepend(source.module.visit(_Texts(new)), "".join(made)).code)
 
 

@@ -327,13 +327,26 @@ class _Facts(cst.CSTVisitor):
         self.fragments: list[str] = []
         self.words: frozenset[str] = frozenset()
         self.imports: dict[str, str] = {}
+        self.compilers: set[str] = set()  # functions that hand an argument of theirs to a kernel compiler
+        self.decorated: dict[str, list[str]] = {}  # the decorators of functions, as they are called
+        self._inside: list[cst.FunctionDef] = []
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         self.bindings[node.name.value] += 1
-        for decorator in node.decorators:
-            text = code(decorator.decorator).split("(")[0]
-            if _DEVICE.search(text):
-                self.device.add(node.name.value)
+        self._inside.append(node)
+        names = [code(decorator.decorator).split("(")[0] for decorator in node.decorators]
+        self.decorated.setdefault(node.name.value, []).extend(names)
+        if any(_DEVICE.search(name) for name in names):
+            self.device.add(node.name.value)
+
+    def leave_FunctionDef(self, original_node: cst.FunctionDef) -> None:
+        self._inside.pop()
+
+    def leave_Module(self, original_node: cst.Module) -> None:
+        """A function is device code too when a decorator of the file hands it to a kernel compiler."""
+        for name, decorators in self.decorated.items():
+            if self.compilers.intersection(decorators):
+                self.device.add(name)
 
     def visit_ClassDef(self, node: cst.ClassDef) -> None:
         self.bindings[node.name.value] += 1
@@ -376,7 +389,12 @@ class _Facts(cst.CSTVisitor):
         if isinstance(node.func, cst.Name):
             self.calls.add(node.func.value)
         if code(node.func).endswith("jit"):
-            self.device.update(arg.value.value for arg in node.args if isinstance(arg.value, cst.Name))
+            given = {arg.value.value for arg in node.args if isinstance(arg.value, cst.Name)}
+            self.device |= given
+            for function in self._inside:
+                if given & {param.name.value for param in function.params.params}:
+                    # The argument may be that of a function around the one that compiles: @register("name").
+                    self.compilers |= {outer.name.value for outer in self._inside}
 
     def visit_Arg(self, node: cst.Arg) -> None:
         if node.keyword is not None:

@@ -43,6 +43,12 @@ def test_a_rewrite_that_breaks_a_promise_is_a_lost_verdict() -> None:
     assert (cell.state, cell.verdict) == ("lost", "rubric_leak")
 
 
+def test_the_ban_on_an_operation_is_one_whether_or_not_it_is_called_by_its_name() -> None:
+    case = CASES["KBH502/softmax-called"]
+    cell = one(case, made("method", "torch.softmax(x, dim=-1)", "x.softmax(dim=-1)"))
+    assert (cell.state, cell.why) == ("kept", "")
+
+
 def test_a_rewrite_that_leaves_an_honest_program_honest_is_a_missed_leak() -> None:
     cell = one(HONEST, made("renamed", "total", "amount"), m.unchanged, m.honest)
     assert cell.state == "lost"

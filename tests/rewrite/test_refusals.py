@@ -10,6 +10,7 @@ from test_same_meaning import printed
 
 from kbh_lint.rewrite.compose import apply, evasions
 from kbh_lint.rewrite.program import NotApplicable, Program
+from kbh_lint.rewrite.tree import source_of
 
 
 def rewritten(name: str, text: str) -> str:
@@ -73,3 +74,12 @@ def test_a_file_that_is_not_python_is_refused() -> None:
     for rewrite in evasions().values():
         with pytest.raises(NotApplicable):
             apply(rewrite, Program("def broken(:\n"), 0)
+
+
+def test_a_function_that_a_decorator_of_the_file_compiles_is_device_code() -> None:
+    text = (
+        "import triton\n\n\ndef register(name):\n    def inner(f):\n        return triton.jit(f)\n\n    return inner\n\n\n"
+        "@register('a')\ndef kernel(x):\n    return x\n\n\ndef plain(x):\n    return x\n"
+    )
+    assert source_of(Program(text)).device >= {"kernel"}
+    assert "plain" not in source_of(Program(text)).device

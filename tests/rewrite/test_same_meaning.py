@@ -143,6 +143,13 @@ def test_a_text_that_is_made_elsewhere_is_the_same_text(
     assert loaded(apply(evasions()[name], program, 9), tmp_path, monkeypatch).SOURCE == CUDA
 
 
+def test_a_method_is_called_on_the_whole_of_a_concatenated_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = apply(evasions()["concatenate-text"], Program(LOADED.rstrip() + '.replace("TILE", "SIZE")\n'), 3)
+    assert loaded(new, tmp_path, monkeypatch).SOURCE == CUDA.replace("TILE", "SIZE")
+
+
 def test_a_compact_text_has_the_same_tokens() -> None:
     program = Program(LOADED.replace("import torch\n", ""))
     new = apply(evasions()["cuda-compact"], program, 0)
