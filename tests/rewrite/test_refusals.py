@@ -78,7 +78,8 @@ def test_a_file_that_is_not_python_is_refused() -> None:
 
 def test_a_function_that_a_decorator_of_the_file_compiles_is_device_code() -> None:
     text = (
-        "import triton\n\n\ndef register(name):\n    def inner(f):\n        return triton.jit(f)\n\n    return inner\n\n\n"
+        "import triton\n\n\ndef register(name):\n    def inner(f):\n        return triton.jit(f)\n\n"
+        "    return inner\n\n\n"
         "@register('a')\ndef kernel(x):\n    return x\n\n\ndef plain(x):\n    return x\n"
     )
     assert source_of(Program(text)).device >= {"kernel"}

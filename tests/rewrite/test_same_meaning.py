@@ -147,7 +147,8 @@ def test_a_method_is_called_on_the_whole_of_a_concatenated_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new = apply(evasions()["concatenate-text"], Program(LOADED.rstrip() + '.replace("TILE", "SIZE")\n'), 3)
-    assert loaded(new, tmp_path, monkeypatch).SOURCE == CUDA.replace("TILE", "SIZE")
+    said = loaded(new, tmp_path, monkeypatch).SOURCE
+    assert said == CUDA.replace("TILE", "SIZE")
 
 
 def test_a_compact_text_has_the_same_tokens() -> None:
