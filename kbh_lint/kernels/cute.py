@@ -24,6 +24,7 @@ from kbh_lint.kernels.value import (
     Cell,
     CType,
     Struct,
+    Unbound,
     V,
     constant,
     data_origins,
@@ -58,6 +59,8 @@ class CuteMachine(TritonMachine):
             return V(const=value, x=None)
         if isinstance(value, (values.DType, values.Sym, values.Func, values.JitFunction)):
             return constant(value)
+        if isinstance(value, values.Scalar) and value.value is values.UNKNOWN and value.dtype == "?":
+            return V(x=Unbound(name))  # a number, or a tensor in something that was not looked into
         return super().bind_argument(name, value)
 
     def outer_value(self, value: Any) -> V:
@@ -155,6 +158,8 @@ class CuteMachine(TritonMachine):
         if base.cells:
             at = self.placed(base, index)
             return at if is_view else self.load(at, "?", node.loc).with_(const=NOTHING)
+        if isinstance(base.x, Unbound):
+            self.unread(f"what the argument {base.x.path} holds", node.loc)
         if isinstance(base.const, values.Made):
             coordinates = base.const.path == ops.COORDINATES and not is_view
             return V("i32", "i32", shape=()) if coordinates else base
@@ -283,7 +288,7 @@ class CuteMachine(TritonMachine):
     def opaque_call(self, what: str, call: Call) -> V:
         """Barriers, pipelines, schedulers: nothing of numbers, unless they are given some."""
         given = [leaf for value in (*call.args, *call.kwargs.values()) for leaf in leaves(value)]
-        if any(data_origins(v.origins) or any(c.kind == "param" or _holds_data(c) for c in v.cells) for v in given):
+        if any(data_origins(v.origins) or any(_counts(c) for c in v.cells) for v in given):
             return self.not_read(f"a call of {what}", call)
         return V(x=HANDLE)
 
@@ -302,8 +307,13 @@ class CuteMachine(TritonMachine):
         return env
 
 
-def _holds_data(cell: Cell) -> bool:
-    return any(data_origins(value.origins) for value in cell.entries.values())
+def _counts(cell: Cell) -> bool:
+    """Whether memory may hold what is computed on: all but the barriers and flags that a kernel allocates."""
+    return (
+        cell.kind == "param"
+        or cell.dtype not in dtypes.INTS
+        or any(data_origins(value.origins) for value in cell.entries.values())
+    )
 
 
 def _type_attribute(dtype: values.DType, name: str) -> V:

@@ -116,7 +116,9 @@ FUNCTIONS: dict[str, Builtin] = {
         "get_smem_store_op get_tmem_load_op sm90_get_smem_store_op get_tmem_copy_properties",
         memory.copy_atom,
     ),
-    **_named("printf print_tensor print prefetch prefetch_descriptor static_assert pretty_str", memory.nothing),
+    **_named(
+        "printf print_tensor print from_tensor prefetch prefetch_descriptor static_assert pretty_str", memory.nothing
+    ),
 }  # fmt: skip
 
 METHODS: dict[str, Method] = {
@@ -135,7 +137,8 @@ METHODS: dict[str, Method] = {
     "get_tensor": memory.typed,
     **_named("allocate_tensor allocate_array retrieve_ptr", lambda base, call: memory.shared(0)(call)),
     **_named(
-        "set toint partition_shape_A partition_shape_B partition_shape_C", lambda base, call: memory.nothing(call)
+        "set toint free wait_for_alloc relinquish_alloc_permit partition_shape_A partition_shape_B partition_shape_C",
+        lambda base, call: memory.nothing(call),
     ),
 }
 

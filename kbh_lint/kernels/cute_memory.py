@@ -15,6 +15,7 @@ from kbh_lint.kernels.value import (
     UNKNOWN_V,
     CType,
     Struct,
+    Unbound,
     V,
     constant,
     flagged,
@@ -40,6 +41,8 @@ def held(call: Call, value: V) -> V:
     if isinstance(value.x, tuple) and value.x:  # an operand with its scale factors
         value = value.x[0]
     made = value.const
+    if isinstance(value.x, Unbound):
+        call.m.unread(f"what the argument {value.x.path} holds", call.loc)
     if value.x is HANDLE or isinstance(made, values.Made) and made.path != ops.COORDINATES:
         call.m.unread("a read of memory that is not known", call.loc)
     return call.m.load(value, "?", call.loc).with_(const=NOTHING, shape=None) if value.cells else value

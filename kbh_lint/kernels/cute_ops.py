@@ -54,6 +54,8 @@ def instruction(path: str, types: Sequence[str], named: Mapping[str, str]) -> Ma
         (a, accumulator), b = _FIXED[name], _FIXED[name][0]
     elif len(listed) >= 3:
         a, b, accumulator = listed[:3]
+    elif len(listed) == 2 and dtypes.BITS.get(listed[1], 0) < 16:  # no accumulator is so narrow
+        a, b = listed
     elif len(listed) == 2:
         a = b = listed[0]
         accumulator = listed[1]
