@@ -205,6 +205,13 @@ def facts_of(event: Event) -> list[KernelFacts]:
     return found
 
 
+def fills_unseen(run: ShapeRun) -> bool:
+    """Whether the last call launches a kernel that could not be read to its end and was not seen to write anything: the
+    memory that it fills is one that the trace does not know, and may be in the result."""
+    launches = [e for e in run.calls[-1].events if e.kind == "launch" and not e.writes] if run.calls else []
+    return any(f.unread or any(s.storage < 0 for s in f.stores) for e in launches for f in facts_of(e))
+
+
 def last_call(run: ShapeRun) -> Any:
     """What the last completed `forward` returned."""
     return run.calls[-1].result if run.calls else None

@@ -7,7 +7,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.analyses.crashes import file_crashes
-from kbh_lint.analyses.flow import last_call, reach
+from kbh_lint.analyses.flow import fills_unseen, last_call, reach
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, span_of
 from kbh_lint.analyses.tampering import tampering
 from kbh_lint.analyses.unbuilt import unbuilt
@@ -50,7 +50,7 @@ def _dead(module: ir.Module, paths: list[PathRun]) -> Iterator[Seed]:
     for path in paths:
         for run in path.shapes:
             found = reach(last_call(run))
-            whole = whole and bool(found.events) and not found.opaque
+            whole = whole and bool(found.events) and not found.opaque and not fills_unseen(run)
             for event in found.events:
                 if event.kind == "launch":
                     used.add(id(event.attrs["kernel"].node))

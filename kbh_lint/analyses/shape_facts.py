@@ -12,7 +12,7 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.analyses import coverage, l2, packing, precision, promises, replay, unread, warmup
 from kbh_lint.analyses.crashes import shape_crashes
-from kbh_lint.analyses.flow import Reach, facts_of, last_call, reach
+from kbh_lint.analyses.flow import Reach, facts_of, fills_unseen, last_call, reach
 from kbh_lint.analyses.outputs import output_seeds
 from kbh_lint.analyses.products import ProductUse
 from kbh_lint.analyses.reference import Traits, likeness, share
@@ -32,6 +32,7 @@ def shape_facts(
     """Facts and promise states of one shape on one path. `reduced` runs the shapes that stand for graded ones where
     nothing is timed; it is asked for only where a fact needs it."""
     found = reach(last_call(run))
+    found.unfilled = found.unfilled or fills_unseen(run)
     facts = ShapeFacts(run.label, empty=not found.events)
     try:
         total: int | None = (

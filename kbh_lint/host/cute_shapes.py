@@ -110,6 +110,11 @@ def viewed(name: str, shape: Any, args: list[Any], kwargs: dict[str, Any]) -> An
         return tuple(shape[m] for m in modes) if inside else None
     if name == "slice_" and isinstance(shape, tuple) and modes is not None and len(modes) == len(shape):
         return tuple(part for part, at in zip(shape, modes, strict=True) if at is None)
+    if name == "group_modes" and isinstance(shape, tuple):
+        begin = kwargs.get("begin", args[0] if args else 0)
+        end = kwargs.get("end", args[1] if len(args) > 1 else len(shape))
+        if isinstance(begin, int) and isinstance(end, int) and 0 <= begin < end <= len(shape):
+            return (*shape[:begin], shape[begin:end], *shape[end:])
     if name in ("append", "prepend") and isinstance(shape, tuple) and isinstance(given, (int, tuple)):
         return (*shape, given) if name == "append" else (given, *shape)
     return None

@@ -82,6 +82,9 @@ def launch(interp: Any, made: Specialized, args: list[Any], kwargs: dict[str, An
         param = func.node.params[place]
         bound[param.name] = _allocated(interp, func, param)
         results.append(bound[param.name])
+    wrong = _mismatch(interp, func, bound)
+    if wrong:
+        return foreign.unread_call(interp, wrong, torchlib.tensors_in(bound), loc)
     binding = {name: launches.kernel_arg(interp, bound[name], False) for name in names if name in bound}
     facts = [interp.analyse_kernel(func, binding)]
     tensors = launches.pointer_arguments(interp, bound)
@@ -89,15 +92,31 @@ def launch(interp: Any, made: Specialized, args: list[Any], kwargs: dict[str, An
     return results[0] if len(results) == 1 else tuple(results) if results else None
 
 
-def _allocated(interp: Any, func: Func, param: ir.Param) -> Tensor:
-    """The tensor that a parameter `C: T.Tensor((M, N), dtype)` declares."""
+def _mismatch(interp: Any, func: Func, bound: dict[str, Any]) -> str:
+    """What is wrong with the element types of a launch, which TileLang would refuse; nothing when they fit."""
+    for param in func.node.params:
+        given = bound.get(param.name)
+        declared = _declared(interp, func, param)[1]
+        if isinstance(given, Tensor) and "?" not in (declared, given.dtype) and declared != given.dtype:
+            return f"a TileLang kernel that declares {param.name} as {declared} and is given {given.dtype}"
+    return ""
+
+
+def _declared(interp: Any, func: Func, param: ir.Param) -> tuple[Any, str]:
+    """The shape and the element type that a parameter `C: T.Tensor((M, N), dtype)` declares."""
     node, frame = param.type, interp.world.frame_of(func.env)
     parts = node.args if isinstance(node, ir.Call) else ()
     if isinstance(node, ir.Index):
         parts = node.index.items if isinstance(node.index, ir.Seq) else (node.index,)
     found = [interp.eval(part, frame) for part in parts[:2]]
     shape = tuple(d if isinstance(d, int) else None for d in found[0]) if found and _is_shape(found[0]) else None
-    return torchlib.make(interp, shape, dtype_of(found[1]) if len(found) > 1 else "f32", "empty")
+    return shape, dtype_of(found[1]) if len(found) > 1 else "?"
+
+
+def _allocated(interp: Any, func: Func, param: ir.Param) -> Tensor:
+    """The output that a call makes for a parameter."""
+    shape, dtype = _declared(interp, func, param)
+    return torchlib.make(interp, shape, dtype, "empty")
 
 
 def _is_shape(value: Any) -> bool:

@@ -45,6 +45,7 @@ from kbh_lint.host.objects import (
     Memo,
     Method,
     Partial,
+    Pointer,
     Specialized,
 )
 from kbh_lint.host.tensors import Content, Tensor, Unknown
@@ -223,6 +224,8 @@ class World:
             return owner.kwargs if name == "kwargs" else owner.kwargs.get(name, Unknown())
         if isinstance(owner, Blob):
             return Blob(f"{owner.path}:{name}", owner.loc)
+        if isinstance(owner, Pointer) and name in ("value_type", "dtype", "element_type"):
+            return DType(owner.dtype)
         if isinstance(owner, Bound) and name == "__func__":
             return owner.func
         if name == "value" and isinstance(owner, (int, float)):

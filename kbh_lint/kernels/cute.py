@@ -12,6 +12,7 @@ from typing import Any
 from kbh_lint import dtypes, ir, values
 from kbh_lint.kernels import cute_ops as ops
 from kbh_lint.kernels.cute_builtins import METHODS, symbol
+from kbh_lint.kernels.cute_memory import TENSOR_MEMORY, struct_fields
 from kbh_lint.kernels.expressions import Env
 from kbh_lint.kernels.triton import TritonMachine
 from kbh_lint.kernels.triton_builtins import PYTHON
@@ -70,8 +71,9 @@ class CuteMachine(TritonMachine):
         return V(x=HANDLE) if seen is values.UNKNOWN else constant(seen)
 
     def memory(self, kind: str, dtype: str, loc: ir.Loc, name: str = "") -> V:
-        """A tensor over memory that is allocated here; one call of a function has one of it."""
-        key = (kind, name, loc, self.frame.key)
+        """A tensor over memory that is allocated here; one call of a function has one of it. A block has one tensor
+        memory, whichever warp asks for it."""
+        key = name if name == TENSOR_MEMORY else (kind, name, loc, self.frame.key)
         cell = self.memories.get(key)
         if cell is None:
             cell = self.memories[key] = Cell(kind, f"{name or kind} {len(self.memories)}", -1, dtype)
@@ -170,6 +172,8 @@ class CuteMachine(TritonMachine):
             base = self.eval(target.value)
             if isinstance(base.const, values.Made) and base.const.path == ops.OBJECT:
                 self.set_attribute(base.const, target.name, value)
+            elif isinstance(base.x, Struct):
+                self.assign(target.value, base.with_(x=Struct({**base.x.fields, target.name: value}, base.x.type)))
             return
         base = self.eval(target.value) if isinstance(target, ir.Index) else UNKNOWN_V
         if not base.cells or not isinstance(target, ir.Index):
@@ -240,6 +244,8 @@ class CuteMachine(TritonMachine):
             return self.binary(_OPERATORS.get(path[9:], "+"), call.args[0], call.args[1], call.loc)
         if path.startswith("math."):
             return elementwise_name(call, path[5:])
+        if path == "types.SimpleNamespace":
+            return V(x=Struct(dict(call.kwargs), CType()))
         return self.not_read(f"a call of {path}", call)
 
     def call_value(self, callee: V, call: Call) -> V:
@@ -249,6 +255,8 @@ class CuteMachine(TritonMachine):
             return self.invoke(func, self.bind_call(func, call), call.loc)
         if isinstance(const, values.Made) and const.path == ops.LAYOUT:  # layout(coordinate)
             return V("i32", "i32", shape=())
+        if isinstance(const, values.Made) and const.path == ops.STRUCT:  # over memory that was allocated as bytes
+            return struct_fields(const, call)
         if isinstance(const, values.Made) and const.path == ops.CLASS:
             return self.instantiate(const, call)
         if isinstance(const, values.Made) and const.methods is not None:

@@ -69,7 +69,7 @@ FUNCTIONS: dict[str, Builtin] = {
         "local_tile local_partition zipped_divide tiled_divide logical_divide flat_divide composition group_modes "
         "select append prepend append_ones prepend_ones slice_ dice domain_offset coalesce flatten filter filter_zeros "
         "logical_product zipped_product tiled_product flat_product raked_product blocked_product unflatten "
-        "transform_partitioned_tensor_layout slice_and_offset "
+        "transform_partitioned_tensor_layout get_s2t_smem_desc_tensor slice_and_offset "
         "as_position_independent_swizzle_tensor",
         memory.view,
     ),
@@ -77,10 +77,11 @@ FUNCTIONS: dict[str, Builtin] = {
     "make_identity_tensor": memory.coordinates,
     **_named("make_fragment make_rmem_tensor", memory.fragment),
     **_named("make_fragment_like make_rmem_tensor_like", memory.fragment_like),
-    **_named("alloc_smem get_dyn_smem retrieve_tmem_ptr", memory.shared(0)),
+    **_named("alloc_smem get_dyn_smem", memory.shared(0)), "retrieve_tmem_ptr": memory.tensor_memory(0),
     **_named("copy copy_atom_call", memory.copied(1)), **_named("basic_copy autovec_copy", memory.copied(0)),
     "basic_copy_if": memory.copied(1), **_named("gemm mma_atom_call", gemm), "inline_asm": inline_asm,
     **_named("epilogue_tmem_copy_and_partition epilogue_smem_copy_and_partition", memory.epilogue),
+    **_named("epilogue_tma_store epilogue epilogue_store", memory.stored_epilogue),
     "tma_partition": lambda c: V(x=(c.get(3, "smem_tensor") or UNKNOWN_V, c.get(4, "gmem_tensor") or UNKNOWN_V)),
     **_named("full full_like", own.filled), **_named("zeros_like ones_like empty_like", own.emptied),
     **_named(
@@ -96,7 +97,7 @@ FUNCTIONS: dict[str, Builtin] = {
     ),
     **_named("elem_less any_ all_ and_ or_ not_ is_static is_major leading_dim vote_any_sync vote_all_sync", own.truth),
     **_named("range range_constexpr range_dynamic for_generate", BUILTINS["range"]),
-    **_named("const_expr dynamic_expr as_numeric assume make_warp_uniform rcp_approx make_ptr", first),
+    **_named("const_expr dynamic_expr as_numeric assume repeat_like make_warp_uniform rcp_approx make_ptr", first),
     **_named("shuffle_sync shuffle_sync_up shuffle_sync_down shuffle_sync_bfly", first),
     **_named("warp_reduction warp_reduction_sum warp_reduction_max", own.warp_reduction),
     **_named("where select_", numbers.where), **_named("fmax fmin max min minimum maximum", numbers.bound),
@@ -135,7 +136,8 @@ METHODS: dict[str, Method] = {
     "make_fragment_B": memory.operand("b"),
     "make_fragment_C": memory.accumulators,
     "get_tensor": memory.typed,
-    **_named("allocate_tensor allocate_array retrieve_ptr", lambda base, call: memory.shared(0)(call)),
+    **_named("allocate_tensor allocate_array", lambda base, call: memory.shared(0)(call)),
+    "retrieve_ptr": lambda base, call: memory.tensor_memory(0)(call),
     **_named(
         "set toint free wait_for_alloc relinquish_alloc_permit partition_shape_A partition_shape_B partition_shape_C",
         lambda base, call: memory.nothing(call),

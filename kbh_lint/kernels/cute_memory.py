@@ -26,6 +26,7 @@ from kbh_lint.kernels.value import (
 if TYPE_CHECKING:
     from kbh_lint.kernels.cute import CuteMachine
 
+TENSOR_MEMORY = "tensor memory"
 Builtin = Callable[[Call], V]
 Method = Callable[[V, Call], V]
 
@@ -100,15 +101,30 @@ def shared(position: int) -> Builtin:
     return run
 
 
+def tensor_memory(position: int) -> Builtin:
+    """retrieve_tmem_ptr(type, ...): tensor memory, which all warps of a block share."""
+
+    def run(call: Call) -> V:
+        dtype = call.dtype(position, "element_type" if "element_type" in call.kwargs else "dtype")
+        return machine(call).memory("shared", dtype, call.loc, TENSOR_MEMORY).with_(dtype=dtype)
+
+    return run
+
+
+def struct_fields(made: values.Made, call: Call) -> V:
+    """The memory of a struct, field by field."""
+    fields = {}
+    for name, dtype in made.fields:
+        known = dtype.name if isinstance(dtype, values.DType) else "?"
+        fields[name] = machine(call).memory("shared", known, call.loc, name)
+    return V(x=Struct(fields, CType()))
+
+
 def allocate(base: V, call: Call) -> V:
     """SmemAllocator.allocate(struct or number of bytes)."""
     wanted = first(call).const
     if isinstance(wanted, values.Made) and wanted.path == ops.STRUCT:
-        fields = {}
-        for name, dtype in wanted.fields:
-            known = dtype.name if isinstance(dtype, values.DType) else "?"
-            fields[name] = machine(call).memory("shared", known, call.loc, name)
-        return V(x=Struct(fields, CType()))
+        return struct_fields(wanted, call)
     dtype = wanted.name if isinstance(wanted, values.DType) else "?"
     return machine(call).memory("shared", dtype, call.loc)
 
@@ -166,6 +182,20 @@ def epilogue(call: Call) -> V:
         return V(x=(atom, V(x=HANDLE), V(x=HANDLE)))
     inner = tensors[-1] if "smem" in call_name(call) else machine(call).memory("local", tensors[0].dtype, call.loc)
     return V(x=(atom, tensors[0], inner))
+
+
+def stored_epilogue(call: Call) -> V:
+    """An epilogue that the library runs: accumulators go to the argument's tensor, as its type."""
+    tensors = [v for v in (*call.args, *call.kwargs.values()) if v.cells]
+    targets = [v for v in tensors if any(cell.kind == "param" for cell in v.cells)]
+    sources = [v for v in tensors if v not in targets]
+    if len(targets) != 1 or not sources:
+        return machine(call).not_read(f"a call of {call_name(call)}", call)
+    for source in sources:
+        value = held(call, source)
+        if value.origins:
+            call.m.store(targets[0], value, call.loc)
+    return constant(None)
 
 
 def call_name(call: Call) -> str:
