@@ -31,8 +31,8 @@ def built(
     """The compiler caches of a submission: those of an earlier grading, or what a first process fills now.
 
     A submission that fails here fails in the trial too, which is where that counts. On a CPU nothing is compiled that
-    a process would find again. A second process, which compiles everything beside the first where that is nvcc's work,
-    leaves what it compiled in `again`; nothing is there if it did not come to its end.
+    a process would find again. Where that is nvcc's work, a second process compiles everything too, beside the first if
+    there is one, and leaves what it compiled in `again`; nothing is there if it did not come to its end.
     """
     if job.device == "cpu":
         return None
@@ -42,6 +42,8 @@ def built(
     builds = Builds(builds_folder(), job.scratch / "builds")
     found = builds.find(key)
     if found is not None:
+        with beside(job, sandbox, again):  # alone, and not while the device is held, as it would be later
+            pass
         if stage == "build":
             job.tell(Progress(stage, "done", "from an earlier grading"))
         return found

@@ -66,6 +66,24 @@ def test_nvcc_works_for_the_second_build_while_it_works_for_the_first(
     assert place != other_place and (user, other_user) == (7, 8)
 
 
+def test_a_build_from_an_earlier_grading_is_taken_and_the_second_is_made_all_the_same(
+    tmp_path: Path, builds: Callable[[Build], None]
+) -> None:
+    begun: list[int] = []
+
+    def build(*_: object, caches: Path, calls: int = 1, **__: object) -> Compiled:
+        caches.mkdir(parents=True)
+        begun.append(calls)
+        return Compiled()
+
+    builds(build)
+    again = tmp_path / "again"
+    for _ in range(2):
+        stages.built(job(tmp_path, CUDA), BOX, again=again)
+        again.rmdir()
+    assert sorted(begun) == [1, rebuild.CALLS, rebuild.CALLS]
+
+
 @pytest.mark.parametrize("said", [Compiled(ended="it crashed"), Compiled(refused="no GPU"), OSError("no room")])
 def test_a_second_build_that_ends_early_leaves_nothing_and_the_first_goes_on(
     tmp_path: Path, builds: Callable[[Build], None], said: Compiled | OSError
