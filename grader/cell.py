@@ -142,6 +142,14 @@ class ShapeTiming:
     health: tuple[Mapping[str, float], ...] = ()
     ungated: tuple[float, ...] = field(default=(), metadata=LATER)
     trim: float = field(default=0.5, metadata=LATER)
+    quickest: int = field(default=0, metadata=LATER)
+
+    @property
+    def counted(self) -> tuple[SealedBatch, ...]:
+        """The sealed batches that count."""
+        if not self.quickest:
+            return self.sealed
+        return tuple(sorted(self.sealed, key=lambda batch: batch.per_call)[: max(self.quickest, 1)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ __all__ = ["empty_calls", "measure_empty"]
 
 NULL_CALLS = 9
 NULL_BATCHES = 5
-ERROR_BATCHES = 9  # of which three quarters say by how much a batch varies
+ERROR_BATCHES = 9  # of which half say by how much a batch varies
 BEFORE = "before the import"
 IN_A_ROW = 0.05  # of a batch on a GPU: on an H200 calls in a row take up to 7 % longer than alone
 VALID_S = 600.0  # as long as one process may take by default
@@ -76,7 +76,7 @@ def _of_gpu(session: Session, few: int, many: int) -> Null:
     once, twice = sorted(_batches(session, many, times=ERROR_BATCHES)), min(_batches(session, many, copies=2))
     mapping = max(bare - short, 0.0) / (many - few)
     copy = max(min(once[0] - bare, twice - once[0]), 0.0) / many
-    error = once[3 * len(once) // 4] - once[0]  # the system may have stopped us in a few
+    error = median(once) - once[0]  # the system may have stopped us in some
     batch = max(short - few * mapping, 0.0)
     return Null(0.0, 0.0, batch, mapping + copy, 0.0, error=error, in_a_row=IN_A_ROW)
 

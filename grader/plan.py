@@ -10,7 +10,6 @@ import random
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import median
 
 from grader.cases import BASE, CaseSpec, plan_cases, state_group
 from grader.cell import SealedBatch
@@ -20,11 +19,13 @@ from grader.spread import MEDIAN
 from kbh_lint.problems import Problem, Shape
 
 __all__ = [
-    "Group", "ShapePlan", "TrialOptions", "batch_specs", "bears_out", "default_options", "graded_shapes", "plan_shape",
-    "null_rounds", "round_count", "slot_count",
+    "Group", "ShapePlan", "TrialOptions", "agree", "batch_specs", "bears_out", "default_options", "graded_shapes",
+    "null_rounds", "plan_shape", "round_count", "slot_count",
 ]  # fmt: skip
 
 LEAST_ROUNDS = 3
+NEAR = 1.03  # the longest of the batches that count over the shortest
+MORE_BATCHES = 4  # that a GPU's shape may take until enough of them agree
 SLACK_SECONDS = 3e-4  # by which a call of a short batch may be slower for reasons of ours
 PLACES, PLACES_BYTES = 8, 4 << 30  # slots of timed calls on a GPU, and what they may take
 GPU_TRIM = 0.1  # of the claimed times at each end
@@ -161,7 +162,13 @@ def null_rounds(device: str, slot_bytes: int, room: int) -> int:
 
 def bears_out(short: Sequence[SealedBatch], claimed: float) -> bool:
     """Whether short batches leave a claimed time possible: up to four times as long may be for reasons of ours."""
-    return median(batch.per_call for batch in short) <= 4 * claimed + SLACK_SECONDS
+    return min(batch.per_call for batch in short) <= 4 * claimed + SLACK_SECONDS
+
+
+def agree(batches: Sequence[SealedBatch], count: int) -> bool:
+    """Whether the `count` quickest of sealed batches are near one another: what disturbs one only makes it longer."""
+    walls = sorted(batch.seconds / batch.rounds for batch in batches)[:count]
+    return len(walls) == count and walls[-1] <= NEAR * walls[0]
 
 
 def round_count(device: str, seconds: float, slot_bytes: int, cache_bytes: int, room: int) -> int:

@@ -231,12 +231,12 @@ def _stands(taken: float, least: float) -> bool:
 
 
 def _sealed(timing: ShapeTiming) -> float | None:
-    return statistics.median(batch.per_call for batch in timing.sealed) if timing.sealed else None
+    return statistics.median(batch.per_call for batch in timing.counted) if timing.sealed else None
 
 
 def _at_most(timing: ShapeTiming) -> float | None:
     """Seconds that a call of the sealed batches took at most, our own overhead included."""
-    return statistics.median(batch.seconds / batch.rounds for batch in timing.sealed) if timing.sealed else None
+    return statistics.median(batch.seconds / batch.rounds for batch in timing.counted) if timing.sealed else None
 
 
 def _resolves(one: _Measured) -> bool:
@@ -258,7 +258,7 @@ def _declared(shape: Shape, bound: Floor) -> float:
 def _spread(measured: Sequence[_Measured], sealed: bool) -> float | None:
     """Standard error of the time that is scored, as a share of it; `sealed` says that batches are."""
     within = [
-        spread.of_batches([batch.per_call for batch in one.timing.sealed])
+        spread.of_batches([batch.per_call for batch in one.timing.counted])
         if sealed
         else spread.of_samples(one.kept, one.timing.trim)
         for one in measured

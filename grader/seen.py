@@ -64,7 +64,7 @@ class Seen:
         if self.status not in ("wrong", "crashed", "timeout"):
             self.status, self.message = status, message
 
-    def result(self, shape: str, null: Null | None, trim: float) -> ShapeResult:
+    def result(self, shape: str, null: Null | None, trim: float, quickest: int = 0) -> ShapeResult:
         """All of it; with times where calls were timed."""
         timing = None
         if null is not None and self.claimed:
@@ -72,6 +72,7 @@ class Seen:
                 tuple(self.claimed), tuple(self.walls), tuple(self.sealed), null.seconds, null.wall,
                 self.waited,
                 notes=self._notes(null), health=tuple(self.health), ungated=tuple(self.ungated), trim=trim,
+                quickest=quickest,
             )  # fmt: skip
         return ShapeResult(shape, self.status, self.message, self.calls, len(self.cases), tuple(self.cases), timing)
 

@@ -172,6 +172,8 @@ class Session:
 
         With the empty model, outputs are copied `copies` times a call, which tells what copying costs.
         """
+        if "next inputs" in self._memory:
+            self._memory.pop("next inputs").close()
         for name, stride in (("batch inputs", self.in_bytes), ("batch outputs", self.out_bytes)):
             if name in self._memory:
                 self._memory.pop(name).close()
@@ -192,7 +194,11 @@ class Session:
         does not know, and bytes at places over all slots are copied before the clock is read again: `unfinished` says
         whether work was done later.
         """
-        fresh = self._region("next inputs", self._memory["batch inputs"].size)
+        spare = self._memory.pop("next inputs", None)
+        if spare is not None and cases is not None:
+            spare.close()  # the candidate has had it
+            spare = None
+        fresh = spare or self._region("next inputs", self._memory["batch inputs"].size)
         self._memory["next inputs"] = fresh  # given up with the others when the candidate ends in between
         for index, case in enumerate(cases or ()):
             self._write(fresh, "inputs", index, case.inputs)
@@ -206,8 +212,11 @@ class Session:
         taken = {index: self._copied(index) for index in lot} if answer.kind == Kind.DONE else {}
         self._settle()
         wall = time.monotonic() - began
-        self._memory["batch inputs"].close()
-        self._memory["batch inputs"] = self._memory.pop("next inputs")
+        used, self._memory["batch inputs"] = self._memory["batch inputs"], self._memory.pop("next inputs")
+        if cases is None:  # nothing was written there, and giving memory up makes the next batch wait for the driver
+            self._memory["next inputs"] = used
+        else:
+            used.close()
         whole = {index: self._split(copied) for index, copied in taken.items()}
         return Batch(answer, wall, whole, places, seen)
 

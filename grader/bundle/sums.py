@@ -62,7 +62,7 @@ def _wrong(cell: Cell, score: ShapeScore) -> Iterator[str]:
     if timings is None:
         yield "score"
         return
-    sealed = [median(batch.per_call for batch in timing.sealed) for timing in timings if timing.sealed]
+    sealed = [median(batch.per_call for batch in timing.counted) for timing in timings if timing.sealed]
     if (score.t_sealed is None) != (not sealed) or (sealed and not _near(score.t_sealed or 0.0, median(sealed))):
         yield "sealed time"
     if not score.vetoed and not _near(score.t_event, median(middle(timing.claimed, timing.trim) for timing in timings)):
