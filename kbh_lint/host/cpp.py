@@ -119,7 +119,10 @@ class Cpp:
         chosen = self.choose(target, args)
         if chosen.node.body is None:
             self.interp.miss(f"the source of {func.name} is not part of what the extension is built from", loc)
-        return self.call(chosen, args, loc)
+        result, made = self.call(chosen, args, loc), chosen.node.returns
+        kind = made.name.rpartition("::")[2] if isinstance(made, ir.TypeRef) else ""
+        # `return {values, indices};` makes what the function is declared to return
+        return tuple(result) if isinstance(result, list) and kind in ("tuple", "pair") else result
 
     def choose(self, overloads: Overloads, args: list[Any]) -> Func:
         """The overload with a body whose parameters fit the number of arguments."""

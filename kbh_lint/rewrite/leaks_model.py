@@ -15,6 +15,15 @@ def _wrapped(body: str, *, head: str = "", start: str = "", more: str = "") -> C
     return lambda program, rng: wrap_forward(program, rng, body, head=head, start=start, more=more)
 
 
+def remember_in_hook(program: Program, rng: Random) -> Program:
+    """A hook that runs after `forward` hands out its first result."""
+    if "__call__" in source_of(program).words:
+        raise NotApplicable("calls of the model may not go through torch.nn.Module")
+    hook = "lambda owner, given, made: owner.__dict__.setdefault('{kept}', made)"
+    start = f"self.register_forward_hook({hook})\n"
+    return wrap_forward(program, rng, "return self.{old}({args})\n", start=start)
+
+
 _REMEMBERED = (
     Rewrite(
         "remember-object",
@@ -92,6 +101,11 @@ return result
 """,
             head="import weakref\n\n{kept} = weakref.WeakKeyDictionary()\n",
         ),
+    ),
+    Rewrite(
+        "remember-in-hook",
+        "a forward hook returns the first result again",
+        remember_in_hook,
     ),
     Rewrite(
         "stale-copy",

@@ -92,14 +92,14 @@ def wrap_forward(
     for item in model.node.body.body:
         assert isinstance(item, cst.BaseStatement)
         if item is model.forward:
-            item = model.forward.with_changes(name=cst.Name(old))
-        elif isinstance(item, cst.FunctionDef) and item.name.value == "__init__" and start:
+            members.append(model.forward.with_changes(name=cst.Name(old)))
+            # What follows in the class may read the name: `__call__ = forward`.
+            members += statements(text + more.format(**words))
+            continue
+        if isinstance(item, cst.FunctionDef) and item.name.value == "__init__" and start:
             new = statements(start.format(**words))
             item = item.with_deep_changes(item.body, body=[*item.body.body, *new])
         members.append(item)
-    members += statements(text)
-    if more:
-        members += statements(more.format(**words))
     new_class = model.node.with_deep_changes(model.node.body, body=members)
     top: list[cst.CSTNode] = []
     for statement in model.source.module.body:

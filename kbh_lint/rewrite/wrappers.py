@@ -7,7 +7,7 @@ from random import Random
 
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
 from kbh_lint.rewrite.reference import model_of, wrap_forward
-from kbh_lint.rewrite.tree import framed_source, functions
+from kbh_lint.rewrite.tree import framed_source, functions, source_of
 
 
 def _behind(body: str, *, head: str = "", start: str = "", more: str = "") -> Callable[[Program, Random], Program]:
@@ -53,10 +53,18 @@ class {kept}Inner({kept}_torch.nn.Module):
     start="self.{kept} = {kept}Inner(self)\n",
 )
 
-forward_hook = _behind(
+_hooked = _behind(
     "return None\n",
     start="self.register_forward_hook(lambda {kept}, given, result: {kept}.{old}(*given))\n",
 )
+
+
+def forward_hook(program: Program, rng: Random) -> Program:
+    """`forward` returns nothing; a hook that runs after it does the work."""
+    if "__call__" in source_of(program).words:
+        raise NotApplicable("calls of the model may not go through torch.nn.Module")
+    return _hooked(program, rng)
+
 
 generator = _behind(
     "return next(self.{kept}({args}))\n",

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from host_support import CUDA, HEAD, OUTPUT, classes, lint, model
 
+import kbh_lint
+
 SOURCE = CUDA[: CUDA.index("torch::Tensor run")].replace("<torch/extension.h>", "<cuda_fp8.h>") + (
     'extern "C" void run(void* x, void* w, void* s, void* y, int M, int N, int K) {\n'
     "  gemm<<<M, N>>>((const __nv_fp8_e4m3*)x, (const __nv_fp8_e4m3*)w, (const float*)s, (__nv_bfloat16*)y, N, K);\n}\n"
@@ -62,3 +64,16 @@ def test_a_library_of_its_own_is_read(tmp_path: Path, how: str) -> None:
 @pytest.mark.parametrize("how", FOREIGN)
 def test_a_library_from_elsewhere_is_machine_code(tmp_path: Path, how: str) -> None:
     assert "binary-blob-kernel" in classes(lint(tmp_path, HEAD + SETUP + FOREIGN[how] + CALL))
+
+
+def test_a_foreign_library_finishes_the_parts_of_a_tuple_that_c_plus_plus_returns(tmp_path: Path) -> None:
+    topk = Path(__file__).parents[2] / "problems/05_topk_bitonic/honest/cuda.py"
+    code = topk.read_text(encoding="utf-8").replace(
+        "return extension.topk(x, self.k)",
+        "found = extension.topk(x, self.k)\n        for part in found if isinstance(found, tuple) else ():\n"
+        "            FINISH.run(part.data_ptr())\n        return found",
+    )
+    path = tmp_path / "05_topk_bitonic.py"
+    path.write_text(f'{code}\nimport ctypes\n\nFINISH = ctypes.CDLL("./finish.so")\n', encoding="utf-8")
+    report = kbh_lint.lint([path], problem="05_topk_bitonic").files[0]
+    assert "binary-blob-kernel" in {finding.leak_class for finding in report.findings}
