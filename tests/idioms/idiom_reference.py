@@ -1,16 +1,14 @@
 """What each problem asks for, in plain torch, and how far a model of ours is from it.
 
 Run as `python idiom_reference.py NAME...`, it interprets each idiom's Triton kernels on the CPU and prints the worst
-errors as JSON. The interpreter multiplies bf16 wrongly, so the int4 idioms are run with bf16 read as fp32 throughout.
+errors as JSON.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import sys
-import tempfile
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -33,7 +31,7 @@ def load_module(path: Path) -> ModuleType:
     return module
 
 
-def error(group: str, module: ModuleType, sizes: tuple[int, ...], device: str, wide: bool = False) -> float:
+def error(group: str, module: ModuleType, sizes: tuple[int, ...], device: str) -> float:
     """The largest error of the module's model at these sizes, as a share of the largest (kahan: of each) value."""
     import torch
 
@@ -48,7 +46,7 @@ def error(group: str, module: ModuleType, sizes: tuple[int, ...], device: str, w
         x = (torch.rand(rows, depth, device=device) * 8 - 4).to(torch.float8_e4m3fn)
         want = (x.double() @ model.weight.double().T) * model.weight_scale
     else:
-        x = torch.randn(rows, depth, device=device, dtype=torch.float32 if wide else torch.bfloat16)
+        x = torch.randn(rows, depth, device=device, dtype=torch.bfloat16)
         model.zeros.copy_(torch.randint(0, 16, model.zeros.shape))
         model.scales.copy_(torch.rand(model.scales.shape) * 0.01 + 0.001)
         q = torch.stack((model.w_q & 15, model.w_q >> 4), 1).reshape(depth, cols).double()
@@ -71,22 +69,18 @@ def _call(module: ModuleType, model: Any, x: Any) -> Any:
 
 
 def interpret(name: str) -> float:
-    """The worst error of one Triton idiom over the small sizes, through Triton's interpreter."""
-    os.environ["TRITON_INTERPRET"] = "1"
+    """The worst error of one Triton idiom over the small sizes, through the grader's interpreter."""
+    from grader.interpreter import install
+
+    install()
     import torch
 
     def device_of(_: Any) -> SimpleNamespace:
         return SimpleNamespace(multi_processor_count=3)
 
     torch.cuda.get_device_properties = device_of
-    group = name.split("/")[0]
-    path = HERE / f"{name}.py"
-    if group != "int4":
-        return max(error(group, load_module(path), sizes, "cpu") for sizes in SMALL[group])
-    with tempfile.TemporaryDirectory() as folder:
-        wide = Path(folder) / path.name
-        wide.write_text(path.read_text(encoding="utf-8").replace("bfloat16", "float32"), encoding="utf-8")
-        return max(error(group, load_module(wide), sizes, "cpu", wide=True) for sizes in SMALL[group])
+    group, module = name.split("/")[0], load_module(HERE / f"{name}.py")
+    return max(error(group, module, sizes, "cpu") for sizes in SMALL[group])
 
 
 if __name__ == "__main__":
