@@ -134,12 +134,6 @@ def sample_code(sample: Problem) -> Code:
 
 
 @pytest.fixture(autouse=True)
-def own_turns(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests that run beside one another do not wait for each other's trials."""
-    monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path_factory.getbasetemp()))
-
-
-@pytest.fixture(autouse=True)
 def one_thread() -> None:
     """Two cores are shared by parallel test runs, and the tensors are small."""
     torch.set_num_threads(1)

@@ -28,6 +28,8 @@ from kbh_lint import paths
 from kbh_lint.cli import kbh_main
 from kbh_lint.problems import load_deck
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 DECK = load_deck(paths.problems_dir())
 GRADED = [problem.id for problem in DECK.values() if problem.contracts]
 WITH_LIBRARY = sorted(path.parent.name for path in paths.problems_dir().glob("*/library.py"))

@@ -13,6 +13,8 @@ from grader.check import CheckError, CheckReport, check_submission
 from grader.deck import DeckError
 from grader.keys import new_master
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 MASTER = bytes(range(32))
 
 

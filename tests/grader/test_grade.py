@@ -23,6 +23,8 @@ from grader.targets import TargetError
 from grader.view import Unfinished, load_view
 from kbh_lint.cli import kbh_main
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 TORCH = HONEST.replace("return (x", "torch.ones(300, 300).cumsum(0); return (x")  # not too short to be believed
 WRONG = KERNEL.replace("axis=0)", "axis=0) * 1.01")
 
@@ -42,6 +44,7 @@ def left(folder: Path) -> list[Path]:
     return [path for base in folder.glob("kbh-grade-*") for path in base.iterdir() if path.name != ".lock"]
 
 
+@pytest.mark.cold
 def test_a_right_submission_is_accepted_and_its_bundle_holds_every_step_in_order(tmp_path: Path) -> None:
     said: list[Progress] = []
     token = "sk-" + "aB3" * 12

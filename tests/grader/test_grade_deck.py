@@ -18,6 +18,8 @@ from grader.request import Request
 from kbh_lint.authors.solutions import read_solutions
 from kbh_lint.paths import problems_dir
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 FOLDERS = sorted(path.parent for path in problems_dir().glob("*/solutions.yaml"))
 HONEST = [(folder, item) for folder in FOLDERS for item in read_solutions(folder).honest]
 

@@ -17,6 +17,8 @@ from grader.problems_cli import main, parser
 from kbh_lint import paths
 from kbh_lint.cli import kbh_main
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 ROOT = Path(__file__).resolve().parents[2]
 BASE = ROOT / "tests" / "authors" / "base" / "11_bf16_gemm"
 COMMANDS = ("new", "list", "show", "render", "ceilings", "check", "solutions", "flops", "tolerance", "mutate", "verify")

@@ -18,6 +18,8 @@ from kbh_lint.authors.solutions import Decoy, Honest, read_solutions
 from kbh_lint.findings import FileReport
 from kbh_lint.problems import load_problem
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 TESTS = Path(__file__).resolve().parents[1]
 PROBLEMS = TESTS.parent / "problems"
 IDS = ("01_fp8_gemm", "07_w4a16_gemm", "10_patch_embed_conv3d_gemm")

@@ -14,6 +14,8 @@ from kbh_lint.authors.solutions import Decoy, Honest, read_solutions
 from kbh_lint.findings import FileReport
 from kbh_lint.problems import load_problem
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 PROBLEMS = Path(__file__).resolve().parents[2] / "problems"
 IDS = ("03_paged_attention", "04_kahan_softmax", "05_topk_bitonic")
 HONEST = [(name, entry) for name in IDS for entry in read_solutions(PROBLEMS / name).honest]

@@ -15,6 +15,8 @@ from grader.check import check_submission
 from kbh_lint.findings import FileReport
 from kbh_lint.problems import load_problem
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 PROBLEMS = Path(__file__).resolve().parents[2] / "problems"
 IDS = ("02_kda_cutlass", "06_sonic_moe_swiglu", "09_fmha_preattn_mrope")
 

@@ -20,6 +20,8 @@ from grader.evidence import digest, geometric_mean
 from grader.verify import run_verify
 from kbh_lint.problems import load_deck, load_problem
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 ID = "04_kahan_softmax"
 HONEST, DECOY = "honest/triton.py", "decoys/tree_sum.py"
 SOLUTIONS = f"""\
