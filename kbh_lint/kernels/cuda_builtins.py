@@ -319,11 +319,13 @@ _add(
     "h2tanh ex2 fast_exp",
     _elementwise("exp"),
 )
+_add("ldexp ldexpf scalbn scalbnf", _elementwise("exp"))
+_add("pow powf __powf", lambda call: _elementwise("exp" if call.arg(0).known else "")(call))
 _add(
     "log logf __logf log2 log2f __log2f log1pf log10f hlog hlog2 sqrt sqrtf rsqrt rsqrtf __frsqrt_rn __fsqrt_rn "
-    "hrsqrt h2rsqrt hsqrt hrcp h2rcp __frcp_rn sin sinf cos cosf sincosf __sinf __cosf erf erff erfcf pow powf "
-    "__powf floorf floor ceilf ceil roundf round rintf rint truncf trunc nearbyintf fabsf fabs abs __habs __habs2 "
-    "labs llabs fmodf __hneg __hneg2 copysignf isnan isinf isfinite __hisnan __saturatef lrintf ldexpf scalbnf "
+    "hrsqrt h2rsqrt hsqrt hrcp h2rcp __frcp_rn sin sinf cos cosf sincosf __sinf __cosf erf erff erfcf "
+    "floorf floor ceilf ceil roundf round rintf rint truncf trunc nearbyintf fabsf fabs abs __habs __habs2 "
+    "labs llabs fmodf __hneg __hneg2 copysignf isnan isinf isfinite __hisnan __saturatef lrintf "
     "__exp2f_approx signbit cbrtf hypotf norm3df normcdff __usad __vabsdiffu4 mul24 __mulhi __umulhi __umul64hi "
     "__hisinf __builtin_fabsf __builtin_sqrtf __sad",
     _elementwise(""),

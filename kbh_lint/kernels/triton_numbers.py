@@ -275,7 +275,8 @@ _ELEMENTWISE = {
     "atan2": "",
     "fast_tanhf": "exp", "log10": "", "exp10": "exp", "hypot": "", "fmod": "", "rcp_rn": "", "byte_perm": "",
     "sqrtf": "", "prefetch": "", "xor_sum": "reduce", "rand": "", "randint": "", "philox": "", "flip": "", "gather": "",
-    "dividef": "", "fdividef": "", "rsqrt_rn": "",
+    "dividef": "", "fdividef": "", "rsqrt_rn": "", "powf": "", "ldexp": "exp", "ldexpf": "exp", "scalbn": "exp",
+    "scalbnf": "exp",
 }  # fmt: skip
 _SAME_SHAPE_INT = {"popc", "ffs", "clz", "brev"}
 
@@ -287,6 +288,8 @@ def elementwise_name(call: Call, name: str) -> V:
     if flag is None:
         return UNKNOWN_V
     m = call.m
+    if base in ("pow", "powf") and call.args and isinstance(call.args[0].const, (int, float)):
+        flag = "exp"  # a power of a constant
     if base in ("div_rn", "fdiv", "fast_dividef", "dividef", "fdividef") and len(call.args) > 1:
         return m.binary("/", call.args[0], call.args[1], call.loc)
     if base in ("mul_rn", "add_rn", "sub_rn") and len(call.args) > 1:
