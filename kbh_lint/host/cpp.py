@@ -19,6 +19,7 @@ from kbh_lint.host import (
     lanes,
     launches,
     operators,
+    tensor_flags,
     torchlib,
 )
 from kbh_lint.host.cpp_types import MAX_LOOP
@@ -225,7 +226,8 @@ class Cpp:
         for param in func.node.params:
             value = bound.get(param.name)
             binding[param.name] = self.kernel_arg(value, param, env)
-        facts = interp.analyse_kernel(func, {**binding, **device_flags.values(interp, func)})
+        held = {**device_flags.values(interp, func), **tensor_flags.values(interp, bound)}
+        facts = interp.analyse_kernel(func, {**binding, **held})
         dims = (
             [cpp_libraries.dim(g) for g in grid]
             if isinstance(grid, list) and len(grid) == 2
@@ -235,6 +237,7 @@ class Cpp:
         event = launches.record(interp, func, tensors, [binding], [facts], dims[0], loc, steer, dims[1])
         event.attrs["numbers"] = launches.numbers(interp, bound)
         device_flags.settle(interp, func, facts)
+        tensor_flags.settle(interp, bound, [facts])
         return None
 
     def kernel_arg(self, value: Any, param: ir.Param, env: Env) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, device_memory, torchlib
+from kbh_lint.host import bounds, device_memory, tensor_flags, torchlib
 from kbh_lint.host.objects import Configured, HostDescriptor, LibObject, Pointer
 from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.kernels.facts import KernelFacts
@@ -105,6 +105,7 @@ def emit(interp: Any, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: i
     bindings: list[dict[str, Any]] = []
     defaults = jit.func.defaults
     tensors = pointer_arguments(interp, bound)
+    held = tensor_flags.values(interp, bound)
     for setting in settings:
         full = (
             {**defaults, **setting, **bound}
@@ -118,11 +119,12 @@ def emit(interp: Any, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: i
             for p in jit.func.node.params
         }
         bindings.append(binding)
-        facts.append(interp.analyse_kernel(jit.func, binding))
+        facts.append(interp.analyse_kernel(jit.func, {**binding, **held}))
     size = evaluate_grid(interp, grid, {**bound, **settings[0]}, loc)
     steer = interp.contents_of([size, *(v for v in bound.values() if isinstance(v, Unknown))])
     event = record(interp, jit.func, tensors, bindings, facts, size, loc, steer)
     event.attrs["numbers"] = numbers(interp, {**bound, **settings[0]})
+    tensor_flags.settle(interp, bound, facts)
     if len(jit.configs) > MAX_CONFIGS:
         event.attrs["cut"] = f"only {MAX_CONFIGS} of {len(jit.configs)} autotune configurations were read"
     return event

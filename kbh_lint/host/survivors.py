@@ -72,6 +72,7 @@ def slots(interp: Any, instance: Any) -> list[Survivor]:
             walk.table("static ", statics)
     for tensor in interp.device_memory.values():
         walk.visit(("__device__ memory", tensor, (), None, None), 0)
+    walk.table("memory ", interp.numbers)
     walk.table("", interp.world_patches)
     return walk.found
 

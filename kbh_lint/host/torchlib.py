@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import remembered, shapes
+from kbh_lint.host import remembered, shapes, tensor_flags
 from kbh_lint.host.objects import LibObject
 from kbh_lint.host.survivors import Version
 from kbh_lint.host.tensors import Content, Event, Storage, Tensor, Unknown, product, row_major
@@ -129,13 +129,23 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     inplace = name.endswith("_") and not name.endswith("__") and name not in VIEWS
     base = name[:-1] if inplace else name
     if base in MAKERS or base == "normal" and not inplace and not tensors_in(args):
-        return maker(interp, base, args, kwargs, loc)
+        made = maker(interp, base, args, kwargs, loc)
+        tensor_flags.noticed(interp, base, args, kwargs, made)
+        return made
     special = SPECIAL.get(base)
     if special is not None and not (inplace and base not in ("copy", "zero", "fill", "normal", "uniform")):
-        return special(interp, base, args, kwargs, loc)
+        made = special(interp, base, args, kwargs, loc)
+        if inplace:
+            tensor_flags.noticed(interp, base, args, kwargs, made)
+        return made
     if base in VIEWS:
         return view(interp, base, args, kwargs, loc)
-    return compute(interp, path, base, args, kwargs, loc, inplace)
+    counts = inplace and base in ("add", "sub") and len(args) > 1 and type(args[1]) is int
+    counts = counts and tensor_flags.known(interp, args[0]) is not None
+    made = compute(interp, path, base, args, kwargs, loc, inplace)
+    if counts:
+        tensor_flags.stepped(interp, base, args)
+    return made
 
 
 def compute(

@@ -20,7 +20,8 @@ def load(call: Call) -> V:
         extra = call.get(position, name)
         if extra is not None and extra.origins:
             made = made.with_(origins=union(made.origins, flagged(extra.origins, "index")))
-    return made.with_(const=NOTHING)
+    flag = bool(call.m.initial) and pointer.shape in (None, ())  # a number that is known at the start
+    return made if flag else made.with_(const=NOTHING)
 
 
 def store(call: Call) -> V:
@@ -29,10 +30,17 @@ def store(call: Call) -> V:
     return constant(None)
 
 
+_ATOMICS = {"atomic_add": "atomicAdd", "atomic_xchg": "atomicExch", "atomic_cas": "atomicCAS"}
+
+
 def atomic(call: Call) -> V:
     pointer, value = call.args[0] if call.args else UNKNOWN_V, call.get(1, "val") or UNKNOWN_V
     name = call.node.func.name if isinstance(call.node.func, ir.Attr) else "atomic_add"
     m = call.m
+    left = m.after_atomic(_ATOMICS.get(name, ""), pointer, call.args)
+    if left is not None:
+        m.store(pointer, left, call.loc)
+        return m.load(pointer, "?", call.loc)
     if name == "atomic_cas":
         value = call.get(2, "val") or UNKNOWN_V
     if name == "atomic_add":

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from host_support import HEAD, SIGNATURE, classes, lint, model
+from host_support import ARGUMENTS, GRID, HEAD, KERNEL, OUTPUT, SIGNATURE, TILES, classes, lint, model
 
 # A plain product on fp8 operands; FIRST and LAST stand for lines before and after it, VALUE for what is stored.
 SOURCE = """
@@ -134,3 +134,31 @@ def test_a_counter_that_changes_the_arithmetic_later_is_found(tmp_path: Path) ->
     parts = {"GLOBALS": "__device__ int calls;", "FIRST": "", "LAST": f"{ONE}++calls;"}
     text = written(parts).replace("float total = 0.f;", f"float total = 0.f;\n  if (calls > 100) {{ {HALF} }} else")
     assert "warm-up-dependent-arithmetic" in classes(lint(tmp_path, text))
+
+
+# The same with a tensor of one number that the model keeps; BEGIN and END stand for lines before and after the product.
+TRITON = KERNEL.replace("gemm(x,", "gemm(flag, memo, x,").replace("    acc = tl.zeros", "BEGIN    acc = tl.zeros") + "END"
+LOOK = """    at = rows[:, None] * N + cols[None, :]
+    if tl.load(flag) != 0:
+        tl.store(y + at, tl.load(memo + at))
+        return
+"""
+MARK = "    tl.store(memo + rows[:, None] * N + cols[None, :], out.to(tl.bfloat16))\n    tl.store(flag, 1)\n"
+MADE = "self.flag = torch.zeros(1, dtype=torch.int32)\nself.memo = torch.zeros(1 << 26, dtype=torch.bfloat16)"
+LAUNCHED = f"{OUTPUT.strip()}\ngemm[{GRID}](self.flag, self.memo, {ARGUMENTS}, {TILES})\n"
+TENSORS = {
+    "a flag that the kernel sets": (True, LOOK, MARK, ""),
+    "a flag that is exchanged": (True, LOOK, MARK.replace("tl.store(flag, 1)", "tl.atomic_xchg(flag, 1)"), ""),
+    "a flag that the host sets": (True, LOOK, MARK.replace("    tl.store(flag, 1)\n", ""), "self.flag.fill_(1)\n"),
+    "a flag that is cleared on every call": (False, LOOK, MARK, "self.flag.zero_()\n"),
+    "a ticket": (False, "", "    if tl.atomic_add(flag, 1) == tl.num_programs(0) - 1:\n        tl.store(flag, 0)\n", ""),
+}
+
+
+@pytest.mark.parametrize("how", TENSORS)
+def test_a_flag_in_a_tensor_is_followed_too(tmp_path: Path, how: str) -> None:
+    stale, begin, end, host = TENSORS[how]
+    text = HEAD + TRITON.replace("BEGIN", begin).replace("END", end) + model(LAUNCHED + host + "return y", MADE)
+    report = lint(tmp_path, text)
+    assert bool(REPLAY & classes(report)) is stale, (report.findings, report.unread)
+    assert stale or classes(report) == set()
