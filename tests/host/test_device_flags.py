@@ -137,7 +137,9 @@ def test_a_counter_that_changes_the_arithmetic_later_is_found(tmp_path: Path) ->
 
 
 # The same with a tensor of one number that the model keeps; BEGIN and END stand for lines before and after the product.
-TRITON = KERNEL.replace("gemm(x,", "gemm(flag, memo, x,").replace("    acc = tl.zeros", "BEGIN    acc = tl.zeros") + "END"
+TRITON = (
+    KERNEL.replace("gemm(x,", "gemm(flag, memo, x,").replace("    acc = tl.zeros", "BEGIN    acc = tl.zeros") + "END"
+)
 LOOK = """    at = rows[:, None] * N + cols[None, :]
     if tl.load(flag) != 0:
         tl.store(y + at, tl.load(memo + at))
@@ -151,7 +153,12 @@ TENSORS = {
     "a flag that is exchanged": (True, LOOK, MARK.replace("tl.store(flag, 1)", "tl.atomic_xchg(flag, 1)"), ""),
     "a flag that the host sets": (True, LOOK, MARK.replace("    tl.store(flag, 1)\n", ""), "self.flag.fill_(1)\n"),
     "a flag that is cleared on every call": (False, LOOK, MARK, "self.flag.zero_()\n"),
-    "a ticket": (False, "", "    if tl.atomic_add(flag, 1) == tl.num_programs(0) - 1:\n        tl.store(flag, 0)\n", ""),
+    "a ticket": (
+        False,
+        "",
+        "    if tl.atomic_add(flag, 1) == tl.num_programs(0) - 1:\n        tl.store(flag, 0)\n",
+        "",
+    ),
 }
 
 
