@@ -50,6 +50,12 @@ class Sym:
     path: str
 
 
+def module_names(value: Any) -> dict[str, Any] | None:
+    """The names that a file beside the submission defines, when `value` is that file imported as a module."""
+    names = value.attrs if getattr(value, "path", "") == "module" else None
+    return names if isinstance(names, dict) else None
+
+
 @dataclass(frozen=True, slots=True)
 class DType:
     """An element type as a value (`torch.bfloat16`, `tl.float32`); names as in `kbh_lint.dtypes`."""

@@ -239,6 +239,8 @@ def _outer(interp: Any, known: dict[int, Any], value: Any) -> Any:
                 _class(interp, value) if isinstance(value, ClassV) else _object(interp, value, 0),
             )
         return known[id(value)][1]
+    if isinstance(value, LibObject) and value.path == "module":  # a file beside the submission
+        return Made(ops.CLASS, (), Env(value.attrs))
     return value if isinstance(value, (Func, Made, DType, Sym, int, float, str, tuple)) else UNKNOWN
 
 

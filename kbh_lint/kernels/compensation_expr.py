@@ -119,6 +119,9 @@ def field(m: Machine, value: Any, node: ir.Attr, frame: Frame) -> Any:
     if isinstance(value, values.CppType | values.TypeValue):
         constant = ctypes.static_member(m, ctypes.of_value(m, value), name)
         return Method(value, name) if constant is None else constant
+    beside = values.module_names(value)
+    if beside is not None:
+        return ops.wrapped(beside.get(name, UNKNOWN))
     if name == "dtype":
         return DType(value.dt if isinstance(value, Num) else value.type.dt if isinstance(value, Ptr) else "?")
     if name == "element_ty" and isinstance(value, DType):

@@ -127,7 +127,7 @@ class CuteMachine(TritonMachine):
             return self.invoke(
                 found.get("func"), self.bind_call(found.get("func"), Call(self, [base], {}, node)), node.loc
             )
-        if found is not None and not isinstance(found, (values.Func, values.Made)):
+        if found is not None and (made.path == ops.CLASS or not isinstance(found, (values.Func, values.Made))):
             return self.outer_value(found)
         if made.path == ops.OBJECT and found is None:
             self.unread(f"an attribute {name} that nothing assigned on the host", node.loc)

@@ -111,6 +111,9 @@ class TritonMachine(Machine):
             return constant(values.Sym(path), base.deps)
         if isinstance(const, values.DType):
             return dtype_attribute(const.name, node.name, base.deps)
+        beside = values.module_names(const)
+        if beside is not None:
+            return self.outer_value(beside.get(node.name, values.UNKNOWN))
         return self.tensor_attribute(base, node)
 
     def tensor_attribute(self, base: V, node: ir.Attr) -> V:
@@ -194,7 +197,8 @@ class TritonMachine(Machine):
         func = node.func
         if isinstance(func, ir.Attr):
             base = self.eval(func.value)
-            if not isinstance(base.const, (values.Sym, values.DType)):
+            outside = isinstance(base.const, (values.Sym, values.DType)) or values.module_names(base.const) is not None
+            if not outside:
                 return self.method(base, func.name, Call(self, args, kwargs, node))
         callee = self.eval(func)
         return self.call_value(callee, Call(self, args, kwargs, node))

@@ -264,3 +264,13 @@ def test_a_call_into_cuda_from_tilelang_is_unproven_and_says_so(tmp_path: Path) 
     report = lint(tmp_path, TILES, edit)
     assert set(states(report).values()) == {"unproven"}
     assert any("TileLang" in p.reason for p in report.promises)
+
+
+@pytest.mark.parametrize("spelled", ["import parts", "from parts import add_compensated"])
+def test_a_function_in_a_file_beside_the_submission_is_followed_into(tmp_path: Path, spelled: str) -> None:
+    start, end = KAHAN.index("@cute.jit\ndef add_compensated"), KAHAN.index("@cute.kernel")
+    (tmp_path / "parts.py").write_text("import cutlass.cute as cute\n\n\n" + KAHAN[start:end], encoding="utf-8")
+    called = "parts.add_compensated(" if spelled == "import parts" else "add_compensated("
+    text = (KAHAN[:start] + KAHAN[end:]).replace("import torch\n", f"import torch\n{spelled}\n", 1)
+    report = lint(tmp_path, text.replace("add_compensated(", called), problem="04_kahan_softmax")
+    assert set(states(report).values()) == {"kept"}, report.promises
