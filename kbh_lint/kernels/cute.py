@@ -51,6 +51,7 @@ class CuteMachine(TritonMachine):
         self.convert_outer = outer
         self.memories: dict[Any, Cell] = {}  # registers, shared and tensor memory, by the place that allocates it
         self.attributes: dict[tuple[int, str], V] = {}  # what the kernel assigned to attributes of objects
+        self.rounds: list[int] = []  # where the loops that are unrolled stand: memory made in one is its own
         self.objects: dict[Any, values.Made] = {}  # those that the kernel makes, by the place of the call
 
     # --- arguments and names ---
@@ -73,7 +74,7 @@ class CuteMachine(TritonMachine):
     def memory(self, kind: str, dtype: str, loc: ir.Loc, name: str = "") -> V:
         """A tensor over memory that is allocated here; one call of a function has one of it. A block has one tensor
         memory, whichever warp asks for it."""
-        key = name if name == TENSOR_MEMORY else (kind, name, loc, self.frame.key)
+        key = name if name == TENSOR_MEMORY else (kind, name, loc, self.frame.key, *self.rounds)
         cell = self.memories.get(key)
         if cell is None:
             cell = self.memories[key] = Cell(kind, f"{name or kind} {len(self.memories)}", -1, dtype)
@@ -132,6 +133,15 @@ class CuteMachine(TritonMachine):
         if made.path == ops.OBJECT and found is None:
             self.unread(f"an attribute {name} that nothing assigned on the host", node.loc)
         return V(x=HANDLE)
+
+    def _unrolled(self, node: ir.For, items: tuple[V, ...]) -> bool:
+        if node.orelse or len(items) < 2:
+            return super()._unrolled(node, items)
+        for at, item in enumerate(items):
+            self.rounds.append(at)
+            super()._unrolled(node, (item,))
+            self.rounds.pop()
+        return True
 
     # --- indices ---
 
