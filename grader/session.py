@@ -6,8 +6,6 @@ outputs, and takes its own copy of them when the answer comes, so that later wri
 
 from __future__ import annotations
 
-import bisect
-import itertools
 import json
 import secrets
 import time
@@ -33,6 +31,7 @@ __all__ = ["Batch", "Called", "Session"]
 
 SAMPLED_BYTES = 2048  # of a batch's outputs, looked at within its time
 LEAST_SAMPLE = 16  # of each of its calls
+MOST_INT64 = (1 << 63) - 1
 SETUP_LIMIT = 300.0  # seconds for a start, an import or a model, which may compile
 
 
@@ -204,7 +203,7 @@ class Session:
             self._write(fresh, "inputs", index, case.inputs)
         outputs, size = self._memory["batch outputs"], rounds * self.out_bytes
         outputs.poison(size)
-        places = torch.tensor(self._places(rounds), device=self.device)
+        places = self._places(rounds).to(self.device)
         self._settle()
         began = time.monotonic()
         answer = self._child.ask(Kind.GO, doing, descriptors=[fresh.fd], limit=self._call_timeout * rounds)
@@ -249,17 +248,16 @@ class Session:
         """Bytes of the outputs of a slot, without what lies between them."""
         return sum(slot.nbytes for slot in self._slots["outputs"])
 
-    def _places(self, rounds: int) -> list[list[int]]:
-        """Where bytes of the outputs of each slot of a batch lie, drawn now."""
+    def _places(self, rounds: int) -> Tensor:
+        """Where bytes of the outputs of each slot of a batch lie, drawn now: [rounds, bytes of a slot]."""
         slots = [slot for slot in self._slots["outputs"] if slot.nbytes]
-        ends = list(itertools.accumulate(slot.nbytes for slot in slots))
-
-        def place(index: int) -> int:
-            byte = secrets.randbelow(ends[-1])
-            which = bisect.bisect_right(ends, byte)
-            return index * self.out_bytes + slots[which].offset + byte - (ends[which] - slots[which].nbytes)
-
-        return [[place(i) for _ in range(max(LEAST_SAMPLE, SAMPLED_BYTES // rounds))] for i in range(rounds)]
+        ends = torch.tensor([slot.nbytes for slot in slots]).cumsum(0)
+        starts = torch.tensor([slot.offset + slot.nbytes for slot in slots]) - ends
+        count = max(LEAST_SAMPLE, SAMPLED_BYTES // rounds)
+        drawn = torch.frombuffer(bytearray(secrets.token_bytes(8 * rounds * count)), dtype=torch.int64)
+        byte = (drawn & MOST_INT64).remainder(int(ends[-1])).view(rounds, count)  # 2^63 is far more than the bytes
+        which = torch.bucketize(byte, ends, right=True)
+        return torch.arange(rounds)[:, None] * self.out_bytes + byte + starts[which]
 
     def _copied(self, index: int) -> Tensor:
         return self._memory["batch outputs"].raw(self.out_bytes, index * self.out_bytes).clone()

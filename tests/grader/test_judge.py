@@ -7,8 +7,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+from types import SimpleNamespace
 
 import pytest
+import torch
 from toy import HONEST, solution, toy_problem
 
 from grader import plan as planning
@@ -17,6 +19,7 @@ from grader.deck import load_code
 from grader.judge import NotReplayed, TrialOptions, build, default_options, replay, run_trial
 from grader.keys import new_master
 from grader.sandbox import choose
+from grader.session import Session
 from grader.supervise import Snapshot, restore_caches, snapshot
 from kbh_lint.problems import Problem
 
@@ -213,3 +216,12 @@ def test_a_batch_is_long_and_cold_as_far_as_there_is_room(
 ) -> None:
     assert planning.round_count("cpu", seconds, slot, cache, room) == rounds
     assert rounds <= planning.round_count("cuda", seconds, slot, cache, room) <= 2 * rounds
+
+
+def test_bytes_that_are_looked_at_lie_anywhere_in_the_outputs_of_each_slot_and_nowhere_between_them() -> None:
+    slots = (SimpleNamespace(nbytes=3, offset=0), SimpleNamespace(nbytes=0, offset=8), SimpleNamespace(nbytes=5, offset=16))
+    session = SimpleNamespace(_slots={"outputs": slots}, out_bytes=32)
+    places = Session._places(session, 200)  # type: ignore[arg-type]
+    within = places - torch.arange(200)[:, None] * 32
+    assert set(within.flatten().tolist()) == {0, 1, 2, 16, 17, 18, 19, 20}
+    assert len({tuple(row) for row in within.tolist()}) > 190
