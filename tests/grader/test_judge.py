@@ -219,7 +219,11 @@ def test_a_batch_is_long_and_cold_as_far_as_there_is_room(
 
 
 def test_bytes_that_are_looked_at_lie_anywhere_in_the_outputs_of_each_slot_and_nowhere_between_them() -> None:
-    slots = (SimpleNamespace(nbytes=3, offset=0), SimpleNamespace(nbytes=0, offset=8), SimpleNamespace(nbytes=5, offset=16))
+    slots = (
+        SimpleNamespace(nbytes=3, offset=0),
+        SimpleNamespace(nbytes=0, offset=8),
+        SimpleNamespace(nbytes=5, offset=16),
+    )
     session = SimpleNamespace(_slots={"outputs": slots}, out_bytes=32)
     places = Session._places(session, 200)  # type: ignore[arg-type]
     within = places - torch.arange(200)[:, None] * 32
