@@ -19,6 +19,8 @@ def remember_in_hook(program: Program, rng: Random) -> Program:
     """A hook that runs after `forward` hands out its first result."""
     if "__call__" in source_of(program).words:
         raise NotApplicable("calls of the model may not go through torch.nn.Module")
+    if source_of(program).words & {"CUDAGraph", "make_graphed_callables"}:
+        raise NotApplicable("the first result may lie in memory that every call fills anew")
     hook = "lambda owner, given, made: owner.__dict__.setdefault('{kept}', made)"
     start = f"self.register_forward_hook({hook})\n"
     return wrap_forward(program, rng, "return self.{old}({args})\n", start=start)
