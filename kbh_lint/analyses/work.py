@@ -130,7 +130,8 @@ def _heavy(event: Event, total_flops: int | None) -> bool:
         return on_inputs(event)
     if kind in ("product", "solver"):
         flops = event.attrs.get("flops")
-        if flops is not None and total_flops and flops * event.weight < HEAVY_SHARE[kind] * total_flops:
+        share = HEAVY_SHARE[kind] * (total_flops or 0)
+        if flops is not None and total_flops and max(event.flops, flops * event.weight) < share:
             return False
         return flops != 0 and on_inputs(event)
     return bool(event.attrs.get("foreign")) and on_inputs(event)
@@ -142,7 +143,7 @@ def _small(event: Event, total_flops: int | None) -> bool:
     sizes = [count for count in counts if count is not None]
     if not total_flops or not sizes or len(sizes) < len(event.reads):
         return False
-    return max(sizes) * event.weight < SMALL_SHARE * total_flops
+    return max(sizes) * max(event.times, event.weight) < SMALL_SHARE * total_flops
 
 
 def computes(event: Event) -> bool:

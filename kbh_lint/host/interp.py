@@ -50,6 +50,7 @@ class Interp:
         self.capturing: list[Any] = []
         self.compiling = 0
         self.weight = 1
+        self.done: dict[Any, tuple[int, int]] = {}  # how often, and with how many operations, a place had its turn
         self.ids: dict[int, tuple[int, Any]] = {}
         self.builtins: dict[str, Any] = {}
         self.notes: list[tuple[str, dict[str, Any], ir.Loc | None]] = []  # facts seen on the way
@@ -94,6 +95,12 @@ class Interp:
         event.call = self.call_index
         event.stack = self.stack()
         event.weight = self.weight
+        # A set: at every depth of a recursion the place is the same.
+        place = (self.round, event.name, event.loc, frozenset(event.stack))
+        times, flops = self.done.get(place, (0, 0))
+        event.times = times + self.weight
+        event.flops = flops + (event.attrs.get("flops") or 0) * self.weight
+        self.done[place] = (event.times, event.flops)
         if self.compiling:
             event.attrs["compiled"] = True
         self.burn(3)

@@ -81,7 +81,9 @@ class Event(Brief):
 
     kind: launch (an authored kernel), library (a product, a sort, a solver: work a library does whole), op (any other
     torch operation), copy (a copy or a conversion), cutlass (a template-built device kernel).
-    `reads` are contents with the tensors they were read through; `writes` the contents it made.
+    `reads` are contents with the tensors they were read through; `writes` the contents it made. `weight` is how many
+    rounds of a loop it stands for; `times` how often its place had run in this call of forward by then, weights
+    counted, and `flops` the operations of all of these, where they are known.
     """
 
     kind: str
@@ -93,6 +95,8 @@ class Event(Brief):
     attrs: dict[str, Any] = field(default_factory=dict)
     stack: tuple[ir.Loc, ...] = ()
     weight: int = 1
+    times: int = 1
+    flops: int = 0
     flows: dict[int, list[Content]] | None = None  # content id -> what flowed into it, where a kernel analysis knows
 
     def flow(self, content: Content) -> list[Content]:

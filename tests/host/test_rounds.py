@@ -26,6 +26,9 @@ BODY = """
         ("e = 0\n        while e < E:", "            e += 1\n"),
         ("e, step = E - 1, -1\n        while (e >= 0) if step < 0 else (e < E):", "            e += step\n"),
         ("e = 0\n        while e != E:", "            e += 1\n"),
+        ("todo = list(range(E))\n        while todo:\n            e = todo.pop()", ""),
+        ("def go(e):\n            if e == E:\n                return", "            go(e + 1)\n        go(0)\n"),
+        ("def go(e):", "        list(map(go, range(E)))\n"),
         ("e = 0\n        while True:", "            e += 1\n            if e == E:\n                break\n"),
     ],
 )
