@@ -42,7 +42,8 @@ MAKERS = frozenset(
     "new_ones new_full new_tensor empty_permuted new_empty_strided asarray empty_quantized logspace".split()
 )
 # Where the named results of operations with several stand: torch.sort(x).values.
-RESULTS = {"values": 0, "indices": 1, "Q": 0, "R": 1, "U": 0, "S": 1, "Vh": 2, "V": 2, "LU": 0, "pivots": 1, "L": 0}
+RESULTS = {"values": 0, "indices": 1, "Q": 0, "R": 1, "U": 0, "S": 1, "Vh": 2, "V": 2, "LU": 0, "pivots": 1, "L": 0,
+           "atom": 0, "tma_tensor": 1}  # fmt: skip
 RANDOM = frozenset("normal rand randn randint randperm rand_like randn_like randint_like".split())
 
 

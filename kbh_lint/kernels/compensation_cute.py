@@ -260,7 +260,7 @@ def cute_builtin(path: str) -> Builtin | None:
     if path.partition(".")[0] == "cutlass":
         name = path.rpartition(".")[2]
         return FUNCTIONS.get(name) or mathematics.math_builtin(name)
-    return triton_builtin(path)
+    return triton_builtin(path) if path.partition(".")[0] in ("math", "operator", path) else None
 
 
 def method(m: Machine, callee: Method, packed: Args) -> Any:

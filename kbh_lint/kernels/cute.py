@@ -37,6 +37,7 @@ from kbh_lint.kernels.value import (
 )
 
 _TYPE_NAMES = frozenset(("element_type", "dtype", "value_type"))
+_PARTS = {"atom": 0, "tma_tensor": 1}  # of what makes a TMA atom
 _SELF_NAMES = frozenset(("iterator", "ptr", "data", "value", "ir_value", "T", "llvm_ptr"))
 _SIZE_NAMES = frozenset(("shape", "stride", "layout", "leading_dim", "alignment", "memspace", "type", "size"))
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "and_": "&", "or_": "|"}
@@ -98,11 +99,14 @@ class CuteMachine(TritonMachine):
             return base.x.fields.get(node.name, UNKNOWN_V)
         if node.name in _TYPE_NAMES:
             return constant(values.DType(base.dtype)) if base.dtype not in ("?", "") else UNKNOWN_V
+        if isinstance(base.x, tuple) and node.name in _PARTS and len(base.x) > _PARTS[node.name]:
+            item: V = base.x[_PARTS[node.name]]
+            return item
         if node.name in _SIZE_NAMES:
             return V("i32", "i32")
         if node.name in _SELF_NAMES:
             return base
-        return V(x=HANDLE) if base.x is HANDLE else UNKNOWN_V
+        return V(x=HANDLE)
 
     def _named(self, node: ir.Attr, base: V) -> V:
         """An attribute of a module other than `cutlass`."""

@@ -148,8 +148,8 @@ def _copy(call: Call, source: V, target: V, reduces: bool) -> None:
     if not target.cells:
         m.unread("a copy to memory that is not known", call.loc)
         return
-    if not source.cells and isinstance(source.const, values.Made):
-        return  # coordinates
+    if isinstance(source.const, values.Made) and source.const.path == ops.COORDINATES:
+        return
     value = held(call, source)
     for leaf in leaves(call.kwargs.get("pred", UNKNOWN_V)):
         value = value.with_(origins=union(value.origins, flagged(leaf.origins, "index")))
