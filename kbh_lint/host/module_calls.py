@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host.objects import Instance, LibObject, Method
+from kbh_lint.host.objects import Bound, Instance, LibObject, Method
+from kbh_lint.host.pybuiltins import builtin
 from kbh_lint.values import Sym
 
 HANDLE = "torch.utils.hooks.RemovableHandle"
@@ -52,6 +53,16 @@ def remove(handle: LibObject) -> None:
     handle.attrs["hooks"].pop(handle.attrs["key"], None)
 
 
+def placed(interp: Any, model: Instance) -> Instance:
+    """The model as a grader has it after `.to(device).eval()`, where the submission has its own idea of these."""
+    same = builtin(lambda run, args, kwargs, loc: args[0] if args else None)
+    for name, given in (("_apply", [same]), ("cuda", []), ("to", ["cuda"]), ("train", [False]), ("eval", [])):
+        own = model.attrs.get(name) or interp.world.find_method(model, name)
+        result = interp.call(own, given, {}, None) if own is not None else None
+        model = result if isinstance(result, Instance) else model
+    return model
+
+
 def compile_in_place(interp: Any, owner: Instance | LibObject, kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
     """`module.compile()`: calls go through torch.compile from now on."""
     whole = Method(owner, "_call_impl")
@@ -60,6 +71,10 @@ def compile_in_place(interp: Any, owner: Instance | LibObject, kwargs: dict[str,
 
 def call(interp: Any, owner: Instance | LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """`module(...)`, where its class defines no `__call__`."""
+    for name in ("__call__", "_call_impl"):
+        patch = interp.world_patches.get(f"torch.nn.Module.{name}")
+        if patch is not None:
+            return interp.call(Bound(owner, patch), args, kwargs, loc)
     compiled = owner.attrs.get("_compiled_call_impl")
     if compiled is not None:
         return interp.call(compiled, args, kwargs, loc)

@@ -14,6 +14,7 @@ from kbh_lint.host import (
     decoding,
     lanes,
     launches,
+    module_calls,
     outside,
     probes,
     pybuiltins,
@@ -230,7 +231,7 @@ def run_shape(interp: Runner, contract: Contract, shape: Shape, further: bool) -
         if not isinstance(model, Instance):
             run.stopped = "Model(...) did not make an object"
             return run
-        run.instance = model
+        model = run.instance = module_calls.placed(interp, model)
         if contract.made is None:
             _load(interp, run, model, binding)
         else:

@@ -13,6 +13,7 @@ from kbh_lint.host.objects import (
     ClassV,
     Compiled,
     Instance,
+    LibObject,
     Memo,
 )
 from kbh_lint.host.tensors import Tensor, Unknown
@@ -201,7 +202,15 @@ def s_class(interp: Any, node: ir.ClassDef, frame: Frame) -> None:
         inner_func = value.func if isinstance(value, (Memo, Compiled, Bound)) else value
         if isinstance(inner_func, Func):
             inner_func.cls = cls
+    for base in cls.mro()[1:]:
+        hook = base.env.vars.get("__init_subclass__")
+        if hook is not None:
+            hook = hook.attrs["func"] if isinstance(hook, LibObject) else hook
+            interp.call(hook, [cls], {}, node.loc)
+            break
     made: Any = cls
+    if any(isinstance(interp.eval(value, frame), ClassV) for name, value in node.keywords if name == "metaclass"):
+        made = Unknown((), "a class that a metaclass of the submission makes")
     for decorator in reversed(node.decorators):
         made = interp.world.decorate(interp, interp.eval(decorator, frame), made, decorator.loc)
     interp.store_name(node.name, made, frame)

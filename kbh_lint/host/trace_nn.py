@@ -175,6 +175,8 @@ def instance_method(
     if name == "__setattr__" and len(args) > 1:
         interp.world.set_attr(interp, owner, str(args[0]), args[1], loc)
         return None
+    if name == "__getattribute__" and args:
+        return interp.world.plain_attr(interp, owner, str(args[0]), loc)
     if name == "__getattr__" and args:
         return owner.attrs.get(str(args[0]), Unknown())
     if name == "__call__":

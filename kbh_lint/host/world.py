@@ -237,6 +237,13 @@ class World:
         return Method(owner, name)
 
     def instance_attr(self, interp: Interp, owner: Instance, name: str, loc: ir.Loc | None) -> Any:
+        own = self.find_method(owner, "__getattribute__")
+        if own is not None:
+            return interp.call(own, [name], {}, loc)
+        return self.plain_attr(interp, owner, name, loc)
+
+    def plain_attr(self, interp: Interp, owner: Instance, name: str, loc: ir.Loc | None) -> Any:
+        """An attribute as `object.__getattribute__` finds it."""
         if name in owner.attrs:
             return owner.attrs[name]
         if name == "__dict__":
