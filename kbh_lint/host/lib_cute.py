@@ -163,6 +163,21 @@ def call_compiled(interp: Any, made: Specialized, args: list[Any], kwargs: dict[
     return interp.call(made.func, [], bound, loc)
 
 
+def compiled_method(
+    interp: Any, made: Specialized, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
+    """Methods of a compiled function: it is moved to a device, or called in two steps."""
+    if name == "to":
+        return made
+    if name == "generate_execution_args":
+        return (LibObject("cute.arguments", {"args": list(args), "kwargs": kwargs}), None)
+    if name == "run_compiled_program" and args and isinstance(args[0], LibObject):
+        return call_compiled(interp, made, args[0].attrs["args"], args[0].attrs["kwargs"], loc)
+    if name in ("__call__", "run_compiled_program"):
+        return call_compiled(interp, made, args, kwargs, loc)
+    return Unknown(interp.contents_of(args), f"a compiled function's {name}")
+
+
 def _function(interp: Any, value: Any) -> Func | None:
     """The function behind what is compiled: a method, or the `__call__` of an object."""
     if isinstance(value, Instance):

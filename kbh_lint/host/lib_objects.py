@@ -33,6 +33,7 @@ from kbh_lint.host.objects import (
     Instance,
     LibObject,
     Method,
+    Specialized,
 )
 from kbh_lint.host.tensors import Event, Tensor, Unknown
 from kbh_lint.values import DType, Func, JitFunction, Sym
@@ -148,6 +149,10 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
         return decoding.decoded(interp, owner.decode("utf-8", "replace"), loc)
     if isinstance(owner, (JitFunction, Configured)):
         return interp.world_launches.method(interp, owner, name, args, kwargs, loc)
+    if isinstance(owner, Specialized):
+        from kbh_lint.host import lib_cute
+
+        return lib_cute.compiled_method(interp, owner, name, args, kwargs, loc)
     if isinstance(owner, Graph):
         return graph_method(interp, owner, name, args, loc)
     if isinstance(owner, Instance):

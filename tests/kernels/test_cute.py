@@ -43,6 +43,11 @@ LAUNCHED = {
         "                self.compiled[k](as_fp8(self.x), args[1], args[2], from_dlpack(self.y), stream)\n"
         "        self.x.copy_(x)\n        self.graph.replay()\n        return self.y\n",
     ),
+    "in two steps": (
+        CALL,
+        "        program = self.compiled[k].to(0)\n        given, _ = program.generate_execution_args(*args)\n"
+        "        program.run_compiled_program(given)\n",
+    ),
     "after its address was taken": (CALL, "        self.compiled[k](as_fp8(x), *args[1:])\n        x.data_ptr()\n"),
 }
 
