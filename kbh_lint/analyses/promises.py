@@ -241,11 +241,11 @@ def compensation_of(event: Event, binding: dict[str, object], grid: object, bloc
     """The compensation of one launch, evaluated once for equal launches."""
     cache: dict[object, CompensationFacts] = event.attrs["cache"]
     kernel = event.attrs["kernel"]
-    from kbh_lint.host.kernel_cache import normal_key
+    from kbh_lint.host.kernel_cache import identity, normal_key
     from kbh_lint.kernels import compensation
 
     dims = _dims(grid), _dims(block)
-    key = ("compensation", id(kernel.node), normal_key(binding), *dims)
+    key = ("compensation", identity(kernel), normal_key(binding), *dims)
     if key not in cache:
         cache[key] = compensation.evaluate(kernel, binding, grid=dims[0], block=dims[1])
     return cache[key]

@@ -16,7 +16,7 @@ def analyse(session: Any, kernel: Func, binding: dict[str, Any]) -> KernelFacts:
     numbers: dict[int, int] = {}
     normal = {name: _normal(value, numbers) for name, value in binding.items()}
     back = {local: real for real, local in numbers.items()}
-    known = session.kernels.setdefault(_identity(kernel), [])
+    known = session.kernels.setdefault(identity(kernel), [])
     for other, decided, facts in known:
         if agree(normal, other, decided):
             return _renumber(facts, back)
@@ -29,16 +29,23 @@ def analyse(session: Any, kernel: Func, binding: dict[str, Any]) -> KernelFacts:
     return _renumber(facts, back)
 
 
-def _identity(kernel: Func) -> Any:
+def identity(kernel: Func) -> Any:
     """A kernel as a key. One that closes over a function's variables is another kernel where they differ."""
     if not kernel.language or kernel.env.parent is None:
         return id(kernel.node)
     closed = []
     env: Any = kernel.env
     while env.parent is not None:
-        closed += [(k, repr(v)) for k, v in env.vars.items() if isinstance(v, (int, float, str, DType, Made))]
+        closed += [(k, repr(v)) for k, v in env.vars.items() if _is_plain(v)]
         env = env.parent
     return (id(kernel.node), *closed)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is its own text: a number, a type, a tuple of them."""
+    if isinstance(value, tuple):
+        return all(_is_plain(item) for item in value)
+    return isinstance(value, (int, float, str, DType, Made))
 
 
 def agree(left: dict[str, Any], right: dict[str, Any], decided: frozenset[str]) -> bool:

@@ -223,8 +223,6 @@ def evaluate(
     `grid` are a launch's dimensions where known. `assume_exp_inputs` takes floating-point data that no exponential
     of this kernel reads for sums of exponentials made by an earlier kernel.
     """
-    if kernel.language == "tilelang":
-        return CompensationFacts("unknown", unread=(("sums in TileLang are not evaluated", kernel.node.loc),))
     work = _Evaluation(kernel, args, fuel, block, grid, assume_exp_inputs)
     many = trips == "many"
     real = work.attempt(many)

@@ -114,6 +114,13 @@ def _arguments(m: Machine, node: ir.Call, frame: Frame, callee: Any) -> tuple[li
             args.extend(value if isinstance(value, tuple) else [UNKNOWN])
             continue
         where = places.place(m, arg, frame) if i in by_place else None
+        if m.tiles and isinstance(arg, ir.Index):
+            from kbh_lint.kernels import compensation_tilelang
+
+            start = compensation_tilelang.region(m, arg, callee, frame)
+            if start is not None:
+                args.append(start)
+                continue
         args.append(Reference(where) if where is not None else expr.evaluate(m, arg, frame))
     keywords = {name: expr.evaluate(m, value, frame) for name, value in node.keywords if name is not None}
     return args, keywords
@@ -255,6 +262,8 @@ def _call_method(m: Machine, callee: Method, args: list[Any], packed: Args) -> A
     if m.cute:
         from kbh_lint.kernels import compensation_cute
 
+        if m.tiles and callee.name == "astype":
+            callee = Method(callee.value, "to")
         made = compensation_cute.method(m, callee, packed)
         if made is not NotImplemented:
             return made
@@ -273,6 +282,10 @@ def _call_symbol(m: Machine, path: str, packed: Args) -> Any:
     handler: Builtin | None
     if packed.frame.cpp:
         handler = cuda_builtin(path.rsplit("::", 1)[-1])
+    elif m.tiles:
+        from kbh_lint.kernels.compensation_tilelang import tile_builtin
+
+        handler = tile_builtin(path)
     elif m.cute:
         from kbh_lint.kernels.compensation_cute import cute_builtin
 

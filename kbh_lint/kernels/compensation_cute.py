@@ -98,6 +98,18 @@ def _store(m: Machine, c: Args) -> Any:
     target, value = c.get(0), _value(m, c.get(1, "data"), c.site)
     if isinstance(target, Ptr):
         m.write(target, value)
+    elif ops.sources(value):
+        m.note("a store through something unknown", c.node)
+    return None
+
+
+def fill(m: Machine, c: Args) -> Any:
+    """tensor.fill(value): every element holds it, and nothing of before is left."""
+    target, value = c.get(0), c.get(1, "value", 0)
+    if isinstance(target, Ptr):
+        target.mem.cells.clear()
+        m.write(target, value)
+        target.mem.default = m.read(target, c.site)
     return None
 
 
@@ -111,6 +123,7 @@ def _copy(first: int) -> Builtin:
     def run(m: Machine, c: Args) -> Any:
         source, target = c.get(first, "src"), c.get(first + 1, "dst")
         if not isinstance(source, Ptr) or not isinstance(target, Ptr):
+            m.note("a copy of memory that is not known", c.node)
             return None
         written = sorted(source.mem.cells)[:_COPIED]
         if not written or not isinstance(source.off, int) or not isinstance(target.off, int):
@@ -247,7 +260,7 @@ FUNCTIONS: dict[str, Builtin] = {
 }  # fmt: skip
 
 METHODS: dict[str, Builtin] = {
-    "load": _load, "store": _store, "fill": _store, "reduce": _reduce, "allocate": _allocate,
+    "load": _load, "store": _store, "fill": fill, "reduce": _reduce, "allocate": _allocate,
     **named("allocate_tensor allocate_array", _shared),
     **named("partition_S partition_D partition_A partition_B partition_C retile retile_S retile_D", _argument),
     **named("get_slice get_tensor data_ptr align broadcast_to reshape ir_value", mathematics.same),

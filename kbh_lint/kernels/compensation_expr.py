@@ -19,6 +19,7 @@ from kbh_lint.kernels.compensation_state import (
     Method,
     Obj,
     Ptr,
+    Range,
     Reference,
     VarRef,
 )
@@ -98,6 +99,10 @@ def field(m: Machine, value: Any, node: ir.Attr, frame: Frame) -> Any:
         from kbh_lint.kernels import compensation_cute
 
         special = compensation_cute.attribute(m, value, name, frame)
+        if m.tiles and special is None:
+            from kbh_lint.kernels import compensation_tilelang
+
+            special = compensation_tilelang.attribute(value, name)
         if special is not None:
             return special
     if isinstance(value, Sym):
@@ -271,6 +276,39 @@ def _seq(m: Machine, node: ir.Seq, frame: Frame) -> Any:
     return tuple(out[:_MAX_ITEMS])
 
 
+def _comp(m: Machine, node: ir.Comp, frame: Frame) -> Any:
+    """A comprehension, as a tuple; its names are gone when it ends."""
+    made: list[Any] = []
+    held = dict(frame.scopes[-1])
+
+    def clause(depth: int) -> None:
+        if depth == len(node.clauses):
+            made.append(evaluate(m, node.item, frame))
+            return
+        target, iterable, tests = node.clauses[depth]
+        for item in _every(evaluate(m, iterable, frame)):
+            m.spend()
+            places.bind(m, target, item, frame)
+            if all(ops.truth(evaluate(m, test, frame)) is not False for test in tests) and len(made) < _MAX_ITEMS:
+                clause(depth + 1)
+
+    if node.item is not None:
+        clause(0)
+    frame.scopes[-1].clear()
+    frame.scopes[-1].update(held)
+    return tuple(made)
+
+
+def _every(iterable: Any) -> list[Any]:
+    """All that a comprehension goes through, where that is known."""
+    if isinstance(iterable, tuple):
+        return list(iterable)
+    bounds = (iterable.start, iterable.stop, iterable.step) if isinstance(iterable, Range) else ()
+    if bounds and all(isinstance(b, int) for b in bounds) and bounds[2]:
+        return list(range(*bounds)[:_MAX_ITEMS])
+    return [UNKNOWN]
+
+
 def _cast(m: Machine, node: ir.Cast, frame: Frame) -> Any:
     return ctypes.cast(m, node, evaluate(m, node.value, frame), frame)
 
@@ -313,6 +351,7 @@ _EXPRESSIONS: dict[type, Callable[[Machine, Any, Frame], Any]] = {
     ir.Compare: _compare,
     ir.Cond: _cond,
     ir.Seq: _seq,
+    ir.Comp: _comp,
     ir.Cast: _cast,
     ir.Lambda: _lambda,
     ir.TypeRef: _type_ref,

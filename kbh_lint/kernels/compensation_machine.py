@@ -70,7 +70,8 @@ class Machine:
         self.fuel = fuel
         self.block = block
         self.grid = grid
-        self.cute = language.startswith("cute")
+        self.tiles = language == "tilelang"
+        self.cute = self.tiles or language.startswith("cute")  # an index into memory is an element of it
         self.stores: list[tuple[str, Any]] = []
         self.short = False
         self.unread: dict[tuple[str, int], ir.Loc] = {}

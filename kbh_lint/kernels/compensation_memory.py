@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.kernels import compensation_ctypes as ctypes
 from kbh_lint.kernels import compensation_ops as ops
 from kbh_lint.kernels.compensation_numbers import Num
-from kbh_lint.kernels.compensation_state import CType, Obj, Ptr
+from kbh_lint.kernels.compensation_state import MAX_CELLS, CType, Obj, Ptr
 from kbh_lint.values import UNKNOWN
 
 if TYPE_CHECKING:
@@ -26,8 +26,12 @@ def read(m: Machine, ptr: Ptr, site: int) -> Any:
         return Obj(parts, kind)
     if isinstance(off, int) and off in mem.cells:
         value = mem.cells[off]
+    elif m.cute and mem.kind == "local" and mem.default is not None and isinstance(off, int):
+        value = mem.default
     elif mem.written():
         value = ops.perturbed(mem.nearest(off), m.numbers, site)
+        if m.cute and mem.kind == "local" and isinstance(off, int) and len(mem.cells) < MAX_CELLS:
+            mem.cells[off] = value  # registers: they hold the same when they are read again
     elif mem.default is not None and isinstance(off, int):
         value = mem.default.copy() if isinstance(mem.default, Obj) else mem.default
     else:

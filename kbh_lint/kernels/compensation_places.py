@@ -131,6 +131,10 @@ def assign(m: Machine, target: Any, value: Any, frame: Frame) -> None:
         where = place(m, target, frame)
         if isinstance(where, Ptr):
             m.write(where, value)
+        elif ops.sources(value):
+            m.note("a store through something unknown", target)
+    elif m.cute and ops.sources(value):
+        m.note("an attribute that is assigned", target)
 
 
 def bind(m: Machine, target: Any, value: Any, frame: Frame) -> None:

@@ -14,7 +14,7 @@ from kbh_lint.kernels.triton_call import Call, first
 from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, V, constant, flagged, join
 
 LANGUAGE = "tilelang"
-_REGIONS = frozenset(
+REGIONS = frozenset(
     "copy gemm gemm_v1 gemm_v2 wgmma_gemm tcgen05_gemm fill clear reduce reduce_sum reduce_max reduce_min "
     "reduce_absmax reduce_abssum cumsum atomic_add atomic_addx2 atomic_addx4 atomic_max atomic_min async_copy tma_copy "
     "view reshape".split()
@@ -41,7 +41,7 @@ class TileMachine(CuteMachine):
 
     def e_call(self, node: ir.Call) -> V:
         func = node.func
-        if isinstance(func, ir.Attr) and func.name in _REGIONS:
+        if isinstance(func, ir.Attr) and func.name in REGIONS:
             base = self.eval(func.value).const
             if isinstance(base, values.Sym) and base.path.partition(".")[0] == LANGUAGE:
                 named = {name: self.region(value) for name, value in node.keywords if name is not None}
