@@ -61,7 +61,7 @@ def _dead(module: ir.Module, paths: list[PathRun]) -> Iterator[Seed]:
     defined = kernels(paths[0])
     yield Seed("authored", {"reached": reached, "defined": len(defined)}, None)
     if whole and not reached:
-        defined += unbuilt(module, {func.node.name for path in paths for func, _ in kernels(path)})
+        defined += unbuilt(module, paths[0].env, {func.node.name for path in paths for func, _ in kernels(path)})
     for func, language in defined:
         if id(func.node) in used or id(func.node) in called:
             continue

@@ -5,14 +5,18 @@ from __future__ import annotations
 from kbh_lint import ir
 from kbh_lint.frontends import cuda
 from kbh_lint.source.embedded import Literal, Piece, Text
-from kbh_lint.values import Func, Overloads
+from kbh_lint.values import Env, Func, Overloads
 
 MAX_TEXTS = 16
 MAX_LENGTH = 200_000
 
 
-def unbuilt(module: ir.Module, built: set[str]) -> list[tuple[Func, str]]:
-    """The kernels of such texts, each with its language; `built` names those of the texts that some run builds."""
+def unbuilt(module: ir.Module, env: Env, built: set[str]) -> list[tuple[Func, str]]:
+    """The kernels of such texts, each with its language.
+
+    Texts are the constants of the file and what its variables (`env`) hold, put together or read from a file beside it;
+    `built` names the kernels of those that some run builds.
+    """
     nodes = cuda.walk(list(module.body))
     docstrings = {id(node.value) for node in nodes if isinstance(node, ir.ExprS)}
     texts = [
@@ -20,17 +24,23 @@ def unbuilt(module: ir.Module, built: set[str]) -> list[tuple[Func, str]]:
         for node in nodes
         if isinstance(node, ir.Const) and isinstance(node.value, str) and id(node) not in docstrings
     ]
-    out: list[tuple[Func, str]] = []
-    for node in [n for n in texts if "__global__" in n.value and len(n.value) <= MAX_LENGTH][:MAX_TEXTS]:
-        out += [(func, "cuda") for func in _kernels(node) if func.node.name not in built]
-    return out
+    whole = [Text(n.value, (Piece(0, len(n.value), Literal(n.loc[0], n.loc), 0),)) for n in texts if _fits(n.value)]
+    held = [value for value in env.vars.values() if isinstance(value, str) and _fits(value)]
+    found: dict[str, Func] = {}
+    for text in [*whole, *(value for value in held if value not in whole)][:MAX_TEXTS]:
+        for func in _kernels(text):
+            if func.node.name not in built:
+                found.setdefault(func.node.name, func)
+    return [(func, "cuda") for func in found.values()]
 
 
-def _kernels(node: ir.Const) -> list[Func]:
-    text = Text(node.value, (Piece(0, len(node.value), Literal(node.loc[0], node.loc), 0),))
+def _fits(text: str) -> bool:
+    return "__global__" in text and len(text) <= MAX_LENGTH
 
+
+def _kernels(text: str) -> list[Func]:
     def origin(offset: int) -> tuple[str, int, int]:
-        return text.origin(offset) or ("<text>", 1, 1)
+        return (text.origin(offset) if isinstance(text, Text) else None) or ("<text>", 1, 1)
 
     values = cuda.module_env(cuda.lower(str(text), origin)).vars.values()
     found = [func for value in values if isinstance(value, Overloads) for func in value.funcs]
