@@ -170,10 +170,19 @@ def test_building_fills_caches_and_tells_only_what_this_machine_cannot_do(
     text += "os.symlink('/etc/passwd', place / 'link')\n"
     here = ground(text + HONEST)
     store = tmp_path / "store"
-    assert build(here.problem, here.snapshot, caches=store, **here.settings(OPTIONS)) == ""  # type: ignore[arg-type]
+    said = build(here.problem, here.snapshot, caches=store, **here.settings(OPTIONS))  # type: ignore[arg-type]
+    assert (said.refused, said.ended) == ("", "")
     assert [str(p.relative_to(store)) for p in store.rglob("*") if not p.is_dir()] == ["triton/kernel"]
     restore_caches(store, tmp_path / "again")
     assert (tmp_path / "again/triton/kernel").read_text() == "k"
+
+
+def test_a_build_that_the_submission_ends_says_so_and_refuses_nothing(
+    ground: Callable[[str], Ground], tmp_path: Path
+) -> None:
+    here = ground("import os\nos._exit(3)\n" + HONEST)
+    said = build(here.problem, here.snapshot, caches=tmp_path / "store", **here.settings(OPTIONS))  # type: ignore[arg-type]
+    assert said.refused == "" and "exit status 3" in said.ended
 
 
 def test_code_that_needs_a_gpu_is_refused_without_being_started(ground: Callable[[str], Ground]) -> None:
