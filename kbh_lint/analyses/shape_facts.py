@@ -10,7 +10,7 @@ from math import prod
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.analyses import coverage, exponentials, l2, packing, precision, promises, replay, unread, warmup
+from kbh_lint.analyses import coverage, exponentials, keys, l2, packing, precision, promises, replay, unread, warmup
 from kbh_lint.analyses.crashes import shape_crashes
 from kbh_lint.analyses.flow import Reach, facts_of, fills_unseen, last_call, reach
 from kbh_lint.analyses.outputs import output_seeds
@@ -62,6 +62,7 @@ def shape_facts(
         facts.seeds += precision.downcasts(problem, narrow, work, checked, first)
     facts.seeds += precision.cut_short(work)
     facts.seeds += exponentials.by_arithmetic(work, found, reference)
+    facts.seeds += keys.cut_keys(run.calls[-1].contents if run.calls else [], found)
     facts.seeds += coverage.short_grids(contract, run, found)
     promises.judge(problem, contract, run, found, work, packed, facts)
     facts.seeds += unread.unread_inputs(path, run, found, work, reference, facts)

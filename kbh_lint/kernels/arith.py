@@ -21,6 +21,7 @@ from kbh_lint.kernels.value import (
     Unbound,
     V,
     constant,
+    cut_short,
     data_origins,
     flagged,
     mix,
@@ -47,6 +48,9 @@ _NIBBLE_MASKS = frozenset(
     }
 )  # fmt: skip
 _MAX_FOLDED_BITS = 256
+
+
+CUTTING = frozenset(("&", ">>", "//", "/"))
 
 
 def is_nibble_mask(mask: int) -> bool:
@@ -129,6 +133,8 @@ class Arithmetic(Core):
                 if self.c_rules and not isinstance(value, str):
                     made = V(self.promote(op, a, b), LITERAL, const=value, deps=deps)
                 return made
+        if op in CUTTING and (a.origins or b.origins):
+            a, b = self._cut(op, a, b), self._cut(op, b, a) if op == "&" else b
         if isinstance(a.x, (tuple, Struct)) or isinstance(b.x, (tuple, Struct)):
             if op == "+" and isinstance(a.x, tuple) and isinstance(b.x, tuple):
                 return tuple_of(a.x + b.x)
@@ -149,6 +155,18 @@ class Arithmetic(Core):
             dtype = self.promote(op, a, b)
             return V(dtype, dtype, const=NOTHING, deps=deps, shape=shape)
         return self._numbers(op, a, b, shape, deps, loc)
+
+    def _cut(self, op: str, value: V, by: V) -> V:
+        """The bits of a float as an integer of the same width lose their lowest ones: its origins say how many."""
+        if not isinstance(by.const, int) or isinstance(by.const, bool) or value.dtype not in ("i32", "u32"):
+            return value
+        number = by.const & 0xFFFFFFFF
+        lowest = max((number & -number).bit_length() - 1, 0)
+        count = by.const if op == ">>" else lowest if op == "&" or number == 1 << lowest else 0
+        if not 0 < count < 32 or not value.origins:
+            return value
+        self.decide(by)
+        return value.with_(origins=cut_short(value.origins, count))
 
     def _numbers(self, op: str, a: V, b: V, shape: Shape | None, deps: frozenset[str], loc: Loc) -> V:
         target = self.promote(op, a, b)

@@ -16,7 +16,8 @@ class Origin:
     unknown), `dtype` the element type it was loaded as. `flags` say what happened on the way, in any order:
     `cast` (its numeric type was widened or changed after the load), `unpack` (nibbles were taken out of it),
     `product` (it went through a matrix product), `exp`, `reduce` (summed over lanes or a loop), `index` (it only
-    chose an address or a mask), `max`, `zero` (a comparison of it with zero or an infinity).
+    chose an address or a mask), `max`, `zero` (a comparison of it with zero or an infinity), `cut:N` (as an integer of
+    its own width it lost its lowest N bits).
     """
 
     param: str

@@ -256,6 +256,22 @@ def flagged(origins: Origins, flag: str) -> Origins:
     )
 
 
+CUT = "cut:"  # with a number: so many of the lowest bits of a float were dropped where it was an integer
+
+
+@lru_cache(maxsize=2048)
+def cut_short(origins: Origins, count: int) -> Origins:
+    """The origins with `count` bits fewer of each fp32 number that has all of them so far."""
+    return capped(
+        frozenset(
+            Origin(o.param, o.storage, o.dtype, o.flags | {f"{CUT}{count}"})
+            if o.dtype == "f32" and not any(flag.startswith(CUT) for flag in o.flags)
+            else o
+            for o in origins
+        )
+    )
+
+
 @lru_cache(maxsize=8192)
 def data_origins(origins: Origins) -> Origins:
     """Those that carry data, not only an address or a mask."""
@@ -276,7 +292,8 @@ def capped(origins: Origins) -> Origins:
     for o in origins:
         key = (o.param, o.storage, o.dtype, "index" in o.flags)
         merged[key] = merged.get(key, frozenset()) | o.flags
-    return frozenset(Origin(key[0], key[1], key[2], flags) for key, flags in merged.items())
+    whole = (frozenset(flag for flag in flags if not flag.startswith(CUT)) for flags in merged.values())
+    return frozenset(Origin(key[0], key[1], key[2], flags) for key, flags in zip(merged, whole, strict=True))
 
 
 def union(a: Origins, b: Origins) -> Origins:
