@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from hypothesis import settings
 
@@ -14,6 +19,23 @@ settings.load_profile("shared")
 def own_turns(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests that run beside one another do not wait for each other's trials."""
     monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path_factory.getbasetemp()))
+
+
+@pytest.fixture(scope="session")
+def once(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Callable[..., Any]:
+    """`once(name, make)` is what `make()` gave to the worker that came first, as JSON; the others wait for it."""
+    folder = tmp_path_factory.getbasetemp()
+    shared = folder.parent if hasattr(request.config, "workerinput") else folder
+
+    def found(name: str, make: Callable[[], Any]) -> Any:
+        kept = shared / f"{name}.json"
+        with (shared / f"{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not kept.exists():
+                kept.write_text(json.dumps(make()))
+            return json.loads(kept.read_text())
+
+    return found
 
 
 @pytest.fixture
