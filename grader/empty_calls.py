@@ -22,6 +22,7 @@ __all__ = ["empty_calls", "measure_empty"]
 
 NULL_CALLS = 9
 NULL_BATCHES = 5
+LEAST_BATCHES = 4  # of which the quickest counts
 ERROR_BATCHES = 9  # of which half say by how much a batch varies
 BEFORE = "before the import"
 IN_A_ROW = 0.05  # of a batch on a GPU: on an H200 calls in a row take up to 7 % longer than alone
@@ -72,8 +73,11 @@ def _of_gpu(session: Session, few: int, many: int) -> Null:
     A real call's outputs are in the cache when they are copied; those of the empty model's second copy are. So the
     cheaper of two copies counts, and mapping, which costs what it costs, is learned from batches that copy nothing.
     """
-    short, bare = min(_batches(session, few, copies=0)), min(_batches(session, many, copies=0))
-    once, twice = sorted(_batches(session, many, times=ERROR_BATCHES)), min(_batches(session, many, copies=2))
+    short, bare, twice = (
+        min(_batches(session, rounds, copies=copies, times=LEAST_BATCHES))
+        for rounds, copies in ((few, 0), (many, 0), (many, 2))
+    )
+    once = sorted(_batches(session, many, times=ERROR_BATCHES))
     mapping = max(bare - short, 0.0) / (many - few)
     copy = max(min(once[0] - bare, twice - once[0]), 0.0) / many
     error = median(once) - once[0]  # the system may have stopped us in some

@@ -262,7 +262,7 @@ class Trial:
         return result.ok
 
     def _batches(self, shape: Shape, state: Seen, states: Sequence[State]) -> None:
-        """Sealed batches: a short one that tells how long a call takes, a rehearsal, and those that count.
+        """Sealed batches: a short one that tells how long a call takes, on a CPU a rehearsal, and those that count.
 
         The claimed time says how many calls a batch needs, unless short ones show that it cannot be true: one, and as
         it may have waited for what is loaded at the first launch, those after it. Short ones that take long count.
@@ -287,8 +287,9 @@ class Trial:
         if seconds * rounds > planning.SLOW_BATCH_SECONDS:
             state.sealed += short
             return
-        numbers = range(1, self.options.batches + 2)
-        state.sealed += self._repeated(shape, state, states, rounds, numbers)[1:]
+        rehearsals = 0 if self._on_gpu else 1  # a GPU's first batch, if it takes longer, is one that does not count
+        numbers = range(1, self.options.batches + rehearsals + 1)
+        state.sealed += self._repeated(shape, state, states, rounds, numbers)[rehearsals:]
         for number in range(planning.MORE_BATCHES if self._on_gpu else 0):
             if state.status != "right" or planning.agree(state.sealed, self.options.batches):
                 break
