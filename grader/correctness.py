@@ -269,12 +269,21 @@ def _compare_one(
     total = got.numel() if mask is None else int(mask.sum())
     if place < 0:
         return Comparison(True, 0.0, tolerance, 0, total, None, "")
-    index = tuple(int(i) for i in torch.unravel_index(torch.tensor(place), got.shape))
+    index = _index(place, got.shape)
     shown = index if numbers is None else (int(numbers[index[0]]), *index[1:])
     worst = Worst(position, shown, float(got[index]), float(want[index]), largest)
     ok = largest <= tolerance
     message = "" if ok else _message(case, worst, wrong, total, tolerance, WORDS[metric], mask is not None)
     return Comparison(ok, largest, tolerance, wrong, total, worst, message)
+
+
+def _index(place: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """An element's index by its number; torch's own function imports a library for symbols, which takes 0.4 s."""
+    found = []
+    for size in reversed(shape):
+        place, at = divmod(place, size)
+        found.append(at)
+    return tuple(reversed(found))
 
 
 def _compare_selection(outputs: Sequence[Tensor], oracle: Sequence[Tensor], case: Case) -> Comparison:

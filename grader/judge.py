@@ -51,12 +51,12 @@ def run_trial(
     if reason:
         untouched = tuple(ShapeResult(shape.label, "not-run", "", 0, 0, (), None) for shape in shapes)
         return TrialResult(index, commitment(master), master.hex(), "refused", reason, untouched, sandbox.record, 0.0)
-    code = load_code(problem)
-    plans = [planning.plan_shape(problem, shape, master, options, code) for shape in shapes]
-    order = random.Random(derive(master, "shapes")).sample(plans, len(plans))
     if caches is not None:
         restore_caches(caches, scratch / "caches")
-    with _session(snapshot, device, options, sandbox, scratch) as session:
+    with _session(snapshot, device, options, sandbox, scratch) as session:  # it starts while the judge plans
+        code = load_code(problem)
+        plans = [planning.plan_shape(problem, shape, master, options, code) for shape in shapes]
+        order = random.Random(derive(master, "shapes")).sample(plans, len(plans))
         trial = Trial(problem, code, master, options, device, session, progress)
         trial.run(order)
     results = tuple(trial.result(plan) for plan in plans)
