@@ -167,7 +167,10 @@ class ShapeResult:
 
 @dataclass(frozen=True, slots=True)
 class TrialResult:
-    """One process of the submission from start to end. `master` is the key in hex, revealed now that it is over."""
+    """One process of the submission from start to end. `master` is the key in hex, revealed now that it is over.
+
+    `spent` are seconds of its stages: the process's start, empty calls, the import, single calls, batches.
+    """
 
     index: int
     commitment: str
@@ -179,6 +182,7 @@ class TrialResult:
     seconds: float
     log: str = ""  # SHA-256 of what it printed (redacted) in the bundle
     detail: str = ""
+    spent: Mapping[str, float] = field(default_factory=dict, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from grader.scratch import scratch_folder
 from grader.stages import built, tried, waiting
 from grader.turns import turn
 from grader.verdicts import Standing, outcome_of, verdict_of
+from grader.words import seconds
 from kbh_lint.findings import PromiseState
 
 if TYPE_CHECKING:
@@ -150,8 +151,14 @@ def _trial(job: Job, bundle: Bundle, sandbox: Sandbox, caches: Path | None, inde
         keep_log=lambda text: bundle.put(redact(text, scratch=[job.scratch]).encode()) if text else "",
     )  # fmt: skip
     bundle.append("trial", trial_to_json(result), [result.log] if result.log else [])
-    job.tell(Progress("trial", "done", result.status, of))
+    job.tell(Progress("trial", "done", f"{result.status}{_spent(result)}", of))
     return result
+
+
+def _spent(trial: TrialResult) -> str:
+    """Where the seconds of a trial went; nothing where none were noted."""
+    parts = ", ".join(f"{stage} {seconds(spent)}" for stage, spent in trial.spent.items())
+    return f" ({seconds(trial.seconds)}: {parts})" if parts else ""
 
 
 def _evidence(

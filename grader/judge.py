@@ -64,6 +64,7 @@ def run_trial(
         index=index, commitment=commitment(master), master=master.hex(), status=trial.status(results),
         message=trial.message(results), shapes=results, sandbox=sandbox.record,
         seconds=round(time.monotonic() - began, 3), log=keep_log(session.log), detail=trial.detail,
+        spent=trial.spent,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -66,6 +67,8 @@ class Trial:
         self.nulls: dict[str, Null] = {}
         self.whole: dict[str, str] = {}  # the call of each shape that is compared whole in any case
         self.failure = self.refusal = self.detail = self.unsure = ""
+        self.spent: dict[str, float] = {}  # seconds of each stage
+        self._since = time.monotonic()
 
     # --- the course of a trial ---
 
@@ -162,24 +165,30 @@ class Trial:
         self.say("starting the submission's process")
         try:
             expect(self.session.start(), "when it was started")
+            self._spend("start")
             for shape in calibrate:
                 self.say(f"measuring an empty call at {shape.label}")
                 self.nulls[shape.label] = empty_calls(self.session, self.problem.id, self.contract.bind(shape))
+                self._spend("empty calls")
         except (Ended, ChildGone) as end:
             reason = (end.detail.strip().splitlines() or [str(end)])[-1]
             raise CheckError(f"the process for the submission could not be used: {reason}") from end
         self.say("importing the submission")
         expect(self.session.submission(), "when it was imported")
+        self._spend("import")
 
     def _shape(self, plan: ShapePlan, state: Seen) -> None:
         state.status = "right"
         for group in plan.groups:
             models = self._group(plan, group, state)
+            self._spend("calls")
             if not models:
                 continue
             if group.base and self.options.timing and state.status == "right":
                 self._batches(plan.shape, state, models)
+                self._spend("batches")
                 self._ungated(plan.shape, state, models)
+                self._spend("launches")
             answer = self.session.finish()
             if answer.kind == Kind.FAULT:
                 state.fault(f"at {plan.shape.label}: {first_line(answer.text)}")
@@ -374,6 +383,11 @@ class Trial:
         return []
 
     # --- help ---
+
+    def _spend(self, stage: str) -> None:
+        """Notes that what was done since the last stage ended belongs to this one."""
+        since, self._since = self._since, time.monotonic()
+        self.spent[stage] = round(self.spent.get(stage, 0.0) + self._since - since, 3)
 
     def _case(self, shape: Shape, spec: CaseSpec, state: State | None = None) -> Case:
         with ours(f"the inputs of {spec.id} of {self.problem.id}"):

@@ -82,6 +82,8 @@ def test_a_right_submission_is_compared_on_every_call_and_timed_by_both_clocks(g
     assert all(0 < claim < wall for claim, wall in zip(shape.timing.claimed, shape.timing.walls, strict=True))
     assert len(shape.timing.sealed) == 2 and all(batch.per_call > 0 for batch in shape.timing.sealed)
     assert sum(case.digest != "" for case in shape.cases) == 2
+    assert set(result.spent) == {"start", "empty calls", "import", "calls", "batches", "launches"}
+    assert 0.5 * result.seconds < sum(result.spent.values()) < result.seconds + 0.1
     assert here.replay(result) == ()
 
 
