@@ -13,12 +13,11 @@ import torch
 from grader import empty_calls
 from grader import plan as planning
 from grader.cell import SealedBatch, ShapeTiming
-from grader.channel import Frame, Kind, Slot
+from grader.channel import Frame, Kind
 from grader.clock import Untimed
 from grader.empty_calls import measure_empty
 from grader.runner import Runner, _Place
 from grader.seen import Seen
-from grader.session import Session
 from grader.trial import Trial
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -88,22 +87,6 @@ def test_of_what_is_left_of_a_batch_on_a_gpu_a_part_may_come_of_calls_in_a_row(
     ours = 1e-3 + rounds * 12e-6 + 1e-4
     batch = SealedBatch(rounds, ours + 10e-3, null.overhead(rounds, ours + 10e-3))
     assert batch.per_call == pytest.approx(0.95 * 100e-6)
-
-
-def test_places_within_a_batch_lie_in_its_outputs_alone_and_reach_all_of_them() -> None:
-    judge, rounds = Session.__new__(Session), 512
-    judge.out_bytes = 512
-    judge._slots = {
-        "outputs": (
-            Slot("a", torch.float32, (10,), 0),
-            Slot("nothing", torch.float32, (0,), 40),
-            Slot("b", torch.uint8, (7,), 256),
-        )
-    }
-    places = judge._places(rounds)
-    within = places - torch.arange(rounds)[:, None] * judge.out_bytes
-    assert places.shape == (rounds, 16)
-    assert sorted(set(within.flatten().tolist())) == [*range(40), *range(256, 263)]
 
 
 @pytest.mark.parametrize(
