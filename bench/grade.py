@@ -7,8 +7,8 @@ so that a machine that slows down slows both.
 
 Without arguments: the honest Triton solutions of 05_topk_bitonic and 01_fp8_gemm. With `--repeat N` it grades N times
 instead, by default the honest Triton solution of every problem, all of them in one command each time, and prints how
-far the scored times vary and, with `--evidence` on a GPU, how they agree with a tracer's. `--check` makes a missed goal
-exit 1.
+far the scored times vary and, with `--evidence` on a GPU, how they agree with a tracer's. `--from BUNDLE...` prints
+both tables from bundles that there are. `--check` makes a missed goal exit 1.
 """
 
 from __future__ import annotations
@@ -118,6 +118,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         files = [(name, Path(file)) for name, file in zip(words[::2], words[1::2], strict=True)]
     sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
     try:
+        if asked.bundles:
+            return _known(asked)
         if asked.repeat:
             honest = sorted((ROOT / "problems").glob("*/honest/triton.py"))
             return _repeat(asked, files if words else [(file.parents[1].name, file) for file in honest])
@@ -159,6 +161,18 @@ def _repeat(asked: argparse.Namespace, files: Sequence[tuple[str, Path]]) -> int
     return 1 if asked.check and not met else 0
 
 
+def _known(asked: argparse.Namespace) -> int:
+    import repeat
+
+    from grader.bundle import BundleError, CodecError
+
+    try:
+        met = repeat.known(asked.bundles)
+    except (BundleError, CodecError, OSError) as error:
+        raise BenchError(str(error)) from None
+    return 1 if asked.check and not met else 0
+
+
 def _parser() -> argparse.ArgumentParser:
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("submissions", nargs="*", metavar="PROBLEM FILE", help="what is graded")
@@ -166,6 +180,9 @@ def _parser() -> argparse.ArgumentParser:
     ask.add_argument("--pairs", metavar="N", type=int, choices=range(1, 21), default=1, help="pairs of runs, up to 20")
     ask.add_argument("--evidence", action="store_true", help="say also what evidence costs, or shows")
     ask.add_argument("--repeat", metavar="N", type=int, choices=range(2, 51), help="grade so often; up to 50 times")
+    ask.add_argument(
+        "--from", dest="bundles", metavar="BUNDLE", type=Path, nargs="+", help="grade nothing: what these bundles tell"
+    )
     ask.add_argument("--out", metavar="DIR", type=Path, help="with --repeat: keep the bundles there")
     ask.add_argument("--samples", metavar="N", type=int, help="timed calls a shape (default: as kbh grade)")
     ask.add_argument("--check", action="store_true", help="exit 1 when a goal is missed")

@@ -23,9 +23,12 @@ from grader.view import load_view
 from kbh_lint import paths
 from kbh_lint.problems import Problem, Target, load_deck, load_targets
 
-__all__ = ["AGREE_S", "AGREE_SHARE", "Repeat", "Submission", "agreement", "repeatability", "repeats"]
+__all__ = ["AGREE_S", "AGREE_SHARE", "Repeat", "Submission", "agreement", "known", "repeatability", "repeats"]
 
 AGREE_SHARE, AGREE_S = 0.03, 1e-6  # how far event times may lie from the tracer's
+AGREEMENT = (
+    f"event time less the empty kernel's, and the tracer's: {AGREE_SHARE:.0%} and {AGREE_S * 1e6:g} us are allowed"
+)
 Submission = tuple[str, Path]
 Grade = Callable[[Sequence[Submission], bool], Sequence[Path]]  # all of them, with evidence or not; returns bundles
 
@@ -58,8 +61,31 @@ def repeatability(submissions: Sequence[Submission], count: int, grade: Grade) -
     for _ in range(count):
         for found, folder in zip(cells, grade(submissions, False), strict=True):
             found.append(load_view(folder).cell)
+    return _table(cells)
+
+
+def known(folders: Sequence[Path]) -> bool:
+    """Both tables from bundles that there are: repeats of what was graded more than once, traces where there are any.
+
+    Raises BundleError where one cannot be read.
+    """
+    graded: dict[tuple[str, str], list[Cell]] = {}
+    for folder in folders:
+        cell = load_view(folder).cell
+        graded.setdefault((cell.problem, cell.submission), []).append(cell)
+    again = [cells for cells in graded.values() if len(cells) > 1]
+    good = _table(again) if again else True
+    print(AGREEMENT)
+    rows = [_agrees(folder) for folder in folders if load_view(folder).silicon is not None]
+    print(f"  {sum(sum(row) for row in rows)} of {sum(map(len, rows))} shapes agree", flush=True)
+    return good and all(map(all, rows))
+
+
+def _table(cells: Sequence[Sequence[Cell]]) -> bool:
     rows = [row for found in cells for row in repeats(found)]
-    print(f"t_scored over {count} gradings without evidence: mean, coefficient of variation and what is allowed")
+    print(
+        f"t_scored over {max(map(len, cells), default=0)} gradings: mean, coefficient of variation and what is allowed"
+    )
     for row in rows:
         mean, standing = statistics.fmean(row.times) * 1e6, "ok" if row.met else "MISSED"
         others = f"({row.spread:.2%} told, claims {_variation(row.claims):.2%})"
@@ -89,24 +115,24 @@ def repeats(cells: Sequence[Cell]) -> list[Repeat]:
 
 def agreement(submissions: Sequence[Submission], grade: Grade) -> bool:
     """Prints event times beside a tracer's, one grading with evidence each; whether all agree."""
-    good = True
-    print(
-        f"event time less the empty kernel's, and the tracer's: {AGREE_SHARE:.0%} and {AGREE_S * 1e6:g} us are allowed"
-    )
-    for (name, _), folder in zip(submissions, grade(submissions, True), strict=True):
-        view = load_view(folder)
-        spans = traced(folder)
-        for score in view.cell.shapes:
-            claimed, seen = score.t_event - score.t_null, spans.get(score.shape)
-            if seen is None:
-                print(f"  {name:<28}{score.shape:<30}{claimed * 1e6:>10.2f} us  no trace  MISSED")
-                good = False
-                continue
-            agrees = abs(claimed - seen) <= AGREE_SHARE * seen + AGREE_S
-            good &= agrees
-            apart = f"{claimed * 1e6:>10.2f} us{seen * 1e6:>10.2f} us{(claimed - seen) * 1e6:>+8.2f} us"
-            print(f"  {name:<28}{score.shape:<30}{apart}  {'ok' if agrees else 'MISSED'}", flush=True)
-    return good
+    print(AGREEMENT)
+    rows = [_agrees(folder) for folder in grade(submissions, True)]
+    return all(map(all, rows))
+
+
+def _agrees(folder: Path) -> list[bool]:
+    """Prints the claimed time of each shape of a bundle beside the tracer's; whether they agree."""
+    cell, spans, found = load_view(folder).cell, traced(folder), []
+    for score in cell.shapes:
+        claimed, seen = score.t_event - score.t_null, spans.get(score.shape)
+        if seen is None:
+            print(f"  {cell.problem:<28}{score.shape:<30}{claimed * 1e6:>10.2f} us  no trace  MISSED")
+            found.append(False)
+            continue
+        found.append(abs(claimed - seen) <= AGREE_SHARE * seen + AGREE_S)
+        apart = f"{claimed * 1e6:>10.2f} us{seen * 1e6:>10.2f} us{(claimed - seen) * 1e6:>+8.2f} us"
+        print(f"  {cell.problem:<28}{score.shape:<30}{apart}  {'ok' if found[-1] else 'MISSED'}", flush=True)
+    return found
 
 
 def traced(folder: Path) -> Mapping[str, float]:

@@ -118,3 +118,14 @@ def test_claimed_times_are_held_against_the_first_start_and_the_last_end(
     assert bench.agreement(SUBMISSION, lambda submissions, evidence: [folder]) == met
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].endswith("ok") and f"{97:.2f} us" in lines[1] and lines[2].endswith(told)
+
+
+def test_both_tables_are_told_from_bundles_that_there_are(
+    bench: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    traces = (trace((5, 99)), trace((5, 97)), trace((0, 21.5)), trace((0, 22)))
+    folders = [write(tmp_path / str(i), graded(1e-4, 25e-6 + i * 1e-8), traces if i else ()) for i in range(3)]
+    assert bench.known(folders)
+    said = capsys.readouterr().out
+    assert "over 3 gradings" in said and "2 of 2 shapes repeat" in said and "4 of 4 shapes agree" in said
+    assert bench.known(folders[:1]) and "repeat" not in capsys.readouterr().out
