@@ -21,6 +21,7 @@ from kbh_lint.findings import Analysis, PromiseState, Related, Unread
 from kbh_lint.frontends import python
 from kbh_lint.host.decoding import MADE
 from kbh_lint.host.run import MAX_FLIPS, PathRun, Session, explore, run_path, run_reduced
+from kbh_lint.limits import Budgets
 from kbh_lint.paths import hardware_file
 from kbh_lint.problems import Contract, Problem, load_problem, load_targets
 from kbh_lint.source.embedded import FileText, Piece, Text
@@ -48,10 +49,11 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False) 
         return Analysis(unread=(Unread("the program nests too deeply to be read"),), contract=None)
     session_files = sidecar_texts(submission)
     graded = problem if problem is not None and problem.shapes and problem.contracts else None
-    sessions = [Session(module, session_files, c) for c in capabilities(problems_dir, submission.target)]
+    budgets = Budgets()
+    sessions = [Session(module, session_files, c, budgets) for c in capabilities(problems_dir, submission.target)]
     runs = [explore(session, graded, None, MAX_FLIPS) for session in sessions]
     if submission.target is None and any(kind == "capability-read" for kind, _, _ in runs[0][0].notes):
-        more = [Session(module, session_files, c) for c in DECK_CAPABILITIES[1:]]
+        more = [Session(module, session_files, c, budgets) for c in DECK_CAPABILITIES[1:]]
         runs += [explore(session, graded, None, MAX_FLIPS) for session in more]
         sessions += more
     paths = [p for run in runs for p in run]

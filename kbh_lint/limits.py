@@ -7,9 +7,38 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import FrameType
 
 MEMORY_BYTES = 4 * 1024**3
+HOST_STEPS = 1_200_000
+KERNEL_STEPS = 300_000
+NUMBER_STEPS = 400_000
+
+
+@dataclass(slots=True)
+class Budget:
+    """Steps that are left to all parts of one file together; each part has a bound of its own besides."""
+
+    left: int
+
+    def grant(self, most: int) -> int:
+        """How many steps a part may take, which would take `most`."""
+        return max(min(most, self.left), 0)
+
+    def take(self, steps: int) -> None:
+        """Steps that a part took."""
+        self.left -= max(steps, 0)
+
+
+@dataclass(slots=True)
+class Budgets:
+    """What one file may cost in steps: its host code on all paths, the analyses of its kernels, and the evaluations of
+    its kernels on numbers. Of 260 files the dearest takes a tenth of each."""
+
+    host: Budget = field(default_factory=lambda: Budget(HOST_STEPS))
+    kernels: Budget = field(default_factory=lambda: Budget(KERNEL_STEPS))
+    numbers: Budget = field(default_factory=lambda: Budget(NUMBER_STEPS))
 
 
 class TimeUp(BaseException):

@@ -156,6 +156,6 @@ def _series_of(event: Event, binding: dict[str, object]) -> list[ShortSeries]:
             return found
     if len(known) >= MAX_SERIES:
         return []
-    found, decided = short_series(kernel, binding)
+    found, decided = short_series(kernel, binding, event.attrs["budgets"].kernels)
     known.append((plain, decided, found))
     return found

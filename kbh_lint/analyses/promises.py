@@ -247,7 +247,8 @@ def compensation_of(event: Event, binding: dict[str, object], grid: object, bloc
     dims = _dims(grid), _dims(block)
     key = ("compensation", identity(kernel), normal_key(binding), *dims)
     if key not in cache:
-        cache[key] = compensation.evaluate(kernel, binding, grid=dims[0], block=dims[1])
+        numbers = event.attrs["budgets"].numbers
+        cache[key] = compensation.evaluate(kernel, binding, grid=dims[0], block=dims[1], budget=numbers)
     return cache[key]
 
 

@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from functools import cache
 from typing import Any
 
+from kbh_lint.host import bounds
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.facts import KernelFacts, Origin
 from kbh_lint.values import Brief, Buffer, Descriptor, DType, Func, Made, Scalar, StructArg
@@ -21,9 +22,8 @@ def analyse(session: Any, kernel: Func, binding: dict[str, Any]) -> KernelFacts:
         if agree(normal, other, decided):
             return _renumber(facts, back)
     capability = session.capability
-    facts = analyze(
-        kernel, normal, arch=capability[0] * 10 + capability[1] if capability else None, outer=session.outer
-    )
+    arch = capability[0] * 10 + capability[1] if capability else None
+    facts = analyze(kernel, normal, arch=arch, budget=session.budgets.kernels, outer=session.outer)
     if len(known) < 256:
         known.append((normal, facts.decided, facts))
     return _renumber(facts, back)
@@ -36,7 +36,7 @@ def identity(kernel: Func) -> Any:
     closed = []
     env: Any = kernel.env
     while env.parent is not None:
-        closed += [(k, repr(v)) for k, v in env.vars.items() if _is_plain(v)]
+        closed += [(k, _exact(v)) for k, v in env.vars.items() if bounds.is_small(v) and _is_plain(v)]
         env = env.parent
     return (id(kernel.node), *closed)
 

@@ -226,6 +226,7 @@ def record(
         "contents": {i: t.storage.content for i, t in tensors.items()},
         "steer": (*steer, *torchlib.steered_by(list(tensors.values()))), "block": block,
         "cache": interp.session.evaluated,
+        "budgets": interp.session.budgets,
     })  # fmt: skip
     interp.emit(event)
     before: dict[int, Content] = {i: t.storage.content for i, t in tensors.items()}

@@ -85,7 +85,8 @@ def probe(interp: Any, run: Any, model: Any, seen: list[list[Survivor]]) -> None
     if not telling and not counters:
         return
     kept = _Kept(interp)
-    interp.unread, interp.fuel, interp.lanes = [], FUEL, Lanes()
+    interp.refuel(FUEL)
+    interp.unread, interp.lanes = [], Lanes()
     try:
         _calls(interp, run, model, telling, counters)
     except (Raised, OutOfFuel, RecursionError):

@@ -29,6 +29,7 @@ from kbh_lint.host.probes import Call, Kept
 from kbh_lint.host.tensors import ADDRESS_BITS, Content, Storage, Tensor, Unknown
 from kbh_lint.host.world import World
 from kbh_lint.kernels.facts import KernelFacts
+from kbh_lint.limits import Budgets
 from kbh_lint.problems import Binding, Contract, Problem, Shape
 from kbh_lint.values import Env, Func
 
@@ -99,8 +100,15 @@ class Probe:
 class Session:
     """What runs of one submission share: analysed kernels and lowered C++ texts."""
 
-    def __init__(self, module: ir.Module, sidecars: Mapping[str, str], capability: tuple[int, int] | None) -> None:
+    def __init__(
+        self,
+        module: ir.Module,
+        sidecars: Mapping[str, str],
+        capability: tuple[int, int] | None,
+        budgets: Budgets | None = None,
+    ) -> None:
         self.module = module
+        self.budgets = Budgets() if budgets is None else budgets
         self.sidecars = dict(sidecars)
         self.capability = capability
         self.outer: Callable[[Any], Any] | None = None  # how kernels of some languages see values of the host
@@ -113,9 +121,10 @@ class Session:
 class Runner(Interp):
     """An interpreter with the world around it and the kernel analyses behind it."""
 
-    def __init__(self, session: Session, flips: dict[Any, bool], fuel: int = FUEL) -> None:
+    def __init__(self, session: Session, flips: dict[Any, bool]) -> None:
         world = World(session.sidecars, session.capability, flips)
-        super().__init__(world, fuel)
+        self.granted = session.budgets.host.grant(FUEL)
+        super().__init__(world, self.granted)
         self.session = session
         self.lowered = session.lowered
         self.world_patches: dict[str, Any] = {}
@@ -131,6 +140,12 @@ class Runner(Interp):
         if isinstance(address, bool) or not isinstance(address, int) or address < (1 << ADDRESS_BITS):
             return None
         return self.views.get(address >> ADDRESS_BITS)
+
+    def refuel(self, most: int = FUEL) -> None:
+        """Fuel for the next part, in place of what is left of that of the last one."""
+        budget = self.session.budgets.host
+        budget.take(self.granted - max(self.fuel, 0))
+        self.fuel = self.granted = budget.grant(most)
 
     def note(self, kind: str, attrs: dict[str, Any], loc: ir.Loc | None) -> None:
         super().note(kind, attrs, loc)
@@ -175,11 +190,12 @@ def run_path(
         for shape in problem.shapes:
             if path.contract is None:
                 break
-            interp.fuel = FUEL
+            interp.refuel()
             interp.unread = []
             path.shapes.append(run_shape(interp, path.contract, shape, further))
     path.sites = {key: value for key, value in interp.world.sites.items() if key not in interp.world.mixed}
     outside.settle(interp)
+    interp.refuel(0)
     path.sniffing = {key: value.why for key, value in interp.world.sites.items() if asking.decides(value)}
     path.children = interp.children
     path.settled, path.places = interp.world.settled, interp.world.places
@@ -195,7 +211,7 @@ def choose_contract(interp: Runner, problem: Problem) -> Contract | None:
     if first is None or cls is None:
         return None
     interp.call_index = 0
-    interp.fuel = FUEL
+    interp.refuel()
     state: dict[str, str | None] = {}
     try:
         model = interp.call(cls, list(first.bind(problem.shapes[0]).init.values()), {}, None)

@@ -15,6 +15,7 @@ from kbh_lint import values
 from kbh_lint.kernels.core import OutOfFuel
 from kbh_lint.kernels.facts import KernelFacts
 from kbh_lint.kernels.triton import TritonMachine
+from kbh_lint.limits import Budget
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.cuda import CudaMachine
@@ -46,16 +47,18 @@ def analyze(
     args: Mapping[str, values.KernelArg],
     *,
     arch: int | None = None,
-    fuel: int = DEFAULT_FUEL,
+    budget: Budget | None = None,
     outer: Callable[[Any], Any] | None = None,
 ) -> KernelFacts:
     """Proves facts about `kernel` at the given arguments (and template arguments, by name).
 
     `decided` takes it that a Python loop which runs more than once at one binding runs at all at the others.
-    Never raises: what cannot be followed is in `unread`. `fuel` bounds the statements executed. `arch` (90 for
+    Never raises: what cannot be followed is in `unread`. Statements that it executes are bounded,
+    and taken from `budget`. `arch` (90 for
     sm_90) is what the text was lowered for; the source alone does not tell what a product becomes on it. `outer` turns
     values of the host that a kernel sees through its scope into those that kernels know.
     """
+    fuel = DEFAULT_FUEL if budget is None else budget.grant(DEFAULT_FUEL)
     machine = _machine(kernel, fuel, outer)
     try:
         for _ in range(_MAX_RUNS):
@@ -70,4 +73,6 @@ def analyze(
         machine.unread("the kernel nests too deeply", kernel.node.loc)
     except Exception as error:  # a hole in the analysis must not hide the other facts, nor stop the other files
         machine.unread(f"the analysis of the kernel failed ({type(error).__name__})", kernel.node.loc)
+    if budget is not None:
+        budget.take(fuel - max(machine.fuel, 0))
     return machine.facts()

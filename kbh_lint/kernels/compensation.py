@@ -18,6 +18,7 @@ from kbh_lint.kernels import compensation_expr as expr
 from kbh_lint.kernels.compensation_machine import Dims, Machine, Sites
 from kbh_lint.kernels.compensation_numbers import EXP, Numbers, Zero
 from kbh_lint.kernels.compensation_state import Frame, OutOfFuel
+from kbh_lint.limits import Budget
 from kbh_lint.values import UNKNOWN
 
 State = Literal["effective", "vacuous", "absent", "precise", "unknown"]
@@ -216,15 +217,25 @@ def evaluate(
     block: Dims = _UNKNOWN_DIMS,
     grid: Dims = _UNKNOWN_DIMS,
     assume_exp_inputs: bool = True,
+    budget: Budget | None = None,
 ) -> CompensationFacts:
     """Evaluates a kernel at one set of arguments.
 
-    `trips="many"` pretends that every loop runs often. `fuel` bounds the steps of all runs together. `block` and
+    `trips="many"` pretends that every loop runs often. `fuel` bounds the steps of all runs together, which are
+    taken from `budget`. `block` and
     `grid` are a launch's dimensions where known. `assume_exp_inputs` takes floating-point data that no exponential
     of this kernel reads for sums of exponentials made by an earlier kernel.
     """
-    work = _Evaluation(kernel, args, fuel, block, grid, assume_exp_inputs)
-    many = trips == "many"
+    given = fuel if budget is None else budget.grant(fuel)
+    work = _Evaluation(kernel, args, given, block, grid, assume_exp_inputs)
+    made = _evaluated(work, trips == "many")
+    if budget is not None:
+        budget.take(given - work.fuel)
+    return made
+
+
+def _evaluated(work: _Evaluation, many: bool) -> CompensationFacts:
+    kernel = work.kernel
     real = work.attempt(many)
     unread = _unread(real.runs, kernel)
     if real.runs[0].failed is not None:

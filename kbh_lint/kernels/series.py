@@ -18,6 +18,7 @@ from kbh_lint.kernels.expressions import Env
 from kbh_lint.kernels.triton import TritonMachine
 from kbh_lint.kernels.triton_call import Call
 from kbh_lint.kernels.value import NOTHING, V
+from kbh_lint.limits import Budget
 
 FUEL = 6_000
 MAX_TRIPS = 8  # squarings; loops over chunks and rows have more
@@ -67,14 +68,19 @@ Known = Axis | Mask | Powers
 ZERO = Powers(0, "", 0, 0)  # adds nothing
 
 
-def short_series(kernel: values.Func, args: Mapping[str, values.KernelArg]) -> tuple[list[ShortSeries], frozenset[str]]:
+def short_series(
+    kernel: values.Func, args: Mapping[str, values.KernelArg], budget: Budget | None = None
+) -> tuple[list[ShortSeries], frozenset[str]]:
     """The series that a Triton kernel cuts short and then multiplies or stores, and the names of the arguments that
     decided what it does."""
-    machine = SeriesMachine(kernel.node.name, FUEL)
+    fuel = FUEL if budget is None else budget.grant(FUEL)
+    machine = SeriesMachine(kernel.node.name, fuel)
     try:
         machine.run_kernel(kernel, args)
     except (OutOfFuel, RecursionError):  # a kernel that is not followed to its end shows nothing
         machine.short.clear()
+    if budget is not None:
+        budget.take(fuel - max(machine.fuel, 0))
     return list(machine.short.values()), frozenset(machine.decided)
 
 
