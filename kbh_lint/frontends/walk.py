@@ -7,11 +7,17 @@ from typing import Any
 from kbh_lint import ir
 
 
-def children(node: Any) -> tuple[Any, ...]:
+def children(node: Any) -> list[Any]:
     """The IR nodes directly below an IR node, in order."""
     found: list[Any] = []
-    _collect([getattr(node, name) for name in _slots(type(node))], found)
-    return tuple(found)
+    kind = type(node)
+    for name in _SLOTS.get(kind) or _slots(kind):
+        value = getattr(node, name)
+        if type(value) in _NODES:
+            found.append(value)
+        elif value and isinstance(value, (tuple, list)):
+            _collect(value, found)
+    return found
 
 
 def walk(nodes: Any) -> list[Any]:
@@ -21,24 +27,25 @@ def walk(nodes: Any) -> list[Any]:
     while stack:
         node = stack.pop()
         order.append(node)
-        stack.extend(reversed(children(node)))
+        below = children(node)
+        below.reverse()
+        stack += below
     return order
 
 
+_NODES = frozenset(kind for kind in vars(ir).values() if isinstance(kind, type) and kind.__module__ == ir.__name__)
 _SLOTS: dict[type, tuple[str, ...]] = {}
 
 
 def _slots(kind: type) -> tuple[str, ...]:
-    names = _SLOTS.get(kind)
-    if names is None:
-        fields = getattr(kind, "__dataclass_fields__", {})
-        names = _SLOTS[kind] = tuple(name for name in fields if name not in ("loc", "unit"))
+    fields = getattr(kind, "__dataclass_fields__", {})
+    names = _SLOTS[kind] = tuple(name for name in fields if name not in ("loc", "unit"))
     return names
 
 
-def _collect(values: list[Any], found: list[Any]) -> None:
+def _collect(values: Any, found: list[Any]) -> None:
     for value in values:
-        if isinstance(value, (tuple, list)):
-            _collect(list(value), found)
-        elif type(value).__module__ == ir.__name__:
+        if type(value) in _NODES:
             found.append(value)
+        elif value and isinstance(value, (tuple, list)):
+            _collect(value, found)

@@ -2,31 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import cache
-from typing import Any
+from operator import attrgetter
+from typing import Any, cast
 
 from kbh_lint.host import bounds
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.facts import KernelFacts, Origin
 from kbh_lint.values import Brief, Buffer, Descriptor, DType, Func, Made, Scalar, StructArg
 
+MAX_KNOWN = 256  # bindings of one kernel that differ in what decides
+MAX_MET = 10_000  # of one file
+
 
 def analyse(session: Any, kernel: Func, binding: dict[str, Any]) -> KernelFacts:
     """The facts of `kernel` at `binding`, with its storages."""
     numbers: dict[int, int] = {}
     normal = {name: _normal(value, numbers) for name, value in binding.items()}
-    back = {local: real for real, local in numbers.items()}
-    known = session.kernels.setdefault(identity(kernel), [])
+    named = identity(kernel)
+    # Most launches are met again: in the second call, on other paths, on tensors of the same types.
+    key = (named, *[(name, type(value), value) for name, value in normal.items()])
+    try:
+        facts = session.met.get(key)
+    except TypeError:  # an argument that cannot be a key
+        facts, key = None, ()
+    if facts is None:
+        facts = _analysed(session, kernel, named, normal)
+        if key and len(session.met) < MAX_MET:
+            session.met[key] = facts
+    return _Moved(facts, {local: real for real, local in numbers.items()})
+
+
+def _analysed(session: Any, kernel: Func, named: Any, normal: dict[str, Any]) -> KernelFacts:
+    """The facts of the first binding that agrees with this one in what decided them, or of its own."""
+    known = session.kernels.setdefault(named, [])
     for other, decided, facts in known:
         if agree(normal, other, decided):
-            return _renumber(facts, back)
+            return cast(KernelFacts, facts)
     capability = session.capability
     arch = capability[0] * 10 + capability[1] if capability else None
-    facts = analyze(kernel, normal, arch=arch, budget=session.budgets.kernels, outer=session.outer)
-    if len(known) < 256:
-        known.append((normal, facts.decided, facts))
-    return _renumber(facts, back)
+    made = analyze(kernel, normal, arch=arch, budget=session.budgets.kernels, outer=session.outer)
+    if len(known) < MAX_KNOWN:
+        known.append((normal, made.decided, made))
+    return made
 
 
 def identity(kernel: Func) -> Any:
@@ -80,57 +100,53 @@ def _normal(value: Any, numbers: dict[int, int]) -> Any:
     return value
 
 
-@cache
-def _kinds(made: Any) -> tuple[str, ...]:
-    """For each field of a fact whether it holds origins, a storage, or neither."""
-    kinds = {"origins": "origins", "a_origins": "origins", "b_origins": "origins", "storage": "storage"}
-    return tuple(kinds.get(field.name, "") for field in fields(made))
+class _Moved(KernelFacts):
+    """Facts with the storages of one launch. Each kind of them is made when somebody asks for it: of most launches
+    nobody asks for more than loads and stores."""
 
+    __slots__ = ("_back", "_facts", "_known")
 
-def _renumber(facts: KernelFacts, back: dict[int, int]) -> KernelFacts:
-    """The facts with the storages of this launch."""
+    def __init__(self, facts: KernelFacts, back: dict[int, int]) -> None:
+        self._facts = facts
+        self._back = back
+        self._known: dict[frozenset[Origin], frozenset[Origin]] = {}
 
-    known: dict[frozenset[Origin], frozenset[Origin]] = {}
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        value = getattr(self._facts, name)
+        if isinstance(value, list) and name not in ("uses", "unread"):
+            value = [self._one(item) for item in value]
+        setattr(self, name, value)
+        return value
 
-    def origins(values: frozenset[Origin]) -> frozenset[Origin]:
-        made = known.get(values)
+    def _one(self, item: Any) -> Any:
+        kind: Any = type(item)
+        fields_of, origins, storages = _parts(kind)
+        if not origins and not storages:
+            return item
+        values = list(fields_of(item))
+        for at in origins:
+            values[at] = self._origins(values[at])
+        for at in storages:
+            values[at] = self._back.get(values[at], values[at])
+        return kind(*values)
+
+    def _origins(self, values: frozenset[Origin]) -> frozenset[Origin]:
+        made = self._known.get(values)
         if made is None:
+            back = self._back
             made = frozenset(Origin(o.param, back.get(o.storage, o.storage), o.dtype, o.flags) for o in values)
-            known[values] = made
+            self._known[values] = made
         return made
 
-    def one(item: Any) -> Any:
-        made: Any = type(item)
-        kinds = _kinds(made)
-        if not any(kinds):
-            return item
-        values = []
-        for name, kind in zip(made.__dataclass_fields__, kinds, strict=True):
-            value = getattr(item, name)
-            if kind == "origins":
-                value = origins(value)
-            elif kind == "storage":
-                value = back.get(value, value)
-            values.append(value)
-        return made(*values)
 
-    return KernelFacts(
-        facts.name,
-        [one(x) for x in facts.loads],
-        [one(x) for x in facts.stores],
-        [one(x) for x in facts.products],
-        [one(x) for x in facts.casts],
-        [one(x) for x in facts.unpacks],
-        facts.uses,
-        [one(x) for x in facts.sums],
-        facts.unread,
-        facts.decided,
-        [one(x) for x in facts.branches],
-        [one(x) for x in facts.bounds],
-        facts.arithmetic,
-        [one(x) for x in facts.hints],
-        facts.settings,
-    )
+@cache
+def _parts(made: Any) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[int, ...], tuple[int, ...]]:
+    """What gives all fields of a fact, and the positions of those that hold origins or a storage."""
+    names = [field.name for field in fields(made)]
+    origins = tuple(at for at, name in enumerate(names) if name in ("origins", "a_origins", "b_origins"))
+    return attrgetter(*names), origins, tuple(at for at, name in enumerate(names) if name == "storage")
 
 
 def normal_key(binding: dict[str, Any]) -> tuple[Any, ...]:

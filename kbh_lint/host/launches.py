@@ -109,6 +109,15 @@ def emit(interp: Any, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: i
     defaults = jit.func.defaults
     tensors = pointer_arguments(interp, bound)
     held = tensor_flags.values(interp, bound)
+    params = [(p.name, is_constexpr(p)) for p in jit.func.node.params]
+    made: dict[str, tuple[Any, Any]] = {}  # by parameter: a value and what became of it; few differ by configuration
+
+    def argument(name: str, value: Any, constexpr: bool) -> Any:
+        known = made.get(name)
+        if known is None or known[0] is not value:
+            known = made[name] = value, kernel_arg(interp, value, constexpr)
+        return known[1]
+
     for setting in settings:
         full = (
             {**defaults, **setting, **bound}
@@ -118,8 +127,7 @@ def emit(interp: Any, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: i
         for name, rule in jit.heuristics.items():
             full[name] = interp.call(rule, [full], {}, loc)
         binding = {
-            p.name: kernel_arg(interp, full[p.name], is_constexpr(p)) if p.name in full else UNKNOWN
-            for p in jit.func.node.params
+            name: argument(name, full[name], constexpr) if name in full else UNKNOWN for name, constexpr in params
         }
         bindings.append(binding)
         facts.append(interp.analyse_kernel(jit.func, {**binding, **held}))

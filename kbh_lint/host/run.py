@@ -113,6 +113,7 @@ class Session:
         self.capability = capability
         self.outer: Callable[[Any], Any] | None = None  # how kernels of some languages see values of the host
         self.kernels: dict[Any, list[tuple[dict[str, Any], frozenset[str], KernelFacts, dict[int, int]]]] = {}
+        self.met: dict[Any, KernelFacts] = {}  # by kernel and whole binding
         self.lowered: dict[Any, ir.Module] = {}
         self.evaluated: dict[Any, Any] = {}
         self.flags: dict[int, dict[str, ir.Decl]] = {}  # the numbers in device memory that a kernel names
