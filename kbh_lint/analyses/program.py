@@ -11,6 +11,7 @@ from kbh_lint.analyses.flow import fills_unseen, last_call, reach
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, span_of
 from kbh_lint.analyses.tampering import tampering
 from kbh_lint.analyses.unbuilt import unbuilt
+from kbh_lint.frontends.walk import walk
 from kbh_lint.host.objects import ClassV, Extension
 from kbh_lint.host.run import PathRun
 from kbh_lint.values import Func, JitFunction, Overloads
@@ -111,18 +112,6 @@ def _helpers(path: PathRun) -> Iterable[Func]:
     ]
 
 
-def called_names(node: Any, depth: int = 0) -> set[str]:
+def called_names(node: Any) -> set[str]:
     """Names that are called, or passed on, anywhere under a node."""
-    out: set[str] = set()
-    stack = [node]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, tuple):
-            stack.extend(item)
-        elif isinstance(item, ir.Name):
-            out.add(item.id)
-        elif hasattr(item, "__slots__"):
-            stack.extend(getattr(item, name) for name in item.__slots__ if name != "loc")
-        elif isinstance(item, list):
-            stack.extend(item)
-    return out
+    return {item.id for item in walk(node) if isinstance(item, ir.Name)}

@@ -264,13 +264,15 @@ _SPACES = (
 )
 
 
+@lru_cache(maxsize=4096)
+def _bare(text: str) -> str | None:
+    """A path without the namespace of torch that it begins with; None when it begins with none."""
+    return next((text[len(space) :] for space in _SPACES if text.startswith(space)), None)
+
+
 def same_symbol(symbol: str, path: str) -> bool:
     """Whether two paths name one operation: equal, or the same function in another of torch's namespaces."""
     if symbol == path:
         return True
-
-    def bare(text: str) -> str | None:
-        return next((text[len(space) :] for space in _SPACES if text.startswith(space)), None)
-
-    left, right = bare(symbol), bare(path)
+    left, right = _bare(symbol), _bare(path)
     return left is not None and right is not None and left.rstrip("_") == right.rstrip("_")

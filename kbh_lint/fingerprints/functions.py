@@ -16,6 +16,8 @@ from functools import lru_cache
 from itertools import islice
 from zlib import crc32
 
+from kbh_lint.syntax import tree_of
+
 DISTANCE = 16  # names further back than this many tokens count as new
 MAX_TOKENS = 400_000  # of one text
 TOKEN_BYTES = 2
@@ -74,8 +76,11 @@ _Token = tuple[str | None, str, int]  # kind, text, offset
 
 
 def _tokens(pattern: re.Pattern[str], text: str) -> list[_Token]:
-    found = ((match.lastgroup, match.group(), match.start()) for match in pattern.finditer(text))
-    return list(islice((token for token in found if token[0] != "skip"), MAX_TOKENS))
+    every = islice(pattern.finditer(text), 2 * MAX_TOKENS)
+    return [(kind, m[0], m.start()) for m in every if (kind := m.lastgroup) != "skip"][:MAX_TOKENS]
+
+
+_DISTANCES = [bytes((1, distance)) for distance in range(DISTANCE + 1)]
 
 
 def encode(tokens: list[_Token], *, cpp: bool) -> bytes:
@@ -94,7 +99,7 @@ def encode(tokens: list[_Token], *, cpp: bool) -> bytes:
                 position = len(out) // TOKEN_BYTES
                 distance = position - last.get(text, -DISTANCE - 1)
                 last[text] = position
-                out += bytes((1, distance if distance <= DISTANCE else 0))
+                out += _DISTANCES[distance if distance <= DISTANCE else 0]
         elif kind == "number":
             out += b"\2\0"
         elif kind == "string":
@@ -118,7 +123,7 @@ def python_functions(text: str) -> list[Function]:
     """The outermost functions of a Python text and the methods of its classes, without signature, decorators and
     docstring, and those of C++ texts in its strings; none when it is not Python."""
     try:
-        tree = ast.parse(text)
+        tree = tree_of(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     found = _outermost(tree, text)

@@ -9,6 +9,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.source.spans import Span
+from kbh_lint.syntax import tree_of
 
 MAX_DEPTH = 150
 
@@ -65,7 +66,7 @@ def lower(text: str, path: str = "<text>", first_line: int = 1, unit: PythonUnit
 
     Raises SyntaxError (or ValueError for NUL bytes) when it is not Python, and TooDeep when it nests past reason.
     """
-    tree = ast.parse(text)
+    tree = tree_of(str(text))  # a text that knows its places is compared slowly
     unit = unit or PythonUnit(path, text, first_line)
     lowering = _Lowering(unit)
     body = lowering.block(tree.body)

@@ -67,6 +67,7 @@ class FileText:
 
 
 _PREFIX = re.compile(r"[rRbBuUfF]*")
+_PLAIN = re.compile(r"""[^\\\n{}'"]+""")  # what stands in a literal for itself
 _ESCAPE = re.compile(r"\\(?:\n|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{[^}]*\}|.)", re.S)
 _SHOWN = re.compile(r"([^{}:!]*[^{}:!=<>]\s*=\s*)(?:![rsa])?(?::[^}]*)?\}$")
 
@@ -131,7 +132,13 @@ class Literal:
     ) -> tuple[int, int, int, int]:  # fmt: skip
         raw, fields = "r" in prefixes, "f" in prefixes
         table.append((value, row, i - start_of_row + 1))
-        while i < len(source) and not source.startswith(quote, i):
+        while i < len(source):
+            plain = _PLAIN.match(source, i)
+            if plain is not None:
+                value += plain.end() - i
+                i = plain.end()
+            if i >= len(source) or source.startswith(quote, i):
+                break
             if fields and source[i] in "{}":
                 if source[i : i + 2] in ("{{", "}}"):
                     i, value = i + 2, value + 1
