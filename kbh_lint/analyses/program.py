@@ -58,13 +58,14 @@ def _dead(module: ir.Module, paths: list[PathRun]) -> Iterator[Seed]:
                     reached = True
                 elif event.kind == "cutlass":
                     reached = True
-    called = {id(f.node) for f in _helpers(paths[0])}
     defined = kernels(paths[0])
     yield Seed("authored", {"reached": reached, "defined": len(defined)}, None)
     if whole and not reached:
         defined += unbuilt(module, paths[0].env, {func.node.name for path in paths for func, _ in kernels(path)})
+    defined = [(func, language) for func, language in defined if id(func.node) not in used]
+    called = {id(f.node) for f in _helpers(paths[0])} if defined else set()
     for func, language in defined:
-        if id(func.node) in used or id(func.node) in called:
+        if id(func.node) in called:
             continue
         yield Seed(
             "dead-kernel", {"name": func.node.name, "language": language, "only": whole and not reached}, func.node.loc
@@ -102,7 +103,8 @@ def _dsl_kernels(value: Any) -> list[Func]:
 def _helpers(path: PathRun) -> Iterable[Func]:
     """Triton functions that other kernels call: device code, not kernels of their own."""
     named: set[str] = set()
-    made = [v for v in (*path.env.vars.values(), *path.authored) if isinstance(v, JitFunction)]
+    every = {id(v): v for v in (*path.env.vars.values(), *path.authored)}.values()
+    made = [v for v in every if isinstance(v, JitFunction)]
     for value in made:
         if value.func.node.body is not None:
             named |= called_names(value.func.node.body)
