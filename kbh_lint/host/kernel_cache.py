@@ -32,7 +32,7 @@ def analyse(session: Any, kernel: Func, binding: dict[str, Any]) -> KernelFacts:
         facts = _analysed(session, kernel, named, normal)
         if key and len(session.met) < MAX_MET:
             session.met[key] = facts
-    return _Moved(facts, {local: real for real, local in numbers.items()})
+    return _Moved.of(facts, {local: real for real, local in numbers.items()})
 
 
 def _analysed(session: Any, kernel: Func, named: Any, normal: dict[str, Any]) -> KernelFacts:
@@ -105,11 +105,16 @@ class _Moved(KernelFacts):
     nobody asks for more than loads and stores."""
 
     __slots__ = ("_back", "_facts", "_known")
+    _facts: KernelFacts
+    _back: dict[int, int]
+    _known: dict[frozenset[Origin], frozenset[Origin]]
 
-    def __init__(self, facts: KernelFacts, back: dict[int, int]) -> None:
-        self._facts = facts
-        self._back = back
-        self._known: dict[frozenset[Origin], frozenset[Origin]] = {}
+    @classmethod
+    def of(cls, facts: KernelFacts, back: dict[int, int]) -> _Moved:
+        """Not the constructor, which `replace` calls with all fields."""
+        made = cls.__new__(cls)
+        made._facts, made._back, made._known = facts, back, {}
+        return made
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

@@ -16,6 +16,7 @@ from kbh_lint import ir, values
 from kbh_lint.frontends import cuda, python
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.facts import KernelFacts
+from kbh_lint.limits import Budget
 from kbh_lint.values import Buffer, Scalar, Sym
 
 BUFFERS: dict[str, Any] = {
@@ -52,7 +53,7 @@ def test_a_kernel_over_the_bound_is_unread_and_keeps_what_was_found() -> None:
     module = python.lower(source, "kernel.py")
     env = values.Env({"tl": Sym("triton.language")})
     node = next(s for s in module.body if isinstance(s, ir.FuncDef))
-    facts = analyze(values.Func(node, env), BUFFERS, fuel=500)
+    facts = analyze(values.Func(node, env), BUFFERS, budget=Budget(500))
     assert "too large" in reasons(facts)
     assert facts.loads and not facts.stores
 
