@@ -16,10 +16,10 @@ from pathlib import Path
 from grader import scoring
 from grader.bundle import Bundle
 from grader.cell import Cell, ShapeScore
+from grader.report.view import load_view
 from grader.silicon.kernels import parse_trace
 from grader.silicon.ncu import ProfilerError
 from grader.targets import Chosen, hardware_file
-from grader.view import load_view
 from kbh_lint import paths
 from kbh_lint.problems import Problem, Target, load_deck, load_targets
 

@@ -13,8 +13,8 @@ from types import FrameType
 from typing import Any
 
 from grader.grade_display import Display
-from grader.problems_common import TROUBLE, need_grade
-from grader.view import View, load_view
+from grader.problems.common import TROUBLE, need_grade
+from grader.report.view import View, load_view
 from kbh_lint.cli import use_colour
 from kbh_lint.marked import DataError
 
@@ -173,11 +173,11 @@ def _run(args: argparse.Namespace) -> int:
     if args.format == "json":
         print(json.dumps(as_json(results.views, results.errors), indent=1))
     elif len(results.views) + len(results.errors) > 1 and results.views:
-        from grader.summary import render as summary
+        from grader.report.summary import render as summary
 
         print("\n" + summary(results.views, len(results.errors)), end="")
     if args.html is not None and results.views:
-        from grader.page import render
+        from grader.report.page import render
 
         args.html.write_text(render(results.views), encoding="utf-8")
     for error in results.errors:
@@ -223,7 +223,7 @@ def _one(args: argparse.Namespace, path: Path, problem: str, display: Display, r
     results.views.append(view)
     display.clear()
     if args.format == "text":
-        from grader.cell_text import render
+        from grader.report.cell_text import render
 
         between = "\n" if len(results.views) > 1 else ""
         print(between + render(view, colour=use_colour(args.color)), end="", flush=True)

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from grader.problems_common import DONE, TROUBLE, CommandError, Progress, print_json
+from grader.problems.common import DONE, TROUBLE, CommandError, Progress, print_json
 from kbh_lint import paths
 from kbh_lint.marked import DataError
 from kbh_lint.problems import Target, load_targets

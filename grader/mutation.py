@@ -24,14 +24,14 @@ from grader.cases import Case, CaseSpec
 from grader.correctness import Comparison, compare, contract_faults
 from grader.deck import Code, DeckError, load_code
 from grader.mutants import Mutant, generic
-from grader.mutation_report import SEEDS, Attempt, Cell, Report, Row, Scale, table
+from grader.problems.mutation_report import SEEDS, Attempt, Cell, Report, Row, Scale, table
 from kbh_lint.problems import Problem, Shape
 
 __all__ = ["Attempt", "Cell", "Mutant", "Report", "Row", "evidence", "generic", "run", "table"]
 
 EQUIVALENT_CASES = 200
 LEGAL_SHARE = 0.5
-"""The legal model's error as a share of the tolerance, which is twice that error (grader.tolerance.MARGIN)."""
+"""The legal model's error as a share of the tolerance, which is twice that error (grader.problems.tolerance.MARGIN)."""
 
 
 def run(

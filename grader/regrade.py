@@ -14,9 +14,9 @@ from grader.bundle import Bundle, cell_from_json
 from grader.cell import Cell
 from grader.grade import grade
 from grader.job import Progress, problem_of
+from grader.report.view import submission_files
 from grader.request import GradeError, Request, options_from_json
 from grader.targets import choose_target
-from grader.view import submission_files
 from kbh_lint.source.submissions import BadInput, discover
 
 __all__ = ["Comparison", "compare", "grade_again", "is_bundle"]

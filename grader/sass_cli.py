@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from grader.problems_common import DONE, TROUBLE, CommandError, print_json
+from grader.problems.common import DONE, TROUBLE, CommandError, print_json
 from kbh_lint import paths
 from kbh_lint.marked import DataError
 from kbh_lint.problems import Promise, load_deck

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 
 from grader import published, spread
 from grader.cell import Scores, ShapeResult, ShapeScore, ShapeTiming, TrialResult
+from grader.report.words import seconds
 from grader.targets import Chosen, TargetError, hardware_file
-from grader.words import seconds
 from kbh_lint.authors.floors import COMPUTE, MEMORY, Floor, floor
 from kbh_lint.problems import Problem, Shape
 

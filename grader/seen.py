@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from grader.cell import CaseOutcome, SealedBatch, ShapeResult, ShapeStatus, ShapeTiming
-from grader.words import rows_of
+from grader.report.words import rows_of
 
 __all__ = ["Null", "Seen", "compared_calls"]
 

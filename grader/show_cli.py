@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from grader.bundle import BundleError, CodecError, verify
-from grader.problems_common import DONE, TROUBLE
-from grader.view import Unfinished, View, load_view
-from grader.words import short
+from grader.problems.common import DONE, TROUBLE
+from grader.report.view import Unfinished, View, load_view
+from grader.report.words import short
 from kbh_lint.cli import use_colour
 
 __all__ = ["main", "parser"]
@@ -69,7 +69,7 @@ def _run(args: argparse.Namespace) -> int:
             errors += [] if sentence in errors else [sentence]
     _print(args, views, errors)
     if args.html is not None and views:
-        from grader.page import PageError, render
+        from grader.report.page import PageError, render
 
         try:
             args.html.write_text(render(views), encoding="utf-8")
@@ -89,7 +89,7 @@ def _print(args: argparse.Namespace, views: Sequence[View], errors: Sequence[str
     if args.format == "short":
         print("".join(f"{short(view.cell)}\n" for view in views), end="")
         return
-    from grader.cell_text import render
+    from grader.report.cell_text import render
 
     print("\n".join(render(view, colour=use_colour(args.color)) for view in views), end="")
     if args.verify and views and not errors:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from grader.clock_gpu import GpuClock
+from grader.clock.gpu import GpuClock
 
 __all__ = ["device_times"]
 

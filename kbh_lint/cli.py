@@ -350,7 +350,7 @@ def _kbh_leakify(argv: Sequence[str]) -> int:
 
 
 def _kbh_problems(argv: Sequence[str]) -> int:
-    from grader.problems_cli import main as problems  # loaded only here: the linter never needs the grader
+    from grader.problems.cli import main as problems  # loaded only here: the linter never needs the grader
 
     return problems(argv)
 

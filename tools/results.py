@@ -19,10 +19,10 @@ from statistics import median
 
 from grader.bundle import Bundle, BundleError, CodecError, verify
 from grader.cell import Cell, PromiseRecord, ShapeScore, ShapeTiming
+from grader.report.view import Unfinished, View, load_view
+from grader.report.words import fraction, in_order, seconds, spread
 from grader.silicon import ShapeEvidence
 from grader.silicon.shown import code_rows, executed, instructions, remarks
-from grader.view import Unfinished, View, load_view
-from grader.words import fraction, in_order, seconds, spread
 from kbh_lint import paths
 from kbh_lint.problems import Deck, Problem, ProblemError, load_deck
 

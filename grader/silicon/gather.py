@@ -17,7 +17,7 @@ from typing import Literal, TypeVar
 import torch
 
 from grader.cell import FindingRecord, TrialResult
-from grader.clock_profile import UNSEEN_CALLS
+from grader.clock.profile import UNSEEN_CALLS
 from grader.plan import TrialOptions
 from grader.sandbox import Sandbox
 from grader.silicon import counters

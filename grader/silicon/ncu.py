@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from grader.cell import SandboxRecord
-from grader.clock_profile import MARK, Instrument
+from grader.clock.profile import MARK, Instrument
 from grader.sandbox import Jail, Sandbox
 
 __all__ = [

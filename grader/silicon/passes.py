@@ -16,7 +16,7 @@ from grader.against import digest_of, hold
 from grader.cases import CaseSpec, materialise
 from grader.cell import CaseOutcome, TrialResult
 from grader.channel import Frame, Kind, clean_text
-from grader.clock_profile import MARK, UNSEEN_CALLS
+from grader.clock.profile import MARK, UNSEEN_CALLS
 from grader.deck import Code, load_code
 from grader.plan import TrialOptions
 from grader.sandbox import Sandbox, SandboxError

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader import judge
-from grader.clock_profile import UNSEEN_CALLS
+from grader.clock.profile import UNSEEN_CALLS
 from grader.judge import Held
 from grader.plan import TrialOptions
 from grader.sandbox import Sandbox, SandboxError

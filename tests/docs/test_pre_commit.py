@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.new_problem import write_problem
+from grader.problems.new_problem import write_problem
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = (

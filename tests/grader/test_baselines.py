@@ -18,12 +18,12 @@ from grader import baselines, grade_cli, judge
 from grader.baselines import source
 from grader.bundle import Bundle, CodecError, cell_from_json, cell_to_json, verify
 from grader.cell import Baseline, BaselineTime, ShapeScore, TrialResult, geometric_mean
-from grader.cell_text import render as text_of
 from grader.deck import DeckError
 from grader.grade import Progress, grade
-from grader.page import render as page_of
+from grader.report.cell_text import render as text_of
+from grader.report.page import render as page_of
+from grader.report.view import View, load_view
 from grader.request import GradeError, Request, options_from_json, options_of
-from grader.view import View, load_view
 from kbh_lint import paths
 from kbh_lint.cli import kbh_main
 from kbh_lint.problems import load_deck

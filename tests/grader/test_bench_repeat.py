@@ -15,8 +15,8 @@ from grading import H200, SCORE, SILICON, cell
 
 from grader.bundle import Bundle, cell_to_json, trial_to_json
 from grader.cell import Cell
+from grader.report.view import load_view
 from grader.silicon import silicon_to_json
-from grader.view import load_view
 
 FILE = Path(__file__).resolve().parents[2] / "bench" / "repeat.py"
 LONG, SHORT = "4096x4096x4096", "32x8192x8192"

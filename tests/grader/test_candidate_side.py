@@ -7,15 +7,21 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2] / "grader"
 ALLOWED = {
-    "candidate", "channel", "clock", "clock_gpu", "clock_profile", "clock_published", "correctness", "driver", "gate",
-    "interpreter", "interpreter_formats", "interpreter_libdevice", "interpreter_ops", "interpreter_reduce", "memory",
-    "opener", "runner", "vmm",
+    "candidate", "channel", "clock", "clock.gate", "clock.gpu", "clock.opener", "clock.profile", "clock.published",
+    "correctness", "driver", "interpreter", "interpreter.formats", "interpreter.libdevice", "interpreter.ops",
+    "interpreter.reduce", "memory", "runner", "vmm",
 }  # fmt: skip
+
+
+def file_of(module: str) -> Path:
+    """The file of a module of the grader, which is the first one of a package."""
+    place = PACKAGE / module.replace(".", "/")
+    return place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
 
 
 def run_time_imports(module: str) -> set[str]:
     """Modules of the grader that one imports when its code runs; those for type checkers alone do not count."""
-    tree = ast.parse((PACKAGE / f"{module}.py").read_text())
+    tree = ast.parse(file_of(module).read_text())
     skipped = {
         id(inner)
         for node in ast.walk(tree)
@@ -27,7 +33,8 @@ def run_time_imports(module: str) -> set[str]:
         if isinstance(node, ast.ImportFrom) and node.module and id(node) not in skipped:
             head, _, rest = node.module.partition(".")
             if head == "grader":
-                found |= {rest.split(".")[0]} if rest else {alias.name for alias in node.names}
+                names = {".".join(filter(None, (rest, alias.name))) for alias in node.names}
+                found |= {name if file_of(name).is_file() else rest for name in names}
             assert head != "kbh_lint", f"{module} needs the linter"
     return found
 

@@ -11,10 +11,10 @@ from statistics import median
 import pytest
 import torch
 
-from grader.clock_gpu import GpuClock
-from grader.clock_profile import MARK, UNSEEN_CALLS, ProfileClock
+from grader.clock.gpu import GpuClock
+from grader.clock.opener import Opener
+from grader.clock.profile import MARK, UNSEEN_CALLS, ProfileClock
 from grader.driver import GpuError
-from grader.opener import Opener
 from grader.silicon.kernels import parse_trace
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from grader import published
-from grader.clock_gpu import GpuClock
-from grader.clock_published import PUBLISHED_FLUSH_BYTES, PublishedClock
+from grader.clock.gpu import GpuClock
+from grader.clock.published import PUBLISHED_FLUSH_BYTES, PublishedClock
 from grader.driver import GpuError
 from kbh_lint import paths
 

@@ -17,10 +17,10 @@ from grader import grade_cli, judge
 from grader.bundle import Bundle, verify
 from grader.grade import Progress, grade
 from grader.regrade import grade_again
+from grader.report.view import Unfinished, load_view
 from grader.request import GradeError
 from grader.scratch import scratch_folder
 from grader.targets import TargetError
-from grader.view import Unfinished, load_view
 from kbh_lint.cli import kbh_main
 
 pytestmark = pytest.mark.usefixtures("warm")
@@ -238,7 +238,7 @@ def test_a_command_line_that_cannot_be_followed_is_one_sentence_and_exit_code_2(
 def test_without_torch_grade_says_what_to_install(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grader.problems_common.find_spec", lambda name: None)
+    monkeypatch.setattr("grader.problems.common.find_spec", lambda name: None)
     assert kbh_main(["grade", "x.py"]) == 2 and "pip install 'kbh[grade]'" in capsys.readouterr().err
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from grader.interpreter_formats import BF16, E4M3, E5M2, Narrow, truncate_tf32
+from grader.interpreter.formats import BF16, E4M3, E5M2, Narrow, truncate_tf32
 
 PROGRAMS = Path(__file__).with_name("interpreter_programs.py")
 CHECKS = re.findall(r"^def check_(\w+)", PROGRAMS.read_text(encoding="utf-8"), re.MULTILINE)

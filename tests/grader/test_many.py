@@ -15,9 +15,9 @@ from test_baselines import EAGER, WRONG
 from grader import empty_calls, grade_cli, judge
 from grader.cell import TrialResult
 from grader.empty_calls import empty_calls as asked
+from grader.report.summary import render
+from grader.report.view import View
 from grader.seen import Null, Seen
-from grader.summary import render
-from grader.view import View
 from kbh_lint.cli import kbh_main
 
 

@@ -11,9 +11,9 @@ import pytest
 from grading import BOX, SCORE, SOURCE, cell, trial
 
 from grader.cell import SealedBatch, ShapeTiming
-from grader.page import PageError, render
-from grader.page.plot import plot
-from grader.view import View
+from grader.report.page import PageError, render
+from grader.report.page.plot import plot
+from grader.report.view import View
 
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=y>"
 VOID = {"meta", "br", "img"}

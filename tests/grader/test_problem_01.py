@@ -11,7 +11,7 @@ from deck_cases import drawn, eager, judged, legal, loaded, mutant, oracle
 
 from grader.correctness import compare
 from grader.precision import matmul
-from grader.tolerance import read
+from grader.problems.tolerance import read
 
 ID = "01_fp8_gemm"
 REDUCED = loaded(ID)[0].reduced

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.render import excerpt, write_workspace
+from grader.problems.render import excerpt, write_workspace
 from kbh_lint import paths
 from kbh_lint.authors.prompt import PromptError, render
 from kbh_lint.marked import load

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 from grading import H200, SCORE, SILICON, SOURCE, cell, trial
 
-from grader import cell_text, page
 from grader.bundle import Bundle, cell_to_json, trial_to_json
 from grader.cell import CaseOutcome, Cell, Scores
 from grader.grade_cli import as_json
 from grader.grade_display import Display
 from grader.regrade import compare
-from grader.view import View, load_view
-from grader.words import seconds, short
+from grader.report import cell_text, page
+from grader.report.view import View, load_view
+from grader.report.words import seconds, short
 from kbh_lint.cli import kbh_main
 
 OUTCOMES = ("accepted", "flagged", "withheld", "suspect", "wrong", "refused")

@@ -12,9 +12,19 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader import tolerance
 from grader.deck import DeckError
-from grader.tolerance import MARGIN, QUANTILE, Derivation, Row, check, derive, read, round_up, stored_differences
+from grader.problems import tolerance
+from grader.problems.tolerance import (
+    MARGIN,
+    QUANTILE,
+    Derivation,
+    Row,
+    check,
+    derive,
+    read,
+    round_up,
+    stored_differences,
+)
 from kbh_lint import paths
 from kbh_lint.problems import Problem, load_deck
 

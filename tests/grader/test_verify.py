@@ -13,11 +13,12 @@ import pytest
 from toy import HONEST as HONEST_TOY
 from toy import toy_problem
 
-from grader import evidence, mutation, verify
+from grader import mutation
 from grader.check import CaseResult, CheckError, CheckReport
 from grader.deck import problems_dir
-from grader.evidence import digest, geometric_mean
-from grader.verify import run_verify
+from grader.problems import evidence, verify
+from grader.problems.evidence import digest, geometric_mean
+from grader.problems.verify import run_verify
 from kbh_lint.problems import load_deck, load_problem
 
 pytestmark = pytest.mark.usefixtures("warm")
@@ -102,7 +103,9 @@ def solution_of(data: dict[str, Any], file: str) -> dict[str, Any]:
 def test_evidence_that_shows_a_fault_does_not_hold(
     deck: Path, edit: Change, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grader.readback._lint", lambda *_: {HONEST: ("clean", []), DECOY: ("rubric_leak", [])})
+    monkeypatch.setattr(
+        "grader.problems.readback._lint", lambda *_: {HONEST: ("clean", []), DECOY: ("rubric_leak", [])}
+    )
     change(deck, edit)
     status, table = read_back(deck)
     assert status == 1 and words in table and table.endswith("see the lines with FAULT")

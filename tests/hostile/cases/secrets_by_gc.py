@@ -31,7 +31,9 @@ def walk():
     words = b" ".join(Path("/proc/self", name).read_bytes() for name in ("cmdline", "environ"))
     found |= {word for word in ("master", "nominal", "tolerance") if word.encode() in words}
     found |= {
-        name for name in ("grader.cases", "grader.keys", "grader.judge", "grader.tolerance") if name in sys.modules
+        name
+        for name in ("grader.cases", "grader.keys", "grader.judge", "grader.problems.tolerance")
+        if name in sys.modules
     }
     print(f"TRIED {count} objects", flush=True)
     for name in found:

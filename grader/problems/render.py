@@ -25,7 +25,7 @@ CHECK = '''"""Checks solution.py as the grader does, on public seeds: `python ch
 
 import sys
 
-from grader.problems_cli import main
+from grader.problems.cli import main
 
 raise SystemExit(main(["check", "{problem}", "solution.py", {seeds}, *sys.argv[1:]]))
 '''

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import torch
 
-from grader.clock_gpu import GpuClock
+from grader.clock.gpu import GpuClock
 
 __all__ = ["PUBLISHED_FLUSH_BYTES", "PublishedClock"]
 

@@ -1,8 +1,8 @@
 """Shows that the deck holds: on a GPU it runs every solution and stores evidence; without one it reads that back.
 
-`python -m grader.verify --device cuda --write` checks every honest solution and decoy at full shapes on all cases with
+`python -m grader.problems.verify --device cuda --write` checks every honest solution and decoy at full shapes on all cases with
 a fresh key, several at a time, and then times the honest ones against the eager reference, one at a time.
-`python -m grader.verify` needs no GPU: hashes must match the files, honest solutions must pass, reach the goal and lint
+`python -m grader.problems.verify` needs no GPU: hashes must match the files, honest solutions must pass, reach the goal and lint
 clean with every promise kept, and decoys must pass and be flagged by the rule that solutions.yaml names.
 """
 
@@ -23,14 +23,15 @@ from typing import Any
 
 import torch
 
-from grader import evidence, mutation
+from grader import mutation
+from grader.problems import evidence
 from grader.cases import materialise, plan_cases
 from grader.channel import Kind
 from grader.check import CheckError, CheckReport, check_submission
 from grader.deck import TORCH_DTYPES, DeckError, load_code, problems_dir
-from grader.evidence import folder_of, geometric_mean
+from grader.problems.evidence import folder_of, geometric_mean
 from grader.keys import new_master
-from grader.readback import read_back
+from grader.problems.readback import read_back
 from grader.sandbox import choose
 from grader.session import Session
 from grader.supervise import ChildGone, snapshot
@@ -389,8 +390,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """`python -m grader.verify`."""
-    parser = argparse.ArgumentParser(prog="python -m grader.verify", description=(__doc__ or "").partition("\n")[0])
+    """`python -m grader.problems.verify`."""
+    parser = argparse.ArgumentParser(prog="python -m grader.problems.verify", description=(__doc__ or "").partition("\n")[0])
     add_arguments(parser)
     return run(parser.parse_args(argv))
 

@@ -9,8 +9,8 @@ import numpy as np
 import triton.language as tl
 from triton.runtime import interpreter as stock
 
-from grader.interpreter_formats import Array
-from grader.interpreter_ops import InterpreterRefusal, made, np_dtype
+from grader.interpreter.formats import Array
+from grader.interpreter.ops import InterpreterRefusal, made, np_dtype
 
 __all__ = ["reduce", "scan"]
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from textwrap import wrap
 
 from grader.cell import Cell, FindingRecord, PromiseRecord, TrialResult
-from grader.view import View
-from grader.words import (
+from grader.report.view import View
+from grader.report.words import (
     STATES,
     aligned,
     baseline_lines,

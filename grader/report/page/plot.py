@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from grader.cell import ShapeScore, ShapeTiming
-from grader.words import seconds
+from grader.report.words import seconds
 
 __all__ = ["Plot", "Point", "plot"]
 

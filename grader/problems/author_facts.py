@@ -1,4 +1,4 @@
-"""What only running a problem's code can tell its author: `python -m grader.author_facts FOLDER...` prints JSON.
+"""What only running a problem's code can tell its author: `python -m grader.problems.author_facts FOLDER...` prints JSON.
 
 `kbh_lint.authors.execution` starts it in a child process. Folders are of the caller's own deck: their code is trusted.
 The answer maps each folder to `flops`, `inputs`, `bans`, `cases`, `mutants` and `notes`: what was not done.
@@ -19,7 +19,8 @@ from typing import Any
 
 import torch
 
-from grader import cases, flops
+from grader import cases
+from grader.problems import flops
 from grader.deck import Code, DeckError, load_code
 from kbh_lint.problems import Problem, load_problem
 

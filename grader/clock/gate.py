@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ctypes
 
+from grader.clock.opener import Opener
 from grader.driver import bound, constant
-from grader.opener import Opener
 
 __all__ = ["GATE_S", "Gate"]
 

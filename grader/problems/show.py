@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from grader.problems_common import DONE, CommandError, chosen, deck_of, print_json, problem_of
+from grader.problems.common import DONE, CommandError, chosen, deck_of, print_json, problem_of
 from kbh_lint import paths
 from kbh_lint.problems import Problem, load_targets
 
 
 def _new(args: argparse.Namespace) -> int:
-    from grader.new_problem import next_steps, write_problem
+    from grader.problems.new_problem import next_steps, write_problem
 
     try:
         path = write_problem(Path(args.dir or args.problems_dir or "problems"), args.id)
@@ -79,7 +79,7 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _render(args: argparse.Namespace) -> int:
-    from grader import render
+    from grader.problems import render
 
     if args.out is None:
         for name in args.ids:
@@ -93,7 +93,7 @@ def _render(args: argparse.Namespace) -> int:
 
 
 def _ceilings(args: argparse.Namespace) -> int:
-    from grader import roofline
+    from grader.problems import roofline
 
     deck = paths.problems_dir(args.problems_dir)
     own = deck / "hardware.yaml"

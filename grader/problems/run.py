@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from grader.problems_common import (
+from grader.problems.common import (
     DONE,
     TROUBLE,
     WRONG,
@@ -114,7 +114,7 @@ def _default_device() -> str:
 def _flops(args: argparse.Namespace) -> int:
     problems = chosen(args)
     need_grade()
-    from grader import flops
+    from grader.problems import flops
     from grader.deck import load_code
 
     fits = [flops.count(problem, load_code(problem)) for problem in problems]
@@ -125,7 +125,7 @@ def _flops(args: argparse.Namespace) -> int:
 def _tolerance(args: argparse.Namespace) -> int:
     problems = chosen(args)
     need_grade()
-    from grader import tolerance
+    from grader.problems import tolerance
 
     wrong: list[str] = []
     for problem in problems:
@@ -164,7 +164,7 @@ def _mutate(args: argparse.Namespace) -> int:
 
 def _verify(args: argparse.Namespace) -> int:
     need_grade()
-    from grader import verify
+    from grader.problems import verify
 
     return verify.run(args)
 

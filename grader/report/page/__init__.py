@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from grader.cell import Cell, FindingRecord, ShapeResult, ShapeScore, TrialResult
-from grader.page.plot import Plot, plot
-from grader.silicon.shown import remarks
-from grader.view import View
-from grader.words import (
+from grader.report.page.plot import Plot, plot
+from grader.report.view import View
+from grader.report.words import (
     STATES,
     baseline_lines,
     baseline_rows,
@@ -27,6 +26,7 @@ from grader.words import (
     spread,
     standing,
 )
+from grader.silicon.shown import remarks
 from kbh_lint.report.text import clean
 
 __all__ = ["PageError", "render"]

@@ -1,6 +1,6 @@
 """The operations of Triton's interpreter, made right for bf16 and fp8 or refused.
 
-Values of bf16 and fp8 are fp32 arrays on the narrow grid (see `interpreter_formats`): loads widen, every operation
+Values of bf16 and fp8 are fp32 arrays on the narrow grid (see `formats`): loads widen, every operation
 whose result is narrow rounds, stores narrow. What this module does not know is refused by name, never computed.
 
 Differences from a GPU that remain, all within what a legal GPU result may differ by: fp32 sums of a product are added
@@ -24,7 +24,7 @@ from triton._C.libtriton import interpreter as _memory
 from triton._C.libtriton import ir as _ir
 from triton.runtime import interpreter as stock
 
-from grader.interpreter_formats import BF16, E5M2, NARROW, Array, Narrow, truncate_tf32
+from grader.interpreter.formats import BF16, E5M2, NARROW, Array, Narrow, truncate_tf32
 
 __all__ = ["InterpreterRefusal", "OutOfBoundsError", "WideBuilder", "narrow_format", "np_dtype"]
 

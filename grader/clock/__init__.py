@@ -111,16 +111,16 @@ def make_clock(device: torch.device, timing: bool, profile: Instrument | None = 
     if device.type != "cuda":
         return CpuClock() if timing else Untimed(lambda: None)
     if profile:
-        from grader.clock_profile import ProfileClock
+        from grader.clock.profile import ProfileClock
 
         return ProfileClock(device, profile)
     if not timing:
         return Untimed(lambda: torch.cuda.synchronize(device))
     if published:
-        from grader.clock_published import PublishedClock
+        from grader.clock.published import PublishedClock
 
         return PublishedClock(device)
-    from grader.clock_gpu import GpuClock
+    from grader.clock.gpu import GpuClock
 
     return GpuClock(device)
 

@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import torch
 
+from grader.clock.gate import Gate
 from grader.driver import bound, constant, ordinal
-from grader.gate import Gate
 
 __all__ = ["GpuClock"]
 

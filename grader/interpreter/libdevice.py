@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from grader.interpreter_formats import Array
-from grader.interpreter_ops import Handle, InterpreterRefusal
+from grader.interpreter.formats import Array
+from grader.interpreter.ops import Handle, InterpreterRefusal
 
 __all__ = ["EXACT", "patch"]
 

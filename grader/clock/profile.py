@@ -14,9 +14,9 @@ from typing import Literal, TypeVar
 import torch
 
 from grader.clock import Untimed
-from grader.clock_gpu import FLUSH_L2, LEAST_FLUSH
+from grader.clock.gate import Gate
+from grader.clock.gpu import FLUSH_L2, LEAST_FLUSH
 from grader.driver import bound, ordinal
-from grader.gate import Gate
 
 __all__ = ["MARK", "UNSEEN_CALLS", "Instrument", "ProfileClock"]
 

@@ -21,7 +21,7 @@ from types import FrameType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from grader.interpreter_ops import InterpreterRefusal, OutOfBoundsError
+    from grader.interpreter.ops import InterpreterRefusal, OutOfBoundsError
 
 __all__ = ["KNOWN_TRITON", "InterpreterRefusal", "OutOfBoundsError", "install"]
 
@@ -47,7 +47,7 @@ PATCHED = (
 def __getattr__(name: str) -> Any:
     """The exceptions live beside the operations, which import Triton."""
     if name in ("InterpreterRefusal", "OutOfBoundsError"):
-        from grader import interpreter_ops
+        from grader.interpreter import ops as interpreter_ops
 
         return getattr(interpreter_ops, name)
     raise AttributeError(name)
@@ -74,7 +74,9 @@ def install() -> None:
     if not isinstance(triton.language.standard.sum, stock.InterpretedFunction):
         when = "before the interpreter was installed" if before else "as a compiler"
         raise _refusal(f"Triton was imported {when}")
-    from grader import interpreter_libdevice, interpreter_ops, interpreter_reduce
+    from grader.interpreter import libdevice as interpreter_libdevice
+    from grader.interpreter import ops as interpreter_ops
+    from grader.interpreter import reduce as interpreter_reduce
 
     if isinstance(stock.interpreter_builder, interpreter_ops.WideBuilder):
         return
@@ -90,7 +92,7 @@ def _refusal(text: str) -> BaseException:
     """InterpreterRefusal, also where its module cannot be imported because Triton cannot."""
     kind: type[BaseException]
     try:
-        from grader.interpreter_ops import InterpreterRefusal as kind
+        from grader.interpreter.ops import InterpreterRefusal as kind
     except ImportError:
         kind = type("InterpreterRefusal", (BaseException,), {})
     return kind(text)

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from grader.cell import Cell
-from grader.view import View
-from grader.words import aligned, numbers, standing, times
+from grader.report.view import View
+from grader.report.words import aligned, numbers, standing, times
 from kbh_lint.report.text import one_line
 
 __all__ = ["render"]

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from grader import evidence, mutation
+from grader import mutation
+from grader.problems import evidence
 from grader.deck import load_code
-from grader.evidence import Row, folder_of
+from grader.problems.evidence import Row, folder_of
 from kbh_lint.authors.solutions import Solutions, read_solutions
 from kbh_lint.problems import Problem
 

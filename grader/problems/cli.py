@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from grader import problems_show
-from grader.problems_common import TROUBLE, CommandError
+from grader.problems import show as problems_show
+from grader.problems.common import TROUBLE, CommandError
 from kbh_lint.marked import DataError
 
 _EPILOG = """\
@@ -134,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if args.command in problems_show.COMMANDS:
             return problems_show.COMMANDS[args.command](args)
-        from grader import problems_run
+        from grader.problems import run as problems_run
 
         return problems_run.COMMANDS[args.command](args)
     except (CommandError, DataError) as error:

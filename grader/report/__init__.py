@@ -1,0 +1,1 @@
+"""What is said of a graded submission: text, page and tables."""
