@@ -19,13 +19,13 @@ from grader.cell import SCORED, Cell, Scores, ShapeScore, TrialResult, VerdictRe
 from grader.job import Job, Progress, Tell, open_bundle, prepare, shown_file
 from grader.keys import new_master
 from grader.linting import LINTER, Linted, lint_snapshot
+from grader.report.words import seconds
 from grader.request import Request
 from grader.sandbox import Sandbox, SandboxError, choose, harden_judge
 from grader.scratch import scratch_folder
 from grader.stages import built, tried, waiting
 from grader.turns import turn
 from grader.verdicts import Standing, outcome_of, verdict_of
-from grader.words import seconds
 from kbh_lint.findings import PromiseState
 
 if TYPE_CHECKING:
