@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import torch
 
+from grader import empty_calls
 from grader import plan as planning
 from grader.cell import SealedBatch, ShapeTiming
 from grader.channel import Frame, Kind
-from grader.clock import Untimed, empty_calls
+from grader.clock import Untimed
 from grader.empty_calls import measure_empty
 from grader.runner import Runner, _Place
 from grader.seen import Seen
