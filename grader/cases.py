@@ -90,14 +90,15 @@ def state_group(spec: CaseSpec) -> str:
 
 def materialise(
     problem: Problem, shape: Shape, spec: CaseSpec, master: bytes, *, device: str | torch.device, code: Code,
-    state: Mapping[str, Tensor] | None = None,
+    state: Mapping[str, Tensor] | None = None, binding: Binding | None = None,
 ) -> Case:  # fmt: skip
     """Draw a case's tensors on `device`, rounded to their element types. Raises DeckError for faults of the problem.
 
-    `state` is the one of an earlier case of the group BASE, which saves drawing it again.
+    `state` is the one of an earlier case of the group BASE, which saves drawing it again, and `binding` that of an
+    earlier case of the shape.
     """
     contract = _contract(problem)
-    binding = contract.bind(shape)
+    binding = binding or contract.bind(shape)
     where = torch.device(device)
 
     def seeds(*path: str | int) -> Callable[[str], int]:
@@ -116,7 +117,7 @@ def materialise(
         generator = torch.Generator(where).manual_seed(seeds("structure", spec.id)(spec.structure))
         found = _apply(problem, structure, spec, shape, inputs, state, generator)
         regions = _regions(problem, spec, binding, found)
-    _check(problem, spec, binding, inputs, state, where)
+        _check(problem, spec, binding, inputs, state, where)
     return Case(spec, shape, binding, inputs, state, _bounds(problem, contract, spec, binding, regions))
 
 
@@ -200,9 +201,11 @@ def _bounds(
 
 
 def _own_tolerance(problem: Problem, spec: CaseSpec) -> Mapping[str, float]:
+    if spec.kind == "nominal":
+        return {}
     entries: Sequence[Stress | StructureCase] = problem.stress if spec.kind == "stress" else problem.cases
     name = spec.structure or spec.id.partition("/")[2]
-    return next((entry.tolerance for entry in entries if spec.kind != "nominal" and entry.id == name), {})
+    return next((entry.tolerance for entry in entries if entry.id == name), {})
 
 
 def _last(over: tuple[int, ...], output: TensorSpec) -> tuple[int, ...]:

@@ -29,7 +29,7 @@ from grader.seen import Null, Seen, compared_calls
 from grader.session import Called, Session
 from grader.spread import MEDIAN
 from grader.supervise import CheckError, ChildGone
-from kbh_lint.problems import Problem, Shape
+from kbh_lint.problems import Binding, Problem, Shape
 
 __all__ = ["Compiled", "NotReplayed", "Trial"]
 
@@ -65,6 +65,7 @@ class Trial:
         self.contract = next(iter(problem.contracts.values()))
         self.states: dict[str, Seen] = {}
         self.nulls: dict[str, Null] = {}
+        self.bindings: dict[str, Binding] = {}
         self.whole: dict[str, str] = {}  # the call of each shape that is compared whole in any case
         self.failure = self.refusal = self.detail = self.unsure = ""
         self.spent: dict[str, float] = {}  # seconds of each stage
@@ -391,7 +392,12 @@ class Trial:
 
     def _case(self, shape: Shape, spec: CaseSpec, state: State | None = None) -> Case:
         with ours(f"the inputs of {spec.id} of {self.problem.id}"):
-            return materialise(self.problem, shape, spec, self.master, device=self.device, code=self.code, state=state)
+            case = materialise(
+                self.problem, shape, spec, self.master, device=self.device, code=self.code, state=state,
+                binding=self.bindings.get(shape.label),
+            )  # fmt: skip
+        self.bindings[shape.label] = case.binding
+        return case
 
     def _states(self, shape: Shape, first: Case, count: int) -> list[State]:
         """States of as many models: the plain one and others drawn like it."""
