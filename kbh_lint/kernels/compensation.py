@@ -156,10 +156,13 @@ class _Evaluation:
         return _Answer(runs, found, [], set())
 
     def asleep(self, run: _Run) -> bool:
-        """Whether something is always zero exactly and was also zero when rounded: it may have been luck."""
+        """Whether something is always zero exactly of which no rounding error of a sum was seen.
+
+        That may have been luck, here or in the run without rounded products that `residuals` compares with.
+        """
         numbers = run.numbers
         return any(
-            site not in numbers.nonzero and not any(record.values) and self.tainted(record.src, _logits([run]))
+            site not in numbers.nonzero and self.tainted(record.src, _logits([run]))
             for site, record in numbers.zeros.items()
         )
 

@@ -568,3 +568,42 @@ def test_names_do_not_matter(names: list[str]) -> None:
     for old, new in plain.items():
         text = re.sub(rf"\b{old}\b", new, text)
     assert facts(text).state == "effective"
+
+
+GROWN = """
+def grow(v):
+    v = tl.maximum(1.0 + v / 256.0, 0.0)
+    for _ in tl.static_range(8):
+        v *= v
+    return v
+
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    lanes = tl.arange(0, BLOCK)
+{LINES}
+    top = tl.full((BLOCK,), float("-inf"), tl.float32)
+    for start in range(0, n, BLOCK):
+        top = tl.maximum(top, tl.load(x + start + lanes, mask=start + lanes < n, other=float("-inf")))
+    peak = tl.max(top, axis=0)
+    s = tl.zeros((BLOCK,), tl.float32)
+    c = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, n, BLOCK):
+        e = grow(tl.load(x + start + lanes, mask=start + lanes < n, other=float("-inf")) - peak)
+        addend = e - c
+        t = s + addend
+        c = (t - s) - addend
+        s = t
+    total = tl.sum(s, axis=0)
+    for start in range(0, n, BLOCK):
+        e = grow(tl.load(x + start + lanes, mask=start + lanes < n, other=float("-inf")) - peak)
+        tl.store(y + start + lanes, e / total, mask=start + lanes < n)
+"""
+
+
+def test_a_residual_does_not_depend_on_the_numbers_that_other_lines_draw() -> None:
+    states = {}
+    for count in range(12, 26):
+        lines = "\n".join(f"    unused{i} = tl.program_id(0) + {i}" for i in range(count))
+        kernel = scope(GROWN.replace("{LINES}", lines)).vars["kernel"].func
+        arguments = {"x": X, "y": Y, "n": 8192, "BLOCK": 1024}
+        states[count] = evaluate(kernel, arguments, assume_exp_inputs=True).state
+    assert set(states.values()) == {"effective"}, states
