@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from fcntl import F_DUPFD, fcntl
 from functools import cache
@@ -21,6 +22,7 @@ from typing import Any, BinaryIO
 
 PR_SET_CHILD_SUBREAPER = 36
 MOST_BYTES = 1 << 16
+_ASKING = threading.Lock()  # some judges check several submissions side by side
 
 
 def serve(number: int) -> None:
@@ -86,14 +88,15 @@ class Warm:
             return self.real.spawn(argv, env=env, cwd=cwd, fds=fds, jail=jail, output=output)
         places, _, *arguments = argv[list(argv).index(BOOT) + 1 :]
         asked = {"env": dict(env), "cwd": str(cwd.absolute()), "places": places, "arguments": arguments}
-        server = _server(places)
-        _adopt_orphans(True)
-        try:
-            socket.send_fds(server, [json.dumps(asked).encode()], [fds[0], output.fileno()])
-            pid = int(server.recv(64))
-            server.recv(64)
-        finally:
-            _adopt_orphans(False)
+        with _ASKING:
+            server = _server(places)
+            _adopt_orphans(True)
+            try:
+                socket.send_fds(server, [json.dumps(asked).encode()], [fds[0], output.fileno()])
+                pid = int(server.recv(64))
+                server.recv(64)
+            finally:
+                _adopt_orphans(False)
         process = subprocess.Popen.__new__(subprocess.Popen)
         process.pid, process.returncode, process._child_created = pid, None, False
         self._forks.add(pid)

@@ -202,7 +202,9 @@ def s_class(interp: Any, node: ir.ClassDef, frame: Frame) -> None:
         inner_func = value.func if isinstance(value, (Memo, Compiled, Bound)) else value
         if isinstance(inner_func, Func):
             inner_func.cls = cls
-    for base in cls.mro()[1:]:
+    lineage = cls.mro()
+    interp.burn(len(lineage))  # a class at the end of a chain has all the others before it
+    for base in lineage[1:]:
         hook = base.env.vars.get("__init_subclass__")
         if hook is not None:
             hook = hook.attrs["func"] if isinstance(hook, LibObject) else hook
@@ -229,7 +231,7 @@ STATEMENTS: dict[type, Callable[[Any, Any, Any], Any]] = {
     ir.Jump: s_jump, ir.Raise: s_raise, ir.With: s_with, ir.Try: s_try,
     ir.Import: s_import, ir.Scope: s_scope, ir.Delete: s_delete, ir.Assert: s_assert,
     ir.Block: s_block, ir.FuncDef: s_func, ir.ClassDef: s_class, ir.Opaque: s_opaque,
-}  # fmt: skip  # fmt: skip
+}  # fmt: skip
 
 
 def _leaves(body: tuple[ir.Stmt, ...]) -> bool:
