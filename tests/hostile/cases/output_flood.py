@@ -21,8 +21,8 @@ def flood():
             return
 
 
+print("TRIED to flood", flush=True)  # before it, or it may be among what the log has no room for
 threading.Thread(target=flood, daemon=True).start()
-print("TRIED to flood", flush=True)
 
 
 class Model(nn.Module):
