@@ -69,14 +69,14 @@ def known(folders: Sequence[Path]) -> bool:
 
     Raises BundleError where one cannot be read.
     """
+    views = [(folder, load_view(folder)) for folder in folders]
     graded: dict[tuple[str, str], list[Cell]] = {}
-    for folder in folders:
-        cell = load_view(folder).cell
-        graded.setdefault((cell.problem, cell.submission), []).append(cell)
+    for _, view in views:
+        graded.setdefault((view.cell.problem, view.cell.submission), []).append(view.cell)
     again = [cells for cells in graded.values() if len(cells) > 1]
     good = _table(again) if again else True
     print(AGREEMENT)
-    rows = [_agrees(folder) for folder in folders if load_view(folder).silicon is not None]
+    rows = [_agrees(folder, view.cell) for folder, view in views if view.silicon is not None]
     print(f"  {sum(sum(row) for row in rows)} of {sum(map(len, rows))} shapes agree", flush=True)
     return good and all(map(all, rows))
 
@@ -116,13 +116,13 @@ def repeats(cells: Sequence[Cell]) -> list[Repeat]:
 def agreement(submissions: Sequence[Submission], grade: Grade) -> bool:
     """Prints event times beside a tracer's, one grading with evidence each; whether all agree."""
     print(AGREEMENT)
-    rows = [_agrees(folder) for folder in grade(submissions, True)]
+    rows = [_agrees(folder, load_view(folder).cell) for folder in grade(submissions, True)]
     return all(map(all, rows))
 
 
-def _agrees(folder: Path) -> list[bool]:
-    """Prints the claimed time of each shape of a bundle beside the tracer's; whether they agree."""
-    cell, spans, found = load_view(folder).cell, traced(folder), []
+def _agrees(folder: Path, cell: Cell) -> list[bool]:
+    """Prints what a bundle's cell claims for each shape beside the tracer's time; whether they agree."""
+    spans, found = traced(folder), []
     for score in cell.shapes:
         claimed, seen = score.t_event - score.t_null, spans.get(score.shape)
         if seen is None:

@@ -104,6 +104,10 @@ class GpuClock:
     def ungated(self, call: Callable[[], T]) -> tuple[T, float, bool]:
         """As `timed` without the gate, on a device that has nothing to do: every launch that it waits for counts."""
         self.flush()
+        return self._from_idle(call)
+
+    def _from_idle(self, call: Callable[[], T]) -> tuple[T, float, bool]:
+        """Waits until the device has nothing to do; then the call between two events, its launches among them."""
         self._synchronize()
         self._record(self._start, self._stream)
         result = call()

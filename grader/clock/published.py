@@ -33,11 +33,4 @@ class PublishedClock(GpuClock):
     def timed(self, call: Callable[[], T]) -> tuple[T, float, bool]:
         """(what the call returned, seconds between the events around it, False: waiting is not told apart)."""
         self._write(self._zeros_at, 0, self._zero_words, self._stream)
-        self._synchronize()
-        self._record(self._start, self._stream)
-        result = call()
-        self._record(self._end, self._stream)
-        self._wait_event(self._end)
-        seconds = self._elapsed(self._start, self._end) / 1e3
-        self._synchronize()
-        return result, seconds, False
+        return self._from_idle(call)

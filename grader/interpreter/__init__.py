@@ -47,9 +47,9 @@ PATCHED = (
 def __getattr__(name: str) -> Any:
     """The exceptions live beside the operations, which import Triton."""
     if name in ("InterpreterRefusal", "OutOfBoundsError"):
-        from grader.interpreter import ops as interpreter_ops
+        from grader.interpreter import ops
 
-        return getattr(interpreter_ops, name)
+        return getattr(ops, name)
     raise AttributeError(name)
 
 
@@ -74,17 +74,15 @@ def install() -> None:
     if not isinstance(triton.language.standard.sum, stock.InterpretedFunction):
         when = "before the interpreter was installed" if before else "as a compiler"
         raise _refusal(f"Triton was imported {when}")
-    from grader.interpreter import libdevice as interpreter_libdevice
-    from grader.interpreter import ops as interpreter_ops
-    from grader.interpreter import reduce as interpreter_reduce
+    from grader.interpreter import libdevice, ops, reduce
 
-    if isinstance(stock.interpreter_builder, interpreter_ops.WideBuilder):
+    if isinstance(stock.interpreter_builder, ops.WideBuilder):
         return
-    _patch_types(stock, interpreter_ops)
-    _patch_language(stock, interpreter_ops, interpreter_reduce)
+    _patch_types(stock, ops)
+    _patch_language(stock, ops, reduce)
     _patch_shapes(stock)
-    _patch_launch(stock, interpreter_ops)
-    interpreter_libdevice.patch()
+    _patch_launch(stock, ops)
+    libdevice.patch()
     _patch_devices()
 
 

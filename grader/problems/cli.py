@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from grader.problems import show as problems_show
+from grader.problems import show
 from grader.problems.common import TROUBLE, CommandError
 from kbh_lint.marked import DataError
 
@@ -132,11 +132,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as done:
         return int(done.code or 0)
     try:
-        if args.command in problems_show.COMMANDS:
-            return problems_show.COMMANDS[args.command](args)
-        from grader.problems import run as problems_run
+        if args.command in show.COMMANDS:
+            return show.COMMANDS[args.command](args)
+        from grader.problems import run
 
-        return problems_run.COMMANDS[args.command](args)
+        return run.COMMANDS[args.command](args)
     except (CommandError, DataError) as error:
         return _trouble(str(error))
     except KeyboardInterrupt:

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.problems import run as problems_run
-from grader.problems import show as problems_show
+from grader.problems import run, show
 from grader.problems.cli import main, parser
 from kbh_lint import paths
 from kbh_lint.cli import kbh_main
@@ -243,4 +242,4 @@ def test_verify_takes_the_options_of_its_module() -> None:
 
 def test_every_command_is_reachable() -> None:
     choices = next(action.choices for action in parser()._actions if action.dest == "command")
-    assert set(choices or ()) == set(COMMANDS) == {*problems_show.COMMANDS, *problems_run.COMMANDS}
+    assert set(choices or ()) == set(COMMANDS) == {*show.COMMANDS, *run.COMMANDS}
