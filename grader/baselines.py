@@ -19,6 +19,7 @@ from grader.deck import DeckError
 from grader.job import Job, Progress
 from grader.keys import new_master
 from grader.sandbox import Sandbox
+from grader.scratch import scratch_folder
 from grader.stages import built, tried
 from grader.supervise import snapshot
 from kbh_lint.problems import Problem
@@ -93,16 +94,18 @@ def tried_baselines(job: Job, bundle: Bundle, sandbox: Sandbox) -> tuple[tuple[B
 
 def _tried(job: Job, bundle: Bundle, sandbox: Sandbox, name: BaselineName, module: Source) -> TrialResult:
     job.tell(Progress("baseline", "begin", of=name))
-    file = job.scratch / "baseline" / f"{name}.py"
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(module.text, encoding="utf-8")
-    ours = replace(job, snapshot=snapshot(file, job.scratch / "baseline" / name))
-    caches = built(ours, sandbox, stage="baseline", of=name)
-    result = tried(
-        ours, sandbox, caches, index=0, master=new_master(), stage="baseline", of=name,
-        keep_log=_keeper(bundle, job.scratch),
-    )  # fmt: skip
-    objects = [bundle.put(module.text.encode()), *([result.log] if result.log else [])]
+    text = module.text.encode()
+    with scratch_folder(of=text) as scratch:  # its own, so that what is compiled is found beside any submission
+        file = scratch / "baseline" / f"{name}.py"
+        file.parent.mkdir()
+        file.write_bytes(text)
+        ours = replace(job, snapshot=snapshot(file, scratch / "submission"), scratch=scratch)
+        caches = built(ours, sandbox, stage="baseline", of=name)
+        result = tried(
+            ours, sandbox, caches, index=0, master=new_master(), stage="baseline", of=name,
+            keep_log=_keeper(bundle, scratch),
+        )  # fmt: skip
+    objects = [bundle.put(text), *([result.log] if result.log else [])]
     data = {"name": name, "what": module.what, "module": objects[0], "trial": trial_to_json(result)}
     bundle.append("baseline", data, list(dict.fromkeys(objects)))
     job.tell(Progress("baseline", "done", result.status, name))

@@ -6,6 +6,7 @@ process that gets values from it starts. A grading that was cut goes on after it
 
 from __future__ import annotations
 
+import io
 import secrets
 from collections.abc import Sequence
 from dataclasses import replace
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Progress", "Request", "grade"]
 
+MOST_NAMING = 1 << 20  # bytes of a submission
+
 
 def grade(request: Request, progress: Tell = lambda _: None) -> tuple[Cell, Path]:
     """Grades one submission. Returns the cell and the folder of its bundle.
@@ -41,13 +44,22 @@ def grade(request: Request, progress: Tell = lambda _: None) -> tuple[Cell, Path
     SandboxError, CheckError, DeckError, BundleError, or kbh_lint's DataError and UsageError. What is wrong with the
     submission never raises: it is in the cell.
     """
-    with scratch_folder() as scratch:
+    with scratch_folder(of=_text(request.submission)) as scratch:
         job = prepare(request, scratch, progress)
         with open_bundle(job) as bundle:
             cell = _graded(job, bundle)
             bundle.append("cell", cell_to_json(cell))
             progress(Progress("score", "done", cell.outcome))
             return cell, bundle.folder
+
+
+def _text(file: Path) -> bytes:
+    """What the scratch folder is named after; that a file cannot be read is told where it is copied."""
+    try:
+        with file.open("rb") if file.is_file() else io.BytesIO() as opened:
+            return opened.read(MOST_NAMING)
+    except OSError:
+        return b""
 
 
 def _graded(job: Job, bundle: Bundle) -> Cell:

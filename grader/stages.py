@@ -38,7 +38,8 @@ def built(
         return None
     job.tell(Progress(stage, "begin", of=of))
     record, kind = job.chosen.record, sandbox.record.kind
-    key = build_key(job.snapshot.sha256, (job.problem.id, record.id, record.product, record.scale, kind), job.versions)
+    parts = (job.problem.id, record.id, record.product, record.scale, kind, str(job.scratch))
+    key = build_key(job.snapshot.sha256, parts, job.versions)
     builds = Builds(builds_folder(), job.scratch / "builds")
     found = builds.find(key)
     if found is not None:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import os
 import re
+import stat
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from grader.regrade import grade_again
 from grader.report.view import Unfinished, load_view
 from grader.request import GradeError
 from grader.scratch import scratch_folder
+from grader.supervise import snapshot
 from grader.targets import TargetError
 from kbh_lint.cli import kbh_main
 
@@ -167,6 +169,32 @@ def test_left_overs_of_a_dead_process_are_taken_away_and_those_of_a_living_one_a
             assert living.is_dir() and mine != living and not dead.exists()
         assert not mine.exists()
     assert [path.name for path in base.iterdir()] == [".lock"]
+
+
+def test_the_scratch_folder_of_a_submission_has_the_same_path_next_time_unless_it_is_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = tmp_path / "base"
+
+    def path_of(text: bytes) -> Path:
+        with scratch_folder(base, of=text) as folder:
+            return folder
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with scratch_folder(base, of=b"one") as held:
+        assert path_of(b"one") != held and path_of(b"two") != held
+        assert stat.S_IMODE((tmp_path / "cache" / "kbh" / "scratch.key").stat().st_mode) == 0o600
+    assert path_of(b"one") == held == path_of(b"one") and path_of(b"two") == path_of(b"two")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another user"))
+    assert path_of(b"one") != held  # nobody else can work it out
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert path_of(b"one") != path_of(b"one")  # without a place for a key any name does
+
+
+def test_a_copy_of_a_submission_is_never_newer_than_what_was_compiled_of_it(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("x = 1\n")
+    assert snapshot(tmp_path / "mine.py", tmp_path / "copy").file.stat().st_mtime < 1e9
 
 
 def test_a_temporary_folder_that_is_a_link_or_somebody_else_s_is_not_used(tmp_path: Path) -> None:
