@@ -77,6 +77,8 @@ def _serve(runner: Runner, arguments: argparse.Namespace, question: Frame, descr
     if question.kind == Kind.PREPARE:
         rounds, copies, *sizes = map(int, question.numbers)
         return runner.prepare(rounds, copies, sizes, descriptors)
+    if question.kind == Kind.REHEARSE:
+        return runner.rehearse(descriptors[0])
     if question.kind == Kind.GO:
         return runner.go(descriptors[0])
     assert question.kind == Kind.FINISH

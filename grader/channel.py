@@ -57,6 +57,7 @@ class Kind(IntEnum):
     IMPORT = 20  # import the submission
     GO = 21  # run the batch; brings the memory of its inputs
     FINISH = 22  # this shape is over
+    REHEARSE = 23  # take the memory of a batch's inputs as GO does; brings what it has already
 
 
 _KINDS = frozenset(int(kind) for kind in Kind)

@@ -205,6 +205,9 @@ class Session:
         outputs.poison(size)
         places = self._places(rounds).to(self.device)
         self._settle()
+        rehearsed = self._rehearsed(places, size, lot, doing)
+        if rehearsed.kind not in (Kind.READY, Kind.DONE):
+            return Batch(rehearsed, 0.0, {}, places, outputs.raw(size)[places])
         began = time.monotonic()
         answer = self._child.ask(Kind.GO, doing, descriptors=[fresh.fd], limit=self._call_timeout * rounds)
         seen = outputs.raw(size)[places]
@@ -218,6 +221,20 @@ class Session:
             used.close()
         whole = {index: self._split(copied) for index, copied in taken.items()}
         return Batch(answer, wall, whole, places, seen)
+
+    def _rehearsed(self, places: Tensor, size: int, lot: Sequence[int], doing: str) -> Frame:
+        """The answer when the candidate takes the memory that it has once more, and the judge copies as after a batch.
+
+        A candidate that slept while values were drawn takes up to 0.5 ms longer on an H200 than one that is awake, and
+        so empty batches, between which nothing is drawn, tell too little of what a batch costs.
+        """
+        fd = self._memory["batch inputs"].fd
+        answer = self._child.ask(Kind.REHEARSE, doing, descriptors=[fd], limit=self._call_timeout)
+        self._memory["batch outputs"].raw(size)[places]
+        for index in lot:
+            self._copied(index)
+        self._settle()
+        return answer
 
     def unfinished(self, batch: Batch, rounds: int) -> str:
         """What of a batch was not there when its time was taken, as the end of a sentence; empty when nothing was."""

@@ -139,6 +139,13 @@ def test_models_take_turns_with_weights_of_their_own(ground: Callable[[str], Gro
     assert ground(forward(shared, "first = None")).trial().status == "wrong"
 
 
+def test_a_batch_whose_rehearsal_breaks_down_leaves_no_time(ground: Callable[[str], Ground]) -> None:
+    broken = "import sys\n\ndef no(*_): raise ValueError('no')\n\nsys.modules['grader.runner'].Runner.rehearse = no\n"
+    (shape,) = ground(forward(RIGHT + "return y", broken)).trial().shapes
+    assert shape.status == "crashed" and "ValueError: no in a batch" in shape.message
+    assert shape.timing is None or not shape.timing.sealed
+
+
 def test_a_call_that_hangs_is_stopped_alone_by_its_own_limit(ground: Callable[[str], Ground]) -> None:
     text = forward(RIGHT + "import signal\nself.n = getattr(self, 'n', 0) + 1\nif self.n > 3: signal.pause()\nreturn y")
     result = ground(text).trial(replace(OPTIONS, call_timeout=0.5))

@@ -12,6 +12,7 @@ import torch
 
 from grader import empty_calls
 from grader import plan as planning
+from grader import trial as trials
 from grader.cell import SealedBatch, ShapeTiming
 from grader.channel import Frame, Kind
 from grader.clock import Untimed
@@ -39,6 +40,17 @@ def test_calls_on_a_gpu_take_turns_in_several_places_as_far_as_there_is_room(
     device: str, models: int, slot_bytes: int, slots: int
 ) -> None:
     assert planning.slot_count(device, models, slot_bytes) == slots
+
+
+@pytest.mark.parametrize(("weights", "models"), [(1 << 10, 1), (1 << 20, 8), (64 << 20, 8), (1 << 30, 4), (5 << 30, 1)])
+def test_models_take_turns_in_as_many_places_and_never_lie_in_the_cache(
+    weights: int, models: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trials, "cache_bytes", lambda _: 50 << 20)
+    monkeypatch.setattr(trials, "ring_room", lambda _: 20 << 30)
+    trial, case = Trial.__new__(Trial), SimpleNamespace(state={"w": SimpleNamespace(nbytes=weights)})
+    trial.options, trial.session = planning.default_options("cuda"), SimpleNamespace(device=None)  # type: ignore[assignment]
+    assert trial._instances(case) == models  # type: ignore[arg-type]
 
 
 def empty_batches(device: str, monkeypatch: pytest.MonkeyPatch) -> Any:
