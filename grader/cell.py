@@ -25,6 +25,7 @@ ShapeStatus = Literal["right", "wrong", "crashed", "timeout", "not-run"]
 BaselineName = Literal["eager", "compile", "library"]
 SCORED: frozenset[Outcome] = frozenset({"accepted", "flagged"})
 FORMAT = 1
+UNDISTURBED = 3  # of the sealed batches of a GPU, told by being the quickest
 LATER: Mapping[str, Any] = {"later": True}  # marks a field that older bundles lack; it has its default then
 
 
@@ -129,7 +130,8 @@ class ShapeTiming:
     `claimed`: the candidate's event times, one a timed call. `walls`: the judge's clock from before the call's inputs
     were written until its answer. `null_s` and `null_wall`: an empty call by either clock, measured before the import.
     `health`: the GPU's clocks, power, temperature and guests before and after the batches. `ungated`: event times of a
-    few more calls that found the device idle, so that the host's launches count; a claim, and never scored.
+    few more calls that found the device idle, so that the host's launches count; a claim, and never scored. Of `sealed`
+    so many of the `quickest` count, because what disturbs a batch only makes it longer; all where it is 0.
     """
 
     claimed: tuple[float, ...]
@@ -149,7 +151,16 @@ class ShapeTiming:
         """The sealed batches that count."""
         if not self.quickest:
             return self.sealed
-        return tuple(sorted(self.sealed, key=lambda batch: batch.per_call)[: max(self.quickest, 1)])
+        return self._sorted[: max(self.quickest, 1)]
+
+    @property
+    def repeats(self) -> tuple[SealedBatch, ...]:
+        """The sealed batches that tell how far one that counts may be off: all, or the few least disturbed."""
+        return self._sorted[: max(self.quickest, UNDISTURBED)] if self.quickest else self.sealed
+
+    @property
+    def _sorted(self) -> tuple[SealedBatch, ...]:
+        return tuple(sorted(self.sealed, key=lambda batch: batch.per_call))
 
 
 @dataclass(frozen=True, slots=True)

@@ -258,7 +258,7 @@ def _declared(shape: Shape, bound: Floor) -> float:
 def _spread(measured: Sequence[_Measured], sealed: bool) -> float | None:
     """Standard error of the time that is scored, as a share of it; `sealed` says that batches are."""
     within = [
-        spread.of_batches([batch.per_call for batch in one.timing.counted])
+        spread.of_batches([batch.per_call for batch in one.timing.repeats])
         if sealed
         else spread.of_samples(one.kept, one.timing.trim)
         for one in measured

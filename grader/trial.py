@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from statistics import median
@@ -33,7 +34,7 @@ from kbh_lint.problems import Binding, Problem, Shape
 
 __all__ = ["Compiled", "NotReplayed", "Trial"]
 
-MOST_INSTANCES = 8
+MOST_INSTANCES = planning.PLACES
 DIGESTS = 2
 MOST_GPU_MEMORY = 0.5  # the share that a submission may hold before the judge's want of it is its fault
 UNGATED_CALLS = 5
@@ -143,7 +144,7 @@ class Trial:
         """What was seen of a shape."""
         label = plan.shape.label
         trim = MEDIAN if self.options.published else self.options.trim
-        quickest = self.options.batches if self._on_gpu else 0
+        quickest = 1 if self._on_gpu else 0
         return self.states[label].result(label, self.nulls.get(label), trim, quickest)
 
     @property
@@ -272,43 +273,50 @@ class Trial:
         return result.ok
 
     def _batches(self, shape: Shape, state: Seen, states: Sequence[State]) -> None:
-        """Sealed batches: a short one that tells how long a call takes, on a CPU a rehearsal, and those that count.
+        """Sealed batches: a short one that tells how long a call takes, and those that count.
 
         The claimed time says how many calls a batch needs, unless short ones show that it cannot be true: one, and as
-        it may have waited for what is loaded at the first launch, those after it. Short ones that take long count.
+        it may have waited for what is loaded at the first launch, those after it. Where longer ones then leave it
+        possible, the short ones were disturbed, and batches of as many calls as the claim needs count.
         """
         claimed = median(state.claimed) if state.claimed else 0.0
-        readings = [health_of(self.session.device)]
-        short = self._repeated(shape, state, states, planning.LEAST_ROUNDS, [0])
+        readings, numbers = [health_of(self.session.device)], itertools.count()
+        short = self._repeated(shape, state, states, planning.LEAST_ROUNDS, [next(numbers)])
         if short and not planning.bears_out(short, claimed):
-            again = [self.options.batches + 2 + number for number in range(self.options.batches)]
+            again = itertools.islice(numbers, self.options.batches)
             short = self._repeated(shape, state, states, planning.LEAST_ROUNDS, again, prepared=True)
         if not short:
             return
-        seconds = claimed if planning.bears_out(short, claimed) else min(batch.per_call for batch in short)
-        slot_bytes = self.session.in_bytes + self.session.out_bytes
-        rounds = planning.round_count(
-            self.session.device.type,
-            seconds,
-            slot_bytes,
-            cache_bytes(self.session.device),
-            ring_room(self.session.device),
-        )
-        if seconds * rounds > planning.SLOW_BATCH_SECONDS:
-            state.sealed += short
-            return
-        rehearsals = 0 if self._on_gpu else 1  # a GPU's first batch, if it takes longer, is one that does not count
-        numbers = range(1, self.options.batches + rehearsals + 1)
-        state.sealed += self._repeated(shape, state, states, rounds, numbers)[rehearsals:]
-        for number in range(planning.MORE_BATCHES if self._on_gpu else 0):
-            if state.status != "right" or planning.agree(state.sealed, self.options.batches):
-                break
-            other = [2 * self.options.batches + 2 + number]
-            state.sealed += self._repeated(shape, state, states, rounds, other, prepared=True)
+        possible = planning.bears_out(short, claimed)
+        seconds = claimed if possible else min(batch.per_call for batch in short)
+        sealed = self._lasting(shape, state, states, seconds, numbers) or short
+        if not possible and state.status == "right" and planning.bears_out(sealed, claimed):
+            sealed = self._lasting(shape, state, states, claimed, numbers) or sealed
+        state.sealed += sealed
         state.health = [reading for reading in (*readings, health_of(self.session.device)) if reading]
 
+    def _lasting(
+        self, shape: Shape, state: Seen, states: Sequence[State], seconds: float, numbers: Iterator[int]
+    ) -> list[SealedBatch]:  # fmt: skip
+        """Batches of as many calls as are needed where one takes `seconds`, on a CPU after a rehearsal.
+
+        None where so many last long, and where one breaks down. On a GPU there are more until the quickest agree.
+        """
+        slot_bytes, device = self.session.in_bytes + self.session.out_bytes, self.session.device
+        rounds = planning.round_count(device.type, seconds, slot_bytes, cache_bytes(device), ring_room(device))
+        if seconds * rounds > planning.SLOW_BATCH_SECONDS:
+            return []
+        rehearsals = 0 if self._on_gpu else 1  # a GPU's first batch, if it takes longer, is one that does not count
+        first = itertools.islice(numbers, self.options.batches + rehearsals)
+        found = self._repeated(shape, state, states, rounds, first)[rehearsals:]
+        for _ in range(planning.MORE_BATCHES if self._on_gpu else 0):
+            if state.status != "right" or planning.agree(found, self.options.batches):
+                break
+            found += self._repeated(shape, state, states, rounds, [next(numbers)], prepared=True)
+        return found
+
     def _repeated(
-        self, shape: Shape, state: Seen, states: Sequence[State], rounds: int, numbers: Sequence[int], *,
+        self, shape: Shape, state: Seen, states: Sequence[State], rounds: int, numbers: Iterable[int], *,
         prepared: bool = False,
     ) -> list[SealedBatch]:  # fmt: skip
         """Batches of so many calls, on values of these numbers; one that breaks down is the last, and leaves none."""

@@ -16,8 +16,9 @@ class Model(nn.Module):
         self, query: torch.Tensor, kv_cache: torch.Tensor, block_table: torch.Tensor, seq_lens: torch.Tensor
     ) -> torch.Tensor:
         rows = kv_cache[block_table.long()].flatten(1, 2)[:, : self.longest].transpose(1, 2)
-        keys, values = rows.chunk(2, dim=-1)
         inside = torch.arange(rows.shape[2], device=query.device) < seq_lens[:, None]
+        # What lies past a sequence may be huge, and a fused kernel that masks by adding gives it weight.
+        keys, values = rows.masked_fill(~inside[:, None, :, None], 0).chunk(2, dim=-1)
         mask = inside[:, None, None]
         out = F.scaled_dot_product_attention(query[:, :, None], keys, values, attn_mask=mask, enable_gqa=True)
         return out[:, :, 0].contiguous()

@@ -29,11 +29,11 @@ gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
     [
         ("cpu", 1, 1 << 10, 3),
         ("cpu", 5, 1 << 10, 5),
-        ("cuda", 1, 1 << 20, 8),
+        ("cuda", 1, 1 << 20, 16),
         ("cuda", 1, 1 << 30, 4),
         ("cuda", 1, 8 << 30, 3),
         ("cuda", 12, 8 << 30, 12),
-        ("cuda", 1, 0, 8),
+        ("cuda", 1, 0, 16),
     ],
 )
 def test_calls_on_a_gpu_take_turns_in_several_places_as_far_as_there_is_room(
@@ -42,7 +42,9 @@ def test_calls_on_a_gpu_take_turns_in_several_places_as_far_as_there_is_room(
     assert planning.slot_count(device, models, slot_bytes) == slots
 
 
-@pytest.mark.parametrize(("weights", "models"), [(1 << 10, 1), (1 << 20, 8), (64 << 20, 8), (1 << 30, 4), (5 << 30, 1)])
+@pytest.mark.parametrize(
+    ("weights", "models"), [(1 << 10, 1), (1 << 20, 16), (64 << 20, 16), (1 << 30, 4), (5 << 30, 1)]
+)
 def test_models_take_turns_in_as_many_places_and_never_lie_in_the_cache(
     weights: int, models: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,23 +104,23 @@ def test_of_what_is_left_of_a_batch_on_a_gpu_a_part_may_come_of_calls_in_a_row(
 
 
 @pytest.mark.parametrize(
-    ("later", "counted"),
-    [(1e-4, [(100, 1e-4)] * 2), (0.1, [(3, 0.1)] * 2)],
-    ids=["the first waited for what is loaded once", "calls are as slow as that"],
+    ("slow", "first", "later", "counted"),
+    [(1, 0.1, 1e-4, [(100, 1e-4)] * 2), (9, 0.1, 0.1, [(3, 0.1)] * 2), (3, 1e-2, 2e-4, [(100, 2e-4)] * 2)],
+    ids=["the first waited for what is loaded once", "calls are as slow as that", "all short ones were disturbed"],
 )
 def test_a_short_batch_that_denies_the_claim_is_repeated_before_one_counts(
-    monkeypatch: pytest.MonkeyPatch, later: float, counted: list[tuple[int, float]]
+    monkeypatch: pytest.MonkeyPatch, slow: int, first: float, later: float, counted: list[tuple[int, float]]
 ) -> None:
-    trial, state, run = Trial.__new__(Trial), Seen(claimed=[1e-4] * 10), list[tuple[int, int]]()
+    trial, state, run = Trial.__new__(Trial), Seen(status="right", claimed=[1e-4] * 10), list[tuple[int, int]]()
     session: Any = SimpleNamespace(device=torch.device("cpu"), in_bytes=1 << 10, out_bytes=1 << 10)
     trial.session, trial.options = session, planning.default_options("cpu")
 
     def batch(shape: object, seen: object, states: object, rounds: int, number: int, *, prepared: bool) -> SealedBatch:
         run.append((number, rounds))
-        return SealedBatch(rounds, rounds * (0.1 if len(run) == 1 else later), 0.0)
+        return SealedBatch(rounds, rounds * (first if len(run) <= slow else later), 0.0)
 
     monkeypatch.setattr(trial, "_batch", batch, raising=False)
-    monkeypatch.setattr(planning, "round_count", lambda *_: 100)
+    monkeypatch.setattr(planning, "round_count", lambda _, seconds, *__: 100 if seconds < 1e-3 else 10)
     anything: Any = None
     trial._batches(anything, state, [])
     assert [(one.rounds, pytest.approx(one.per_call)) for one in state.sealed] == counted
@@ -154,7 +156,9 @@ def test_batches_of_a_gpu_are_repeated_until_the_quickest_agree_and_those_count(
     assert len(run) == 1 + runs and len(set(run)) == len(run), "values never repeat"
     timing = ShapeTiming((1e-2,) * 10, (), tuple(state.sealed), 0.0, quickest=3)
     assert [one.per_call for one in timing.counted] == pytest.approx([w * 1e-2 for w in sorted(walls[:runs])[:3]])
-    assert replace(timing, quickest=0).counted == timing.sealed
+    assert replace(timing, quickest=0).counted == replace(timing, quickest=0).repeats == timing.sealed
+    least = replace(timing, quickest=1)
+    assert least.counted == timing.counted[:1] and least.repeats == timing.counted
 
 
 @pytest.mark.gpu
