@@ -164,11 +164,12 @@ def _repeat(asked: argparse.Namespace, files: Sequence[tuple[str, Path]]) -> int
 def _known(asked: argparse.Namespace) -> int:
     import repeat
 
-    from grader.bundle import BundleError, CodecError
+    from grader.bundle import BundleError
+    from grader.report.view import Unfinished
 
     try:
         met = repeat.known(asked.bundles)
-    except (BundleError, CodecError, OSError) as error:
+    except (BundleError, Unfinished) as error:
         raise BenchError(str(error)) from None
     return 1 if asked.check and not met else 0
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader import scoring
-from grader.bundle import Bundle
+from grader.bundle import Bundle, BundleError, CodecError
 from grader.cell import Cell, ShapeScore
-from grader.report.view import load_view
+from grader.report.view import View, load_view
 from grader.silicon.kernels import parse_trace
 from grader.silicon.ncu import ProfilerError
 from grader.targets import Chosen, hardware_file
@@ -67,9 +67,9 @@ def repeatability(submissions: Sequence[Submission], count: int, grade: Grade) -
 def known(folders: Sequence[Path]) -> bool:
     """Both tables from bundles that there are: repeats of what was graded more than once, traces where there are any.
 
-    Raises BundleError where one cannot be read.
+    Raises BundleError, with the folder, or Unfinished where one cannot be read.
     """
-    views = [(folder, load_view(folder)) for folder in folders]
+    views = [(folder, _view(folder)) for folder in folders]
     graded: dict[tuple[str, str], list[Cell]] = {}
     for _, view in views:
         graded.setdefault((view.cell.problem, view.cell.submission), []).append(view.cell)
@@ -79,6 +79,13 @@ def known(folders: Sequence[Path]) -> bool:
     rows = [_agrees(folder, view.cell) for folder, view in views if view.silicon is not None]
     print(f"  {sum(sum(row) for row in rows)} of {sum(map(len, rows))} shapes agree", flush=True)
     return good and all(map(all, rows))
+
+
+def _view(folder: Path) -> View:
+    try:
+        return load_view(folder)
+    except (BundleError, CodecError, OSError) as error:
+        raise BundleError(f"{folder}: {error}") from None
 
 
 def _table(cells: Sequence[Sequence[Cell]]) -> bool:

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 from grading import H200, SCORE, SILICON, cell
 
-from grader.bundle import Bundle, cell_to_json, trial_to_json
+from grader.bundle import Bundle, BundleError, cell_to_json, trial_to_json
 from grader.cell import Cell
 from grader.report.view import load_view
 from grader.silicon import silicon_to_json
@@ -129,3 +129,10 @@ def test_both_tables_are_told_from_bundles_that_there_are(
     said = capsys.readouterr().out
     assert "over 3 gradings" in said and "2 of 2 shapes repeat" in said and "4 of 4 shapes agree" in said
     assert bench.known(folders[:1]) and "repeat" not in capsys.readouterr().out
+
+
+def test_a_folder_that_is_no_bundle_is_named(bench: ModuleType, tmp_path: Path) -> None:
+    good = write(tmp_path / "good", graded(1e-4, 25e-6))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BundleError, match=f"{tmp_path / 'empty'}: entries is missing"):
+        bench.known([good, tmp_path / "empty"])
