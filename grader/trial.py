@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from statistics import median
 from typing import Literal
 
 import torch
@@ -18,14 +16,15 @@ from torch import Tensor
 from grader import plan as planning
 from grader.against import digest_of, hold
 from grader.answers import Ended, expect, first_line
+from grader.batches import State, sealed_batches
 from grader.cases import Case, CaseSpec, materialise
-from grader.cell import CaseOutcome, SealedBatch, ShapeResult, TrialResult
+from grader.cell import CaseOutcome, ShapeResult, TrialResult
 from grader.channel import Frame, Kind
 from grader.deck import TORCH_DTYPES, Code, DeckError, ours
 from grader.empty_calls import empty_calls
 from grader.keys import derive
 from grader.plan import Group, ShapePlan, TrialOptions
-from grader.resources import cache_bytes, free_bytes, health_of, ring_room
+from grader.resources import cache_bytes, free_bytes, ring_room
 from grader.seen import Null, Seen, compared_calls
 from grader.session import Called, Session
 from grader.spread import MEDIAN
@@ -39,7 +38,6 @@ DIGESTS = 2
 MOST_GPU_MEMORY = 0.5  # the share that a submission may hold before the judge's want of it is its fault
 UNGATED_CALLS = 5
 Say = Callable[[str], None]
-State = Mapping[str, Tensor]
 
 
 class NotReplayed(Exception):
@@ -144,18 +142,19 @@ class Trial:
         """What was seen of a shape."""
         label = plan.shape.label
         trim = MEDIAN if self.options.published else self.options.trim
-        quickest = 1 if self._on_gpu else 0
+        quickest = 1 if self.on_gpu else 0
         return self.states[label].result(label, self.nulls.get(label), trim, quickest)
 
     @property
-    def _on_gpu(self) -> bool:
+    def on_gpu(self) -> bool:
+        """Whether the submission runs on a GPU."""
         return self.session.device.type == "cuda"
 
     # --- steps ---
 
     def _compiled(self, shape: Shape, calls: int) -> None:
         self.say(f"compiling for {shape.label}")
-        case = self._case(shape, CaseSpec("build", "nominal"))
+        case = self.case(shape, CaseSpec("build", "nominal"))
         rounds = min(calls, planning.LEAST_ROUNDS)
         expect(self.session.load(case.binding, [case.state], rounds=rounds), f"at {shape.label}")
         for number in range(calls):
@@ -187,7 +186,7 @@ class Trial:
             if not models:
                 continue
             if group.base and self.options.timing and state.status == "right":
-                self._batches(plan.shape, state, models)
+                sealed_batches(self, plan.shape, state, models)
                 self._spend("batches")
                 self._ungated(plan.shape, state, models)
                 self._spend("launches")
@@ -200,24 +199,24 @@ class Trial:
     def _group(self, plan: ShapePlan, group: Group, state: Seen) -> Sequence[State]:
         """The single calls of one group. Returns the states of its models; none when they cannot be used further."""
         shape = plan.shape
-        first = self._case(shape, group.specs[0], None)
+        first = self.case(shape, group.specs[0], None)
         states = self._states(shape, first, self._instances(first)) if group.base else [first.state]
         slots = self._slots(first, len(states)) if group.base else planning.LEAST_ROUNDS
         loaded = self.session.load(first.binding, states, rounds=slots)
-        if not self._usable(loaded, f"when its model was made at {shape.label}", state):
+        if not self.usable(loaded, f"when its model was made at {shape.label}", state):
             return ()
         again = self._asked_again(plan, group, slots, len(states))
         for number, spec in enumerate(group.specs):
             index = number % slots
             held = states[index % len(states)]
-            case = self._case(shape, spec, held) if group.base else first if number == 0 else self._case(shape, spec)
+            case = self.case(shape, spec, held) if group.base else first if number == 0 else self.case(shape, spec)
             self.say(f"{shape.label}: call {state.calls + 1} of {plan.calls}")
             called = self.session.call(index, case.inputs, f"run {spec.id} at {shape.label}")
             state.calls += 1
             if called.answer.kind == Kind.FAULT:
                 said = f"{spec.id} at {shape.label}: {first_line(called.answer.text)}"
                 state.wrong_case(spec.id, said)
-            elif self._usable(called.answer, f"in {spec.id} at {shape.label}", state):
+            elif self.usable(called.answer, f"in {spec.id} at {shape.label}", state):
                 self._take(plan, group, state, case, called, index, again=spec.id in again)
             else:
                 return ()
@@ -252,14 +251,15 @@ class Trial:
         if changed:
             state.wrong_case(spec.id, f"{spec.id} at {label}: it changed its input {', '.join(changed)}")
         elif spec.id in plan.compared or again:
-            self._compare(case, outputs, state, digest=again)
+            self.compare(case, outputs, state, digest=again)
         if spec.id in group.timed:
             seconds, waited = (*called.answer.numbers, 0.0, 0.0)[:2]
             state.claimed.append(seconds if math.isfinite(seconds) and seconds > 0 else 0.0)
             state.walls.append(called.wall)
             state.waited |= waited != 0
 
-    def _compare(self, case: Case, outputs: Sequence[Tensor], state: Seen, *, digest: bool = False) -> bool:
+    def compare(self, case: Case, outputs: Sequence[Tensor], state: Seen, *, digest: bool = False) -> bool:
+        """Holds outputs against the oracle and notes what comes of it; whether they are right."""
         whole = self.whole.get(case.shape.label) == case.spec.id
         held = hold(self.problem, self.code, case, outputs, self.master, whole=whole)
         result = held.result
@@ -272,111 +272,21 @@ class Trial:
         ))  # fmt: skip
         return result.ok
 
-    def _batches(self, shape: Shape, state: Seen, states: Sequence[State]) -> None:
-        """Sealed batches: a short one that tells how long a call takes, and those that count.
-
-        The claimed time says how many calls a batch needs, unless short ones show that it cannot be true: one, and as
-        it may have waited for what is loaded at the first launch, those after it. Where longer ones then leave it
-        possible, the short ones were disturbed, and batches of as many calls as the claim needs count.
-        """
-        claimed = median(state.claimed) if state.claimed else 0.0
-        readings, numbers = [health_of(self.session.device)], itertools.count()
-        short = self._repeated(shape, state, states, planning.LEAST_ROUNDS, [next(numbers)])
-        if short and not planning.bears_out(short, claimed):
-            again = itertools.islice(numbers, self.options.batches)
-            short = self._repeated(shape, state, states, planning.LEAST_ROUNDS, again, prepared=True)
-        if not short:
-            return
-        possible = planning.bears_out(short, claimed)
-        seconds = claimed if possible else min(batch.per_call for batch in short)
-        sealed = self._lasting(shape, state, states, seconds, numbers) or short
-        if not possible and state.status == "right" and planning.bears_out(sealed, claimed):
-            sealed = self._lasting(shape, state, states, claimed, numbers) or sealed
-        state.sealed += sealed
-        state.health = [reading for reading in (*readings, health_of(self.session.device)) if reading]
-
-    def _lasting(
-        self, shape: Shape, state: Seen, states: Sequence[State], seconds: float, numbers: Iterator[int]
-    ) -> list[SealedBatch]:  # fmt: skip
-        """Batches of as many calls as are needed where one takes `seconds`, on a CPU after a rehearsal.
-
-        None where so many last long, and where one breaks down. On a GPU there are more until the quickest agree.
-        """
-        slot_bytes, device = self.session.in_bytes + self.session.out_bytes, self.session.device
-        rounds = planning.round_count(device.type, seconds, slot_bytes, cache_bytes(device), ring_room(device))
-        if seconds * rounds > planning.SLOW_BATCH_SECONDS:
-            return []
-        rehearsals = 0 if self._on_gpu else 1  # a GPU's first batch, if it takes longer, is one that does not count
-        first = itertools.islice(numbers, self.options.batches + rehearsals)
-        found = self._repeated(shape, state, states, rounds, first)[rehearsals:]
-        for _ in range(planning.MORE_BATCHES if self._on_gpu else 0):
-            if state.status != "right" or planning.agree(found, self.options.batches):
-                break
-            found += self._repeated(shape, state, states, rounds, [next(numbers)], prepared=True)
-        return found
-
-    def _repeated(
-        self, shape: Shape, state: Seen, states: Sequence[State], rounds: int, numbers: Iterable[int], *,
-        prepared: bool = False,
-    ) -> list[SealedBatch]:  # fmt: skip
-        """Batches of so many calls, on values of these numbers; one that breaks down is the last, and leaves none."""
-        found: list[SealedBatch] = []
-        for number in numbers:
-            sealed = self._batch(shape, state, states, rounds, number, prepared=prepared or bool(found))
-            if sealed is None:
-                return []
-            found.append(sealed)
-        return found
-
-    def _batch(
-        self, shape: Shape, state: Seen, states: Sequence[State], rounds: int, number: int, *, prepared: bool
-    ) -> SealedBatch | None:
-        """One batch, compared by lot, and where that is cheap the rest as well; None when it broke down."""
-        session, doing = self.session, f"run a batch at {shape.label}"
-        self.say(f"{shape.label}: {rounds} calls on the judge's clock")
-        if not prepared:
-            example = self._case(shape, CaseSpec(f"sealed/{number}/example", "nominal"), states[0])
-            ready = session.prepare(rounds, example.inputs, doing)
-            if not self._usable(ready, f"in a batch at {shape.label}", state):
-                return None
-        specs = planning.batch_specs(number, rounds)
-        cases = (self._case(shape, spec, states[i % len(states)]) for i, spec in enumerate(specs))
-        lot = random.Random(derive(self.master, "lot", shape.label, number)).sample(
-            range(rounds), min(rounds, planning.LOT)
-        )
-        called = session.batch(cases, rounds, lot, doing)
-        if not self._usable(called.answer, f"in a batch at {shape.label}", state):
-            return None
-        state.calls += rounds
-        state.eager |= called.answer.numbers[:1] == (0.0,)
-        late = () if self.options.compare_least is not None else sorted(set(range(rounds)) - set(lot))
-        outputs = {**called.outputs, **{index: session.late_outputs(index) for index in late}}
-        for index in outputs:
-            case = self._case(shape, specs[index], states[index % len(states)])
-            changed = session.changed(index, case.inputs, batch=True)
-            if changed:
-                state.fault(f"a batch at {shape.label}: it changed its input {', '.join(changed)}")
-            self._compare(case, outputs[index], state)
-        unfinished = session.unfinished(called, rounds)
-        if unfinished:
-            state.fault(f"at {shape.label}: {unfinished}")
-        return SealedBatch(rounds, called.wall, self.nulls[shape.label].overhead(rounds, called.wall))
-
     def _ungated(self, shape: Shape, state: Seen, states: Sequence[State]) -> None:
         """A few calls more, in which the device waits for the host: a claim about launches, which is never scored."""
-        if not self._on_gpu or self.options.published or state.status != "right":
+        if not self.on_gpu or self.options.published or state.status != "right":
             return
         for number in range(UNGATED_CALLS):
             index = number % max(planning.LEAST_ROUNDS, len(states))
-            case = self._case(shape, CaseSpec(f"launch/{number}", "nominal"), states[index % len(states)])
+            case = self.case(shape, CaseSpec(f"launch/{number}", "nominal"), states[index % len(states)])
             called = self.session.call(index, case.inputs, f"run at {shape.label}", gated=False)
-            if not self._usable(called.answer, f"in a call at {shape.label}", state):
+            if not self.usable(called.answer, f"in a call at {shape.label}", state):
                 return
             seconds = called.answer.numbers[:1]
             state.ungated += [one for one in seconds if math.isfinite(one) and one > 0]
 
     def _replay(self, shape: Shape, seen: CaseOutcome) -> list[str]:
-        case = self._case(shape, CaseSpec(seen.case, "nominal"))
+        case = self.case(shape, CaseSpec(seen.case, "nominal"))
         expect(self.session.load(case.binding, [case.state], rounds=planning.LEAST_ROUNDS), f"at {shape.label}")
         marks, states = [], Seen()
         for index in range(planning.LEAST_ROUNDS):
@@ -384,7 +294,7 @@ class Trial:
             expect(called.answer, f"at {shape.label}")
             outputs = self.session.outputs(index)
             marks.append(digest_of(outputs))
-            self._compare(case, outputs, states)
+            self.compare(case, outputs, states)
         if not all(outcome.ok for outcome in states.cases):
             return [f"at {shape.label} it gave another result for the same values when it was asked again"]
         if marks[0] != seen.digest and len(set(marks)) == 1:
@@ -398,7 +308,8 @@ class Trial:
         since, self._since = self._since, time.monotonic()
         self.spent[stage] = round(self.spent.get(stage, 0.0) + self._since - since, 3)
 
-    def _case(self, shape: Shape, spec: CaseSpec, state: State | None = None) -> Case:
+    def case(self, shape: Shape, spec: CaseSpec, state: State | None = None) -> Case:
+        """The values of a call, drawn from the trial's key; `state` holds the weights where they are drawn already."""
         with ours(f"the inputs of {spec.id} of {self.problem.id}"):
             case = materialise(
                 self.problem, shape, spec, self.master, device=self.device, code=self.code, state=state,
@@ -410,7 +321,7 @@ class Trial:
     def _states(self, shape: Shape, first: Case, count: int) -> list[State]:
         """States of as many models: the plain one and others drawn like it."""
         others = (CaseSpec("state", "nominal", state=f"{first.spec.state}/{i}") for i in range(1, count))
-        return [first.state, *(self._case(shape, spec).state for spec in others)]
+        return [first.state, *(self.case(shape, spec).state for spec in others)]
 
     def _instances(self, case: Case) -> int:
         """How many models take turns: so many that a round of calls does not find weights in the cache.
@@ -428,13 +339,13 @@ class Trial:
 
     def _memory_taken(self) -> float:
         """Ends the submission and returns the share of the GPU's memory that is free for that."""
-        if not self._on_gpu:
+        if not self.on_gpu:
             return 0.0
         before, total = free_bytes(self.session.device)
         self.session.close()
         return (free_bytes(self.session.device)[0] - before) / total
 
-    def _usable(self, answer: Frame, when: str, state: Seen) -> bool:
+    def usable(self, answer: Frame, when: str, state: Seen) -> bool:
         """Whether the model can be called further; a shape that raised is noted, and a refusal ends the trial."""
         try:
             expect(answer, when)

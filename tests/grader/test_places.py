@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import torch
 
-from grader import empty_calls
+from grader import batches, empty_calls
 from grader import plan as planning
 from grader import trial as trials
+from grader.batches import sealed_batches
 from grader.cell import SealedBatch, ShapeTiming
 from grader.channel import Frame, Kind
 from grader.clock import Untimed
@@ -21,6 +22,7 @@ from grader.runner import Runner, _Place
 from grader.seen import Seen
 from grader.trial import Trial
 
+anything: Any = None
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
@@ -53,6 +55,12 @@ def test_models_take_turns_in_as_many_places_and_never_lie_in_the_cache(
     trial, case = Trial.__new__(Trial), SimpleNamespace(state={"w": SimpleNamespace(nbytes=weights)})
     trial.options, trial.session = planning.default_options("cuda"), SimpleNamespace(device=None)  # type: ignore[assignment]
     assert trial._instances(case) == models  # type: ignore[arg-type]
+
+
+def on(device: str) -> Any:
+    """A trial on a device, as far as its batches need one."""
+    session = SimpleNamespace(device=torch.device(device), in_bytes=1 << 10, out_bytes=1 << 10)
+    return SimpleNamespace(session=session, options=planning.default_options(device), on_gpu=device == "cuda")
 
 
 def empty_batches(device: str, monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -111,18 +119,15 @@ def test_of_what_is_left_of_a_batch_on_a_gpu_a_part_may_come_of_calls_in_a_row(
 def test_a_short_batch_that_denies_the_claim_is_repeated_before_one_counts(
     monkeypatch: pytest.MonkeyPatch, slow: int, first: float, later: float, counted: list[tuple[int, float]]
 ) -> None:
-    trial, state, run = Trial.__new__(Trial), Seen(status="right", claimed=[1e-4] * 10), list[tuple[int, int]]()
-    session: Any = SimpleNamespace(device=torch.device("cpu"), in_bytes=1 << 10, out_bytes=1 << 10)
-    trial.session, trial.options = session, planning.default_options("cpu")
+    state, run = Seen(status="right", claimed=[1e-4] * 10), list[tuple[int, int]]()
 
-    def batch(shape: object, seen: object, states: object, rounds: int, number: int, *, prepared: bool) -> SealedBatch:
+    def batch(runs: object, rounds: int, number: int, *, prepared: bool) -> SealedBatch:
         run.append((number, rounds))
         return SealedBatch(rounds, rounds * (first if len(run) <= slow else later), 0.0)
 
-    monkeypatch.setattr(trial, "_batch", batch, raising=False)
+    monkeypatch.setattr(batches._Runs, "one", batch)
     monkeypatch.setattr(planning, "round_count", lambda _, seconds, *__: 100 if seconds < 1e-3 else 10)
-    anything: Any = None
-    trial._batches(anything, state, [])
+    sealed_batches(on("cpu"), anything, state, [])
     assert [(one.rounds, pytest.approx(one.per_call)) for one in state.sealed] == counted
     assert len({number for number, _ in run}) == len(run), "values never repeat"
 
@@ -139,20 +144,17 @@ def test_a_short_batch_that_denies_the_claim_is_repeated_before_one_counts(
 def test_batches_of_a_gpu_are_repeated_until_the_quickest_agree_and_those_count(
     monkeypatch: pytest.MonkeyPatch, walls: list[float], runs: int
 ) -> None:
-    trial, state, run = Trial.__new__(Trial), Seen(status="right", claimed=[1e-2] * 10), list[int]()
-    session: Any = SimpleNamespace(device=torch.device("cuda"), in_bytes=1 << 10, out_bytes=1 << 10)
-    trial.session, trial.options = session, planning.default_options("cuda")
+    state, run = Seen(status="right", claimed=[1e-2] * 10), list[int]()
 
-    def batch(shape: object, seen: object, states: object, rounds: int, number: int, *, prepared: bool) -> SealedBatch:
+    def batch(runs: object, rounds: int, number: int, *, prepared: bool) -> SealedBatch:
         run.append(number)
         return SealedBatch(10, 10 * (1e-2 if rounds == 3 else walls[len(run) - 2]) * 1e-2, 0.0)
 
-    monkeypatch.setattr(trial, "_batch", batch, raising=False)
+    monkeypatch.setattr(batches._Runs, "one", batch)
     monkeypatch.setattr(planning, "round_count", lambda *_: 10)
     for name in ("cache_bytes", "ring_room", "health_of"):
-        monkeypatch.setattr(f"grader.trial.{name}", lambda _: {})
-    anything: Any = None
-    trial._batches(anything, state, [])
+        monkeypatch.setattr(batches, name, lambda _: {})
+    sealed_batches(on("cuda"), anything, state, [])
     assert len(run) == 1 + runs and len(set(run)) == len(run), "values never repeat"
     timing = ShapeTiming((1e-2,) * 10, (), tuple(state.sealed), 0.0, quickest=3)
     assert [one.per_call for one in timing.counted] == pytest.approx([w * 1e-2 for w in sorted(walls[:runs])[:3]])
