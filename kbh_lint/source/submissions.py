@@ -214,6 +214,8 @@ class _Walk:
             if not (real + os.sep).startswith(self.real.rstrip(os.sep) + os.sep):
                 yield BadInput(path, f"{path}: was skipped, it links to a place outside {self.top}")
                 return
+        if not is_folder and entry.name == "__init__.py" and _safe(lambda: entry.stat().st_size == 0):
+            return  # it marks a package, and is nobody's submission
         if is_folder:
             yield from self._folder(path, (*above, os.path.realpath(path)))
         else:

@@ -49,6 +49,12 @@ def test_a_folder_gives_its_python_files_in_the_order_of_their_names(tmp_path: P
     assert names == ["a.py", "b.py", "sub/c.py"]
 
 
+def test_an_empty_init_file_marks_a_package_and_is_no_submission_of_a_folder(tmp_path: Path) -> None:
+    marks, says = write(tmp_path / "__init__.py", ""), write(tmp_path / "sub" / "__init__.py")
+    assert [item.path for item in found(tmp_path)] == [says]
+    assert "is empty" in refused(marks)
+
+
 def test_a_file_that_is_asked_for_twice_is_read_once(tmp_path: Path) -> None:
     file = write(tmp_path / "a.py")
     assert len(found(file, tmp_path, str(file))) == 1
