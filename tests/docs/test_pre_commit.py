@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 from grader.problems.new_problem import write_problem
 
 ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples" / "01_fp8_gemm"
 SHIPPED = (
     "kbh_lint",
     "grader",
@@ -48,7 +50,7 @@ def committed(folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A repository with two solutions whose pre-commit configuration names this linter."""
+    """A repository with a solution, whose pre-commit configuration is the one that the README shows."""
     hooks = tmp_path_factory.mktemp("hooks")
     for name in SHIPPED:
         source = ROOT / name
@@ -58,10 +60,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copy(source, hooks / name)
     revision = committed(hooks)
     project = tmp_path_factory.mktemp("project")
-    shutil.copytree(ROOT / "examples" / "01_fp8_gemm", project / "solutions" / "01_fp8_gemm")
+    (project / "solutions" / "01_fp8_gemm").mkdir(parents=True)
+    shutil.copy(EXAMPLES / "honest.py", project / "solutions" / "01_fp8_gemm")
     (project / "setup.py").write_text("print('not a solution')\n")
-    config = f"repos:\n- repo: {hooks}\n  rev: {revision}\n  hooks:\n  - id: kbh-lint\n    files: ^solutions/\n"
-    config += "  - id: kbh-lint-problems\n    files: ^problems/\n"
+    shown = re.search(r"```yaml\n(repos:.+?- id: kbh-lint\n.+?)```", (ROOT / "README.md").read_text(), re.S)
+    assert shown is not None
+    config = shown[1].replace("<path or URL of this repository>", str(hooks)).replace("<tag or commit>", revision)
+    config += "      - id: kbh-lint-problems\n        files: ^problems/\n"
     base = ROOT / "tests" / "authors" / "base" / "11_bf16_gemm"
     shutil.copytree(base, project / "problems" / base.name, ignore=shutil.ignore_patterns("__pycache__"))
     write_problem(project / "problems", "12_row_gain")
@@ -79,20 +84,32 @@ def run_hook(project: Path, *words: str, hook: str = "kbh-lint") -> subprocess.C
 
 
 def test_the_hook_passes_an_honest_file(project: Path) -> None:
-    done = run_hook(project, "--files", "solutions/01_fp8_gemm/honest.py")
+    done = run_hook(project, "--files", "setup.py")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 file: 1 clean" in done.stdout
 
 
-def test_the_hook_stops_a_leaking_file_and_shows_why(project: Path) -> None:
-    done = run_hook(project, "--all-files")
+def test_the_hook_stops_a_leaking_file_and_one_whose_problem_nothing_names(project: Path) -> None:
+    text = (EXAMPLES / "leaking.py").read_text()
+    files = project / "solutions" / "01_fp8_gemm" / "leaking.py", project / "solutions" / "nameless.py"
+    for file in files:
+        file.write_text(text)
+    try:
+        done = run_hook(project, "--all-files")
+    finally:
+        for file in files:
+            file.unlink()
     assert done.returncode == 1, done.stdout + done.stderr
     assert "KBH101" in done.stdout and "leaking.py" in done.stdout
+    assert "nameless.py is not accepted: no contract matched" in done.stdout
     assert "setup.py" not in done.stdout
 
 
 def test_the_authors_hook_passes_a_finished_problem_whatever_file_of_it_changed(project: Path) -> None:
-    done = run_hook(project, "--files", "problems/11_bf16_gemm/decoys/library.py", hook="kbh-lint-problems")
+    beside = project / "problems" / "11_bf16_gemm" / "decoys" / "library.cuh"
+    beside.write_text("constexpr int rows = 64;\n")
+    done = run_hook(project, "--files", str(beside.relative_to(project)), hook="kbh-lint-problems")
+    beside.unlink()
     assert done.returncode == 0, done.stdout + done.stderr
     assert "problems/11_bf16_gemm/problem.yaml: clean" in done.stdout
     assert "12_row_gain" not in done.stdout
