@@ -73,7 +73,7 @@ class _Runs:
         rehearsals = 0 if self.trial.on_gpu else 1  # a GPU's first batch, if it takes longer, does not count anyhow
         found = self.repeated(rounds, count + rehearsals)[rehearsals:]
         for _ in range(planning.MORE_BATCHES if self.trial.on_gpu else 0):
-            if self.state.status != "right" or planning.agree(found, count):
+            if self.state.status != "right" or planning.agree(found):
                 break
             found += self.repeated(rounds, 1, prepared=True)
         return found

@@ -25,8 +25,8 @@ import torch
 from torch import Tensor
 
 __all__ = [
-    "ChannelError", "Frame", "Kind", "Memory", "Slot", "Specified", "Views", "clean_text", "layout", "receive",
-    "receive_with", "send", "size_of", "slots_from_json", "slots_to_json",
+    "ChannelError", "Frame", "Kind", "Memory", "Slot", "Specified", "Views", "clean_text", "is_answer", "layout",
+    "receive", "receive_with", "send", "size_of", "slots_from_json", "slots_to_json",
 ]  # fmt: skip
 
 MAX_NUMBERS = 512
@@ -58,6 +58,15 @@ class Kind(IntEnum):
     GO = 21  # run the batch; brings the memory of its inputs
     FINISH = 22  # this shape is over
     REHEARSE = 23  # take the memory of a batch's inputs as GO does; brings what it has already
+
+
+# What the submission's process may say to a question besides that all went well.
+TROUBLES = frozenset({Kind.FAULT, Kind.ERROR, Kind.REFUSED})
+
+
+def is_answer(question: Kind, answer: Kind) -> bool:
+    """Whether an answer is one to this question: DONE says that outputs are in their places, READY all else."""
+    return answer in TROUBLES or answer == (Kind.DONE if question in (Kind.CALL, Kind.GO) else Kind.READY)
 
 
 _KINDS = frozenset(int(kind) for kind in Kind)

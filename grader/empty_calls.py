@@ -89,4 +89,9 @@ def _batches(session: Session, rounds: int, *, copies: int = 1, times: int = NUL
     """Seconds of a few empty batches."""
     expect(session.prepare(rounds, None, "do nothing", copies=copies), BEFORE)
     lot = range(min(rounds, planning.LOT))
-    return [session.batch(None, rounds, lot, "do nothing").wall for _ in range(times)]
+    found = []
+    for _ in range(times):
+        batch = session.batch(None, rounds, lot, "do nothing")
+        expect(batch.answer, BEFORE)
+        found.append(batch.wall)
+    return found

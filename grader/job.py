@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from grader import judge, published, scoring
-from grader.bundle import Bundle, BundleError, redact
+from grader.bundle import Bundle, BundleBusy, BundleError, redact
 from grader.request import GradeError, Request, identity, options_of, problem_files, versions
 from grader.supervise import Snapshot, remove, snapshot
 from grader.targets import Chosen, choose_target, hardware_file
@@ -112,9 +112,12 @@ def open_bundle(job: Job) -> Bundle:
     stem = f"{job.problem.id}-{request.submission.stem[:40]}-{job.chosen.record.id}-{job.identity[:10]}"
     for number in range(1, MOST_BUNDLES):
         folder = request.out / (stem if number == 1 else f"{stem}-{number}")
-        if not folder.exists():
-            return Bundle.create(folder, _header(job), list(job.files.values()))
-        found = None if request.fresh else _unfinished(folder, job)
+        try:
+            if not folder.exists():
+                return Bundle.create(folder, _header(job), list(job.files.values()))
+            found = None if request.fresh else _unfinished(folder, job)
+        except BundleBusy:  # of the same request, graded by another process now
+            found = None
         if found is not None:
             return found
     raise GradeError(f"{request.out} holds {MOST_BUNDLES - 1} bundles of this grading already")

@@ -21,7 +21,7 @@ from grader.native import cannot_run
 from grader.plan import TrialOptions, default_options
 from grader.sandbox import Sandbox
 from grader.session import Session
-from grader.supervise import Snapshot, restore_caches
+from grader.supervise import CachesError, Snapshot, remove, restore_caches
 from grader.trial import Compiled, NotReplayed, Trial
 from kbh_lint.problems import Problem
 
@@ -81,7 +81,10 @@ def build(
     with _session(snapshot, device, options, sandbox, scratch) as session:
         trial = Trial(problem, code, master, options, device, session, progress)
         said = trial.compile(planning.graded_shapes(problem, scale), calls, held)
-    restore_caches(scratch / "caches", caches)
+    try:
+        restore_caches(scratch / "caches", caches)
+    except CachesError:  # later processes compile for themselves
+        remove(caches)
     return said
 
 

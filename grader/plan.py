@@ -25,7 +25,8 @@ __all__ = [
 
 LEAST_ROUNDS = 3
 NEAR = 1.03  # the longest of the batches that count over the shortest
-MORE_BATCHES = 4  # that a GPU's shape may take until enough of them agree
+QUICKEST = 2  # sealed batches of a GPU that count: what disturbs one only makes it longer
+MORE_BATCHES = 8  # that a GPU's shape may take until these agree
 SLACK_SECONDS = 3e-4  # by which a call of a short batch may be slower for reasons of ours
 PLACES, PLACES_BYTES = 16, 4 << 30  # slots of timed calls on a GPU, and what they may take
 GPU_TRIM = 0.1  # of the claimed times at each end
@@ -166,10 +167,10 @@ def bears_out(short: Sequence[SealedBatch], claimed: float) -> bool:
     return min(batch.per_call for batch in short) <= 4 * claimed + SLACK_SECONDS
 
 
-def agree(batches: Sequence[SealedBatch], count: int) -> bool:
-    """Whether the `count` quickest of sealed batches are near one another: what disturbs one only makes it longer."""
-    walls = sorted(batch.seconds / batch.rounds for batch in batches)[:count]
-    return len(walls) == count and walls[-1] <= NEAR * walls[0]
+def agree(batches: Sequence[SealedBatch]) -> bool:
+    """Whether the quickest of sealed batches, which count, are near one another."""
+    walls = sorted(batch.seconds / batch.rounds for batch in batches)[:QUICKEST]
+    return len(walls) == QUICKEST and walls[-1] <= NEAR * walls[0]
 
 
 def round_count(device: str, seconds: float, slot_bytes: int, cache_bytes: int, room: int) -> int:

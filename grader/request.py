@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import platform
 import re
@@ -139,8 +140,18 @@ def _gpu_versions() -> dict[str, str]:
 
 
 def identity(request: Request, submission: str, files: Mapping[str, str], target: str, known: Mapping[str, str]) -> str:
-    """SHA-256 of all that decides a result: two gradings with the same one may share trials."""
+    """SHA-256 of all that decides a result, this grader's code too: gradings with the same one may share trials."""
     from grader.bundle.read import canonical
 
-    parts = [options_of(request), submission, dict(files), target, dict(known)]
+    parts = [options_of(request), submission, dict(files), target, dict(known), _code()]
     return hashlib.sha256(canonical({"parts": parts})).hexdigest()
+
+
+@functools.cache
+def _code() -> str:
+    """SHA-256 of the grader's sources: how often and how long it times is in them."""
+    folder, digest = Path(__file__).resolve().parent, hashlib.sha256()
+    for file in sorted(folder.rglob("*.py")):
+        text = file.read_bytes()
+        digest.update(f"{file.relative_to(folder)} {len(text)}\n".encode() + text)
+    return digest.hexdigest()

@@ -1,10 +1,10 @@
 """Scores from two clocks: which times count, what they mean as a share of the hardware, and when they mean nothing.
 
 A trial's event time is the middle of its claimed samples (on a GPU the mean of those between the first and the last
-tenth, on a CPU the median), its sealed time the median of its batches on the judge's clock. Over trials both are
-medians of those: a trial is one process, with one placement in memory and one set of
-compiled code, so it is the trial that repeats, and one disturbed trial must not move the result. The time that is
-scored is the larger of the two: the claim can only be believed upwards of the proof.
+tenth, on a CPU the median), its sealed time the median of those batches on the judge's clock that count: the two
+quickest on a GPU, else all. Over trials both are medians of those: a trial is one process, with one placement in memory
+and one set of compiled code, so it is the trial that repeats, and one disturbed trial must not move the result. The
+time that is scored is the larger of the two: the claim can only be believed upwards of the proof.
 
 A sample that is faster than the hardware can be is vetoed. On a GPU that is one under 0.95 of the floor at datasheet
 peaks or under 0.9 of an empty call. A CPU's peaks are measured: a copy that misses the caches, and torch's own product.
@@ -85,8 +85,8 @@ def shape_scores(problem: Problem, chosen: Chosen, trials: Sequence[TrialResult]
 def suspicion(problem: Problem, chosen: Chosen, trials: Sequence[TrialResult]) -> str:
     """Why times of these trials cannot be true, in one sentence; empty when nothing says so.
 
-    Suspect are claimed samples, more than a tenth of a shape's in one trial, and the median of its sealed batches,
-    when they are faster than the hardware can be. For a batch the whole time counts: what our own part of it took is
+    Suspect are claimed samples, more than a tenth of a shape's in one trial, and the sealed batches that count, when
+    they are faster than the hardware can be. For a batch the whole time counts: what our own part of it took is
     known only from other batches, and a busy machine must not accuse anybody.
     """
     for shape in _shapes(problem, chosen):

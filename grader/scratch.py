@@ -16,11 +16,12 @@ from grader.builds import builds_folder
 from grader.request import GradeError
 from grader.supervise import remove
 
-__all__ = ["scratch_folder"]
+__all__ = ["comes_again", "scratch_folder"]
 
 LOCK = ".lock"
 KEY_BYTES = 32
-# The submission's user must be able to pass through to its own folders, whose names nobody can guess or list.
+ONCE = "once-"
+# The submission's user must be able to pass through to its own folders; nobody else can list them.
 PASSABLE = stat.S_IRWXU | stat.S_IXGRP | stat.S_IXOTH
 
 
@@ -37,23 +38,44 @@ def scratch_folder(base: Path | None = None, *, of: bytes = b"") -> Iterator[Pat
     try:
         yield folder
     finally:
-        remove(folder)
+        remove(_out_of_the_way(base, folder))
         os.close(lock)
 
 
+def _out_of_the_way(base: Path, folder: Path) -> Path:
+    """The folder under a name that nobody wants, so that a new one of the old name is not deleted in its place."""
+    with contextlib.suppress(OSError), _locked(base / LOCK):
+        return folder.rename(Path(tempfile.mkdtemp(prefix=ONCE, dir=base)))
+    return folder
+
+
+def comes_again(folder: Path) -> bool:
+    """Whether a scratch folder has the path that a later one of the same text will have."""
+    return not folder.name.startswith(ONCE)
+
+
 def _name(of: bytes) -> str:
-    """A name that only this user can work out; none where no key can be kept beside the builds."""
+    """A name that other users cannot work out beforehand; none where no key can be kept beside the builds."""
     file = builds_folder().parent / "scratch.key"
     with contextlib.suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with contextlib.suppress(FileExistsError):
-            made = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(made, "wb") as out:
-                out.write(secrets.token_bytes(KEY_BYTES))
+        if not file.is_file() or file.stat().st_size != KEY_BYTES:
+            _make_key(file)
         key = file.read_bytes()
-        if len(key) == KEY_BYTES:
-            return hmac.digest(key, of, "sha256").hex()[:16]
+        return hmac.digest(key, of, "sha256").hex()[:16] if len(key) == KEY_BYTES else ""
     return ""
+
+
+def _make_key(file: Path) -> None:
+    """Writes a key beside its place and moves it there, so that nobody finds half of one."""
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    fd, made = tempfile.mkstemp(prefix=file.name, dir=file.parent)  # its mode is 0600
+    try:
+        with os.fdopen(fd, "wb") as out:
+            out.write(secrets.token_bytes(KEY_BYTES))
+        os.replace(made, file)
+    except OSError:
+        Path(made).unlink(missing_ok=True)
+        raise
 
 
 def _new(base: Path, name: str) -> tuple[Path, int]:
@@ -62,12 +84,12 @@ def _new(base: Path, name: str) -> tuple[Path, int]:
         with _locked(base / LOCK):  # so that nobody takes our folder for a left-over before it is locked
             for left in base.iterdir():
                 if left.name != LOCK and _abandoned(left):
-                    remove(left)
+                    remove(left)  # nobody makes a folder of its name meanwhile
             folder = base / name
             if name and not folder.exists():
                 folder.mkdir()
             else:
-                folder = Path(tempfile.mkdtemp(dir=base))
+                folder = Path(tempfile.mkdtemp(prefix=ONCE, dir=base))
             folder.chmod(PASSABLE)
             lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -14,7 +14,8 @@ from grader.cell import TrialResult
 from grader.job import Job, Progress, Stage
 from grader.resources import give_back
 from grader.sandbox import Sandbox
-from grader.supervise import CheckError, remove
+from grader.scratch import comes_again
+from grader.supervise import remove
 from grader.turns import turn
 
 __all__ = ["built", "tried", "waiting"]
@@ -40,7 +41,8 @@ def built(
     record, kind = job.chosen.record, sandbox.record.kind
     parts = (job.problem.id, record.id, record.product, record.scale, kind, str(job.scratch))
     key = build_key(job.snapshot.sha256, parts, job.versions)
-    builds = Builds(builds_folder(), job.scratch / "builds")
+    spare = job.scratch / "builds"
+    builds = Builds(builds_folder() if comes_again(job.scratch) else spare, spare)
     found = builds.find(key)
     if found is not None:
         with beside(job, sandbox, again):  # alone, and not while the device is held, as it would be later
@@ -56,7 +58,7 @@ def built(
                 scratch=job.workplace(), caches=made, progress=lambda text: job.tell(Progress(stage, "at", text, of)),
                 held=lambda: turn(job.device, waiting(job, stage, of)),
             ).refused  # fmt: skip
-    except CheckError:
+    except BaseException:
         remove(made)
         raise
     if stage == "build":

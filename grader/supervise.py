@@ -23,11 +23,14 @@ from pathlib import Path
 
 import torch
 
-from grader.channel import ChannelError, Frame, Kind, clean_text, receive, send
+from grader.channel import ChannelError, Frame, Kind, clean_text, is_answer, receive, send
 from grader.sandbox import Jail, Sandbox
 from kbh_lint.source.submissions import BadInput, Submission, discover
 
-__all__ = ["CheckError", "Child", "ChildGone", "Snapshot", "environment", "remove", "restore_caches", "snapshot"]
+__all__ = [
+    "CachesError", "CheckError", "Child", "ChildGone", "Snapshot", "environment", "remove", "restore_caches",
+    "snapshot",
+]  # fmt: skip
 
 KEPT_VARIABLES = (
     "CC", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CXX", "LANG", "LD_LIBRARY_PATH", "MAX_JOBS",
@@ -133,10 +136,21 @@ def environment(scratch: Path) -> dict[str, str]:
     return kept
 
 
+class CachesError(CheckError):
+    """A submission's caches are none that a compiler wrote."""
+
+
+def _copied(source: Path, target: Path, status: os.stat_result) -> None:
+    """A copy of a file's bytes and times. Of its mode only whether it runs: it becomes ours, so never setuid."""
+    shutil.copyfile(source, target, follow_symlinks=False)
+    target.chmod(0o755 if status.st_mode & stat.S_IXUSR else 0o644)
+    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
 def restore_caches(source: Path, target: Path) -> None:
     """Makes `target` a copy of the compiler caches in `source`, with their times; only plain files and folders count.
 
-    Raises CheckError when they are larger than a compiler makes them.
+    Raises CachesError when they are larger than a compiler makes them.
     """
     remove(target)
     target.mkdir(parents=True)
@@ -152,9 +166,10 @@ def restore_caches(source: Path, target: Path) -> None:
                 folders.append((here / entry.name, there / entry.name, depth + 1))
             elif stat.S_ISREG(status.st_mode):
                 size += status.st_size
-                shutil.copy2(entry.path, there / entry.name, follow_symlinks=False)
+                with contextlib.suppress(PermissionError):  # what its writer keeps from us is left out
+                    _copied(Path(entry.path), there / entry.name, status)
             if count > MOST_CACHE_FILES or size > MOST_CACHE_BYTES:
-                raise CheckError("the submission filled its compiler caches with more than a compiler writes")
+                raise CachesError("the submission filled its compiler caches with more than a compiler writes")
 
 
 class Child:
@@ -204,6 +219,8 @@ class Child:
         answer = self.wait(doing, limit)
         if answer.seq != self._seq:
             raise self._gone(f"answered a question that was not asked while it was to {doing}")
+        if not is_answer(kind, answer.kind):
+            raise self._gone(f"answered {kind.name} with {answer.kind.name} while it was to {doing}")
         return answer
 
     def wait(self, doing: str, limit: float | None = None) -> Frame:

@@ -37,6 +37,7 @@ MOST_INSTANCES = planning.PLACES
 DIGESTS = 2
 MOST_GPU_MEMORY = 0.5  # the share that a submission may hold before the judge's want of it is its fault
 UNGATED_CALLS = 5
+WRONG = ("wrong", "crashed", "timeout")
 Say = Callable[[str], None]
 
 
@@ -117,9 +118,11 @@ class Trial:
         try:
             self._started([])
             for shape in shapes:
-                if seen.get(shape.label):
-                    self.say(f"asking again at {shape.label}")
-                    found += self._replay(shape, random.SystemRandom().choice(seen[shape.label]))
+                if not seen.get(shape.label):
+                    self.unsure = f"at {shape.label} there is no call that could be asked again: take more samples"
+                    continue
+                self.say(f"asking again at {shape.label}")
+                found += self._replay(shape, random.SystemRandom().choice(seen[shape.label]))
         except (Ended, ChildGone) as end:
             if not found:
                 raise NotReplayed(f"when it was to be asked again, {end}") from end
@@ -129,20 +132,22 @@ class Trial:
 
     def status(self, shapes: Sequence[ShapeResult]) -> Literal["right", "wrong", "refused"]:
         """Right when every shape is."""
+        if self.failure or any(shape.status in WRONG for shape in shapes):
+            return "wrong"
         if self.refusal:
             return "refused"
-        return "wrong" if self.failure or any(shape.status != "right" for shape in shapes) else "right"
+        return "wrong" if any(shape.status != "right" for shape in shapes) else "right"
 
     def message(self, shapes: Sequence[ShapeResult]) -> str:
         """Why it is not right, in one sentence; else what was done."""
-        bad = next((shape.message for shape in shapes if shape.status in ("wrong", "crashed", "timeout")), "")
-        return self.refusal or self.failure or bad or compared_calls(shapes)
+        bad = next((shape.message for shape in shapes if shape.status in WRONG), "")
+        return self.failure or bad or self.refusal or compared_calls(shapes)
 
     def result(self, plan: ShapePlan) -> ShapeResult:
         """What was seen of a shape."""
         label = plan.shape.label
         trim = MEDIAN if self.options.published else self.options.trim
-        quickest = 1 if self.on_gpu else 0
+        quickest = planning.QUICKEST if self.on_gpu else 0
         return self.states[label].result(label, self.nulls.get(label), trim, quickest)
 
     @property

@@ -11,12 +11,13 @@ from grader.bundle.codec import (
     trial_from_json,
     trial_to_json,
 )
-from grader.bundle.read import BundleError, Entry
+from grader.bundle.read import BundleBusy, BundleError, Entry
 from grader.bundle.redact import redact
 from grader.bundle.store import Bundle
 from grader.bundle.verify import verify
 
 __all__ = [
-    "Bundle", "BundleError", "CodecError", "Entry", "cell_from_json", "cell_to_json", "from_json", "redact", "to_json",
+    "Bundle", "BundleBusy", "BundleError", "CodecError", "Entry", "cell_from_json", "cell_to_json", "from_json",
+    "redact", "to_json",
     "trial_from_json", "trial_to_json", "verify",
 ]  # fmt: skip

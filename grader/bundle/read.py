@@ -21,8 +21,8 @@ from typing import Any
 
 __all__ = [
     "ENTRIES_WEIGHT", "ENTRY_BYTES", "ENTRY_COUNT", "FORMAT", "KINDS", "OBJECT_BYTES", "OBJECT_COUNT",
-    "BundleError", "Entry", "canonical", "check_weight", "entry_bytes", "entry_name", "is_sha256", "names_in",
-    "object_parts", "parse_entry", "read_entries", "read_file", "shown",
+    "BundleBusy", "BundleError", "Entry", "canonical", "check_weight", "entry_bytes", "entry_name", "is_sha256",
+    "names_in", "object_parts", "parse_entry", "read_entries", "read_file", "shown",
 ]  # fmt: skip
 
 FORMAT = 1
@@ -43,6 +43,10 @@ _FIELDS = frozenset({"format", "seq", "prev", "kind", "time", "data", "objects"}
 
 class BundleError(Exception):
     """The bundle cannot be read or written; the text is one sentence."""
+
+
+class BundleBusy(BundleError):
+    """Another process has the bundle open for writing."""
 
 
 @dataclass(frozen=True, slots=True)

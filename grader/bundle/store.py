@@ -28,6 +28,7 @@ from grader.bundle.read import (
     KINDS,
     OBJECT_BYTES,
     OBJECTS_OF_ENTRY,
+    BundleBusy,
     BundleError,
     Entry,
     check_weight,
@@ -241,7 +242,7 @@ def _locked(folder: Path) -> int:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(fd)
-        raise BundleError(f"{folder} is being written by another process") from None
+        raise BundleBusy(f"{folder} is being written by another process") from None
     return fd
 
 

@@ -35,7 +35,7 @@ from kbh_lint.source.submissions import BadInput, discover
 
 __all__ = [
     "FORMAT", "Row", "deck_faults", "digest", "file_hashes", "folder_of", "geometric_mean", "goals", "listed",
-    "path_of", "read", "row_of", "submission_hash", "write",
+    "path_of", "read", "row_of", "submission_hash", "targets", "write",
 ]  # fmt: skip
 
 FORMAT = 1
@@ -107,6 +107,12 @@ def goals(problems: Path) -> dict[str, dict[str, float]]:
     path = problems / "goals.yaml"
     data = load_yaml(path.read_text(encoding="utf-8"), str(path)) if path.is_file() else {}
     return {target: {name: float(goal) for name, goal in of.items()} for target, of in data.items()}
+
+
+def targets(problem: Problem, goals: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """The targets that evidence of a problem is stored for, or is wanted for because it has a goal there."""
+    stored = {path.stem for path in (folder_of(problem) / "evidence").glob("*.json")}
+    return sorted(stored | {target for target, of in goals.items() if problem.id in of})
 
 
 def read(path: Path) -> tuple[dict[str, Any], str]:

@@ -15,38 +15,52 @@ from kbh_lint.problems import Problem
 
 __all__ = ["read_back"]
 
+NO_EVIDENCE = "no evidence is stored: `kbh problems verify {} --device cuda --write` makes it on a GPU"
+NOTHING = "nothing was verified: there is no graded problem here"
 Say = Callable[[str], None]
 
 
 def read_back(problems: Sequence[Problem], folder: Path, say: Say) -> int:
-    """Says the table of all solutions and what is wrong with each; 0 when nothing is."""
-    good = True
+    """Says the table of all solutions and what is wrong with each; 0 when nothing is, and something was looked at."""
+    good = bool(problems)
     lines: list[tuple[str, ...]] = [
         ("problem", "solution", "cases", "error/bound", "roofline", "speed-up", "verdict", "")
     ]
-    for target, goals in sorted(evidence.goals(folder).items()):
-        for problem in problems:
-            data, why = evidence.read(evidence.path_of(folder_of(problem), target))
-            solutions = read_solutions(folder_of(problem))
-            rows = [
-                evidence.row_of(problem, file, kind, data.get("solutions", {}).get(file))
-                for file, kind, _ in evidence.listed(solutions)
-            ]
-            verdicts = _lint(problem, solutions, target, folder)
-            faults = [why] if why else evidence.deck_faults(problem, data, rows, goals.get(problem.id))
-            for row in rows:
-                verdict, complaints = verdicts[row.file]
-                row = replace(row, faults=(*row.faults, *complaints))
-                good &= not row.faults
-                lines.append(_line(row, verdict))
-            faults += _unkilled(problem)
-            good &= not faults
-            score = data.get("mutants", {}).get("score")
-            lines.append(_summary(problem, target, rows, goals.get(problem.id), score, faults))
+    goals = evidence.goals(folder)
+    for problem in problems:
+        wanted = evidence.targets(problem, goals)
+        if not wanted:
+            lines.append((problem.id, "", "", "", "", "", "", f"FAULT {NO_EVIDENCE.format(problem.id)}"))
+            good = False
+        for target in wanted:
+            found, held = _held(problem, folder, target, goals.get(target, {}).get(problem.id))
+            lines += found
+            good &= held
     for line in _aligned(lines):
         say(line)
-    say("the deck holds" if good else "the deck does not hold: see the lines with FAULT")
+    say("the deck holds" if good else "the deck does not hold: see the lines with FAULT" if problems else NOTHING)
     return 0 if good else 1
+
+
+def _held(problem: Problem, folder: Path, target: str, goal: float | None) -> tuple[list[tuple[str, ...]], bool]:
+    """The lines of one problem on one target, and whether nothing is wrong there."""
+    data, why = evidence.read(evidence.path_of(folder_of(problem), target))
+    solutions = read_solutions(folder_of(problem))
+    rows = [
+        evidence.row_of(problem, file, kind, data.get("solutions", {}).get(file))
+        for file, kind, _ in evidence.listed(solutions)
+    ]
+    verdicts = _lint(problem, solutions, target, folder)
+    faults = [why] if why else evidence.deck_faults(problem, data, rows, goal)
+    good, lines = True, []
+    for row in rows:
+        verdict, complaints = verdicts[row.file]
+        row = replace(row, faults=(*row.faults, *complaints))
+        good &= not row.faults
+        lines.append(_line(row, verdict))
+    faults += _unkilled(problem)
+    score = data.get("mutants", {}).get("score")
+    return [*lines, _summary(problem, target, rows, goal, score, faults)], good and not faults
 
 
 def _summary(

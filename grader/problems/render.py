@@ -6,9 +6,11 @@ runs the checker on the public seeds. The plan of the cases, the legal model and
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
+from kbh_lint import paths
 from kbh_lint.authors import prompt
 from kbh_lint.authors.prompt import PromptError
 from kbh_lint.problems import Problem
@@ -27,7 +29,7 @@ import sys
 
 from grader.problems.cli import main
 
-raise SystemExit(main(["check", "{problem}", "solution.py", {seeds}, *sys.argv[1:]]))
+raise SystemExit(main([{folder}"check", "{problem}", "solution.py", {seeds}, *sys.argv[1:]]))
 '''
 
 
@@ -55,12 +57,18 @@ def write_workspace(problem: Problem, out: Path) -> list[Path]:
         prompt.PROMPT: prompt.write(folder_of(problem), problem),
         "reference.py": reference.read_text(encoding="utf-8"),
         "problem.yaml": excerpt((folder_of(problem) / "problem.yaml").read_text(encoding="utf-8")),
-        "check.py": CHECK.format(problem=problem.id, seeds=seeds),
+        "check.py": CHECK.format(problem=problem.id, seeds=seeds, folder=_elsewhere(problem)),
     }
     out.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (out / name).write_text(text, encoding="utf-8")
     return [out / name for name in files]
+
+
+def _elsewhere(problem: Problem) -> str:
+    """The option that finds a problem which is not of the project's own deck."""
+    deck = folder_of(problem).parent
+    return "" if deck == paths.problems_dir().resolve() else f'"--problems-dir", {json.dumps(str(deck))}, '
 
 
 def excerpt(text: str) -> str:

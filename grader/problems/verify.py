@@ -39,7 +39,9 @@ from grader.timing import device_times
 from kbh_lint.authors.floors import floor
 from kbh_lint.authors.solutions import read_solutions
 from kbh_lint.marked import DataError
-from kbh_lint.problems import Binding, Problem, Target, find_target, load_deck, load_targets
+from kbh_lint import paths
+from kbh_lint.paths import hardware_file
+from kbh_lint.problems import Binding, Problem, Target, find_target, load_deck, load_problem, load_targets
 
 __all__ = ["run_verify"]
 
@@ -60,19 +62,16 @@ def run_verify(
     `device` None reads the stored evidence. `out` is a folder that evidence is written to instead of the deck's own.
     """
     folder = folder or problems_dir()
-    deck = load_deck(folder)
-    unknown = [name for name in ids if name not in deck.ids]
-    if unknown:
-        raise CheckError(f"there is no problem `{unknown[0]}`; there are {', '.join(deck.ids)}")
-    graded = [deck[name] for name in (ids or deck.ids) if deck[name].status == "graded"]
+    graded = [problem for problem in _named(ids, folder) if problem.status == "graded"]
     if device is None:
         return read_back(graded, folder, say)
     if torch.device(device).type != "cuda" or not torch.cuda.is_available():
         raise CheckError("evidence is made on a CUDA GPU, and there is none here")
     name = torch.cuda.get_device_name(device)
-    target = find_target(load_targets(folder / "hardware.yaml"), name)
+    hardware = hardware_file(folder)
+    target = find_target(load_targets(hardware), name)
     if target is None:
-        raise CheckError(f"this GPU, {name}, is not in problems/hardware.yaml")
+        raise CheckError(f"this GPU, {name}, is not in {hardware}")
     _few_threads()
     good: dict[str, bool] = {}
 
@@ -86,6 +85,20 @@ def run_verify(
     run = _Run(graded, target, device, jobs or min(12, os.cpu_count() or 1), timeout, say)
     run.everything(mutants, found)
     return 0 if all(good.values()) else 1
+
+
+def _named(ids: Sequence[str], folder: Path) -> list[Problem]:
+    """The problems of these ids, which may be paths of their folders; all where none is named. Raises CheckError."""
+    deck, found = load_deck(folder), []
+    for name in ids or deck.ids:
+        file = Path(name) / "problem.yaml"
+        if os.sep in name and file.is_file():
+            found.append(load_problem(file))
+        elif name in deck:
+            found.append(deck[name])
+        else:
+            raise CheckError(f"there is no problem `{name}` in {folder}; there are {', '.join(deck.ids) or 'none'}")
+    return found
 
 
 def _kept_mutants(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -382,7 +395,7 @@ def run(arguments: argparse.Namespace) -> int:
         return run_verify(
             arguments.ids, device=arguments.device, write=arguments.write, out=arguments.out,
             mutants=arguments.mutants, jobs=arguments.jobs, timeout=arguments.timeout,
-            say=lambda text: print(text, flush=True),
+            say=lambda text: print(text, flush=True), folder=paths.problems_dir(arguments.problems_dir),
         )  # fmt: skip
     except (CheckError, DeckError, DataError) as error:
         print(f"kbh: error: {error}", file=sys.stderr)
@@ -392,6 +405,7 @@ def run(arguments: argparse.Namespace) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """`python -m grader.problems.verify`."""
     parser = argparse.ArgumentParser(prog="python -m grader.problems.verify", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--problems-dir", metavar="DIR", help="use these problems instead of the project's")
     add_arguments(parser)
     return run(parser.parse_args(argv))
 

@@ -31,6 +31,7 @@ from grader.silicon.rebuild import Comparison, compiled_again
 from grader.silicon.record import CodeRow, ShapeEvidence, Silicon
 from grader.silicon.sass import Census
 from grader.silicon.tools import ToolError
+from grader.spread import middle
 from grader.supervise import Snapshot
 from kbh_lint.findings import PromiseState, State, Verdict
 from kbh_lint.problems import Problem, Promise, Shape
@@ -373,8 +374,8 @@ def _scored(trial: TrialResult, label: str) -> float:
     timing = next((result.timing for result in trial.shapes if result.shape == label), None)
     if timing is None or not timing.claimed:
         return 0.0
-    sealed = median(batch.per_call for batch in timing.sealed) if timing.sealed else 0.0
-    return max(median(timing.claimed) - timing.null_s, sealed, 1e-9)
+    sealed = median(batch.per_call for batch in timing.counted) if timing.sealed else 0.0
+    return max(middle(timing.claimed, timing.trim) - timing.null_s, sealed, 1e-9)
 
 
 def _agree(tracing: Tracing, launches: Iterable[Launch]) -> bool:

@@ -199,6 +199,18 @@ def test_an_answer_to_another_question_is_not_taken(tmp_path: Path) -> None:
         child(tmp_path, code).ask(Kind.CALL, "run")
 
 
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [(Kind.GO, Kind.READY), (Kind.CALL, Kind.READY), (Kind.REHEARSE, Kind.DONE), (Kind.LOAD, Kind.GO)],
+)
+def test_an_answer_that_says_something_else_than_was_asked_ends_the_process(
+    tmp_path: Path, question: Kind, answer: Kind
+) -> None:
+    code = f"link.recv(1); link.sendall(struct.pack('<4sBxHII', b'kbh1', {int(answer)}, 0, 1, 0)); signal.pause()"
+    with pytest.raises(ChildGone, match=f"answered {question.name} with {answer.name} while it was to run"):
+        child(tmp_path, code).ask(question, "run")
+
+
 def test_noise_on_the_standard_streams_harms_nothing_and_is_shown_when_the_child_dies(tmp_path: Path) -> None:
     code = "print('x' * 10**6); print('the last words', file=sys.stderr, flush=True); os._exit(1)"
     with pytest.raises(ChildGone) as gone:

@@ -20,7 +20,7 @@ from grader.grade import Progress, grade
 from grader.regrade import grade_again
 from grader.report.view import Unfinished, load_view
 from grader.request import GradeError
-from grader.scratch import scratch_folder
+from grader.scratch import comes_again, scratch_folder
 from grader.supervise import snapshot
 from grader.targets import TargetError
 from kbh_lint.cli import kbh_main
@@ -171,6 +171,19 @@ def test_left_overs_of_a_dead_process_are_taken_away_and_those_of_a_living_one_a
     assert [path.name for path in base.iterdir()] == [".lock"]
 
 
+def test_two_gradings_of_one_request_at_once_get_a_bundle_each(tmp_path: Path) -> None:
+    request = toy_request(tmp_path)
+    first = []
+
+    def tell(progress: Progress) -> None:
+        if progress.stage == "sandbox" and progress.state == "begin" and not first:
+            first.append(None)
+            first.append(grade(request))
+
+    _, folder = grade(request, tell)
+    assert first[1][1] != folder and verify(folder) == verify(first[1][1]) == []
+
+
 def test_the_scratch_folder_of_a_submission_has_the_same_path_next_time_unless_it_is_in_use(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,7 +195,8 @@ def test_the_scratch_folder_of_a_submission_has_the_same_path_next_time_unless_i
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with scratch_folder(base, of=b"one") as held:
-        assert path_of(b"one") != held and path_of(b"two") != held
+        assert comes_again(held) and path_of(b"two") != held
+        assert path_of(b"one") != held and not comes_again(path_of(b"one"))
         assert stat.S_IMODE((tmp_path / "cache" / "kbh" / "scratch.key").stat().st_mode) == 0o600
     assert path_of(b"one") == held == path_of(b"one") and path_of(b"two") == path_of(b"two")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another user"))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import stat
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -170,6 +172,21 @@ def test_a_wrong_result_on_the_same_values_is_told_and_other_bits_or_a_crash_are
         here.replay(result)
 
 
+def test_a_shape_without_a_call_that_could_be_asked_again_shows_nothing(ground: Callable[[str], Ground]) -> None:
+    here = ground(HONEST)
+    trial = here.trial()
+    (shape,) = trial.shapes
+    bare = replace(shape, cases=tuple(replace(case, digest="") for case in shape.cases))
+    with pytest.raises(NotReplayed, match="no call that could be asked again: take more samples"):
+        here.replay(replace(trial, shapes=(bare,)))
+
+
+def test_who_refuses_after_a_wrong_result_is_wrong(ground: Callable[[str], Ground]) -> None:
+    later = "self.n = getattr(self, 'n', 0) + 1\nif self.n > 3: raise RuntimeError('No CUDA GPUs are available')\n"
+    result = ground(forward(later + RIGHT + "return y + 1")).trial()
+    assert result.status == "wrong" and "off by more than" in result.message
+
+
 def test_building_fills_caches_and_tells_only_what_this_machine_cannot_do(
     ground: Callable[[str], Ground], tmp_path: Path
 ) -> None:
@@ -184,6 +201,33 @@ def test_building_fills_caches_and_tells_only_what_this_machine_cannot_do(
     assert [str(p.relative_to(store)) for p in store.rglob("*") if not p.is_dir()] == ["triton/kernel"]
     restore_caches(store, tmp_path / "again")
     assert (tmp_path / "again/triton/kernel").read_text() == "k"
+
+
+def test_copied_caches_are_ours_and_never_run_as_somebody_else(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs" / "triton"
+    theirs.mkdir(parents=True)
+    for name, mode in (("setuid", 0o6777), ("library.so", 0o755), ("note", 0o666)):
+        (theirs / name).write_text(name)
+        (theirs / name).chmod(mode)
+    os.utime(theirs / "note", (1e9, 1e9))
+    restore_caches(tmp_path / "theirs", tmp_path / "ours")
+    ours = tmp_path / "ours" / "triton"
+    assert {p.name: stat.S_IMODE(p.stat().st_mode) for p in ours.iterdir()} == {
+        "setuid": 0o755, "library.so": 0o755, "note": 0o644,
+    }  # fmt: skip
+    assert (ours / "note").stat().st_mtime == 1e9
+
+
+def test_a_build_that_leaves_too_much_keeps_nothing_and_goes_on(
+    ground: Callable[[str], Ground], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("grader.supervise.MOST_CACHE_FILES", 2)
+    many = "import os, pathlib\nplace = os.environ['TRITON_CACHE_DIR']\n"
+    many += "for n in range(9): pathlib.Path(place, str(n)).write_text('x')\n"
+    here, kept = ground(many + HONEST), tmp_path / "kept"
+    said = build(here.problem, here.snapshot, caches=kept, **here.settings(OPTIONS))  # type: ignore[arg-type]
+    assert (said.refused, said.ended) == ("", "")
+    assert not kept.exists()
 
 
 def test_a_build_that_the_submission_ends_says_so_and_refuses_nothing(

@@ -17,6 +17,7 @@ from grader import mutation
 from grader.check import CaseResult, CheckError, CheckReport
 from grader.deck import problems_dir
 from grader.problems import evidence, verify
+from grader.problems.cli import main
 from grader.problems.evidence import digest, geometric_mean
 from grader.problems.verify import run_verify
 from kbh_lint.problems import load_deck, load_problem
@@ -188,7 +189,27 @@ def test_evidence_cannot_be_made_without_a_gpu_or_for_a_problem_that_is_not_ther
     with pytest.raises(CheckError, match="evidence is made on a CUDA GPU, and there is none here"):
         run_verify([ID], device="cuda")
     assert verify.main(["11_nothing"]) == 2
-    assert capsys.readouterr().err.startswith("kbh: error: there is no problem `11_nothing`; there are 01_fp8_gemm,")
+    said = capsys.readouterr().err
+    assert said.startswith("kbh: error: there is no problem `11_nothing` in ") and "; there are 01_fp8_gemm," in said
+
+
+def test_a_problem_of_an_author_s_folder_is_verified_there_and_without_evidence_does_not_hold(
+    deck: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "grader.problems.readback._lint", lambda *_: {HONEST: ("clean", []), DECOY: ("rubric_leak", [])}
+    )
+    assert main(["--problems-dir", str(deck), "verify"]) == 0
+    assert main(["--problems-dir", str(deck), "verify", str(deck / ID)]) == 0
+    assert "the deck holds" in capsys.readouterr().out
+    (deck / "goals.yaml").unlink()
+    assert main(["--problems-dir", str(deck), "verify", ID]) == 0, "what is stored counts without a goal"
+    shutil.rmtree(deck / ID / "evidence")
+    assert main(["--problems-dir", str(deck), "verify"]) == 1
+    assert f"FAULT no evidence is stored: `kbh problems verify {ID} --device cuda" in capsys.readouterr().out
+    shutil.rmtree(deck / ID)
+    assert main(["--problems-dir", str(deck), "verify"]) == 1
+    assert "nothing was verified" in capsys.readouterr().out
 
 
 def test_threads_wait_for_memory_that_others_hold_and_one_job_may_always_run() -> None:
