@@ -142,6 +142,8 @@ def test_any_bytes_give_an_answer_or_one_sentence(place: Path, sent: bytes, stay
     text=st.text(st.characters(codec="utf-8"), max_size=20),
     cut=st.integers(0, 40),
 )
+@example(kind=Kind.DONE, seq=1, numbers=[0.0], text="", cut=0)
+@example(kind=Kind.READY, seq=1, numbers=[0.0], text="", cut=0)
 def test_a_whole_answer_to_the_question_is_taken_and_nothing_else(
     place: Path, kind: Kind, seq: int, numbers: list[float], text: str, cut: int
 ) -> None:
@@ -152,7 +154,7 @@ def test_a_whole_answer_to_the_question_is_taken_and_nothing_else(
         data += theirs.recv(1 << 16)
     whole = cut >= len(data) or cut == 0
     got = asked(place, lambda link: link.sendall(data if whole else data[:cut]))
-    assert isinstance(got, Frame) == (whole and seq == 1 and is_answer(Kind.LOAD, kind))
+    assert isinstance(got, Frame) == (whole and seq == 1 and is_answer(Kind.CALL, kind))
 
 
 def quiet(link: socket.socket) -> None:
