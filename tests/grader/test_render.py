@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import runpy
+import shutil
 from pathlib import Path
 
 import pytest
 
-from grader.problems.render import excerpt, write_workspace
+from grader.problems.render import excerpt, folder_of, write_workspace
 from kbh_lint import paths
 from kbh_lint.authors.prompt import PromptError, render
 from kbh_lint.marked import load
-from kbh_lint.problems import load_deck
+from kbh_lint.problems import load_deck, load_problem
 
 DECK = load_deck(paths.problems_dir())
 GRADED = [name for name in DECK.ids if DECK[name].contracts]
@@ -46,6 +48,20 @@ def test_a_workspace_holds_what_an_agent_may_know(tmp_path: Path) -> None:
     check = (tmp_path / "ws" / "check.py").read_text()
     assert all(f'"--seed", "{seed}"' in check for seed in (42, 123, 456))
     compile(check, "check.py", "exec")
+
+
+def test_the_check_of_a_problem_in_another_folder_looks_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+    monkeypatch.setattr("grader.problems.cli.main", lambda words: asked.append(words) or 0)
+    monkeypatch.setattr("sys.argv", ["check.py"])
+    theirs = tmp_path / "problems" / "01_fp8_gemm"
+    shutil.copytree(folder_of(DECK["01_fp8_gemm"]), theirs, ignore=shutil.ignore_patterns("evidence", "decoys"))
+    for number, problem in enumerate((load_problem(theirs / "problem.yaml"), DECK["01_fp8_gemm"])):
+        write_workspace(problem, tmp_path / str(number))
+        with pytest.raises(SystemExit):
+            runpy.run_path(str(tmp_path / str(number) / "check.py"))
+    own, deck = asked
+    assert own[:4] == ["--problems-dir", str(tmp_path / "problems"), "check", "01_fp8_gemm"] and deck == own[2:]
 
 
 def test_a_workspace_is_not_written_over_somebodys_files(tmp_path: Path) -> None:
