@@ -199,8 +199,8 @@ def dict_method(
     if name == "setdefault":
         found = operators.find_key(interp, owner, args[0])
         if found is operators.MISSING:
-            owner[args[0]] = args[1] if len(args) > 1 else None
-            return owner[args[0]]
+            operators.store(interp, owner, args[0], args[1] if len(args) > 1 else None)
+            return args[1] if len(args) > 1 else None
         return found
     if name not in ("pop", "popitem"):
         bounds.visited(interp, owner)

@@ -167,4 +167,4 @@ EXPRESSIONS: dict[type, Callable[[Any, Any, Any], Any]] = {
     ir.Call: e_call, ir.Binary: e_binary, ir.Unary: e_unary, ir.Bool: e_bool, ir.Compare: e_compare,
     ir.Cond: e_cond, ir.Seq: e_seq, ir.Lambda: e_lambda, ir.Cast: e_cast, ir.AssignE: e_assign,
     ir.Launch: e_launch, ir.Opaque: e_opaque,
-}  # fmt: skip  # fmt: skip
+}  # fmt: skip

@@ -140,4 +140,4 @@ STATEMENTS: dict[type, Callable[[Any, Any, Any], Any]] = {
     ir.While: s_while, ir.CFor: s_cfor, ir.For: s_for, ir.Switch: s_switch, ir.Return: s_return,
     ir.Jump: s_jump, ir.Block: s_block, ir.Using: s_using, ir.ClassDef: s_class, ir.Try: s_try,
     ir.Opaque: s_opaque,
-}  # fmt: skip  # fmt: skip
+}  # fmt: skip

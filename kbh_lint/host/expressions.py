@@ -199,4 +199,4 @@ EXPRESSIONS: dict[type, Callable[[Any, Any, Any], Any]] = {
     ir.Unary: e_unary, ir.Bool: e_bool, ir.Compare: e_compare, ir.Cond: e_cond,
     ir.Seq: e_seq, ir.DictE: e_dict, ir.Comp: e_comp, ir.Lambda: e_lambda,
     ir.FString: e_fstring, ir.AssignE: e_assign_expr, ir.Opaque: e_opaque,
-}  # fmt: skip  # fmt: skip
+}  # fmt: skip

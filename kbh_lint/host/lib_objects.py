@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from kbh_lint import ir
@@ -90,10 +91,12 @@ def call_object(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str
 
         return lib_tilelang.build(interp, owner, args, kwargs, loc)
     if owner.path == "collections.namedtuple":
-        cls = LibObject("namedtuple", {"items": list(args)})
-        cls.attrs.update(zip(owner.attrs["fields"], args, strict=False))
-        cls.attrs.update(kwargs)
-        return cls
+        given = {
+            **dict.fromkeys(owner.attrs["fields"]),
+            **dict(zip(owner.attrs["fields"], args, strict=False)),
+            **kwargs,
+        }
+        return LibObject("namedtuple", {"items": list(given.values()), **given})
     if owner.path == "ctypes.array":
         return driver.array(owner, args)
     if owner.path == "raw.kernel":
@@ -212,6 +215,8 @@ def object_method(
         return beside
     if owner.path == "pathlib.Path":
         return builds.path_method(interp, owner, name, args, kwargs, loc)
+    if owner.path == "itertools.count" and name == "__next__":
+        return lib_python.next_count(interp, owner, loc)
     if owner.path == "file":
         return builds.file_method(interp, owner, name, args, loc)
     if owner.path == "os.environ":
@@ -244,8 +249,10 @@ def object_method(
     return LibObject(f"{owner.path}.{name}", {}, tuple(args), kwargs)
 
 
-def items_of(value: LibObject) -> list[Any] | None:
+def items_of(value: LibObject) -> Sequence[Any] | None:
     """The items of a container object."""
+    if value.path == "itertools.count":
+        return lib_python.count_range(value)
     items = value.attrs.get("items")
     return list(items) if isinstance(items, (list, dict, tuple)) else None
 

@@ -69,7 +69,10 @@ def itertools_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
 
     name = path.rsplit(".", 1)[-1]
     if name == "count":
-        return range(args[0] if args and isinstance(args[0], int) else 0, containers.MAX_RANGE)
+        start = args[0] if args else kwargs.get("start", 0)
+        return LibObject(
+            "itertools.count", {"value": start, "step": args[1] if len(args) > 1 else kwargs.get("step", 1)}
+        )
     rows = [list(operators.materialise(interp, a, loc)) if not isinstance(a, (int, Func)) else a for a in args]
     if name in ("product", "chain", "zip_longest", "permutations", "combinations", "islice", "pairwise"):
         repeat = {"repeat": kwargs["repeat"]} if isinstance(kwargs.get("repeat"), int) and kwargs["repeat"] < 8 else {}
@@ -81,6 +84,20 @@ def itertools_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
     if name == "from_iterable" and isinstance(rows[0], list):
         return [x for row in rows[0] for x in operators.materialise(interp, row, loc)]
     return Unknown((), path)
+
+
+def next_count(interp: Any, owner: LibObject, loc: ir.Loc | None) -> Any:
+    """next() of an itertools.count."""
+    value = owner.attrs["value"]
+    owner.attrs["value"] = operators.binary(interp, "+", value, owner.attrs["step"], loc)
+    return value
+
+
+def count_range(owner: LibObject) -> range | None:
+    """What a loop over an itertools.count sees."""
+    start, step = owner.attrs["value"], owner.attrs["step"]
+    known = isinstance(start, int) and isinstance(step, int) and step
+    return range(start, start + step * containers.MAX_RANGE, step) if known else None
 
 
 def collections_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

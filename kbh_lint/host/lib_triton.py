@@ -103,6 +103,7 @@ def decorate(interp: Any, decorator: Any, target: Any, loc: ir.Loc | None) -> An
         return Memo(target)
     if path.startswith("dataclasses.dataclass") and isinstance(target, ClassV):
         target.dataclass = True
+        target.by_identity = getattr(decorator, "kwargs", {}).get("eq") is False
         return target
     if isinstance(decorator, (Func, Bound, Partial, Instance, ClassV)):
         return interp.call(decorator, [target], {}, loc)

@@ -19,6 +19,7 @@ class ClassV(Brief):
     env: Env
     node: ir.ClassDef | None
     dataclass: bool = False
+    by_identity: bool = False  # a dataclass made with eq=False
     fields: list[str] = field(default_factory=list)
 
     def mro(self) -> list[ClassV]:
@@ -37,6 +38,18 @@ class ClassV(Brief):
             if name in cls.env.vars:
                 return cls.env.vars[name]
         raise KeyError(name)
+
+    def field_names(self) -> list[str]:
+        """The fields of a dataclass or a named tuple, those of its bases first; nothing for other classes."""
+        out: dict[str, None] = {}
+        for cls in reversed(self.mro()):
+            paths = [getattr(base, "path", "") for base in cls.bases]
+            for base, path in zip(cls.bases, paths, strict=True):
+                if path == "collections.namedtuple":
+                    out.update(dict.fromkeys(base.attrs["fields"]))
+            if cls.dataclass or "typing.NamedTuple" in paths:
+                out.update(dict.fromkeys(cls.fields))
+        return list(out)
 
     def external_bases(self) -> list[str]:
         """Paths of the library classes it inherits from."""
@@ -61,6 +74,19 @@ class LibObject(Brief):
     attrs: dict[str, Any] = field(default_factory=dict)
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+def compared_as(value: Any) -> Any:
+    """What equality and hashing see of a value: a named tuple is the tuple of its fields, an object of a dataclass
+    its class and its fields. Everything else is itself."""
+    if isinstance(value, LibObject):
+        return tuple(value.attrs["items"]) if value.path == "namedtuple" else value
+    if isinstance(value, Instance) and not value.cls.by_identity and "__eq__" not in value.cls.env.vars:
+        names = value.cls.field_names()
+        if names:
+            fields = tuple(value.attrs.get(name) for name in names)
+            return (value.cls, *fields) if value.cls.dataclass else fields
+    return value
 
 
 @dataclass(slots=True, eq=False, repr=False)

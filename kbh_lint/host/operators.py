@@ -9,7 +9,7 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.host import asking, bounds, remembered, torchlib
 from kbh_lint.host.modules import GRADER_NAMES
-from kbh_lint.host.objects import Configured, Instance, LibObject
+from kbh_lint.host.objects import Configured, Instance, LibObject, compared_as
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Text, concat, cut, replace
 from kbh_lint.values import DType, JitFunction, Sym
@@ -197,6 +197,11 @@ def same(interp: Any, left: Any, right: Any) -> Any:
         return same_unknown(interp, left, right)
     if is_success(left) or is_success(right):
         return is_success(left) and is_success(right) or left == 0 or right == 0
+    if isinstance(left, (Instance, LibObject)) or isinstance(right, (Instance, LibObject)):
+        one, other = compared_as(left), compared_as(right)
+        if one is not left or other is not right:
+            interp.burn()
+            return same(interp, one, other)
     if not bounds.is_small(left) or not bounds.is_small(right):
         return merged(interp, left, right, why="a comparison past the bound")
     if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
@@ -338,19 +343,35 @@ def check_key(key: Any) -> Any:
 
 
 def find_key(interp: Any, owner: dict[Any, Any], key: Any) -> Any:
-    """The value under `key`, or MISSING. Keys that hold unknowns match when these are known to be equal."""
+    """The value under `key`, or MISSING."""
+    found = held_key(interp, owner, key)
+    return MISSING if found is MISSING else owner[found]
+
+
+def held_key(interp: Any, owner: dict[Any, Any], key: Any) -> Any:
+    """The key of `owner` that `key` finds, or MISSING. Keys that hold unknowns match when these are known to be equal,
+    objects by what their class says of equality."""
     check_key(key)
     try:
         if key in owner:
-            return owner[key]
+            return key
     except TypeError:
         return MISSING
-    if isinstance(key, Unknown) or type(key) is tuple and any(isinstance(part, Unknown) for part in key):
+    if _is_walked(interp, key):
         bounds.steps(interp, len(owner))
-        for other, value in owner.items():
+        for other in owner:
             if type(other) is type(key) and same(interp, other, key) is True:
-                return value
+                return other
     return MISSING
+
+
+def _is_walked(interp: Any, key: Any) -> bool:
+    """Whether hashing alone does not find a key: it holds unknowns, or objects that are equal by their fields."""
+    if isinstance(key, tuple):
+        return any(_is_walked(interp, part) for part in key)
+    if isinstance(key, Instance) and interp.world.find_method(key, "__eq__") is not None:
+        return True
+    return isinstance(key, Unknown) or compared_as(key) is not key
 
 
 def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
@@ -421,7 +442,7 @@ def set_item(interp: Any, owner: Any, key: Any, value: Any, loc: ir.Loc | None) 
     if isinstance(owner, Tensor):
         torchlib.assign_index(interp, owner, key, value, loc)
     elif isinstance(owner, dict):
-        owner[check_key(key)] = value
+        store(interp, owner, key, value)
     elif isinstance(owner, list) and isinstance(key, int):
         owner[key] = value
     elif isinstance(owner, list) and isinstance(key, slice):
@@ -433,9 +454,15 @@ def set_item(interp: Any, owner: Any, key: Any, value: Any, loc: ir.Loc | None) 
         if found is not None:
             interp.call(found, [key, value], {}, loc)
         elif owner.items is not None:
-            owner.items[check_key(key)] = value
+            store(interp, owner.items, key, value)
     else:
         interp.world.set_item(interp, owner, key, value, loc)
+
+
+def store(interp: Any, owner: dict[Any, Any], key: Any, value: Any) -> None:
+    """`owner[key] = value` of a dict: an equal object that is a key already stays the key."""
+    held = held_key(interp, owner, key) if isinstance(key, (tuple, Instance, LibObject)) else MISSING
+    owner[check_key(key) if held is MISSING else held] = value
 
 
 def materialise(interp: Any, value: Any, loc: ir.Loc | None) -> Sequence[Any]:
@@ -466,5 +493,5 @@ def iterate(interp: Any, value: Any, loc: ir.Loc | None, want: int | None = None
         return [Unknown(value.contents, why, made=value.made) for _ in range(want or 1)]
     items = interp.world.iterate(interp, value, loc)
     if items is not None:
-        return list(items)
+        return items if isinstance(items, range) else list(items)
     return [merged(interp, value) for _ in range(want or 1)]

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import survivors, torchlib
+from kbh_lint.host import ageing, survivors, torchlib
 from kbh_lint.host.frames import OutOfFuel, Raised
 from kbh_lint.host.lanes import Lanes
 from kbh_lint.host.objects import Graph, HostDescriptor, LibObject, Pointer
@@ -28,9 +28,7 @@ from kbh_lint.host.survivors import CODE, Survivor
 from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
 
 FUEL = 200_000
-MANY_CALLS = 1_000_003
 MAX_KEPT = 100
-MAX_STEP = 16  # a counter of calls goes up or down by little
 ROLES = frozenset(
     ("graph", "held-input", "derived", "output", "value", "descriptor", "reference")
 )  # that tell of inputs
@@ -77,11 +75,11 @@ def probe(interp: Any, run: Any, model: Any, seen: list[list[Survivor]]) -> None
             event = content.event if content is not None else None
             keys = survivors.key_kinds(slot.value) if said == "reference" else slot.keys
             run.survived.append(Kept(slot.path, said, keys, event.loc if event is not None else None))
-    counters = _counters(first, second)
+    counters = ageing.counters(before, first, second)
     telling = any(k.role in ROLES for k in run.survived)
     last = run.calls[-1]
     foreign = any(c.storage.ident in interp.given - last.given.keys() for e in last.events for c, _ in e.reads)
-    telling = telling or foreign  # a graph or a pointer of an earlier model's calls is in use
+    telling = telling or foreign or interp.cut  # a graph or a pointer of an earlier model's calls is in use
     if not telling and not counters:
         return
     kept = _Kept(interp)
@@ -92,8 +90,8 @@ def probe(interp: Any, run: Any, model: Any, seen: list[list[Survivor]]) -> None
     except (Raised, OutOfFuel, RecursionError):
         pass  # what was seen until then holds
     finally:
-        for slot, _ in counters:
-            slot.table[slot.name] = slot.value
+        for counter in counters:
+            counter.put(counter.now)
         kept.put_back()
 
 
@@ -123,6 +121,7 @@ class _Kept:
 
 def changed(before: list[Survivor], after: list[Survivor]) -> list[Survivor]:
     """The slots that calls stored something in."""
+    after = [s for s in after if not isinstance(s.value, survivors.Length)]
     objects = {id(s.value) for s in before if not isinstance(s.value, (int, float))}
     numbers = {(s.path, s.value) for s in before if isinstance(s.value, (int, float))}
     return [
@@ -174,17 +173,7 @@ def _of_inputs(contents: Sequence[Content]) -> bool:
     return any(label.startswith("input:") for label in outside(contents))
 
 
-def _counters(first: list[Survivor], second: list[Survivor]) -> list[tuple[Survivor, int]]:
-    """Whole numbers that change with every call, with the step."""
-    earlier = {s.path: s.value for s in first if isinstance(s.value, int) and isinstance(s.table, (dict, list))}
-    return [
-        (s, s.value - earlier[s.path])
-        for s in second
-        if type(s.value) is int and s.path in earlier and 0 < abs(s.value - earlier[s.path]) <= MAX_STEP
-    ]
-
-
-def _calls(interp: Any, run: Any, model: Any, telling: bool, counters: list[tuple[Survivor, int]]) -> None:
+def _calls(interp: Any, run: Any, model: Any, telling: bool, counters: list[ageing.Counter]) -> None:
     inputs = dict(run.inputs)
     call = _Caller(interp, run, model, counters)
     if telling:
@@ -209,7 +198,7 @@ def _calls(interp: Any, run: Any, model: Any, telling: bool, counters: list[tupl
             interp.colliding = False
     if counters:
         change(interp, inputs.items(), "input")
-        call("later", inputs, tuple(s.path for s, _ in counters))
+        call("later", inputs, tuple(c.slot.path for c in counters))
 
 
 @dataclass(slots=True, eq=False)
@@ -219,12 +208,11 @@ class _Caller:
     interp: Any
     run: Any
     model: Any
-    counters: list[tuple[Survivor, int]]
+    counters: list[ageing.Counter]
 
     def __call__(self, kind: str, inputs: dict[str, Tensor], names: tuple[str, ...] = ()) -> None:
-        for slot, step in self.counters:
-            late = slot.value + MANY_CALLS * step if step > 0 else 0
-            slot.table[slot.name] = late if kind == "later" else slot.value
+        for counter in self.counters:
+            counter.age() if kind == "later" else counter.reset()
         forward(self.interp, self.run, self.model, kind, inputs, names)
 
 

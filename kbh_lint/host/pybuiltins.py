@@ -10,7 +10,7 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.host import asking, bounds, containers, operators
 from kbh_lint.host.frames import OutOfFuel, Raised
-from kbh_lint.host.objects import CALLABLES, Bound, ClassV, Instance, LibObject, Method
+from kbh_lint.host.objects import CALLABLES, Bound, ClassV, Instance, LibObject, Method, compared_as
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Text
 from kbh_lint.values import DType, Func, JitFunction, Sym
@@ -28,6 +28,8 @@ def _numbers(name: str) -> Callable[..., Any]:
 
     @builtin
     def run(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+        if name == "hash" and args:
+            args = [compared_as(args[0]), *args[1:]]
         if name == "hash" and args and isinstance(args[0], (Tensor, Instance)):
             return interp.identity(args[0])
         if args and isinstance(args[0], Tensor):
@@ -314,6 +316,12 @@ def _iter(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
 
 @builtin
 def _next(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    if isinstance(args[0], LibObject) and args[0].path == "itertools.count":
+        return interp.call(Method(args[0], "__next__"), [], {}, loc)
+    if isinstance(args[0], Instance):
+        found = interp.world.find_method(args[0], "__next__")
+        if found is not None:
+            return interp.call(found, [], {}, loc)
     items = operators.iterate(interp, args[0], loc)
     if isinstance(items, list) and items:
         return items.pop(0)

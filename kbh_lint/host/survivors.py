@@ -26,13 +26,16 @@ from kbh_lint.host.objects import (
     Partial,
     Pointer,
     Specialized,
+    compared_as,
 )
 from kbh_lint.host.tensors import ADDRESS_BITS, Storage, Tensor, Unknown
 from kbh_lint.values import CppType, DType, Env, Func, JitFunction, Overloads, Sym
 
 MAX_SLOTS = 4000
-MAX_ITEMS = 64  # of one container
-MAX_DEPTH = 6
+MAX_ITEMS = 64  # of one container: the first and the newest
+MAX_DEPTH = 24
+MAX_OBJECTS = 20_000
+_BARE = frozenset((bool, int, float, str, type(None)))
 OWN_ATTRS = frozenset(("known", "range", "value", "steer"))  # what the interpreter keeps on a tensor
 IDENTITY_BASE = 0x7F00_0000_0000  # what id() gives starts here
 PLAIN = (bool, str, DType, Sym, CppType, Overloads)  # that hold nothing
@@ -43,6 +46,11 @@ class Version(int):
     """What `_version` gave: a number that can be told from a size when it is part of a key, and whose it is."""
 
     storage: Storage | None = None
+
+
+class Length(int):
+    """How many items a container, or characters a text, has. Its `table` is the container itself, or where the text
+    is stored."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +69,8 @@ Item = tuple[str, Any, tuple[str, ...], Any, Any]  # path, value, kinds of keys,
 
 
 def slots(interp: Any, instance: Any) -> list[Survivor]:
-    """Every value that can be reached from what outlives a call, each object once."""
+    """Every value that can be reached from what outlives a call, each object once. `interp.cut` says whether objects
+    were left out."""
     walk = _Walk()
     walk.table("", interp.world.module_env.vars)
     for file, env in interp.world.module_envs.items():
@@ -74,7 +83,8 @@ def slots(interp: Any, instance: Any) -> list[Survivor]:
         walk.visit(("__device__ memory", tensor, (), None, None), 0)
     walk.table("memory ", interp.numbers)
     walk.table("", interp.world_patches)
-    return walk.found
+    interp.cut = walk.cut
+    return walk.found + walk.lengths
 
 
 class _Walk:
@@ -82,7 +92,9 @@ class _Walk:
 
     def __init__(self) -> None:
         self.found: list[Survivor] = []
+        self.lengths: list[Survivor] = []
         self.seen: set[int] = set()
+        self.cut = False
 
     def table(self, prefix: str, names: dict[str, Any]) -> None:
         for name, value in names.items():
@@ -90,7 +102,14 @@ class _Walk:
 
     def visit(self, item: Item, depth: int) -> None:
         path, value, keys, table, name = item
-        if len(self.found) >= MAX_SLOTS or value is None or isinstance(value, PLAIN):
+        if value is None:
+            return
+        if len(self.found) >= MAX_SLOTS or len(self.seen) >= MAX_OBJECTS:
+            self.cut = True
+            return
+        if isinstance(value, PLAIN):
+            if type(value) is str and table is not None:
+                self.length(item)
             return
         if isinstance(value, Func) and not value.defaults and not value.attrs and value.env.parent is None:
             return
@@ -102,9 +121,20 @@ class _Walk:
         self.seen.add(id(value))
         if isinstance(value, (Tensor, Unknown, Graph, HostDescriptor, Pointer, *CODE)):
             self.found.append(Survivor(*item))
+        if isinstance(value, (list, dict, set)):
+            self.length((path, value, keys, value, None))
+        elif type(value) is tuple and table is not None:
+            self.length(item)
+        if depth >= MAX_DEPTH or isinstance(value, (list, tuple, dict)) and _middle(value):
+            self.cut = True
         if depth < MAX_DEPTH:
             for inner in _inside(path, value):
                 self.visit((inner[0], inner[1], (*keys, *inner[2]), inner[3], inner[4]), depth + 1)
+
+    def length(self, item: Item) -> None:
+        path, value, keys, table, name = item
+        if len(self.lengths) < MAX_SLOTS:
+            self.lengths.append(Survivor(path, Length(len(value)), keys, table, name))
 
 
 def _inside(path: str, value: Any) -> Iterator[Item]:
@@ -118,7 +148,7 @@ def _inside(path: str, value: Any) -> Iterator[Item]:
     elif isinstance(value, dict):
         yield from _entries(path, value)
     elif isinstance(value, (list, tuple, set, frozenset)):
-        for i, item in enumerate(list(value)[:MAX_ITEMS]):
+        for i, item in _ends(list(enumerate(value))):
             yield f"{path}[...]", item, (), value if isinstance(value, list) else None, i
     elif isinstance(value, Memo):
         yield from _entries(path, value.results)
@@ -137,6 +167,21 @@ def _inside(path: str, value: Any) -> Iterator[Item]:
         yield path, value.tensor, (), None, None
 
 
+def _ends(items: list[Any]) -> list[Any]:
+    """The first and the newest items of a container."""
+    half = MAX_ITEMS // 2
+    return items if len(items) <= MAX_ITEMS else items[:half] + items[-half:]
+
+
+def _middle(value: Any) -> bool:
+    """Whether a list, tuple or dict holds objects between its first and its newest items: numbers and texts tell
+    nothing."""
+    if len(value) <= MAX_ITEMS:
+        return False
+    kinds = set(map(type, value)) | set(map(type, value.values() if isinstance(value, dict) else ()))
+    return not kinds <= _BARE
+
+
 def _named(path: str, table: dict[str, Any]) -> Iterator[Item]:
     for name, item in table.items():
         if not name.startswith("__"):
@@ -152,7 +197,7 @@ def _closure(path: str, env: Env | None) -> Iterator[Item]:
 
 
 def _entries(path: str, items: dict[Any, Any]) -> Iterator[Item]:
-    for key, item in list(items.items())[:MAX_ITEMS]:
+    for key, item in _ends(list(items.items())):
         if isinstance(key, str) and key.isidentifier():
             yield f"{path}[{key[:24]!r}]", item, ("shape",), items, key
         else:
@@ -163,6 +208,7 @@ def _entries(path: str, items: dict[Any, Any]) -> Iterator[Item]:
 
 def key_kinds(key: Any, depth: int = 0) -> tuple[str, ...]:
     """What parts of a key tell apart: `pointer`, `identity`, `version`, `values`, `object` (a tensor held), `shape`."""
+    key = compared_as(key)
     if isinstance(key, (tuple, frozenset)) and depth < 4:
         return tuple(dict.fromkeys(kind for part in key for kind in key_kinds(part, depth + 1)))
     if isinstance(key, Unknown):

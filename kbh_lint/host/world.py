@@ -376,9 +376,9 @@ class World:
         direct = [base for c in cls.mro() for base in c.bases]
         if interp.builtins.get("dict") in direct or any(base.rpartition(".")[2] in DICTS for base in bases):
             instance.items = dict(args[0]) if args and isinstance(args[0], dict) else {}
-        if cls.dataclass or "typing.NamedTuple" in bases:
-            for i, field in enumerate(cls.fields):
-                default = cls.env.vars.get(field, Unknown())
+        if cls.dataclass or "typing.NamedTuple" in bases or "collections.namedtuple" in bases:
+            for i, field in enumerate(cls.field_names()):
+                default = next((c.env.vars[field] for c in cls.mro() if field in c.env.vars), Unknown())
                 if isinstance(default, LibObject) and default.path == "dataclasses.field":
                     factory = default.kwargs.get("default_factory")
                     default = (
@@ -532,8 +532,8 @@ class World:
                     return interp.call(found, [], {}, loc)
             if value.items is not None:
                 return list(value.items)
-            if "typing.NamedTuple" in value.cls.external_bases():
-                return [value.attrs[f] for f in value.cls.fields]
+            if not value.cls.dataclass and value.cls.field_names():
+                return [value.attrs[f] for f in value.cls.field_names()]
         if isinstance(value, LibObject):
             return lib_objects.items_of(value)
         return None
