@@ -107,22 +107,39 @@ def copied(interp: Any, source: str, target: str) -> None:
 
 def listed(built: dict[str, Built], folder: str, pattern: str) -> list[str]:
     """The binaries that a glob finds below a folder."""
-    inside = re.compile(".*" + re.escape(pattern.rpartition("/")[2]).replace(r"\*", ".*") + r"\Z")
-    return [p for p in built if p.startswith(f"{_plain(folder)}/") and inside.match(p)]
+    parts = ["", *pattern.rpartition("/")[2].split("*")]
+    return [p for p in built if p.startswith(f"{_plain(folder)}/") and _fits(parts, p)]
 
 
 def _same(place: str, path: str) -> bool:
     place, path = _plain(place), _plain(path)
     if place == path:
         return True
-    if "<" in place and _pattern(place).match(path) or "<" in path and _pattern(path).match(place):
+    if "<" in place and _fits(_known(place), path) or "<" in path and _fits(_known(path), place):
         return True
     short, long = sorted((place, path), key=len)
     return not short.startswith("/") and long.endswith(f"/{short}")
 
 
-def _pattern(path: str) -> re.Pattern[str]:
-    return re.compile(".*".join(map(re.escape, _UNKNOWN.split(path[:500]))) + r"\Z", re.DOTALL)
+def _known(path: str) -> list[str]:
+    """The parts of a path between those that are not known."""
+    return _UNKNOWN.split(path[:500])
+
+
+def _fits(parts: list[str], path: str) -> bool:
+    """Whether a path is `parts` with any text between them. Each is taken where it comes first: one pass suffices."""
+    if len(parts) == 1:
+        return path == parts[0]
+    first, *middle, last = parts
+    if not path.startswith(first) or not path.endswith(last):
+        return False
+    at, end = len(first), len(path) - len(last)
+    for part in middle:
+        found = path.find(part, at, max(end, 0))
+        if found < 0:
+            return False
+        at = found + len(part)
+    return at <= end
 
 
 def _plain(path: str) -> str:

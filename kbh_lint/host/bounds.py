@@ -79,6 +79,22 @@ def power(left: Any, right: Any) -> None:
         raise TooLarge("a number grew past the bound")
 
 
+def modular(interp: Any, base: Any, exponent: Any, modulus: Any) -> None:
+    """Pays for `pow(base, exponent, modulus)`: a product of the modulus' length for each bit of the exponent."""
+    sizes = [abs(value).bit_length() for value in (base, exponent, modulus) if isinstance(value, int)]
+    if len(sizes) < 3 or max(sizes) > MAX_BITS:
+        raise TooLarge("a number grew past the bound")
+    interp.burn(sizes[1] * (1 + sizes[2] // 64) ** 2 // 500)
+
+
+def digits(*values: Any) -> None:
+    """Refuses a text that is the digits of a long number, and a long number itself."""
+    for value in values:
+        size = value.bit_length() if isinstance(value, int) else 4 * len(value) if isinstance(value, Sized) else 0
+        if size > 4 * MAX_BITS:
+            raise TooLarge("a number grew past the bound")
+
+
 def argument(*values: Any) -> None:
     """Refuses arguments of a function that grows faster than a power."""
     if any(isinstance(v, int) and abs(v) > MAX_ARGUMENT for v in values):

@@ -8,7 +8,7 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.host import cpp_types, operators, torchlib
 from kbh_lint.host.cpp_types import COUNTS, MAX_LOOP
-from kbh_lint.host.frames import BREAK, Returned
+from kbh_lint.host.frames import BREAK, CONTINUE, Returned
 from kbh_lint.host.interp import _names
 from kbh_lint.host.objects import Slot
 from kbh_lint.host.tensors import Tensor, Unknown
@@ -105,7 +105,7 @@ def s_return(run: Any, node: ir.Return, env: Env) -> Any:
 
 
 def s_jump(run: Any, node: ir.Jump, env: Env) -> Any:
-    return BREAK if node.kind == "break" else None
+    return {"break": BREAK, "continue": CONTINUE}.get(node.kind)
 
 
 def s_block(run: Any, node: ir.Block, env: Env) -> Any:
@@ -130,7 +130,7 @@ def s_opaque(run: Any, node: ir.Opaque, env: Env) -> Any:
         if child is None:
             continue
         signal = run.statement(child, env) if type(child) in STATEMENTS else run.eval(child, env)
-        if isinstance(signal, Returned):
+        if signal is BREAK or signal is CONTINUE or isinstance(signal, Returned):
             return signal
     return None
 

@@ -29,6 +29,9 @@ class Raised(Exception):
         self.loc = loc
 
 
+Leave = Callable[[Raised | None], Any]  # what ends a `with`, given the exception in it; True when that is swallowed
+
+
 class Returned:
     """A `return` on its way out."""
 

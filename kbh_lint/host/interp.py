@@ -49,6 +49,7 @@ class Interp:
         self.decided: dict[Any, bool] = {}
         self.asked: dict[Any, int] = {}  # places in this call of forward
         self.capturing: list[Any] = []
+        self.handling: list[Any] = []  # the exceptions whose handlers run
         self.compiling = 0
         self.weight = 1
         self.done: dict[Any, tuple[int, int]] = {}  # how often, and with how many operations, a place had its turn

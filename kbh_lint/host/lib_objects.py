@@ -12,6 +12,7 @@ from kbh_lint.host import (
     decoding,
     dress,
     driver,
+    enums,
     foreign,
     lanes,
     lib_python,
@@ -33,6 +34,7 @@ from kbh_lint.host.objects import (
     HostDescriptor,
     Instance,
     LibObject,
+    Memo,
     Method,
     Specialized,
 )
@@ -63,6 +65,8 @@ def object_attr(interp: Any, owner: LibObject, name: str, loc: ir.Loc | None) ->
         return Method(owner, name)
     if name in owner.attrs:
         return owner.attrs[name]
+    if owner.path == "types.SimpleNamespace":
+        return owner.attrs if name == "__dict__" else interp.world.raise_(interp, "AttributeError", [name], loc)
     if owner.path in ("super", "os.environ", "property", "module", "functools.lru_cache.decorator"):
         if owner.path == "super":
             return trace_nn.super_attr(interp, owner, name)
@@ -158,6 +162,8 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
         return lib_cute.compiled_method(interp, owner, name, args, kwargs, loc)
     if isinstance(owner, Graph):
         return graph_method(interp, owner, name, args, loc)
+    if isinstance(owner, Memo) and name == "cache_clear":
+        return owner.results.clear()
     if isinstance(owner, Instance):
         return trace_nn.instance_method(interp, owner, name, args, kwargs, loc)
     if isinstance(owner, LibObject):
@@ -271,6 +277,8 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
         return interp.world.get_attr(interp, owner, str(key), loc)
     if isinstance(owner, Sym) and owner.path.endswith(".__dict__") and isinstance(key, str):
         return modules.resolve(interp, f"{owner.path.removesuffix('.__dict__')}.{key}", loc)
+    if isinstance(owner, ClassV) and enums.is_enum(owner) and isinstance(key, str):
+        return interp.world.get_attr(interp, owner, str(key), loc)
     if isinstance(owner, (Sym, ClassV, LibObject)):
         return owner  # a subscripted type
     return operators.merged(interp, owner, key)

@@ -13,6 +13,7 @@ from kbh_lint.host.objects import (
     LibObject,
     Memo,
     Partial,
+    Tally,
 )
 from kbh_lint.host.pybuiltins import builtin
 from kbh_lint.host.tensors import Tensor, Unknown
@@ -104,7 +105,7 @@ def collections_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, 
     name = path.rsplit(".", 1)[-1]
     if name == "defaultdict":
         return {"__default_factory__": args[0]} if args else {}
-    if name in ("OrderedDict", "Counter", "WeakValueDictionary", "WeakKeyDictionary"):
+    if name in ("OrderedDict", "WeakValueDictionary", "WeakKeyDictionary"):
         return dict(bounds.visited(interp, args[0])) if args and isinstance(args[0], dict) else {}
     if name == "deque":
         return list(operators.iterate(interp, args[0], loc)) if args else []
@@ -112,6 +113,16 @@ def collections_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, 
         fields = args[1].replace(",", " ").split() if isinstance(args[1], str) else list(args[1])
         return LibObject("collections.namedtuple", {"fields": fields})
     return LibObject(path, {}, tuple(args), kwargs)
+
+
+def counter(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """collections.Counter, of a dict or of items that are counted."""
+    if args and isinstance(args[0], dict):
+        return Tally(bounds.visited(interp, args[0]))
+    made = Tally(kwargs)
+    for item in operators.materialise(interp, args[0], loc) if args else ():
+        made[operators.check_key(item)] = made.get(item, 0) + 1
+    return made
 
 
 def weakref_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

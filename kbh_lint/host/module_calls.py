@@ -107,7 +107,7 @@ def call_whole(
 def _hooks(interp: Any, owner: Instance | LibObject, name: str) -> list[tuple[Any, bool]]:
     """Hooks and whether each is given keyword arguments, those of all modules first."""
     return [
-        (hook, key in attrs.get(name + _KEYWORDS, ()))
+        (hook, key in table(attrs, name + _KEYWORDS))
         for attrs in (interp.world.module_hooks, owner.attrs)
         if name in attrs
         for key, hook in table(attrs, name).items()

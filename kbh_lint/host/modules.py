@@ -85,17 +85,14 @@ def resolve(interp: Any, path: str, loc: ir.Loc | None = None) -> Any:
         return asking.asked(interp, path, asking.READ[path], loc)
     if path == "os.environ":
         return LibObject("os.environ")
-    constant = _CONSTANTS.get(path)
-    if constant is not None:
-        return constant
-    if path in ("torch.version.cuda",):
-        return "13.0"
+    if path in _CONSTANTS:
+        return _CONSTANTS[path]
     return Sym(path)
 
 
 _CONSTANTS: dict[str, Any] = {
     "torch.__version__": "2.11.0", "triton.__version__": "3.6.0", "sys.platform": "linux", "os.sep": "/",
-    "os.name": "posix",
+    "os.name": "posix", "torch.version.cuda": "13.0", "torch.version.hip": None, "torch.version.xpu": None,
     "sys.maxsize": 2**63 - 1, "sys.version_info": (3, 11, 7), "os.pathsep": ":", "typing.TYPE_CHECKING": False,
 }  # fmt: skip
 

@@ -89,6 +89,10 @@ def compared_as(value: Any) -> Any:
     return value
 
 
+class Tally(dict[Any, Any]):
+    """collections.Counter: what is not in it counts nothing."""
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Graph(Brief):
     """A CUDA graph: the events recorded while it was captured, to happen again at each replay."""

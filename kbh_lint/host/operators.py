@@ -9,7 +9,7 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.host import asking, bounds, remembered, torchlib
 from kbh_lint.host.modules import GRADER_NAMES
-from kbh_lint.host.objects import Configured, Instance, LibObject, compared_as
+from kbh_lint.host.objects import ClassV, Configured, Instance, LibObject, Tally, compared_as
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Text, concat, cut, replace
 from kbh_lint.values import DType, JitFunction, Sym
@@ -19,6 +19,7 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "%": operator.mod, "**": operator.pow, "<<": operator.lshift, ">>": operator.rshift, "&": operator.and_,
     "|": operator.or_, "^": operator.xor,
 }  # fmt: skip
+UNION = "types.UnionType"  # `int | float`, with the classes as its arguments
 _UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "~": operator.invert, "+": operator.pos}
 _SEQUENCES = (str, bytes, bytearray, list, tuple)
 _TENSOR = {
@@ -73,6 +74,8 @@ def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
     if isinstance(left, str) and isinstance(right, str) and op == "+":
         bounds.text(interp, left, right)
         return concat((left, right))
+    if op == "|" and _is_type(left) and _is_type(right):
+        return LibObject(UNION, {}, (left, right))
     if op == "*" and isinstance(left, Sym) and left.path.startswith("ctypes."):
         return LibObject("ctypes.array", {"count": right if isinstance(right, int) else 0})
     if op == "*" and (isinstance(left, _SEQUENCES) or isinstance(right, _SEQUENCES)):
@@ -97,6 +100,13 @@ def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
         return _BINARY[op](left, right)
     except Exception:
         return merged(interp, left, right, why=f"{type(left).__name__} {op} {type(right).__name__}")
+
+
+def _is_type(value: Any) -> bool:
+    """Whether a value may stand in `int | None`."""
+    if isinstance(value, LibObject):
+        return value.path == UNION
+    return value is None or isinstance(value, (ClassV, Sym)) or hasattr(value, "__kbh_name__")
 
 
 def _path_text(value: Any) -> str:
@@ -390,6 +400,8 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
         found = find_key(interp, owner, key)
         if found is not MISSING:
             return found
+        if isinstance(owner, Tally):
+            return 0
         factory = owner.get("__default_factory__") if type(owner) is dict else None
         if factory is not None:
             value = interp.call(factory, [], {}, loc)

@@ -48,7 +48,7 @@ def _numbers(name: str) -> Callable[..., Any]:
                 return Unknown(args[0].contents, name, ends, args[0].made)
             return operators.merged(interp, *args, why=args[0].why if name in ("int", "float") else "")
         try:
-            _check_numbers(name, args)
+            _check_numbers(interp, name, args, kwargs)
             return real(*[str(a) if isinstance(a, Text) else a for a in args], **kwargs)
         except Exception:
             return operators.merged(interp, *args, why=name)
@@ -56,12 +56,15 @@ def _numbers(name: str) -> Callable[..., Any]:
     return run
 
 
-def _check_numbers(name: str, args: list[Any]) -> None:
-    """Refuses what would make a number or a text without end."""
-    if name == "pow" and len(args) == 2:
-        bounds.power(args[0], args[1])
-    elif name == "round" and len(args) == 2 or name in ("bytes", "bytearray"):
-        bounds.width(args[-1] if args else 0)
+def _check_numbers(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> None:
+    """Refuses what would make a number or a text without end, and pays for what takes long."""
+    given = [*args, *kwargs.values()]
+    if name == "pow":
+        bounds.modular(interp, *given) if len(given) > 2 else bounds.power(*given)
+    elif name == "round" and len(given) > 1 or name in ("bytes", "bytearray"):
+        bounds.width(given[-1] if given else 0)
+    elif name in ("int", "divmod"):
+        bounds.digits(*given)
     elif name == "hash" and args:
         operators.check_key(args[0])
 
@@ -146,15 +149,24 @@ def _truths(every: bool) -> Callable[..., Any]:
 @builtin
 def _isinstance(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     value, kinds = args[0], args[1] if len(args) > 1 else ()
-    kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+    kinds = _kinds(kinds)
     if isinstance(value, Unknown):
         return operators.merged(interp, value, why="a type test")
     return any(_is_a(value, k) for k in kinds)
 
 
+def _kinds(kinds: Any) -> tuple[Any, ...]:
+    """The classes in the second argument of isinstance: one, a tuple of them, a union."""
+    if isinstance(kinds, LibObject) and kinds.path == operators.UNION:
+        kinds = kinds.args
+    return tuple(one for kind in kinds for one in _kinds(kind)) if isinstance(kinds, tuple) else (kinds,)
+
+
 def _is_a(value: Any, kind: Any) -> bool:
     if isinstance(kind, ClassV):
         return isinstance(value, Instance) and kind in value.cls.mro()
+    if kind is None or value is None:
+        return value is None and (kind is None or getattr(kind, "path", "").endswith(("object", "NoneType")))
     path = getattr(kind, "path", "") or getattr(kind, "__kbh_name__", "")
     name = path.rsplit(".", 1)[-1]
     if name in ("Tensor", "Parameter"):
@@ -197,7 +209,7 @@ def has_attr(interp: Any, owner: Any, name: str) -> bool:
         from kbh_lint.host import torchlib
 
         return name in owner.attrs or torchlib.has_attribute(name)
-    if isinstance(owner, LibObject) and owner.path == "module":
+    if isinstance(owner, LibObject) and owner.path in ("module", "types.SimpleNamespace"):
         return name in owner.attrs
     if isinstance(owner, (int, float, str, list, dict, tuple)):
         return hasattr(owner, name)

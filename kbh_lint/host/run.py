@@ -176,12 +176,8 @@ def run_path(
     frame = Frame(interp.world.module_env, interp.world.module_env, None, None)
     try:
         interp.block(session.module.body, frame)
-    except Raised as raised:
-        path.failed, path.exit_loc = f"the module raises {exception(raised.value)}", raised.loc
-    except OutOfFuel:
-        path.failed = "the module level did not end within its bound"
-    except RecursionError:
-        path.failed = "the module nests too deeply"
+    except Exception as error:
+        path.failed, path.exit_loc = ended(error, "the module")
     path.unread = list(interp.unread)
     if problem is not None and problem.shapes and not path.failed:
         if not any(model_class(interp.world.module_env, known) for known in problem.contracts.values()):
@@ -219,8 +215,8 @@ def choose_contract(interp: Runner, problem: Problem) -> Contract | None:
         state = {
             name: tensor.dtype if tensor.dtype != "?" else None for name, tensor in trace_nn.state_of(model).items()
         }
-    except (Raised, OutOfFuel, RecursionError):
-        pass
+    except Exception as error:  # the runs of the shapes come to the same, and say so
+        ended(error, "the run")
     return problem.match(state)
 
 
@@ -269,16 +265,15 @@ def run_shape(interp: Runner, contract: Contract, shape: Shape, further: bool) -
             contents = probes.result_contents(result)
             run.calls.append(Call(interp.events[start:], result, given, index=call, contents=contents))
             seen.append(survivors.slots(interp, model))
-    except Raised as raised:
-        run.stopped, run.stopped_at = f"it raises {exception(raised.value)}", raised.loc
-    except OutOfFuel:
-        run.stopped = "the run did not end within its bound"
-    except RecursionError:
-        run.stopped = "the run nests too deeply"
+    except Exception as error:
+        run.stopped, run.stopped_at = ended(error, "the run")
     run.unread = list(interp.unread)
     run.l2 = [note for note in interp.notes[noted:] if note[0] == "l2"]
     if not run.stopped and further:
-        probes.probe(interp, run, model, seen)
+        try:
+            probes.probe(interp, run, model, seen)
+        except Exception as error:
+            run.stopped, run.stopped_at = ended(error, "the run")
     return run
 
 
@@ -317,7 +312,7 @@ def _load(interp: Runner, run: ShapeRun, model: Instance, binding: Binding) -> N
         storage.content = Content(storage, tensor.dtype, 0, f"state:{name}")
         storage.version += 1
         run.state[name] = tensor
-    for name, hook in model.attrs.get("__hooks__", []):
+    for name, hook in trace_nn.state_hooks(model):
         if "post_hook" in name and hook is not None:
             interp.call(hook, [model, LibObject("incompatible_keys")], {}, None)
 
@@ -325,7 +320,7 @@ def _load(interp: Runner, run: ShapeRun, model: Instance, binding: Binding) -> N
 def _load_by_own_code(interp: Runner, run: ShapeRun, model: Instance, binding: Binding) -> bool:
     """Run a submission's own loading: an overridden load_state_dict, or a hook before it. False when it has none."""
     own = [name for name in ("load_state_dict", "_load_from_state_dict") if name in _methods(model)]
-    hooks = [hook for kind, hook in model.attrs.get("__hooks__", []) if "pre_hook" in kind and "load" in kind]
+    hooks = [hook for kind, hook in trace_nn.state_hooks(model) if "pre_hook" in kind and "load" in kind]
     if not own and not hooks:
         return False
     given: dict[str, Any] = {
@@ -437,6 +432,22 @@ def _default(value: Unknown) -> bool:
     return value.why.startswith("likely")
 
 
+def ended(error: Exception, what: str) -> tuple[str, ir.Loc | None]:
+    """What a reader is told of what ended a run before its end, and where an exception of the program was raised.
+
+    An error of ours ends the run as it ends a statement: what the program does from there on is not known.
+    """
+    if isinstance(error, MemoryError):
+        raise error
+    if isinstance(error, Raised):
+        return f"{'it' if what == 'the run' else what} raises {exception(error.value)}", error.loc
+    if isinstance(error, OutOfFuel):
+        return f"{what if what == 'the run' else what + ' level'} did not end within its bound", None
+    if isinstance(error, RecursionError):
+        return f"{what} nests too deeply", None
+    return f"{what} could not be followed ({type(error).__name__}: {str(error)[:80]})", None
+
+
 def exception(value: Any) -> str:
     """What a reader is told of an exception of the interpreted program: its class and, where it has one, its text."""
     if isinstance(value, Instance):
@@ -444,5 +455,6 @@ def exception(value: Any) -> str:
     else:
         name = getattr(value, "path", "an exception").rpartition(".")[2]
         args = getattr(value, "attrs", {}).get("args", ())
-    said = " ".join(a for a in args if isinstance(a, str)).split("\n")[0][:120]
+    words = [a for a in args if isinstance(a, str)] if isinstance(args, (tuple, list)) else []
+    said = " ".join(words).split("\n")[0][:120]
     return f"{name}: {said}" if said else name

@@ -231,6 +231,36 @@ def bitcast(shape: Shape, old: str, new: str) -> Shape:
     return (*shape[:-1], last * a // b if isinstance(last, int) else None)
 
 
+_PARAMETERS = {
+    "flatten": ("start_dim", "end_dim"), "chunk": ("chunks", "dim"), "split": ("split_size", "dim"),
+    "split_with_sizes": ("split_sizes", "dim"), "tensor_split": ("indices_or_sections", "dim"),
+    "narrow": ("dim", "start", "length"), "select": ("dim", "index"), "unflatten": ("dim", "sizes"),
+    "transpose": ("dim0", "dim1"), "swapaxes": ("axis0", "axis1"), "movedim": ("source", "destination"),
+    "moveaxis": ("source", "destination"), "as_strided": ("size", "stride", "storage_offset"),
+    "unfold": ("dimension", "size", "step"), "permute": ("dims",), "expand": ("size",), "broadcast_to": ("size",),
+    "reshape": ("shape",), "view": ("size",), "view_as": ("other",), "expand_as": ("other",), "reshape_as": ("other",),
+}  # fmt: skip
+_OTHER_NAMES = {
+    "split_size": ("split_size_or_sections",), "indices_or_sections": ("sections", "indices"),
+    "dim0": ("axis0",), "dim1": ("axis1",), "size": ("shape",), "dim": ("axis",),
+}  # fmt: skip
+
+
+def in_order(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """The arguments of a view after the tensor by their positions, where torch's own names give them."""
+    out = list(args)
+    names = _PARAMETERS.get(name, ("dim",))
+    for place, parameter in enumerate(names):
+        given = next((kwargs[k] for k in (parameter, *_OTHER_NAMES.get(parameter, ())) if k in kwargs), None)
+        if given is None:
+            continue
+        while len(out) < place:
+            out.append(0)  # only flatten's start_dim may be left out before another
+        if len(out) == place:
+            out.append(given)
+    return out + ([kwargs["dtype"]] if not out and "dtype" in kwargs else [])
+
+
 def pieces(name: str, shape: Shape, rest: Sequence[Any]) -> list[Shape]:
     """Shapes of unbind, chunk and split."""
     if shape is None:

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import operators, rounds
-from kbh_lint.host.frames import BREAK, CONTINUE, FULL_ITERATIONS, Frame, OutOfFuel, Raised, Returned
+from kbh_lint.host import enums, operators, rounds
+from kbh_lint.host.frames import BREAK, CONTINUE, FULL_ITERATIONS, Frame, Leave, OutOfFuel, Raised, Returned
 from kbh_lint.host.objects import (
     Bound,
     ClassV,
     Compiled,
-    Instance,
     LibObject,
     Memo,
 )
@@ -96,44 +95,69 @@ def s_jump(interp: Any, node: ir.Jump, frame: Frame) -> Any:
 
 
 def s_raise(interp: Any, node: ir.Raise, frame: Frame) -> None:
+    if node.value is None and interp.handling:  # the exception that is being handled, once more
+        raise Raised(interp.handling[-1], node.loc)
     raise Raised(interp.eval(node.value, frame) if node.value is not None else None, node.loc)
 
 
 def s_with(interp: Any, node: ir.With, frame: Frame) -> Any:
-    exits: list[Callable[[], None]] = []
+    exits: list[Leave] = []
+    signal, raised = None, None
     try:
         for context, target in node.items:
             manager = interp.eval(context, frame)
             entered = interp.world.enter(interp, manager, exits, node.loc)
             if target is not None:
                 interp.assign(target, entered, frame)
-        return interp.block(node.body, frame)
-    finally:
+        signal = interp.block(node.body, frame)
+    except Raised as error:
+        raised = error
+    except BaseException:
         for leave in reversed(exits):
-            leave()
+            leave(None)
+        raise
+    for leave in reversed(exits):
+        try:
+            if leave(raised) is True:
+                raised = None
+        except Raised as error:
+            raised = error
+    if raised is not None:
+        raise raised
+    return signal
 
 
 def s_try(interp: Any, node: ir.Try, frame: Frame) -> Any:
-    signal = None
+    signal, raised = None, None
     try:
-        try:
-            signal = interp.block(node.body, frame)
-        except Raised as raised:
-            for kind, name, body in node.handlers:
-                if kind is not None and not interp.world.catches(interp, interp.eval(kind, frame), raised.value):
-                    continue
-                if name is not None:
-                    interp.store_name(name, raised.value, frame)
-                signal = interp.block(body, frame)
-                break
-            else:
-                raise
-        else:
-            if signal is None:
-                signal = interp.block(node.orelse, frame)
-    finally:
-        last = interp.block(node.final, frame) if node.final else None
+        signal = _handled(interp, node, frame)
+    except Raised as error:
+        if not node.final:
+            raise
+        raised = error
+    last = interp.block(node.final, frame) if node.final else None
+    if last is None and raised is not None:  # a return or a break in `finally` takes the place of an exception
+        raise raised
     return last if last is not None else signal
+
+
+def _handled(interp: Any, node: ir.Try, frame: Frame) -> Any:
+    """The body of a `try` and, after an exception, the first handler that catches it."""
+    try:
+        signal = interp.block(node.body, frame)
+    except Raised as raised:
+        for kind, name, body in node.handlers:
+            if kind is not None and not interp.world.catches(interp, interp.eval(kind, frame), raised.value):
+                continue
+            if name is not None:
+                interp.store_name(name, raised.value, frame)
+            interp.handling.append(raised.value)
+            try:
+                return interp.block(body, frame)
+            finally:
+                interp.handling.pop()
+        raise
+    return signal if signal is not None else interp.block(node.orelse, frame)
 
 
 def s_import(interp: Any, node: ir.Import, frame: Frame) -> None:
@@ -162,9 +186,7 @@ def s_delete(interp: Any, node: ir.Delete, frame: Frame) -> None:
             elif isinstance(owner, list) and isinstance(key, (int, slice)):
                 del owner[key]
         elif isinstance(target, ir.Attr):
-            owner = interp.eval(target.value, frame)
-            if isinstance(owner, Instance):
-                owner.attrs.pop(target.name, None)
+            interp.world.del_attr(interp.eval(target.value, frame), target.name)
 
 
 def s_assert(interp: Any, node: ir.Assert, frame: Frame) -> None:
@@ -198,6 +220,8 @@ def s_class(interp: Any, node: ir.ClassDef, frame: Frame) -> None:
         if isinstance(s, (ir.Assign, ir.Decl))
     ]
     env.vars.pop("__class_fields__", None)
+    if enums.is_enum(cls):
+        enums.make_members(cls)
     for value in env.vars.values():
         inner_func = value.func if isinstance(value, (Memo, Compiled, Bound)) else value
         if isinstance(inner_func, Func):

@@ -184,8 +184,7 @@ def _middle(value: Any) -> bool:
 
 def _named(path: str, table: dict[str, Any]) -> Iterator[Item]:
     for name, item in table.items():
-        if not name.startswith("__"):
-            yield f"{path}.{name}", item, (), table, name
+        yield f"{path}.{name}", item, (), table, name
 
 
 def _closure(path: str, env: Env | None) -> Iterator[Item]:
@@ -213,6 +212,8 @@ def key_kinds(key: Any, depth: int = 0) -> tuple[str, ...]:
         return tuple(dict.fromkeys(kind for part in key for kind in key_kinds(part, depth + 1)))
     if isinstance(key, Unknown):
         return ("values",) if key.contents else ("shape",)
+    if isinstance(key, Instance) and any(path.startswith("enum.") for path in key.cls.external_bases()):
+        return ("shape",)
     if isinstance(key, (Tensor, Instance)):
         return ("object",)
     if isinstance(key, Pointer) or isinstance(key, int) and key >= 1 << ADDRESS_BITS and not is_identity(key):

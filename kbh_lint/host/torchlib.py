@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import remembered, shapes, tensor_flags
+from kbh_lint.host import bounds, remembered, shapes, tensor_flags
 from kbh_lint.host.objects import LibObject
 from kbh_lint.host.survivors import Version
 from kbh_lint.host.tensors import Content, Event, Storage, Tensor, Unknown, product, row_major
@@ -87,6 +87,7 @@ def record(
     attrs: dict[str, Any] | None = None,
 ) -> Event:
     """Emit an event that reads `tensors`."""
+    bounds.steps(interp, 2 * len(tensors))
     event = Event(kind, name, loc, [(t.storage.content, t) for t in tensors], attrs=attrs or {})
     steer = steered_by(tensors)
     if steer:
@@ -431,11 +432,7 @@ def view(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: i
     tensor = args[0] if args else None
     if not isinstance(tensor, Tensor):
         return tensor
-    rest = list(args[1:]) + [
-        v
-        for k, v in kwargs.items()
-        if k in ("dim", "dim0", "dim1", "size", "dims", "shape", "dtype", "start", "length")
-    ]
+    rest = shapes.in_order(name, args[1:], kwargs)
     if name == "view" and rest and isinstance(rest[0], DType):
         return alias(tensor, shapes.bitcast(tensor.shape, tensor.dtype, rest[0].name), None, rest[0].name)
     if name in ("unbind", "chunk", "split", "tensor_split", "split_with_sizes"):

@@ -19,6 +19,8 @@ _LAYERS = {
     "MultiheadAttention": "scaled_dot_product_attention", "Dropout": "dropout", "Identity": "positive",
 }  # fmt: skip
 
+_STATE_HOOKS = "hooks of the state"  # no name that a program can write as an attribute
+
 
 def module(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Construct a layer or a container of torch.nn."""
@@ -131,13 +133,20 @@ def state_of(instance: Any, prefix: str = "") -> dict[str, Tensor]:
         elif isinstance(value, LibObject) and value.path.startswith("torch.nn."):
             out.update(state_of(value, f"{prefix}{name}."))
             items = value.attrs.get("items")
-            pairs = items.items() if isinstance(items, dict) else enumerate(items or [])
+            listed = items if isinstance(items, (list, tuple)) else ()
+            pairs = items.items() if isinstance(items, dict) else enumerate(listed)
             for key, item in pairs:
                 if isinstance(item, Tensor):
                     out[f"{prefix}{name}.{key}"] = item
                 elif isinstance(item, (Instance, LibObject)):
                     out.update(state_of(item, f"{prefix}{name}.{key}."))
     return out
+
+
+def state_hooks(owner: Instance) -> list[tuple[str, Any]]:
+    """Hooks of the state of a module, each with the method that registered it."""
+    found = owner.attrs.get(_STATE_HOOKS)
+    return found if isinstance(found, list) else []
 
 
 def layer_base(owner: Instance) -> str:
@@ -206,6 +215,6 @@ def instance_method(
         "_register_load_state_dict_pre_hook",
         "register_state_dict_post_hook",
     ):
-        owner.attrs.setdefault("__hooks__", []).append((name, args[0] if args else None))
+        owner.attrs[_STATE_HOOKS] = [*state_hooks(owner), (name, args[0] if args else None)]
         return None
     return None

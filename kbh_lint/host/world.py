@@ -7,7 +7,6 @@ checks against a reference pass. What even that does not settle is a decision th
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import dtypes, ir
@@ -16,6 +15,7 @@ from kbh_lint.host import (
     asking,
     containers,
     dress,
+    enums,
     foreign,
     lanes,
     lib_objects,
@@ -27,7 +27,7 @@ from kbh_lint.host import (
     torchlib,
     trace_nn,
 )
-from kbh_lint.host.frames import Frame, Raised
+from kbh_lint.host.frames import Frame, Leave, Raised
 from kbh_lint.host.interp import Interp
 from kbh_lint.host.objects import (
     Blob,
@@ -226,6 +226,10 @@ class World:
             return Blob(f"{owner.path}:{name}", owner.loc)
         if isinstance(owner, Pointer) and name in ("value_type", "dtype", "element_type"):
             return DType(owner.dtype)
+        if isinstance(owner, Memo):
+            return owner.func if name == "__wrapped__" else Method(owner, name)
+        if isinstance(owner, Bound) and isinstance(owner.func, Memo):
+            return self.get_attr(interp, owner.func, name, loc)
         if isinstance(owner, Bound) and name == "__func__":
             return owner.func
         if name == "value" and isinstance(owner, (int, float)):
@@ -353,6 +357,13 @@ class World:
         elif isinstance(owner, JitFunction):
             owner.func.attrs[name] = value
 
+    def del_attr(self, owner: Any, name: str) -> None:
+        """`del owner.name`."""
+        if isinstance(owner, (Instance, LibObject, Func)):
+            owner.attrs.pop(name, None)
+        elif isinstance(owner, ClassV):
+            owner.env.vars.pop(name, None)
+
     # --- classes
 
     def is_module(self, cls: ClassV) -> bool:
@@ -362,8 +373,8 @@ class World:
         self, interp: Interp, cls: ClassV, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
     ) -> Any:
         bases = cls.external_bases()
-        if any(b.startswith("enum.") for b in bases):
-            return args[0] if args else Unknown()
+        if enums.is_enum(cls):
+            return enums.look_up(interp, cls, args, loc)
         instance = Instance(cls)
         for base in cls.mro():
             maker = base.env.vars.get("__new__")
@@ -385,6 +396,9 @@ class World:
                         interp.call(factory, [], {}, loc) if factory is not None else default.kwargs.get("default")
                     )
                 instance.attrs[field] = args[i] if i < len(args) else kwargs.get(field, default)
+            after = self.find_method(instance, "__post_init__")
+            if after is not None and cls.dataclass:
+                interp.call(after, [], {}, loc)
         try:
             init = cls.find("__init__")
         except KeyError:
@@ -424,34 +438,46 @@ class World:
         cls = args[0] if args else frame.cls
         return LibObject("super", {"self": owner, "cls": cls})
 
-    def enter(self, interp: Interp, manager: Any, exits: list[Callable[[], None]], loc: ir.Loc | None) -> Any:
+    def enter(self, interp: Interp, manager: Any, exits: list[Leave], loc: ir.Loc | None) -> Any:
         """`with manager`: what `as` binds; `exits` collects what to undo."""
         if isinstance(manager, LibObject) and manager.path == "torch.cuda.graph":
             graph = manager.args[0] if manager.args else manager.kwargs.get("cuda_graph")
             if isinstance(graph, Graph):
                 start_capture(interp, graph)
-                exits.append(lambda: end_capture(interp, graph))
+                exits.append(lambda raised: end_capture(interp, graph))
             return manager
         if isinstance(manager, LibObject) and (manager.path == "torch.cuda.stream" or lanes.is_stream(manager)):
             if lanes.enter(interp, manager):
-                exits.append(lambda: lanes.leave(interp))
+                exits.append(lambda raised: lanes.leave(interp))
             return manager
         if isinstance(manager, LibObject) and (manager.path in lanes.POOLS or manager.path == "subprocess.Popen"):
-            exits.append(lambda: lib_objects.object_method(interp, manager, "__exit__", [], {}, loc))
+            exits.append(lambda raised: lib_objects.object_method(interp, manager, "__exit__", [], {}, loc) and None)
             return manager
+        if isinstance(manager, LibObject) and manager.path == "contextlib.suppress":
+            exits.append(lambda raised: raised is not None and self.catches(interp, manager.args, raised.value))
+            return None
         if isinstance(manager, LibObject) and manager.path == "unittest.mock.patcher":
             return interp.call(manager.attrs["__enter__"], [], {}, loc)
         if isinstance(manager, Instance):
             entered = self.find_method(manager, "__enter__")
             leave = self.find_method(manager, "__exit__")
             if leave is not None:
-                exits.append(lambda: interp.call(leave, [None, None, None], {}, loc))
+                exits.append(lambda raised: interp.call(leave, self.exception_parts(raised), {}, loc))
             return interp.call(entered, [], {}, loc) if entered is not None else manager
         if isinstance(manager, list):  # a @contextmanager generator: what it yields
             return manager[0] if manager else None
         return manager
 
     # --- exceptions
+
+    @staticmethod
+    def exception_parts(raised: Raised | None) -> list[Any]:
+        """What `__exit__` is given: class, exception and traceback, or None three times."""
+        if raised is None:
+            return [None, None, None]
+        value = raised.value
+        kind = value.cls if isinstance(value, Instance) else Sym(value.path) if isinstance(value, LibObject) else value
+        return [kind, value, Unknown((), "a traceback")]
 
     def raise_(self, interp: Interp, name: str, args: list[Any], loc: ir.Loc | None) -> None:
         raise Raised(LibObject(f"builtins.{name}", {"args": tuple(args)}), loc)
@@ -536,6 +562,8 @@ class World:
                 return [value.attrs[f] for f in value.cls.field_names()]
         if isinstance(value, LibObject):
             return lib_objects.items_of(value)
+        if isinstance(value, ClassV) and enums.is_enum(value):
+            return list(enums.members(value).values())
         return None
 
     def path(self, text: str) -> LibObject:

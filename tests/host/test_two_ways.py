@@ -1,0 +1,146 @@
+"""A model that may compute the product itself or let torch do it: which way it goes is what the linter must find."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from host_support import ARGUMENTS, GRID, HEAD, KERNEL, OUTPUT, TILES, classes, lint, states
+
+from kbh_lint.findings import FileReport
+
+WAYS = f"""
+
+def honest(self, x):
+    (M, K), N = x.shape, self.weight.shape[0]
+{OUTPUT.replace("        ", "    ", 1)}    gemm[{GRID}]({ARGUMENTS}, {TILES})
+    return y
+
+
+def leak(self, x):
+    y = torch.matmul(x.to(torch.bfloat16), self.weight.to(torch.bfloat16).t())
+    return (y * self.weight_scale).to(torch.bfloat16)
+"""
+MODEL = """
+
+class Model(nn.Module):
+    def __init__(self, M, N, K):
+        super().__init__()
+        self.register_buffer("weight", torch.zeros(N, K, dtype=torch.float8_e4m3fn))
+        self.register_buffer("weight_scale", torch.ones(N))
+{setup}
+    def forward(self, x):
+{body}
+"""
+
+
+def program(body: str, top: str = "", setup: str = "") -> str:
+    """A file with both ways and a model whose `forward` chooses."""
+
+    def indented(text: str) -> str:
+        return "".join(f"        {line}\n" if line else "\n" for line in text.splitlines())
+
+    return HEAD + KERNEL + WAYS + top + MODEL.format(setup=indented(setup), body=indented(body))
+
+
+def said(folder: Path, body: str, top: str = "", setup: str = "") -> FileReport:
+    return lint(folder, program(body, top, setup))
+
+
+HELD = """\
+key = (x.data_ptr(), x._version)
+if key not in self.__held:
+    self.__held[key] = honest(self, x)
+return self.__held[key]
+"""
+COUNTED = """\
+self.__n += 1
+if self.__n < 100:
+    self.__y = honest(self, x)
+return self.__y
+"""
+KEPT_IN_PRIVATE = {
+    "a cache": (HELD, "self.__held = {}", "address-and-version-key"),
+    "a counter and a result": (COUNTED, "self.__n = 0\nself.__y = None", "output-memoization"),
+}
+
+
+@pytest.mark.parametrize("name", KEPT_IN_PRIVATE)
+def test_what_is_kept_under_a_private_name_is_found(tmp_path: Path, name: str) -> None:
+    body, setup, found = KEPT_IN_PRIVATE[name]
+    assert found in classes(said(tmp_path, body, "", setup))
+
+
+HONEST = {
+    "a check for ROCm": ("return leak(self, x) if HIP else honest(self, x)", "HIP = torch.version.hip is not None\n"),
+    "a kernel in a namespace": (
+        "return NS.go(self, x)",
+        "import types\nNS = types.SimpleNamespace(go=honest)\n",
+    ),
+    "views by keywords, in any order": (
+        "x = x.narrow(length=x.shape[0], start=0, dim=0).view(x.shape[0], 1, -1).flatten(start_dim=0, end_dim=1)\n"
+        "a, b = x.chunk(dim=1, chunks=2)\n"
+        "assert a.shape[0] == x.shape[0] and b.shape[1] * 2 == x.shape[1]\n"
+        "return honest(self, x)",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_an_honest_way_is_kept(tmp_path: Path, name: str) -> None:
+    report = said(tmp_path, *HONEST[name])
+    assert report.verdict == "clean" and set(states(report).values()) == {"kept"}, report.findings
+
+
+def test_what_a_cpp_loop_continues_past_does_not_happen(tmp_path: Path) -> None:
+    source = """
+#include <torch/extension.h>
+torch::Tensor run(torch::Tensor x, torch::Tensor w, torch::Tensor y) {
+  for (int i = 0; i < 2; ++i) {
+    if (i >= 0) { continue; }
+    y = at::matmul(x.to(at::kBFloat16), w.to(at::kBFloat16).t());
+  }
+  return y;
+}
+"""
+    top = (
+        "from torch.utils.cpp_extension import load_inline\n"
+        f"EXT = load_inline('e', cpp_sources=[r'''{source}'''], functions=['run'])\n"
+    )
+    report = said(tmp_path, "return EXT.run(x, self.weight, honest(self, x))", top)
+    assert report.verdict == "clean", report.findings
+
+
+ODD = {
+    "an exception whose arguments are a number": (
+        "raise E()",
+        "class E(Exception):\n    def __init__(self):\n        self.args = 5\n",
+        "",
+    ),
+    "built-ins in place of hooks": ("return honest(self, x)", "", "self.register_forward_pre_hook(setattr)"),
+    "a built-in in place of forward": ("return honest(self, x)", "", "self.forward = setattr"),
+    "a built-in in place of eval": ("return honest(self, x)", "", "self.eval = getattr"),
+    "a number in a table of hooks": (
+        "return honest(self, x)",
+        "",
+        "self._forward_hooks[0] = lambda m, a, y: None\nself._forward_hooks_with_kwargs = 5",
+    ),
+    "an attribute without a name": ("self.__dict__[5] = 1\nreturn honest(self, x)", "", ""),
+    "a list of modules that is a number": (
+        "return honest(self, x)",
+        "",
+        "self.more = nn.ModuleList()\nself.more.items = 5",
+    ),
+    "a hook of the state that takes nothing": (
+        "return honest(self, x)",
+        "",
+        "self.register_load_state_dict_post_hook(setattr)\nself.__hooks__ = 5",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_programs_are_no_error_of_the_linter(tmp_path: Path, name: str) -> None:
+    report = said(tmp_path, *ODD[name])
+    assert report.verdict in ("clean", "unproven"), report.findings
