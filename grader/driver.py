@@ -27,7 +27,7 @@ def _driver() -> Any:
         return importlib.import_module("cuda.bindings.driver")
     except ImportError as error:
         raise GpuError(
-            f"a GPU target needs the Python package cuda-bindings, and importing it says: {error}"
+            f"a GPU target needs cuda-bindings (in a checkout of kbh: pip install '.[gpu]'); importing it says: {error}"
         ) from error
 
 

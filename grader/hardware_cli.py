@@ -82,7 +82,7 @@ def _machine(
     """What this machine is, as plain data; None where torch is missing and nothing was asked of it."""
     if find_spec("torch") is None:
         if measure or device:
-            raise CommandError("to look at this machine torch is needed: pip install 'kbh[grade]'")
+            raise CommandError("to look at this machine torch is needed; in a checkout of kbh: pip install '.[grade]'")
         return None
     from grader import peaks
     from grader.targets import TargetError, pick_device, running_target

@@ -59,7 +59,7 @@ def need_grade() -> None:
     """Raises CommandError when the grade extra is not installed."""
     missing = [name for name in NEEDS_GRADE if find_spec(name) is None]
     if missing:
-        raise CommandError(f"this command needs {', '.join(missing)}: pip install 'kbh[grade]'")
+        raise CommandError(f"this command needs {', '.join(missing)}; in a checkout of kbh: pip install '.[grade]'")
 
 
 def print_json(data: Any) -> None:

@@ -23,7 +23,8 @@ MAX_ANSWER = 8_000_000
 ASKED = ("flops", "input", "ban")  # kinds of facts that need an answer
 NEEDS = ("torch", "hypothesis", "numpy", "grader")
 NOT_INSTALLED = (
-    "not checked without the grade extra (pip install 'kbh[grade]'): FLOP counts, drawn inputs, importable bans"
+    "not checked without the grade extra (in a checkout of kbh: pip install '.[grade]'): FLOP counts, drawn inputs,"
+    " importable bans"
 )
 NOT_TRUSTED = (
     "not checked: FLOP counts, drawn inputs, importable bans; they run the problem's own code, which is done only for"

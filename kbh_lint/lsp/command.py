@@ -30,7 +30,7 @@ def main(argv: Sequence[str], prog: str) -> int:
     except SystemExit as done:
         return int(done.code or 0)
     if find_spec("pygls") is None:
-        print(f"{prog}: error: the language server needs pygls (pip install 'kbh[lsp]')", file=sys.stderr)
+        print(f"{prog}: error: pygls is missing; in a checkout of kbh: pip install '.[lsp]'", file=sys.stderr)
         return TROUBLE
     from kbh_lint.lsp import server
 

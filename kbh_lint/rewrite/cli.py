@@ -126,7 +126,7 @@ def _main(argv: Sequence[str], prog: str, text: str, goal: float, *, leaks: bool
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "libcst":
             raise
-        print(f"{prog}: error: libcst is missing; install the extra: pip install 'kbh[rewrite]'", file=sys.stderr)
+        print(f"{prog}: error: libcst is missing; in a checkout of kbh: pip install '.[rewrite]'", file=sys.stderr)
     except _Trouble as error:
         print(f"{prog}: error: {error}", file=sys.stderr)
     return TROUBLE

@@ -281,7 +281,7 @@ def test_without_torch_grade_says_what_to_install(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("grader.problems.common.find_spec", lambda name: None)
-    assert kbh_main(["grade", "x.py"]) == 2 and "pip install 'kbh[grade]'" in capsys.readouterr().err
+    assert kbh_main(["grade", "x.py"]) == 2 and "pip install '.[grade]'" in capsys.readouterr().err
 
 
 def test_the_help_has_examples_outcomes_and_exit_codes() -> None:

@@ -121,7 +121,7 @@ def test_without_torch_the_targets_are_listed_and_measuring_says_what_to_install
     assert main([]) == 0
     assert "torch is not installed" in capsys.readouterr().out
     assert main(["--measure"]) == 2
-    assert "pip install 'kbh[grade]'" in capsys.readouterr().err
+    assert "pip install '.[grade]'" in capsys.readouterr().err
 
 
 def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,7 +57,7 @@ def test_a_command_that_needs_the_extra_says_how_to_get_it(
 ) -> None:
     monkeypatch.setattr("grader.problems.common.find_spec", lambda name: None if name == "torch" else object())
     assert main(["mutate", "01_fp8_gemm"]) == 2
-    assert "needs torch: pip install 'kbh[grade]'" in capsys.readouterr().err
+    assert "needs torch; in a checkout of kbh: pip install '.[grade]'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

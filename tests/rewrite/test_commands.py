@@ -121,4 +121,4 @@ def test_without_libcst_the_extra_is_named(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "libcst", None)
     assert main(["evade", str(solution)]) == 2
-    assert "pip install 'kbh[rewrite]'" in capsys.readouterr().err
+    assert "pip install '.[rewrite]'" in capsys.readouterr().err

@@ -77,7 +77,7 @@ def _environment() -> Any:
     try:
         import jinja2
     except ImportError:
-        raise PageError("a page needs jinja2: pip install 'kbh[grade]'") from None
+        raise PageError("a page needs jinja2; in a checkout of kbh: pip install '.[grade]'") from None
     found = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE), autoescape=True, undefined=jinja2.StrictUndefined, finalize=_shown,
         trim_blocks=True, lstrip_blocks=True,
