@@ -1,11 +1,11 @@
 # make demo   lint and grade two bundled submissions on this machine's CPU, an honest one and a leaking one
-# make test   everything CI checks: ruff, mypy --strict, pytest, generated docs, the deck's stored evidence
+# make test   everything CI checks: ruff, mypy --strict, pytest, generated docs, the stored evidence and results of the deck
 # Both make .venv themselves; they need Python 3.11 or newer, make and a package index.
 
 SHELL := /bin/sh
 .SHELLFLAGS := -euc
 .DELETE_ON_ERROR:
-.PHONY: demo test lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade evade verify-deck results verify-results mutate ceilings fuzz accuracy clean
+.PHONY: demo test core lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade evade verify-deck results verify-results mutate ceilings fuzz accuracy clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -30,6 +30,11 @@ demo: $(VENV)/.grade
 	@echo "All of it is in demo.html; kbh show --verify kbh-results/demo/* checks it."
 
 test: lint types unit docs-check verify-deck verify-results
+
+# What needs no torch, for another version of Python: make core VENV=.venv-3.13 PYTHON=python3.13
+core: docs-check
+	$(PY) -W error -m compileall -q -f kbh_lint grader bench tools
+	$(BIN)/kbh-lint --no-cache problems/
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -87,10 +92,10 @@ verify-deck: $(VENV)/.dev
 	$(BIN)/kbh problems verify
 
 # What was graded on a GPU: the page is written from the bundles in results/, and held against their samples.
-results: $(VENV)/.core
+results: $(VENV)/.grade
 	$(PY) tools/results.py results/h200 -o docs/results-h200.md
 
-verify-results: $(VENV)/.core
+verify-results: $(VENV)/.grade
 	$(PY) tools/results.py results/h200 -o docs/results-h200.md --check
 
 # Runs every wrong kernel of the deck at reduced shapes.
@@ -134,10 +139,9 @@ $(VENV)/.grade: $(VENV)/.core
 	$(PY) -m compileall -q grader
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.core
-	$(PIP) --editable '.[dev,grade]'
-	$(PY) -m compileall -q grader
+$(VENV)/.dev: $(VENV)/.grade
+	$(PIP) --editable '.[dev]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .kbh-cache kbh-results demo.html
+	rm -rf $(VENV) .venv-* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .kbh-cache kbh-results demo.html

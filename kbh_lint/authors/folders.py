@@ -10,7 +10,7 @@ PROBLEM = "problem.yaml"
 FAULTS = "faults.yaml"
 SUBMISSION = "solution.py"
 MAX_ENTRIES = 2_000  # of one problem folder
-_OURS = ("reference*.py", "legal.py", "cases.py", "mutants.py")
+_OURS = ("reference*.py", "legal.py", "library.py", "rows.py", "cases.py", "mutants.py")
 _PARTS = ("honest", "decoys")
 
 

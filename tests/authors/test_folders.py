@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -47,6 +48,15 @@ def test_a_file_that_is_no_part_of_a_problem_does_not_hide_in_its_folder(
     files = kbh_lint.lint([deck], problem=ID, problems_dir=deck).files
     verdicts = {Path(file.path).name: file.verdict for file in files}
     assert verdicts == {"my_kernel.py": "reward_hack", "kernel.py": "reward_hack", "problem.yaml": "clean"}
+
+
+def test_the_files_that_the_authors_page_lists_are_parts_of_a_problem(deck: Path) -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "authors.md").read_text()
+    listed = re.findall(r"`([\w.]+\.py)`", page.partition("| File | Who reads it |")[2])
+    assert {"library.py", "mutants.py", "rows.py"} <= set(listed)
+    for name in listed:
+        (deck / ID / name).write_text(LEAK)
+    assert find([deck]).rest == ()
 
 
 def test_a_changed_file_stands_for_its_problem_when_authors_ask(
