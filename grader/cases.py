@@ -19,7 +19,7 @@ from grader.draw import draw, rescale
 from grader.structure import Region, Regions, Structure, plans
 from kbh_lint.problems import Binding, Contract, Problem, Shape, Stress, StructureCase, TensorSpec
 
-__all__ = ["Bound", "Case", "CaseSpec", "Kind", "materialise", "plan_cases", "state_group"]
+__all__ = ["Bound", "Case", "CaseSpec", "Kind", "materialise", "model_group", "plan_cases", "state_group"]
 
 Kind = Literal["nominal", "stress", "structure"]
 BASE = "base"
@@ -86,6 +86,11 @@ def plan_cases(
 def state_group(spec: CaseSpec) -> str:
     """The state that a case is called with: cases of one group share it, and so may share one model instance."""
     return spec.state
+
+
+def model_group(model: int) -> str:
+    """The state of one of several models that take turns on the plain cases; the first has the plain state."""
+    return f"{BASE}/{model}" if model else BASE
 
 
 def materialise(

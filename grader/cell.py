@@ -96,7 +96,8 @@ class CaseOutcome:
     """One compared call. `error` is the smallest tolerance that would have passed; None where none was measured.
 
     `digest` is the SHA-256 of the outputs' bytes, kept for a few calls that the evidence pass may ask for again.
-    Where the whole output would have been too dear, `rows` rows of its `of_rows` were compared; 0 says all.
+    Where the whole output would have been too dear, `rows` rows of its `of_rows` were compared; 0 says all. `model` is
+    which of the models that take turns was called.
     """
 
     case: str
@@ -107,6 +108,7 @@ class CaseOutcome:
     digest: str = ""
     rows: int = field(default=0, metadata=LATER)
     of_rows: int = field(default=0, metadata=LATER)
+    model: int = field(default=0, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from grader import plan as planning
 from grader.against import digest_of, hold
 from grader.answers import Ended, expect, first_line
 from grader.batches import State, sealed_batches
-from grader.cases import Case, CaseSpec, materialise
+from grader.cases import Case, CaseSpec, materialise, model_group
 from grader.cell import CaseOutcome, ShapeResult, TrialResult
 from grader.channel import Frame, Kind
 from grader.deck import TORCH_DTYPES, Code, DeckError, ours
@@ -210,7 +210,7 @@ class Trial:
         loaded = self.session.load(first.binding, states, rounds=slots)
         if not self.usable(loaded, f"when its model was made at {shape.label}", state):
             return ()
-        again = self._asked_again(plan, group, slots, len(states))
+        again = self._asked_again(plan, group)
         for number, spec in enumerate(group.specs):
             index = number % slots
             held = states[index % len(states)]
@@ -222,7 +222,8 @@ class Trial:
                 said = f"{spec.id} at {shape.label}: {first_line(called.answer.text)}"
                 state.wrong_case(spec.id, said)
             elif self.usable(called.answer, f"in {spec.id} at {shape.label}", state):
-                self._take(plan, group, state, case, called, index, again=spec.id in again)
+                model = index % len(states)
+                self._take(plan, group, state, case, called, index, model=model, again=spec.id in again)
             else:
                 return ()
         return states
@@ -235,20 +236,19 @@ class Trial:
         held = sum(tensor.nbytes for tensor in case.inputs.values()) + out
         return planning.slot_count(self.session.device.type if self.options.timing else "cpu", models, held)
 
-    def _asked_again(self, plan: ShapePlan, group: Group, slots: int, models: int) -> frozenset[str]:
-        """The timed calls of the first model that the evidence pass may ask for: drawn, so that they are not guessed.
+    def _asked_again(self, plan: ShapePlan, group: Group) -> frozenset[str]:
+        """The timed calls that the evidence pass may ask for: drawn, so that they are not guessed.
 
-        They are compared like those of the lot. Without one, a shape could not be asked for again at all.
+        They are compared like those of the lot.
         """
-        ours = [
-            spec.id for i, spec in enumerate(group.specs) if spec.id.startswith("timed/") and i % slots % models == 0
-        ]
+        timed = [spec.id for spec in group.specs if spec.id.startswith("timed/")]
         drawn = random.Random(derive(self.master, "again", plan.shape.label))
-        return frozenset(drawn.sample(ours, min(DIGESTS, len(ours)))) if group.base else frozenset()
+        return frozenset(drawn.sample(timed, min(DIGESTS, len(timed)))) if group.base else frozenset()
 
     def _take(
-        self, plan: ShapePlan, group: Group, state: Seen, case: Case, called: Called, index: int, *, again: bool
-    ) -> None:
+        self, plan: ShapePlan, group: Group, state: Seen, case: Case, called: Called, index: int, *,
+        model: int, again: bool,
+    ) -> None:  # fmt: skip
         """Copies what the call left, then looks whether the call counts for right or for time."""
         outputs = self.session.outputs(index)
         changed = self.session.changed(index, case.inputs)
@@ -256,14 +256,16 @@ class Trial:
         if changed:
             state.wrong_case(spec.id, f"{spec.id} at {label}: it changed its input {', '.join(changed)}")
         elif spec.id in plan.compared or again:
-            self.compare(case, outputs, state, digest=again)
+            self.compare(case, outputs, state, model=model, digest=again)
         if spec.id in group.timed:
             seconds, waited = (*called.answer.numbers, 0.0, 0.0)[:2]
             state.claimed.append(seconds if math.isfinite(seconds) and seconds > 0 else 0.0)
             state.walls.append(called.wall)
             state.waited |= waited != 0
 
-    def compare(self, case: Case, outputs: Sequence[Tensor], state: Seen, *, digest: bool = False) -> bool:
+    def compare(
+        self, case: Case, outputs: Sequence[Tensor], state: Seen, *, model: int = 0, digest: bool = False
+    ) -> bool:
         """Holds outputs against the oracle and notes what comes of it; whether they are right."""
         whole = self.whole.get(case.shape.label) == case.spec.id
         held = hold(self.problem, self.code, case, outputs, self.master, whole=whole)
@@ -273,7 +275,7 @@ class Trial:
         mark = digest_of(outputs) if digest else ""
         error = None if math.isnan(result.error) else result.error
         state.cases.append(CaseOutcome(
-            case.spec.id, result.ok, error, result.tolerance, result.message, mark, held.rows, held.of_rows
+            case.spec.id, result.ok, error, result.tolerance, result.message, mark, held.rows, held.of_rows, model
         ))  # fmt: skip
         return result.ok
 
@@ -291,7 +293,7 @@ class Trial:
             state.ungated += [one for one in seconds if math.isfinite(one) and one > 0]
 
     def _replay(self, shape: Shape, seen: CaseOutcome) -> list[str]:
-        case = self.case(shape, CaseSpec(seen.case, "nominal"))
+        case = self.case(shape, CaseSpec(seen.case, "nominal", state=model_group(seen.model)))
         expect(self.session.load(case.binding, [case.state], rounds=planning.LEAST_ROUNDS), f"at {shape.label}")
         marks, states = [], Seen()
         for index in range(planning.LEAST_ROUNDS):
@@ -325,7 +327,7 @@ class Trial:
 
     def _states(self, shape: Shape, first: Case, count: int) -> list[State]:
         """States of as many models: the plain one and others drawn like it."""
-        others = (CaseSpec("state", "nominal", state=f"{first.spec.state}/{i}") for i in range(1, count))
+        others = (CaseSpec("state", "nominal", state=model_group(i)) for i in range(1, count))
         return [first.state, *(self.case(shape, spec).state for spec in others)]
 
     def _instances(self, case: Case) -> int:

@@ -13,7 +13,7 @@ import torch
 
 from grader import plan as planning
 from grader.against import digest_of, hold
-from grader.cases import CaseSpec, materialise
+from grader.cases import CaseSpec, materialise, model_group
 from grader.cell import CaseOutcome, TrialResult
 from grader.channel import Frame, Kind, clean_text
 from grader.clock.profile import MARK, UNSEEN_CALLS
@@ -206,7 +206,8 @@ def _asked(bench: Bench, sandbox: Profiled, scratch: Path) -> tuple[dict[int, st
 def _again(bench: Bench, code: Code, session: Session, shape: Shape) -> bool | None:
     """Calls on one input, the last ones marked. None if those gave what the trial saw, else whether they are right."""
     seen = bench.case(shape.label)
-    spec, master = CaseSpec(seen.case, "nominal"), bytes.fromhex(bench.trial.master)
+    spec = CaseSpec(seen.case, "nominal", state=model_group(seen.model))
+    master = bytes.fromhex(bench.trial.master)
     case = materialise(bench.problem, shape, spec, master, device=bench.device, code=code, state=None)
     _expect(session.load(case.binding, [case.state], rounds=planning.LEAST_ROUNDS), f"at {shape.label}")
     marks, right = [], True

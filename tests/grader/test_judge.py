@@ -82,7 +82,7 @@ def test_a_right_submission_is_compared_on_every_call_and_timed_by_both_clocks(g
     assert shape.calls == shape.compared == len(shape.cases) and all(case.ok for case in shape.cases)
     assert shape.timing is not None and len(shape.timing.claimed) == len(shape.timing.walls) == 4
     assert all(0 < claim < wall for claim, wall in zip(shape.timing.claimed, shape.timing.walls, strict=True))
-    assert len(shape.timing.sealed) == 2 and all(batch.per_call > 0 for batch in shape.timing.sealed)
+    assert len(shape.timing.sealed) == 2 and all(batch.seconds > 0 for batch in shape.timing.sealed)
     assert sum(case.digest != "" for case in shape.cases) == 2
     assert set(result.spent) == {"start", "empty calls", "import", "calls", "batches", "launches"}
     assert 0.5 * result.seconds < sum(result.spent.values()) < result.seconds + 0.1
@@ -170,6 +170,23 @@ def test_a_wrong_result_on_the_same_values_is_told_and_other_bits_or_a_crash_are
     here.snapshot.file.write_text("import os\nos._exit(3)\n")
     with pytest.raises(NotReplayed, match="ended its process"):
         here.replay(result)
+
+
+def test_a_call_is_asked_again_of_a_model_with_the_same_weights(ground: Callable[[str], Ground]) -> None:
+    here = ground(HONEST)
+    trial = here.trial()
+    (shape,) = trial.shapes
+    others = [case for case in shape.cases if case.digest and case.model]
+    keys = iter(range(1, 99))
+    while not others:  # each call is the first of two models' or the other's
+        trial = here.trial(master=bytes(31) + bytes([next(keys)]))
+        (shape,) = trial.shapes
+        others = [case for case in shape.cases if case.digest and case.model]
+    only = replace(shape, cases=tuple(case if case in others else replace(case, digest="") for case in shape.cases))
+    assert here.replay(replace(trial, shapes=(only,))) == ()
+    first = replace(only, cases=tuple(replace(case, model=0) for case in only.cases))
+    with pytest.raises(NotReplayed, match="other bits for the same values"):
+        here.replay(replace(trial, shapes=(first,)))
 
 
 def test_a_shape_without_a_call_that_could_be_asked_again_shows_nothing(ground: Callable[[str], Ground]) -> None:
