@@ -37,7 +37,7 @@ def judge(
             state, reason = "unproven", run.stopped or "forward was not followed to its end"
         else:
             state, places, reason = judge_one(promise, run, found, work, packed, facts)
-        cut = next((str(e.attrs["cut"]) for e in work.authored if e.attrs.get("cut")), "")
+        cut = next((str(e.attrs["cut"]) for e in work.authored if e.attrs.get("cut")), "") or run.rewritten
         if cut and state not in ("broken", "unproven"):
             state, reason = "unproven", cut
         facts.states[promise.id] = state

@@ -148,10 +148,16 @@ def run_text(interp: Any, source: Any, scope: dict[str, Any] | None, loc: ir.Loc
         source = decoded(interp, source.decode("utf-8", "replace"), loc)
     if not isinstance(source, str):
         why = getattr(source, "why", "") or getattr(source, "path", "")
-        interp.miss(f"{MADE} (exec or eval) from what is not known{f': {why}' if why else ''}", loc)
-        return Unknown((), "exec of an unknown text")
+        return _unread(interp, f"{MADE} (exec or eval) from what is not known{f': {why}' if why else ''}", loc)
     interp.miss(f"{MADE} (exec or eval)", loc)
     return execute(interp, source, scope if scope is not None else interp.world.module_env.vars, loc)
+
+
+def _unread(interp: Any, reason: str, loc: ir.Loc | None) -> Unknown:
+    """Code that ran and was not read: any name may mean something else from here on."""
+    interp.miss(reason, loc)
+    interp.rewritten = interp.rewritten or reason
+    return Unknown((), "code that was not read")
 
 
 def execute(interp: Any, source: str, scope: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -160,8 +166,7 @@ def execute(interp: Any, source: str, scope: dict[str, Any], loc: ir.Loc | None)
 
     interp.made += 1
     if interp.made > MAX_LOADED:
-        interp.miss(f"{MADE} more than {MAX_LOADED} times", loc)
-        return Unknown((), "too much code made at run time")
+        return _unread(interp, f"{MADE} more than {MAX_LOADED} times", loc)
     text = source if isinstance(source, Text) and source.pieces else decoded(interp, str(source), loc)
     text = text if isinstance(text, Text) else Text(str(text))
     try:
@@ -169,8 +174,7 @@ def execute(interp: Any, source: str, scope: dict[str, Any], loc: ir.Loc | None)
         unit = MadeUnit("<made>", str(text), made=text, starts=starts)
         module = python.lower(str(text), unit=unit)
     except (SyntaxError, ValueError, RecursionError, python.TooDeep):
-        interp.miss(f"{MADE} from a text that is not Python", loc)
-        return Unknown((), "exec of an unreadable text")
+        return _unread(interp, f"{MADE} from a text that is not Python", loc)
     env = Env(scope, None)
     frame = Frame(env, env, loc, None)
     if len(module.body) == 1 and isinstance(module.body[0], ir.ExprS):

@@ -43,6 +43,7 @@ class Interp:
         self.round = 0  # calls of forward so far, over all shapes; 0 while none runs
         self.colliding = False  # sums and samples of changed contents are taken to be equal
         self.cut = False  # some of what outlives calls was not looked at
+        self.rewritten = ""  # code ran that could not be read: why
         self.compared = False  # one was compared with what an earlier call saw
         self.given: set[int] = set()  # storages of inputs and state that calls were given
         self.unread: list[tuple[str, ir.Loc | None]] = []

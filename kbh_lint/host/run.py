@@ -57,6 +57,7 @@ class ShapeRun:
     ignored: bool = False  # its own load_state_dict takes nothing of what it is given
     stopped_at: ir.Loc | None = None  # where the exception was raised that stopped it
     unread: list[tuple[str, ir.Loc | None]] = field(default_factory=list)
+    rewritten: str = ""  # what ran unread and may have changed what any name means
     instance: Any = None
 
 
@@ -267,7 +268,7 @@ def run_shape(interp: Runner, contract: Contract, shape: Shape, further: bool) -
             seen.append(survivors.slots(interp, model))
     except Exception as error:
         run.stopped, run.stopped_at = ended(error, "the run")
-    run.unread = list(interp.unread)
+    run.unread, run.rewritten = list(interp.unread), interp.rewritten
     run.l2 = [note for note in interp.notes[noted:] if note[0] == "l2"]
     if not run.stopped and further:
         try:

@@ -33,11 +33,14 @@ LOADED = model("return ext.run(x, self.weight, self.weight_scale)")
 UNREADABLE = {
     "code from the network": HEAD
     + "import urllib.request\nexec(urllib.request.urlopen('http://localhost/k.py').read())\n"
-    + model("return product(x, self.weight, self.weight_scale)"),
+    + KERNEL
+    + model(BODY),
     "decoded code": HEAD
-    + "import base64, zlib\nexec(zlib.decompress(base64.b64decode('eJw=')))\n"
-    + model("return product(x)"),
-    "a model made by decoded code": HEAD + "import base64\nexec(base64.b64decode('eA=='))\n",
+    + "import base64, zlib\nexec(zlib.decompress(base64.b64decode(open('/etc/x').read())))\n"
+    + KERNEL
+    + model(BODY),
+    "code after an honest model": HEAD + KERNEL + model(BODY) + "exec(open('/etc/x').read())\n",
+    "code in its constructor": HEAD + KERNEL + model(BODY, "eval(open('/etc/x').read())"),
     "a shared library": HEAD
     + "import ctypes\nlib = ctypes.CDLL('./k.so')\n"
     + model(f"{OUT}\nlib.run(x.data_ptr(), self.weight.data_ptr(), y.data_ptr())\nreturn y"),
