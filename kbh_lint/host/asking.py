@@ -10,6 +10,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host.tensors import Unknown
+from kbh_lint.source.embedded import Text, doubts
 
 MARK = "sniff:"
 CLOCK = "clock:"  # followed by the call of forward in which the clock was read
@@ -86,6 +87,8 @@ def source(*values: Any) -> str:
         seen += 1
         if isinstance(value, (list, tuple)):
             stack.extend(value[:8])
+        elif isinstance(value, Text):
+            stack.extend(doubts(value))
         elif isinstance(value, Unknown):
             why = value.why
             if why.startswith(MARK):

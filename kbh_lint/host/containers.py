@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from kbh_lint import ir
@@ -27,11 +28,14 @@ def show(value: Any) -> str:
     """What str() gives; a made-up but stable text for objects."""
     if isinstance(value, (str, int, float, bool, type(None), bytes)):
         return str(value)
+    if isinstance(value, Unknown):
+        return embedded.doubted(repr(value), value)
     if isinstance(value, (list, tuple, set, dict)) and bounds.is_small(value):
         try:
-            return str(value)[:10_000]
+            shown = str(value)[:10_000]
         except Exception:
             return type(value).__name__
+        return _with_doubt(shown, value.values() if isinstance(value, dict) else value)
     if isinstance(value, DType):
         return f"torch.{value.name}"
     if isinstance(value, LibObject) and "path" in value.attrs:
@@ -41,10 +45,24 @@ def show(value: Any) -> str:
     return f"<{type(value).__name__}>"
 
 
+def _with_doubt(text: str, parts: Iterable[Any]) -> str:
+    """A text that was made of `parts`, with those that are not known, some levels deep."""
+    level = list(parts)
+    for _ in range(4):
+        for part in level:
+            if isinstance(part, Unknown):
+                text = embedded.doubted(text, part)
+                break
+        level = [item for part in level if isinstance(part, (list, tuple)) for item in part][: bounds.FREE_ITEMS]
+    return text
+
+
 def string_method(interp: Any, text: str, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A method of str; places survive in those that build code."""
     if any(isinstance(a, Unknown) for a in args) and name not in ("format", "join"):
         return operators.merged(interp, *args)
+    if name in _SAFE_STR and name != "encode" and any(map(embedded.doubts, (text, *args))):
+        return operators.merged(interp, text, *args, why=f"str.{name}")
     if name == "join":
         if isinstance(args[0], Unknown) and args[0].why.startswith("sniff:"):
             return operators.merged(interp, *args)

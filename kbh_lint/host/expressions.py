@@ -8,8 +8,8 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.host import bounds, operators
 from kbh_lint.host.frames import MAPPED_STRING, Frame
-from kbh_lint.host.tensors import Unknown
-from kbh_lint.source.embedded import Literal, Piece, Text, concat
+from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.source.embedded import Literal, Piece, Text, concat, doubts
 from kbh_lint.values import Env
 
 
@@ -81,13 +81,16 @@ def e_bool(interp: Any, node: ir.Bool, frame: Frame) -> Any:
 def e_compare(interp: Any, node: ir.Compare, frame: Frame) -> Any:
     left = interp.eval(node.left, frame)
     result: Any = True
+    doubts: list[Any] = []  # links of a chain that are not known: all links must hold
     for op, right_node in zip(node.ops, node.rights, strict=True):
         right = interp.eval(right_node, frame)
         result = operators.compare(interp, op, left, right, node.loc)
         if result is False:
             return False
+        if isinstance(result, (Unknown, Tensor)):
+            doubts.append(result)
         left = right
-    return result
+    return operators.merged(interp, *doubts, why="a comparison") if doubts and len(node.ops) > 1 else result
 
 
 def e_cond(interp: Any, node: ir.Cond, frame: Frame) -> Any:
@@ -165,6 +168,10 @@ def e_fstring(interp: Any, node: ir.FString, frame: Frame) -> Any:
             continue
         if not isinstance(value, (str, int, float, bool, type(None), tuple, list)):
             parts.append(interp.world.show(value))
+            continue
+        shown = interp.world.show(value) if isinstance(value, (tuple, list)) else value
+        if isinstance(shown, Text) and doubts(shown):
+            parts.append(shown)
             continue
         if not bounds.is_small(value):
             raise bounds.TooLarge("a text grew past the bound")

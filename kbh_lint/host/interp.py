@@ -26,6 +26,7 @@ from kbh_lint.host.objects import (
     Partial,
 )
 from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
+from kbh_lint.source.embedded import Text, doubts
 from kbh_lint.values import Env, Func, JitFunction, Sym
 
 MAX_FRAMES = 60
@@ -398,6 +399,8 @@ class Interp:
             return (value.storage.content,)
         if isinstance(value, Unknown):
             return value.contents
+        if isinstance(value, Text):
+            value = doubts(value)
         if isinstance(value, (list, tuple, set)) and depth < 3:
             out: list[Content] = []
             for item in list(value)[:200]:

@@ -11,7 +11,7 @@ from kbh_lint.host import asking, bounds, remembered, torchlib
 from kbh_lint.host.modules import GRADER_NAMES
 from kbh_lint.host.objects import ClassV, Configured, Instance, LibObject, Tally, compared_as
 from kbh_lint.host.tensors import Tensor, Unknown
-from kbh_lint.source.embedded import Text, concat, cut, replace
+from kbh_lint.source.embedded import Text, concat, cut, doubted, doubts, replace
 from kbh_lint.values import DType, JitFunction, Sym
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
@@ -21,6 +21,8 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 UNION = "types.UnionType"  # `int | float`, with the classes as its arguments
 _UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "~": operator.invert, "+": operator.pos}
+MAX_ANY = 64  # values that are compared to find those that differ
+MAX_CHOICES = 4
 _SEQUENCES = (str, bytes, bytearray, list, tuple)
 _TENSOR = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floor_divide", "%": "remainder", "**": "pow",
@@ -70,7 +72,10 @@ def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
             return interp.call(found, [right], {}, loc)
     if isinstance(left, str) and op == "%":
         bounds.text(interp, left)
-        return percent(left, right)
+        shown = percent(left, right)
+        parts = right if isinstance(right, tuple) else right.values() if isinstance(right, dict) else (right,)
+        unknown = [part for part in parts if isinstance(part, Unknown) or doubts(part)]
+        return doubted(shown, merged(interp, *unknown)) if unknown else shown
     if isinstance(left, str) and isinstance(right, str) and op == "+":
         bounds.text(interp, left, right)
         return concat((left, right))
@@ -205,6 +210,8 @@ def same(interp: Any, left: Any, right: Any) -> Any:
         return True
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         return same_unknown(interp, left, right)
+    if isinstance(left, str) and isinstance(right, str) and (doubts(left) or doubts(right)):
+        return _same_text(interp, left, right)
     if is_success(left) or is_success(right):
         return is_success(left) and is_success(right) or left == 0 or right == 0
     if isinstance(left, (Instance, LibObject)) or isinstance(right, (Instance, LibObject)):
@@ -235,6 +242,20 @@ def same(interp: Any, left: Any, right: Any) -> Any:
         return bool(left == right)
     except Exception:
         return False
+
+
+def _same_text(interp: Any, left: str, right: str) -> Any:
+    """Whether texts are equal that were made of unknown values. A number that is no content of a tensor and was not
+    asked for is taken to be the same each time, as the name of a device is."""
+    values, others = doubts(left), doubts(right)
+    if str(left) != str(right) or len(values) != len(others):
+        return merged(interp, left, right, why="a comparison")
+    for a, b in zip(values, others, strict=True):
+        fixed = not (a.contents or b.contents or asking.source(a, b)) and a.why == b.why
+        verdict = fixed or same(interp, a, b)
+        if verdict is not True:
+            return verdict
+    return True
 
 
 def same_unknown(interp: Any, left: Any, right: Any) -> Any:
@@ -285,7 +306,7 @@ def compare(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> 
         if isinstance(answer, Unknown):
             return answer
         return answer if op == "==" else not answer
-    if isinstance(left, Unknown) or isinstance(right, Unknown):
+    if isinstance(left, Unknown) or isinstance(right, Unknown) or doubts(left) or doubts(right):
         settled = by_range(op, left, right)
         unknown = merged(interp, left, right, why="a comparison")
         return unknown if settled is None else interp.world.settle(interp, loc, settled, unknown.contents)
@@ -315,7 +336,7 @@ def by_range(op: str, left: Any, right: Any) -> bool | None:
 
 def contains(interp: Any, owner: Any, item: Any, loc: ir.Loc | None = None) -> Any:
     """`item in owner`."""
-    if isinstance(owner, Unknown):
+    if isinstance(owner, Unknown) or doubts(owner) or isinstance(owner, str) and doubts(item):
         return merged(interp, owner, item, why="membership")
     if isinstance(owner, dict):
         return find_key(interp, owner, item) is not MISSING
@@ -363,7 +384,7 @@ def held_key(interp: Any, owner: dict[Any, Any], key: Any) -> Any:
     objects by what their class says of equality."""
     check_key(key)
     try:
-        if key in owner:
+        if key in owner and not doubts(key):
             return key
     except TypeError:
         return MISSING
@@ -381,7 +402,7 @@ def _is_walked(interp: Any, key: Any) -> bool:
         return any(_is_walked(interp, part) for part in key)
     if isinstance(key, Instance) and interp.world.find_method(key, "__eq__") is not None:
         return True
-    return isinstance(key, Unknown) or compared_as(key) is not key
+    return isinstance(key, Unknown) or bool(doubts(key)) or compared_as(key) is not key
 
 
 def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
@@ -416,8 +437,11 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
         if isinstance(key, slice) and key.step in (None, 1) and isinstance(owner, Text):
             start, stop, _ = key.indices(len(owner))
             bounds.text(interp, owner)
-            return cut(owner, start, max(stop, start))
+            part, before = cut(owner, start, max(stop, start)), cut(owner, 0, start)
+            return doubted(part, merged(interp, before)) if doubts(before) else part
         bounds.text(interp, owner if isinstance(key, slice) else "")
+        if doubts(owner) and not (type(key) is int and key >= 0 and not doubts(cut(owner, 0, key + 1))):
+            return merged(interp, owner, key, why="a character")
         return str.__getitem__(owner, key)
     if isinstance(owner, Instance):
         found = interp.world.find_method(owner, "__getitem__")
@@ -445,8 +469,19 @@ def item_of(interp: Any, owner: Instance, key: Any, loc: ir.Loc | None) -> Any:
 
 
 def _any_of(interp: Any, items: Any, key: Unknown, loc: ir.Loc | None) -> Any:
-    """One of several values, chosen by an unknown index: of two each may be, else the first stands for all."""
-    return items[int(interp.truth(key, loc))] if len(items) == 2 and key.contents else items[0]
+    """One of several values, chosen by an unknown index: the first, and in further runs each of the others."""
+    apart: list[Any] = []
+    for item in items[:MAX_ANY]:
+        if not any(same(interp, item, other) is True for other in apart):
+            apart.append(item)
+    if len(apart) > MAX_CHOICES or len(items) > MAX_ANY:
+        return merged(interp, key, why="one of many")
+    for i in range(1, len(apart)):
+        place = interp.place(loc), i
+        interp.world.places.setdefault(place, loc)
+        if interp.decide(place, key):
+            return apart[i]
+    return apart[0]
 
 
 def set_item(interp: Any, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
@@ -473,7 +508,9 @@ def set_item(interp: Any, owner: Any, key: Any, value: Any, loc: ir.Loc | None) 
 
 def store(interp: Any, owner: dict[Any, Any], key: Any, value: Any) -> None:
     """`owner[key] = value` of a dict: an equal object that is a key already stays the key."""
-    held = held_key(interp, owner, key) if isinstance(key, (tuple, Instance, LibObject)) else MISSING
+    held = held_key(interp, owner, key) if isinstance(key, (tuple, Instance, LibObject, Text)) else MISSING
+    if held is MISSING and doubts(key):
+        owner.pop(key, None)  # a text that only looks the same
     owner[check_key(key) if held is MISSING else held] = value
 
 

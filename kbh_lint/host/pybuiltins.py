@@ -12,7 +12,7 @@ from kbh_lint.host import asking, bounds, containers, operators
 from kbh_lint.host.frames import OutOfFuel, Raised
 from kbh_lint.host.objects import CALLABLES, Bound, ClassV, Instance, LibObject, Method, compared_as
 from kbh_lint.host.tensors import Tensor, Unknown
-from kbh_lint.source.embedded import Text
+from kbh_lint.source.embedded import Text, doubts
 from kbh_lint.values import DType, Func, JitFunction, Sym
 
 
@@ -41,6 +41,7 @@ def _numbers(name: str) -> Callable[..., Any]:
             from kbh_lint.host import torchlib
 
             return torchlib.call(interp, f"torch.{name}", args, kwargs, loc)
+        args = [operators.merged(interp, a) if doubts(a) else a for a in args]
         if any(isinstance(a, Unknown) for a in args):
             if name in ("float", "abs") and args[0].range is not None:
                 low, high = args[0].range
@@ -92,7 +93,7 @@ def _len(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
         return interp.call(found, [], {}, loc) if found is not None else Unknown()
     if isinstance(value, LibObject) and isinstance(value.attrs.get("items"), (list, dict)):
         return len(value.attrs["items"])
-    return len(value) if hasattr(value, "__len__") else operators.merged(interp, value)
+    return len(value) if hasattr(value, "__len__") and not doubts(value) else operators.merged(interp, value)
 
 
 def _extreme(name: str) -> Callable[..., Any]:

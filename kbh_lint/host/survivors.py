@@ -29,6 +29,7 @@ from kbh_lint.host.objects import (
     compared_as,
 )
 from kbh_lint.host.tensors import ADDRESS_BITS, Storage, Tensor, Unknown
+from kbh_lint.source.embedded import doubts
 from kbh_lint.values import CppType, DType, Env, Func, JitFunction, Overloads, Sym
 
 MAX_SLOTS = 4000
@@ -214,6 +215,8 @@ def key_kinds(key: Any, depth: int = 0) -> tuple[str, ...]:
         return ("values",) if key.contents else ("shape",)
     if isinstance(key, Instance) and any(path.startswith("enum.") for path in key.cls.external_bases()):
         return ("shape",)
+    if any(value.contents for value in doubts(key)):
+        return ("values",)
     if isinstance(key, (Tensor, Instance)):
         return ("object",)
     if isinstance(key, Pointer) or isinstance(key, int) and key >= 1 << ADDRESS_BITS and not is_identity(key):

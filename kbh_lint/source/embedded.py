@@ -22,7 +22,7 @@ class Piece:
 
     start: int
     end: int
-    literal: Any  # a Literal or a FileText
+    literal: Any  # a Literal or a FileText; a Doubt over characters that are not known
     at: int
 
 
@@ -39,15 +39,35 @@ class Text(str):
 
     def origin(self, offset: int) -> tuple[str, int, int] | None:
         """(path, line, column), from 1, of a character; that of the nearest mapped one before it when it has none."""
-        i = bisect.bisect_right(self.pieces, offset, key=lambda p: p.start) - 1
+        pieces = [p for p in self.pieces if type(p.literal) is not Doubt] if doubts(self) else self.pieces
+        i = bisect.bisect_right(pieces, offset, key=lambda p: p.start) - 1
         if i < 0:
-            if not self.pieces:
+            if not pieces:
                 return None
-            i, offset = 0, self.pieces[0].start
-        piece = self.pieces[i]
+            i, offset = 0, pieces[0].start
+        piece = pieces[i]
         inside = min(offset, max(piece.end - 1, piece.start))
         place: tuple[str, int, int] = piece.literal.place(piece.at + inside - piece.start)
         return place
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Doubt:
+    """The value that characters of a text stand for, which is not known."""
+
+    value: Any
+
+
+def doubts(text: Any) -> list[Any]:
+    """The unknown values that went into a text; nothing for other values."""
+    if not isinstance(text, Text):
+        return []
+    return [p.literal.value for p in text.pieces if type(p.literal) is Doubt]
+
+
+def doubted(text: str, value: Any) -> Text:
+    """A text that was made of an unknown value."""
+    return Text(text, (*pieces_of(text), Piece(0, len(text), Doubt(value), 0)))
 
 
 @dataclass(slots=True, eq=False)
