@@ -30,6 +30,7 @@ from kbh_lint.verdict import combine
 
 MAX_UNREAD = 40
 MAX_EVIDENCE = 8
+UNTRIED = "more branches could not be decided than are followed both ways"
 DECK_CAPABILITIES = ((12, 0), (9, 0), (10, 0))
 
 
@@ -155,6 +156,9 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeF
                 kept.reasons[name] = reasons[0]
             elif len(set(states)) > 1:
                 kept.reasons[name] = "it depends on a branch that the code alone does not decide"
+            if paths[0].untried and kept.states[name] != "broken":
+                kept.states[name] = "unproven"
+                kept.reasons.setdefault(name, UNTRIED)
         out.append(kept)
     return out
 
@@ -222,6 +226,8 @@ def _unread(module: ir.Module, path: PathRun, shapes: list[ShapeFacts]) -> Itera
     holes: list[tuple[str, ir.Loc | None]] = list(module.unread)
     if path.failed:
         holes.append((path.failed, None))
+    if path.untried:
+        holes.append((UNTRIED, None))
     open_labels = {s.label for s in shapes if any(state == "unproven" for state in s.states.values())}
     for run in path.shapes:
         if run.stopped and (run.label in open_labels or not open_labels and not run.calls):
@@ -240,7 +246,7 @@ def _notes(problem: Problem | None, path: PathRun) -> Iterable[str]:
     if problem is not None and not problem.shapes:
         yield f"{problem.id} has no graded shapes yet, so only problem-independent rules spoke"
     if len(path.sites) > MAX_FLIPS:
-        yield f"{len(path.sites)} branches could not be decided; the first {MAX_FLIPS} were followed both ways"
+        yield f"{len(path.sites)} branches could not be decided; past the first {MAX_FLIPS} they were turned together"
     if problem is not None and problem.shapes and path.contract is None:
         yield "no contract of the problem could be matched"
 

@@ -9,6 +9,8 @@ from kbh_lint import ir
 from kbh_lint.host.tensors import Event, Tensor
 from kbh_lint.values import Brief, Env, Func, JitFunction
 
+MAX_MERGED = 400  # classes in the orders of a class's bases
+
 
 @dataclass(slots=True, eq=False, repr=False)
 class ClassV(Brief):
@@ -21,17 +23,14 @@ class ClassV(Brief):
     dataclass: bool = False
     by_identity: bool = False  # a dataclass made with eq=False
     fields: list[str] = field(default_factory=list)
+    order: list[ClassV] | None = None  # what mro() gives, once it was asked for
 
     def mro(self) -> list[ClassV]:
-        """Depth first, each class once: enough for the single inheritance that submissions use."""
-        out: dict[ClassV, None] = {}
-        waiting = [self]
-        while waiting:
-            cls = waiting.pop()
-            if cls not in out:
-                out[cls] = None
-                waiting += [base for base in reversed(cls.bases) if isinstance(base, ClassV)]
-        return list(out)
+        """The classes of the submission in which a name is looked up, in Python's order; the same list each time."""
+        if self.order is None:
+            own = [base for base in self.bases if isinstance(base, ClassV)]
+            self.order = [self, *linear([*(base.mro() for base in own), own])]
+        return self.order
 
     def find(self, name: str) -> Any:
         for cls in self.mro():
@@ -54,6 +53,25 @@ class ClassV(Brief):
     def external_bases(self) -> list[str]:
         """Paths of the library classes it inherits from."""
         return [b.path for c in self.mro() for b in c.bases if hasattr(b, "path")]
+
+
+def linear(orders: list[list[ClassV]]) -> list[ClassV]:
+    """The C3 order: what keeps all of `orders`. Of orders that contradict one another, or are very long, the first
+    come first."""
+    out: list[ClassV] = []
+    if len(orders) < 3:  # one base or none
+        return orders[0]
+    rest = [list(order) for order in orders if order]
+    if sum(map(len, rest)) > MAX_MERGED:
+        return list(dict.fromkeys(cls for order in rest for cls in order))
+    while rest:
+        tails = {id(cls) for order in rest for cls in order[1:]}
+        head = next((order[0] for order in rest if id(order[0]) not in tails), None)
+        if head is None:
+            return [*out, *dict.fromkeys(cls for order in rest for cls in order)]
+        out.append(head)
+        rest = [left for order in rest if (left := [cls for cls in order if cls is not head])]
+    return out
 
 
 @dataclass(slots=True, eq=False, repr=False)

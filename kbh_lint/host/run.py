@@ -82,7 +82,13 @@ class PathRun:
     places: dict[Any, ir.Loc | None] = field(default_factory=dict)  # where the sites are
     settled: dict[Any, Unknown] = field(default_factory=dict)  # branches that legal values decide
     authored: list[Any] = field(default_factory=list)  # extensions and Triton kernels that were made, wherever kept
+    asserted: set[Any] = field(default_factory=set)  # those of them that an assert raises on
     beyond: list[PathRun] = field(default_factory=list)  # of the default path: what other values would make of them
+    untried: int = 0  # of the first path: undecided branches whose other side no run came to an end on
+
+    def came_to_an_end(self) -> bool:
+        """Whether a call of `forward` returned."""
+        return any(run.calls for run in self.shapes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,6 +202,7 @@ def run_path(
     interp.refuel(0)
     path.sniffing = {key: value.why for key, value in interp.world.sites.items() if asking.decides(value)}
     path.children = interp.children
+    path.asserted = interp.world.asserted
     path.settled, path.places = interp.world.settled, interp.world.places
     path.given, path.authored = interp.given, interp.world.authored
     path.notes, path.left_over = interp.notes, interp.world.left_over
@@ -382,32 +389,72 @@ def value_range(domain: Mapping[str, Any]) -> tuple[float, float] | None:
 def explore(
     session: Session, problem: Problem | None, contract: Contract | None, limit: int = MAX_FLIPS
 ) -> list[PathRun]:
-    """The default path, then each undecided branch taken the other way, one at a time."""
+    """The default path, then the undecided branches taken the other way: one at a time, and what is left together."""
     first = run_path(session, problem, contract, {}, True)
     further = any(run.probes for run in first.shapes)  # what a path shows must hold on all
+
+    def follow(flips: dict[Any, bool]) -> PathRun:
+        return run_path(session, problem, contract or first.contract, flips, further)
+
     paths = [first]
-    plain = [(key, value) for key, value in first.sites.items() if key not in first.sniffing]
-    for key, value in plain[:limit]:
-        paths.append(run_path(session, problem, contract or first.contract, {key: not _default(value)}, further))
-    doubted = [(key, value) for key, value in first.settled.items() if any(map(_of_inputs, value.contents))]
-    for key, value in doubted[:MAX_BEYOND]:
-        first.beyond.append(run_path(session, problem, contract or first.contract, {key: not _default(value)}, further))
+    seen: set[Any] = set()
+    waiting = _other_ways(first, seen)
+    while waiting and len(paths) <= limit:
+        paths.append(follow(waiting.pop(0)))
+        waiting += _other_ways(paths[-1], seen)
+    if waiting:
+        paths.append(follow({key: side for flips in waiting for key, side in flips.items()}))
+    untried = len(waiting) if waiting and not paths[-1].came_to_an_end() else 0
+    first.beyond = [follow(flips) for flips in _beyond(first)]
     # the first path stands for the file: one that comes to an end, and starts from nothing where one does
-    paths.sort(key=lambda path: (not any(run.calls for run in path.shapes), path.left_over))
+    paths.sort(key=lambda path: (not path.came_to_an_end(), path.left_over))
+    paths[0].untried = untried
+    for group in _questions(first):
+        flips: dict[Any, bool] = {("mark", mark): True for mark in group}
+        other = follow(flips | {key: True for keys in group.values() for key in keys})
+        paths[0].probes += [Probe(mark, tuple(keys), first, other) for mark, keys in group.items()]
+        if all(map(asking.either_way, group)):
+            paths.append(other)
+    return paths
+
+
+def _other_ways(path: PathRun, seen: set[Any]) -> list[dict[Any, bool]]:
+    """The undecided branches that a path met and none before it did, each with what leads there and the other side."""
+    if path.flips and not path.came_to_an_end():
+        return []
+    plain = [key for key in path.sites if key not in path.sniffing and key not in seen]
+    seen.update(plain)
+    return [{**path.flips, key: not _default(path.sites[key])} for key in plain]
+
+
+def _beyond(first: PathRun) -> list[dict[Any, bool]]:
+    """The branches that legal inputs decide, taken the other way: one by one, those past the bound together. Asserts
+    come last and apart, since what fails in one hides what follows it."""
+    doubted = [key for key, value in first.settled.items() if any(map(_of_inputs, value.contents))]
+    doubted.sort(key=first.asserted.__contains__)
+    sides = {key: not _default(first.settled[key]) for key in doubted}
+    ways = [{key: sides[key]} for key in doubted[:MAX_BEYOND]]
+    for raising in (False, True):
+        rest = {key: sides[key] for key in doubted[MAX_BEYOND:] if (key in first.asserted) is raising}
+        ways += [rest] if rest else []
+    return ways
+
+
+def _questions(first: PathRun) -> list[dict[str, list[Any]]]:
+    """What is asked about who runs a submission, with the branches on it: in groups that one run answers otherwise.
+
+    All at once, then one by one; those past the bound together.
+    """
     marks: dict[str, list[Any]] = {}
     for key, mark in first.sniffing.items():
         marks.setdefault(mark, []).append(key)
+    groups: list[dict[str, list[Any]]] = []
     if any(kind == "fork" for kind, _, _ in first.notes):
-        marks["fork"] = []
-    if marks:
-        marks["all"] = []
-    for mark, keys in list(marks.items())[:MAX_PROBES]:
-        flips = {("mark", mark): True, **dict.fromkeys(keys, True)}
-        other = run_path(session, problem, contract or first.contract, flips, further)
-        paths[0].probes.append(Probe(mark, tuple(keys), first, other))
-        if asking.either_way(mark):
-            paths.append(other)
-    return paths
+        groups.append({"fork": []})
+    if marks or groups:
+        groups.append({"all": []})
+    one_by_one, rest = list(marks.items())[: MAX_PROBES - 1], dict(list(marks.items())[MAX_PROBES - 1 :])
+    return [*groups, *({mark: keys} for mark, keys in one_by_one), *([rest] if rest else [])]
 
 
 def run_reduced(session: Session, problem: Problem, contract: Contract, flips: dict[Any, bool]) -> list[ShapeRun]:

@@ -193,6 +193,7 @@ def s_assert(interp: Any, node: ir.Assert, frame: Frame) -> None:
     value = interp.eval(node.test, frame)
     if isinstance(value, (Unknown, Tensor)):  # it holds for what the program is given
         contents = value.contents if isinstance(value, Unknown) else (value.storage.content,)
+        interp.world.asserted.add(interp.place(node.test.loc))
         if not interp.world.settle(interp, node.test.loc, True, contents):
             interp.world.raise_(interp, "AssertionError", [], node.loc)
 

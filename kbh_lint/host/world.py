@@ -74,6 +74,7 @@ class World:
         self.mixed: set[Any] = set()
         self.places: dict[Any, ir.Loc | None] = {}
         self.settled: dict[Any, Unknown] = {}  # branches that only the inputs' legal domain, or a check, decides
+        self.asserted: set[Any] = set()  # those of them that raise on the other side
         self.custom_ops: dict[str, Any] = {}  # `ns.name`, or the bare name of an operator registered from C++
         self.left_over = False  # this path needs a file that only an earlier run could have left behind
         self.module_env = Env()
