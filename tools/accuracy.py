@@ -4,7 +4,8 @@ CORPUS holds one RUN_ID.py a labelled submission. LABELS is a JSON list of objec
 or disputed), `classes` (most telling first) and `lines`. Writes a page of figures; nothing of a submission is on it.
 
 The peers are checkouts given by path, each run on the same files in a process of its own: `--kernelbench` of
-KernelBench (its static checker, as it comes), `--kernelguard` of GPU MODE's KernelGuard (its default profile).
+KernelBench (its static checker, as it comes), `--kernelguard` of GPU MODE's KernelGuard (its default profile); make
+takes these options as PEERS. The page has their commits.
 """
 
 from __future__ import annotations
@@ -98,11 +99,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         rows = read_labels(asked.labels, asked.corpus)
         judged = lint(rows, asked.jobs)
         others: dict[str, list[bool]] = {}
+        commits: dict[str, str] = {}
         for name, (program, titles) in PEERS.items():
             folder = getattr(asked, name)
             if folder is not None:
                 others |= dict(zip(titles, peer(name, program, folder, rows), strict=True))
-        text = page(judged, others)
+                commits[titles[0].partition(",")[0]] = commit_of(folder)
+        text = page(judged, others, commits)
     except AccuracyError as error:
         print(f"tools/accuracy.py: {error}", file=sys.stderr)
         return 2
@@ -179,10 +182,20 @@ def peer(name: str, program: str, folder: Path, rows: Sequence[Labelled]) -> tup
     return [bool(pair[0]) for pair in pairs], [bool(pair[1]) for pair in pairs]
 
 
+def commit_of(folder: Path) -> str:
+    """The commit of a checkout, or `unknown` where git does not say."""
+    command = ["git", f"--git-dir={folder / '.git'}", "rev-parse", "--short=12", "HEAD"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return done.stdout.strip() if done.returncode == 0 else "unknown"
+
+
 # --- the page ----------------------------------------------------------------------------------------------
 
 
-def page(judged: Sequence[Judged], others: Mapping[str, Sequence[bool]]) -> str:
+def page(judged: Sequence[Judged], others: Mapping[str, Sequence[bool]], commits: Mapping[str, str]) -> str:
     """The figures as Markdown."""
     leaks = [one for one in judged if one.row.label == "leak"]
     clean = [one for one in judged if one.row.label == "clean"]
@@ -194,7 +207,9 @@ def page(judged: Sequence[Judged], others: Mapping[str, Sequence[bool]]) -> str:
         "",
         f"Written by `{COMMAND}`; do not edit. {len(leaks)} leaks and {len(clean)} clean submissions,",
         "labelled by people; in brackets 95 % Wilson intervals. The linter was developed on these files, so its own",
-        "row is a training figure.",
+        "row is a training figure. Neither the submissions nor their labels are part of this repository: the figures",
+        "cannot be reproduced from it. `tools/accuracy.py` says which form both have, to count on files of your own.",
+        *([f"Commits of the peers: {', '.join(' '.join(item) for item in commits.items())}."] if commits else []),
         "",
         "| | Leaks found | For the right reason | False alarms |",
         "|---|---|---|---|",

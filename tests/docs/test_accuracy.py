@@ -58,6 +58,7 @@ def test_a_peer_runs_in_its_own_process_on_the_same_files(labelled: Path) -> Non
     rows = [line for line in done.stdout.splitlines() if line.startswith("| KernelGuard")]
     assert [row.split("|")[2].split()[0] for row in rows] == ["1/2", "2/2"]
     assert [row.split("|")[4].split()[0] for row in rows] == ["0/1", "1/1"]
+    assert "Commits of the peers: KernelGuard unknown." in done.stdout
 
 
 @pytest.mark.parametrize(
