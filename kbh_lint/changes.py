@@ -18,8 +18,9 @@ from kbh_lint.api import UsageError
 MAX_DIFF_BYTES = 64 * 1024**2
 TIMEOUT_S = 60.0
 SUFFIXES = (".diff", ".patch")
-_HEADER = re.compile(r'^(?:\+\+\+ |--- |rename to )("?)([^\t\n"]*(?:\\.[^\t\n"]*)*)\1', re.M)
-_GIT_HEADER = re.compile(r"^diff --git a/(.+) b/\1$", re.M)
+# No character fits two parts of a pattern: diffs come from strangers, and a search must not have to go back.
+_HEADER = re.compile(r'^(?:\+\+\+ |--- |rename to )("?)([^\t\n"\\]*(?:\\.[^\t\n"\\]*)*)\1', re.M)
+_GIT_HEADER = re.compile(r"^diff --git a/(.+)$", re.M)
 _ESCAPE = re.compile(rb"\\([0-7]{3}|.)")
 
 
@@ -75,7 +76,9 @@ def diff_names(text: str) -> list[str]:
     """The paths that a unified diff names, prefixes such as `b/` still on; a line of a hunk that looks like a header
     only adds a name."""
     names = [_plain(match[2]) if match[1] else match[2].rstrip() for match in _HEADER.finditer(text)]
-    names += [f"b/{match[1]}" for match in _GIT_HEADER.finditer(text)]
+    for match in _GIT_HEADER.finditer(text):  # the same path twice, as nothing else says where the first one ends
+        first, between, second = match[1][: (len(match[1]) - 3) // 2], " b/", match[1][(len(match[1]) + 3) // 2 :]
+        names += [f"b/{first}"] if match[1] == first + between + second and first == second else []
     return [name for name in dict.fromkeys(names) if name and name != "/dev/null" and "\0" not in name]
 
 

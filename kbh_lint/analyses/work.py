@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kbh_lint.analyses.flow import AUTHORED, Reach, facts_of, is_product, roots
+from kbh_lint.analyses.flow import AUTHORED, MAX_CONTENTS, Reach, facts_of, is_product, reads_of, roots
 from kbh_lint.analyses.products import ProductUse, products
 from kbh_lint.host.tensors import Content, Event, product
 from kbh_lint.host.torchlib import PRODUCTS, SELECTIONS, SOFTMAXES, SOLVERS
@@ -62,17 +62,17 @@ def from_inputs(content: Content) -> bool:
     seen: set[int] = set()
     stack = [content]
     answer = False
-    while stack and len(seen) < 2000:
+    while stack:
         current = stack.pop()
         if current.ident in seen:
             continue
         seen.add(current.ident)
         earlier = current.notes.get("from_inputs")
-        if current.label.startswith("input:") or earlier:
+        if current.label.startswith("input:") or earlier or len(seen) > MAX_CONTENTS:
             answer = True
             break
-        if earlier is None and current.event is not None:
-            stack.extend(read for read, _ in current.event.reads)
+        if earlier is None:
+            stack.extend(reads_of(current))
     content.notes["from_inputs"] = answer
     return answer
 

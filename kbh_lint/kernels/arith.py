@@ -48,6 +48,7 @@ _NIBBLE_MASKS = frozenset(
     }
 )  # fmt: skip
 _MAX_FOLDED_BITS = 256
+_MAX_OPERAND_BITS = 4096
 
 
 CUTTING = frozenset(("&", ">>", "//", "/"))
@@ -67,7 +68,7 @@ def fold(op: str, a: Any, b: Any, *, c_division: bool) -> Any:
         return NOTHING
     if isinstance(a, (str, bytes)) or isinstance(b, (str, bytes)):
         return a + b if op == "+" and type(a) is type(b) and len(a) + len(b) < 4096 else NOTHING
-    if not isinstance(a, (int, float)) or not isinstance(b, (int, float)):
+    if not isinstance(a, (int, float)) or not isinstance(b, (int, float)) or _costly(op, a, b):
         return NOTHING
     try:
         if c_division and op in ("/", "%") and isinstance(a, int) and isinstance(b, int):
@@ -79,6 +80,14 @@ def fold(op: str, a: Any, b: Any, *, c_division: bool) -> Any:
     if isinstance(result, int) and result.bit_length() > _MAX_FOLDED_BITS:
         return NOTHING
     return NOTHING if isinstance(result, complex) else result
+
+
+def _costly(op: str, a: int | float, b: int | float) -> bool:
+    """Whether an operation on integers takes or makes numbers so long that no clock could stop it in time."""
+    if not isinstance(a, int) or not isinstance(b, int):
+        return False
+    bits = max(a.bit_length(), b.bit_length())
+    return bits > _MAX_OPERAND_BITS or (op == "**" and bits * b > _MAX_OPERAND_BITS)
 
 
 def broadcast(a: Shape | None, b: Shape | None) -> Shape | None:

@@ -1,4 +1,4 @@
-"""Branches on values inside a kernel: which matrix products run on either side."""
+"""Branches on values inside a kernel: which matrix products run on either side, and what variables hold after them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.kernels.facts import Branch, Origins, ProductTypes
-from kbh_lint.kernels.value import NO_NAMES, NO_ORIGINS, V, data_origins, union
+from kbh_lint.kernels.value import NO_NAMES, NO_ORIGINS, V, join, testing, union
 
 Side = set[ProductTypes]
 Pair = tuple[Side, Side]
@@ -42,7 +42,7 @@ class Sides:
 
     def of(self, test: V, loc: ir.Loc) -> Pair | tuple[()]:
         """The sides of a branch on loaded data or on a number of the launch; nothing for any other branch."""
-        origins = data_origins(test.origins)
+        origins = testing(test.origins)
         if not origins and not test.deps:
             return ()
         record = self._records.setdefault(loc, _Record())
@@ -51,16 +51,16 @@ class Sides:
         return record.sides
 
     @contextmanager
-    def watching(self, side: Side | None) -> Iterator[None]:
-        """Products go to `side` meanwhile."""
-        if side is None or id(side) in self._open:
-            yield
-            return
-        self._open[id(side)] = side
+    def watching(self, *sides: Side) -> Iterator[None]:
+        """Products go to `sides` meanwhile."""
+        opened = [side for side in sides if id(side) not in self._open]
+        for side in opened:
+            self._open[id(side)] = side
         try:
             yield
         finally:
-            self._open.pop(id(side), None)
+            for side in opened:
+                self._open.pop(id(side), None)
 
     def rest(self, sides: Pair, returned: tuple[bool, bool]) -> None:
         """What follows a branch of which one side returns is on the other side, up to the end of the function."""
@@ -88,4 +88,36 @@ class Sides:
 
 def returns(body: tuple[Any, ...]) -> bool:
     """Whether a side of a branch ends the function."""
-    return bool(body) and isinstance(body[-1], ir.Return)
+    return isinstance(last(body), ir.Return)
+
+
+def last(body: tuple[Any, ...]) -> Any:
+    """The statement that ends a body, inside its blocks; None for an empty one."""
+    while body and isinstance(body[-1], ir.Block):
+        body = body[-1].body
+    return body[-1] if body else None
+
+
+def merge(a: dict[str, V], b: dict[str, V], test: Origins = NO_ORIGINS) -> dict[str, V]:
+    """The variables where two paths meet that `test` chose between (changes and returns `a`)."""
+    for name, value in b.items():
+        old = a.get(name)
+        if old is None:
+            a[name] = value
+        elif old is not value:
+            a[name] = meet(old, value, test)
+    return a
+
+
+def meet(old: V, value: V, test: Origins) -> V:
+    """A variable where two paths meet: one that is another constant on either comes from what chose the path."""
+    new = join(old, value)
+    if test and new is not old and old.known and value.known:
+        return new.with_(origins=union(new.origins, test))
+    return new
+
+
+def runs_once(body: tuple[Any, ...]) -> bool:
+    """Whether a loop's body ends the loop: it is a branch, spelled another way."""
+    ends = last(body)
+    return isinstance(ends, ir.Return) or (isinstance(ends, ir.Jump) and ends.kind == "break")

@@ -108,6 +108,8 @@ class _Evaluation:
             failed = _TOO_LONG
         except RecursionError:
             failed = "the kernel nests too deep to be evaluated"
+        except Exception as error:  # a hole in the evaluation must not hide what else is known of the file
+            failed = f"the evaluation of the kernel failed ({type(error).__name__})"
         self.fuel = max(machine.fuel, 0)
         return _Run(numbers, machine, failed)
 

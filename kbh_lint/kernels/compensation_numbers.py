@@ -73,7 +73,10 @@ def rounded(f: float, dt: str) -> float:
         return f
     mantissa, power = math.frexp(f)
     bits = 8 if dt == "bf16" else 4
-    return math.ldexp(round(math.ldexp(mantissa, bits)), power - bits)
+    try:
+        return math.ldexp(round(math.ldexp(mantissa, bits)), power - bits)
+    except OverflowError:
+        return math.copysign(math.inf, f)
 
 
 def promoted(a: str, b: str) -> str:

@@ -272,8 +272,10 @@ def _swap(call: CppCall) -> V:
 
 
 def _vote(call: CppCall) -> V:
-    value = call.arg(1)
-    return V("i32", "i32", flagged(value.origins, "index"))
+    """__any_sync(mask, test), __syncthreads_or(test): the test of all lanes, looking for zeros if on a bare number."""
+    value = call.args[-1] if call.args else UNKNOWN_V
+    origins = flagged(value.origins, "zero") if value.dtype in dtypes.FLOATS else value.origins
+    return V("i32", "i32", origins, value.casts)
 
 
 def _fold_expression(call: CppCall) -> V:
@@ -309,7 +311,7 @@ _add(
     _binary("+"),
 )
 _add("__fsub_rn __fsub_rz __hsub __hsub2 __hsub_rn __hsub2_rn __dsub_rn __vsub4 __vsubss4", _binary("-"))
-_add("__fdividef __fdiv_rn __hdiv __h2div __ddiv_rn fdividef __frcp_rn", _binary("/"))
+_add("__fdividef __fdiv_rn __hdiv __h2div __ddiv_rn fdividef", _binary("/"))
 _add(
     "fmaf fma __fmaf_rn __fmaf_rz __fmaf_ieee_rn __hfma __hfma2 __fma_rn __hfma_relu __hfma2_relu __hfma_rn",
     _fma,
@@ -356,15 +358,14 @@ _add(
 )
 _add("__byte_perm __funnelshift_l __funnelshift_r __funnelshift_rc __funnelshift_lc __brev __brevll", _bits)
 _add(
-    "__popc __popcll __ffs __ffsll __clz __clzll __fns __ballot_sync __activemask __any_sync __all_sync "
-    "__syncthreads_count __syncthreads_or __syncthreads_and __builtin_popcount __float2int __isShared clock64 "
+    "__popc __popcll __ffs __ffsll __clz __clzll __fns __activemask __builtin_popcount __float2int __isShared clock64 "
     "clock __builtin_clz __builtin_ctz __nvvm_get_smem_pointer __match_all_sync",
     _index,
 )
 _add("__any_sync __all_sync __ballot_sync __syncthreads_or __syncthreads_and __syncthreads_count", _vote)
 _add("__dp4a __dp2a_lo __dp2a_hi", _dp4a)
 _add(
-    "__syncthreads __syncwarp __threadfence __threadfence_block __threadfence_system __nanosleep __trap assert "
+    "__syncthreads __syncwarp __threadfence __threadfence_block __threadfence_system __nanosleep assert "
     "printf __builtin_unreachable __pipeline_commit __pipeline_wait_prior __pipeline_arrive_on "
     "cudaGridDependencySynchronize cudaTriggerProgrammaticLaunchCompletion __builtin_assume __assume "
     "static_assert __prefetch_global_l2 grid_dependency_wait this_thread_block this_grid this_cluster "

@@ -7,7 +7,21 @@ from typing import Any
 
 from kbh_lint import ir, values
 from kbh_lint.kernels.arith import Arithmetic
-from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, V, constant, flagged, join, mix, tuple_of
+from kbh_lint.kernels.branches import Pair, merge
+from kbh_lint.kernels.value import (
+    NO_ORIGINS,
+    NOTHING,
+    UNKNOWN_V,
+    V,
+    choosing,
+    constant,
+    flagged,
+    join,
+    mix,
+    testing,
+    tuple_of,
+    union,
+)
 
 MAX_UNROLL = 8
 Env = dict[str, V]
@@ -136,8 +150,14 @@ class Expressions(Arithmetic):
     def e_bool(self, node: ir.Bool) -> V:
         result: V | None = None
         stop = node.op == "or"
+        pair: Pair | tuple[()] = ()
         for item in node.values:
-            value = self.eval(item)
+            start = dict(self.frame.env) if result is not None and assigns(item) else None
+            with self.sides.watching(*pair[stop : stop + 1]):
+                value = self.eval(item)
+            if start is not None and result is not None:
+                merge(self.frame.env, start, choosing(testing(result.origins)))
+            pair = pair or self.sides.of(value, node.loc)
             known = self.truth(value)
             if known is stop:
                 return value if result is None else join(result, value)
@@ -167,12 +187,14 @@ class Expressions(Arithmetic):
         if known is not None:
             return self.eval(node.yes if known else node.no)
         pair = self.sides.of(test, node.loc)
-        with self.sides.watching(pair[0] if pair else None):
+        with self.sides.watching(*pair[:1]):
             yes = self.eval(node.yes)
-        with self.sides.watching(pair[1] if pair else None):
-            result = join(yes, self.eval(node.no))
+        with self.sides.watching(*pair[1:]):
+            no = self.eval(node.no)
+        result = join(yes, no)
         if test.origins:
-            result = result.with_(origins=result.origins | flagged(test.origins, "index"))
+            chose = choosing(testing(test.origins)) if yes.known and no.known else NO_ORIGINS
+            result = result.with_(origins=union(result.origins, chose or flagged(test.origins, "index")))
         return result
 
     def e_seq(self, node: ir.Seq) -> V:
@@ -285,3 +307,8 @@ class Expressions(Arithmetic):
         if op in ("+", "-"):
             value = self.accumulate(old, value, self.promote(op, old, value), loc, self.frame.loops > 0)
         return self.binary(op, old, value, loc)
+
+
+def assigns(node: Any) -> bool:
+    """Whether an operand of `&&` or `||` is there to change variables."""
+    return isinstance(node, ir.AssignE) or (isinstance(node, ir.Binary) and node.op == ",")

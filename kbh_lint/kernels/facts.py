@@ -16,8 +16,9 @@ class Origin:
     unknown), `dtype` the element type it was loaded as. `flags` say what happened on the way, in any order:
     `cast` (its numeric type was widened or changed after the load), `unpack` (nibbles were taken out of it),
     `product` (it went through a matrix product), `exp`, `reduce` (summed over lanes or a loop), `index` (it only
-    chose an address or a mask), `max`, `zero` (a comparison of it with zero or an infinity), `cut:N` (as an integer of
-    its own width it lost its lowest N bits).
+    chose an address or a mask), `max`, `zero` (a comparison of it with zero or an infinity), `test` (beside `index`:
+    it chose between constants, so that a branch on the choice is one on the data), `cut:N` (as an integer of its own
+    width it lost its lowest N bits).
     """
 
     param: str

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kbh_lint import ir, values
-from kbh_lint.kernels.branches import Pair, returns
+from kbh_lint.kernels.branches import Pair, Side, meet, merge, returns, runs_once
 from kbh_lint.kernels.core import OutOfFuel
 from kbh_lint.kernels.expressions import MAX_UNROLL, Env, Frame
 from kbh_lint.kernels.facts import Origins, ProductTypes
 from kbh_lint.kernels.scalars import Scalars
-from kbh_lint.kernels.value import NO_NAMES, NOTHING, Offset, V, constant, flagged, join, mix, union
+from kbh_lint.kernels.value import (
+    NO_NAMES,
+    NO_ORIGINS,
+    NOTHING,
+    UNKNOWN_V,
+    Offset,
+    V,
+    choosing,
+    constant,
+    flagged,
+    join,
+    mix,
+    testing,
+    union,
+)
 
 MAX_CALL_DEPTH = 24
 MAX_PASSES = 5
-
-
-def merge(a: Env, b: Env) -> Env:
-    """The variables where two paths meet (changes and returns `a`)."""
-    for name, value in b.items():
-        old = a.get(name)
-        if old is None:
-            a[name] = value
-        elif old is not value:
-            a[name] = join(old, value)
-    return a
 
 
 class Machine(Scalars):
@@ -63,7 +66,7 @@ class Machine(Scalars):
 
     # --- statements ---
 
-    def block(self, body: tuple[Any, ...] | None) -> bool:
+    def block(self, body: Iterable[Any] | None) -> bool:
         """Executes statements; false when control never reaches their end."""
         return all(self.execute(node) for node in body or ())
 
@@ -108,7 +111,7 @@ class Machine(Scalars):
             return self.block(node.body if known else node.orelse)
         start = self.frame.env
         sides = self.sides.of(test, node.loc)
-        falls = self.branches([node.body, node.orelse], sides)
+        falls = self.branches([node.body, node.orelse], [(side,) for side in sides], choosing(testing(test.origins)))
         if sides:
             self.sides.rest(sides, (returns(node.body), returns(node.orelse)))
         if test.origins and falls:
@@ -124,26 +127,28 @@ class Machine(Scalars):
                 if both is not value.origins:
                     env[name] = value.with_(origins=both)
 
-    def branches(self, bodies: list[tuple[Any, ...]], sides: Pair | tuple[()] = ()) -> bool:
-        """Executes each body from the same start and joins what comes out; `sides` get the products of each."""
+    def branches(
+        self, bodies: Sequence[Iterable[Any]], sides: Sequence[tuple[Side, ...]] = (), test: Origins = NO_ORIGINS
+    ) -> bool:
+        """Executes each body from the same start and joins what comes out; its `sides` get the products of each."""
         frame = self.frame
         start = frame.env
         self.step(len(start) >> 5)
         merged: Env | None = None
         for position, body in enumerate(bodies):
             frame.env = dict(start)
-            with self.sides.watching(sides[position] if sides else None):
+            with self.sides.watching(*sides[position] if sides else ()):
                 falls = self.block(body)
             if falls:
-                merged = frame.env if merged is None else merge(merged, frame.env)
+                merged = frame.env if merged is None else merge(merged, frame.env, test)
         frame.env = start if merged is None else merged
         return merged is not None
 
-    def looped(self, body: Callable[[], bool]) -> None:
-        """Executes a loop's body until the joined variables stop changing."""
+    def looped(self, body: Callable[[], bool], test: V = UNKNOWN_V) -> None:
+        """Executes a loop's body until the joined variables stop changing; `test` says whether it runs at all."""
         frame = self.frame
         frame.loops += 1
-        late = self.late_write
+        late, chose = self.late_write, choosing(testing(test.origins))
         for _ in range(MAX_PASSES):
             self.late_write = False
             self.step(len(frame.env) >> 5)
@@ -162,7 +167,7 @@ class Machine(Scalars):
                     if old is None:
                         after[name] = value
                     elif old is not value:
-                        new = join(old, value)
+                        new = meet(old, value, chose)
                         if new is not old:
                             after[name] = new
                             changed = changed or name in before
@@ -207,23 +212,34 @@ class Machine(Scalars):
         return self.block(node.orelse)
 
     def s_while(self, node: ir.While) -> bool:
+        sides: Pair | tuple[()] = ()
+        test = UNKNOWN_V
+
         def body() -> bool:
             if not node.once:
                 self.add_bound(self.eval(node.test), node.loc)
-            falls = self.block(node.body)
+            with self.sides.watching(*sides[:1]):
+                falls = self.block(node.body)
             if node.once:
                 self.add_bound(self.eval(node.test), node.loc)
             return falls
 
-        if not node.once and self.truth(self.eval(node.test)) is False:
-            return True
-        self.looped(body)
+        if not node.once:
+            test = self.eval(node.test)
+            if self.truth(test) is False:
+                return True
+            sides = self.sides.of(test, node.loc) if runs_once(node.body) else ()
+        self.looped(body, test)
+        if sides:
+            self.sides.rest(sides, (returns(node.body), False))
         return True
 
     def s_cfor(self, node: ir.CFor) -> bool:
         self.enter_scope()
         self.block(node.init)
-        skipped = node.test is not None and self.truth(self.eval(node.test)) is False
+        test = UNKNOWN_V if node.test is None else self.eval(node.test)
+        skipped = self.truth(test) is False
+        sides = self.sides.of(test, node.loc) if runs_once(node.body) else ()
         for name in stepped_names(node.step):
             value = self.frame.env.get(name)
             if value is not None and value.const is not NOTHING:
@@ -232,13 +248,16 @@ class Machine(Scalars):
         def body() -> bool:
             if node.test is not None:
                 self.add_bound(self.eval(node.test), node.loc)
-            self.block(node.body)
+            with self.sides.watching(*sides[:1]):
+                self.block(node.body)
             if node.step is not None:
                 self.eval(node.step)
             return True
 
         if not skipped:
-            self.looped(body)
+            self.looped(body, test)
+        if sides:
+            self.sides.rest(sides, (returns(node.body), False))
         self.leave_scope()
         return True
 
@@ -263,6 +282,9 @@ class Machine(Scalars):
         return False
 
     def s_jump(self, node: ir.Jump) -> bool:
+        if node.kind == "goto":  # what stands between it and its label may run too, and what follows the label does
+            self.unread("a goto", node.loc)
+            return True
         if self.frame.jumps and node.kind in ("break", "continue"):
             self.frame.jumps[-1].append(dict(self.frame.env))
         return False
@@ -275,28 +297,55 @@ class Machine(Scalars):
 
     def s_switch(self, node: ir.Switch) -> bool:
         value = self.eval(node.value)
-        bodies: list[tuple[Any, ...]] = []
-        default = False
-        for position, (labels, body) in enumerate(node.cases):
-            if not labels:
-                default = True
-            elif value.known and all(self.compare("==", value, self.eval(label)).const is False for label in labels):
-                continue
-            following = [s for _, later in node.cases[position + 1 :] for s in later]
-            ends = bool(body) and isinstance(body[-1], (ir.Jump, ir.Return))
-            bodies.append(tuple(body) if ends else tuple(body) + tuple(following))
-        if not default:
+        start = self.frame.env
+        taken = [position for position, case in enumerate(node.cases) if self._may_be(value, case[0])]
+        bodies: list[Iterable[Any]] = [self._falling(node.cases, position) for position in taken]
+        if all(labels for labels, _ in node.cases):
             bodies.append(())
         jumps: list[Env] = []
         self.frame.jumps.append(jumps)
-        falls = self.branches(bodies)
+        places = [(labels[0] if labels else node).loc for labels, _ in (node.cases[at] for at in taken)]
+        sides = self._sides_of_cases(value, places[: len(bodies) - 1])
+        test = choosing(testing(value.origins))
+        falls = self.branches(bodies, [own for _, own in sides], test)
         self.frame.jumps.pop()
+        for position, (pair, _) in zip(taken, sides, strict=False):
+            if pair:
+                self.sides.rest(pair, (returns(node.cases[position][1]), False))
         for env in jumps:
             if falls:
-                merge(self.frame.env, env)
+                merge(self.frame.env, env, test)
             else:
                 self.frame.env, falls = env, True
+        if value.origins and falls:
+            self.chosen(start, flagged(value.origins, "index"))
         return falls
+
+    def _may_be(self, value: V, labels: tuple[ir.Expr, ...]) -> bool:
+        """Whether a switch on `value` may go to these labels; none are the default."""
+        if not labels or not value.known:
+            return True
+        return any(self.compare("==", value, self.eval(label)).const is not False for label in labels)
+
+    def _falling(self, cases: tuple[tuple[Any, tuple[Any, ...]], ...], position: int) -> Iterator[Any]:
+        """The statements from one case on; executing them ends at the first that ends the case."""
+        for at in range(position, len(cases)):
+            self.step()
+            yield from cases[at][1]
+
+    def _sides_of_cases(self, value: V, labels: list[ir.Loc]) -> list[tuple[Pair | tuple[()], tuple[Side, ...]]]:
+        """The pairs of a switch on data, as a chain of tests for one case after another: the pair that each tests for,
+        and the sides its body is on. The last body is what no test finds."""
+        made: list[tuple[Pair | tuple[()], tuple[Side, ...]]] = []
+        others: tuple[Side, ...] = ()
+        for loc in labels:
+            self.step(len(others))
+            pair = self.sides.of(value, loc)
+            if not pair:
+                return []
+            made.append((pair, (pair[0], *others)))
+            others = (*others, pair[1])
+        return [*made, ((), others)]
 
     def s_with(self, node: ir.With) -> bool:
         for item, target in node.items:

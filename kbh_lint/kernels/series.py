@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kbh_lint import ir, values
-from kbh_lint.kernels.core import OutOfFuel
 from kbh_lint.kernels.expressions import Env
 from kbh_lint.kernels.triton import TritonMachine
 from kbh_lint.kernels.triton_call import Call
@@ -77,7 +76,7 @@ def short_series(
     machine = SeriesMachine(kernel.node.name, fuel)
     try:
         machine.run_kernel(kernel, args)
-    except (OutOfFuel, RecursionError):  # a kernel that is not followed to its end shows nothing
+    except Exception:  # a kernel that is not followed to its end shows nothing
         machine.short.clear()
     if budget is not None:
         budget.take(fuel - max(machine.fuel, 0))

@@ -16,11 +16,13 @@ from kbh_lint.kernels.value import (
     Mul,
     Unbound,
     V,
+    choosing,
     constant,
     data_origins,
     flagged,
     join,
     mix,
+    testing,
     union,
     union_casts,
 )
@@ -65,7 +67,7 @@ def dot(call: Call) -> V:
     m = call.m
     a, b = call.get(0, "input") or UNKNOWN_V, call.get(1, "other") or UNKNOWN_V
     acc = call.get(2, "acc")
-    wanted = call.kwargs.get("out_dtype")
+    wanted = call.get(6, "out_dtype")
     accumulator = wanted.const.name if wanted is not None and isinstance(wanted.const, values.DType) else "f32"
     if operand_type(a) in dtypes.INTS and operand_type(b) in dtypes.INTS:
         accumulator = "i32"
@@ -132,13 +134,14 @@ def sum_(call: Call) -> V:
     return reduced(call, value)
 
 
-def reduced(call: Call, value: V) -> V:
+def reduced(call: Call, value: V, keep_at: int = 2) -> V:
+    """A value over one axis or all; `keep_at` is the position of `keep_dims`, which functions differ in."""
     axis, shape = call.get(1, "axis"), value.shape
     if axis is None or axis.const is None:
         shape = ()
     elif shape is not None and isinstance(axis.const, int) and -len(shape) <= axis.const < len(shape):
         place = axis.const % len(shape)
-        keep = call.kwargs.get("keep_dims")
+        keep = call.get(keep_at, "keep_dims")
         middle: tuple[int | None, ...] = (1,) if keep is not None and keep.const is True else ()
         shape = (*shape[:place], *middle, *shape[place + 1 :])
     return value.with_(shape=shape, const=NOTHING)
@@ -147,8 +150,8 @@ def reduced(call: Call, value: V) -> V:
 def extreme(call: Call) -> V:
     value = first(call)
     value = value.with_(origins=flagged(value.origins, "max"), x=None)
-    made = reduced(call, value)
-    pair = call.kwargs.get("return_indices")
+    made = reduced(call, value, 4)
+    pair = call.get(2, "return_indices")
     if pair is not None and pair.const is True:
         return V(x=(made, chosen(made)))
     return made
@@ -159,7 +162,7 @@ def chosen(value: V) -> V:
 
 
 def argextreme(call: Call) -> V:
-    return reduced(call, chosen(first(call)))
+    return reduced(call, chosen(first(call)), 3)
 
 
 def scan(call: Call) -> V:
@@ -168,7 +171,7 @@ def scan(call: Call) -> V:
     items = list(value.x) if isinstance(value.x, tuple) else [value]
     m = call.m
     if combine is None:
-        return reduced(call, value)
+        return reduced(call, value, 3)
     func = combine.const.func if isinstance(combine.const, values.JitFunction) else combine.const
     results = items
     for item in items:
@@ -184,7 +187,7 @@ def scan(call: Call) -> V:
         m.unread("a reduction with an unknown combine function", call.loc)
     reduce = not (isinstance(call.node.func, ir.Attr) and call.node.func.name == "associative_scan")
     if reduce:
-        results = [reduced(call, v) for v in results]
+        results = [reduced(call, v, 3) for v in results]
     results = [v.with_(origins=flagged(v.origins, "reduce"), x=None) for v in results]
     return V(x=tuple(results)) if isinstance(value.x, tuple) else results[0]
 
@@ -219,7 +222,8 @@ def where(call: Call) -> V:
     mark = yes.x if isinstance(yes.x, Mul) else no.x if isinstance(no.x, Mul) else None
     made = join(yes.with_(shape=None, x=None), no.with_(shape=None, x=None))
     shape = broadcast(broadcast(condition.shape, yes.shape), no.shape)
-    origins = union(made.origins, flagged(condition.origins, "index"))
+    chose = choosing(testing(condition.origins)) if yes.known and no.known else frozenset()
+    origins = union(made.origins, chose or flagged(condition.origins, "index"))
     if mark is not None and data_origins(yes.origins) and data_origins(no.origins):
         mark = None
     return made.with_(shape=shape, origins=origins, const=NOTHING, x=mark if mark is not None else made.x)
@@ -278,6 +282,7 @@ _ELEMENTWISE = {
     "dividef": "", "fdividef": "", "rsqrt_rn": "", "powf": "", "ldexp": "exp", "ldexpf": "exp", "scalbn": "exp",
     "scalbnf": "exp",
 }  # fmt: skip
+_MOVES = {"flip", "gather", "prefetch", "byte_perm"}
 _SAME_SHAPE_INT = {"popc", "ffs", "clz", "brev"}
 
 
@@ -288,6 +293,8 @@ def elementwise_name(call: Call, name: str) -> V:
     if flag is None:
         return UNKNOWN_V
     m = call.m
+    if base not in _MOVES:
+        m.arithmetic = m.arithmetic or any(v.dtype in dtypes.FLOATS and data_origins(v.origins) for v in call.args)
     if base in ("pow", "powf") and call.args and isinstance(call.args[0].const, (int, float)):
         flag = "exp"  # a power of a constant
     if base in ("div_rn", "fdiv", "fast_dividef", "dividef", "fdividef") and len(call.args) > 1:

@@ -13,7 +13,7 @@ from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, Mul, V, constant, flagged
 def load(call: Call) -> V:
     pointer = call.get(0, "pointer") or UNKNOWN_V
     made = call.m.load(pointer, "?", call.loc)
-    policy = call.kwargs.get("eviction_policy")
+    policy = call.get(6, "eviction_policy")
     if policy is not None and policy.const == "evict_last":
         call.m.add_hint(pointer, call.loc)
     for position, name in ((1, "mask"), (2, "other")):
@@ -83,8 +83,9 @@ def descriptor_load(base: V, call: Call) -> V:
 
 
 def descriptor_store(base: V, call: Call) -> V:
-    value = call.kwargs.get("value") or (call.args[-1] if call.args else UNKNOWN_V)
-    call.m.store(base, value, call.loc)
+    """`descriptor.store(offsets, value)`, `descriptor.scatter(value, ...)`, and `pointer.store(value, mask)`."""
+    at = 1 if call.args and isinstance(call.args[0].x, tuple) else 0
+    call.m.store(base, call.get(at, "value") or UNKNOWN_V, call.loc)
     return constant(None)
 
 
@@ -94,7 +95,9 @@ def ragged_load(call: Call) -> V:
 
 
 def ragged_store(call: Call) -> V:
-    return descriptor_store(first(call), Call(call.m, call.args[1:], call.kwargs, call.node))
+    """store_ragged(descriptor, start, size, coordinates, data)"""
+    call.m.store(first(call), call.get(4, "data") or UNKNOWN_V, call.loc)
+    return constant(None)
 
 
 def experimental_load(call: Call) -> V:

@@ -256,6 +256,17 @@ def flagged(origins: Origins, flag: str) -> Origins:
     )
 
 
+def choosing(origins: Origins) -> Origins:
+    """The origins as those of a choice between constants: a branch on the choice is a branch on the data."""
+    return flagged(flagged(origins, "index"), "test")
+
+
+@lru_cache(maxsize=2048)
+def testing(origins: Origins) -> Origins:
+    """Those on which a branch is one on data: data, and what chose between constants."""
+    return frozenset(o for o in origins if "index" not in o.flags or "test" in o.flags)
+
+
 CUT = "cut:"  # with a number: so many of the lowest bits of a float were dropped where it was an integer
 
 

@@ -21,7 +21,8 @@ BINARIES = frozenset({".so", ".o", ".a", ".cubin", ".fatbin", ".dll", ".dylib", 
 # Files of a run's archive that are about the run, not part of the solution.
 OF_THE_RUN = frozenset({"run.json", "result.json", "solution.py", "check.log", "benchmark.log"})
 
-_MARKER = re.compile(r"^# ===== sidecar: (?P<name>\S.*?)(?: \((?P<size>\d+) bytes\b[^)]*\))? =====[ \t]*$", re.M)
+# Files of any size and content are searched for it, so it never looks further than its line.
+_MARKER = re.compile(r"^# ===== sidecar: (?P<name>\S.*?)(?: \((?P<size>\d+) bytes\b[^)\n]{0,80}\))? =====[ \t]*$", re.M)
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+\.*(\w+)|import[ \t]+([\w, \t]+))", re.M)
 _SUFFIX = re.compile(rf"\.(?:{'|'.join(sorted(suffix[1:] for suffix in TEXTS | BINARIES))})(?!\w)")
 _NAME_END = re.compile(r"[\w.+-]+$")

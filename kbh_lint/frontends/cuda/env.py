@@ -91,6 +91,13 @@ def fold(node: ir.Expr, env: values.Env, prefix: str = "", depth: int = 0) -> in
     """The value of a constant expression over literals and known constants; None when it is not simple."""
     if depth > 60:
         return None
+    try:
+        return _folded(node, env, prefix, depth)
+    except (ArithmeticError, ValueError):  # an infinity as an integer, an integer that no float holds
+        return None
+
+
+def _folded(node: ir.Expr, env: values.Env, prefix: str, depth: int) -> int | float | bool | None:
     if isinstance(node, ir.Const):
         return node.value if isinstance(node.value, (bool, int, float)) else None
     if isinstance(node, (ir.Name, ir.TypeRef)):
