@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import values
 from kbh_lint.kernels import cute_ops as ops
+from kbh_lint.kernels.cache_policy import ENCODED_LAST
 from kbh_lint.kernels.triton_call import Call, first
 from kbh_lint.kernels.value import (
     HANDLE,
@@ -138,6 +139,8 @@ def copied(source: int) -> Builtin:
         atom = call.args[0].const if source else None
         for one, other in pairs:
             _copy(call, one, other, isinstance(atom, values.Made) and bool(atom.get("reduce")))
+            if source and call.kwargs.get("cache_policy", UNKNOWN_V).const == ENCODED_LAST:
+                call.m.add_hint(one, call.loc)
         return constant(None)
 
     return run
@@ -180,7 +183,7 @@ def epilogue(call: Call) -> V:
     atom = constant(values.Made(ops.COPY))
     if not tensors:
         return V(x=(atom, V(x=HANDLE), V(x=HANDLE)))
-    inner = tensors[-1] if "smem" in call_name(call) else machine(call).memory("local", tensors[0].dtype, call.loc)
+    inner = tensors[-1] if "smem" in call.name else machine(call).memory("local", tensors[0].dtype, call.loc)
     return V(x=(atom, tensors[0], inner))
 
 
@@ -190,17 +193,12 @@ def stored_epilogue(call: Call) -> V:
     targets = [v for v in tensors if any(cell.kind == "param" for cell in v.cells)]
     sources = [v for v in tensors if v not in targets]
     if len(targets) != 1 or not sources:
-        return machine(call).not_read(f"a call of {call_name(call)}", call)
+        return machine(call).not_read(f"a call of {call.name}", call)
     for source in sources:
         value = held(call, source)
         if value.origins:
             call.m.store(targets[0], value, call.loc)
     return constant(None)
-
-
-def call_name(call: Call) -> str:
-    """The name a call is spelled with."""
-    return str(getattr(call.node.func, "name", getattr(call.node.func, "id", "")))
 
 
 def coordinates(call: Call) -> V:

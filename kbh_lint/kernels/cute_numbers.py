@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kbh_lint.kernels import triton_numbers as numbers
-from kbh_lint.kernels.cute_memory import Builtin, call_name, held
+from kbh_lint.kernels.cute_memory import Builtin, held
 from kbh_lint.kernels.triton_call import Call, first
 from kbh_lint.kernels.value import LITERAL, NOTHING, UNKNOWN_V, V, constant, flagged, join, leaves, tuple_of, union
 
@@ -13,7 +13,7 @@ _INTRINSICS = frozenset(("i8", "i4", "u8", "f4e2m1", "f8e4m3"))
 def size(call: Call) -> V:
     """size, rank, ceil_div and the like: a whole number, exact where all it is made of is."""
     consts = [v.const for v in call.args]
-    name = call_name(call)
+    name = call.name
     if len(consts) == 2 and all(isinstance(n, int) for n in consts) and consts[1] > 0 and "div" in name:
         return constant(-(-consts[0] // consts[1]))
     if name == "size" and len(consts) == 1 and isinstance(consts[0], int):
@@ -56,7 +56,7 @@ def emptied(call: Call) -> V:
 
 def warp_reduction(call: Call) -> V:
     """warp_reduction(value, operation), warp_reduction_sum(value)."""
-    name = call_name(call)
+    name = call.name
     wanted = call.get(1, "op")
     path = str(getattr(wanted.const, "path", "")) if wanted is not None else ""
     return _reduced(call, first(call), path or name)
@@ -97,7 +97,7 @@ def packed(operation: str) -> Builtin:
 def atomic(call: Call) -> V:
     """atomic_add(pointer, value) and its kin."""
     pointer, value = call.get(0, "ptr") or UNKNOWN_V, call.get(1, "val") or UNKNOWN_V
-    if "add" in call_name(call):
+    if "add" in call.name:
         value = call.m.accumulate(UNKNOWN_V, value, pointer.dtype, call.loc, True)
     call.m.store(pointer, value, call.loc)
     return held(call, pointer)

@@ -54,16 +54,11 @@ def copy_async(call: Call) -> V:
     places = [v for v in (*call.args, *call.kwargs.values()) if v.cells and v.dtype != "i64"]
     if len(places) < 2:
         return constant(None)
-    into_memory = "to_shared" in call_name(call)
+    into_memory = "to_shared" in call.name
     places.sort(key=lambda v: is_memory(v) == into_memory)
     source, target = places[0], places[-1]
     call.m.store(target, call.m.load(source, "?", call.loc).with_(const=NOTHING), call.loc)
     return constant(None)
-
-
-def call_name(call: Call) -> str:
-    func = call.node.func
-    return str(getattr(func, "name", getattr(func, "id", "")))
 
 
 def matrix(opcode: str) -> Callable[[Call], V]:

@@ -29,6 +29,7 @@ from kbh_lint.kernels.value import (
 
 MAX_CALL_DEPTH = 24
 MAX_PASSES = 5
+MAX_TESTED = 32  # cases of a switch on data that are told apart
 
 
 class Machine(Scalars):
@@ -335,17 +336,16 @@ class Machine(Scalars):
 
     def _sides_of_cases(self, value: V, labels: list[ir.Loc]) -> list[tuple[Pair | tuple[()], tuple[Side, ...]]]:
         """The pairs of a switch on data, as a chain of tests for one case after another: the pair that each tests for,
-        and the sides its body is on. The last body is what no test finds."""
+        and the sides its body is on. The last bodies are what no test finds."""
         made: list[tuple[Pair | tuple[()], tuple[Side, ...]]] = []
         others: tuple[Side, ...] = ()
-        for loc in labels:
-            self.step(len(others))
+        for loc in labels[:MAX_TESTED]:
             pair = self.sides.of(value, loc)
             if not pair:
                 return []
             made.append((pair, (pair[0], *others)))
             others = (*others, pair[1])
-        return [*made, ((), others)]
+        return made + [((), others)] * (len(labels) + 1 - len(made))
 
     def s_with(self, node: ir.With) -> bool:
         for item, target in node.items:

@@ -8,7 +8,7 @@ from typing import Any
 from kbh_lint import dtypes, ir, values
 from kbh_lint.kernels import triton_numbers as numbers
 from kbh_lint.kernels.cute import CuteMachine
-from kbh_lint.kernels.cute_memory import call_name, held
+from kbh_lint.kernels.cute_memory import held
 from kbh_lint.kernels.triton_builtins import BUILTINS
 from kbh_lint.kernels.triton_call import Call, first
 from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, V, constant, flagged, join
@@ -45,9 +45,8 @@ class TileMachine(CuteMachine):
             base = self.eval(func.value).const
             if isinstance(base, values.Sym) and base.path.partition(".")[0] == LANGUAGE:
                 named = {name: self.region(value) for name, value in node.keywords if name is not None}
-                return self.symbol(
-                    f"{base.path}.{func.name}", Call(self, [self.region(a) for a in node.args], named, node)
-                )
+                args = [self.region(arg) for arg in node.args]
+                return self.symbol(f"{base.path}.{func.name}", Call(self, args, named, node, func.name))
         return super().e_call(node)
 
     def symbol(self, path: str, call: Call) -> V:
@@ -97,7 +96,19 @@ def _copy(call: Call) -> V:
     if not target.cells:
         call.m.unread("a copy to memory that is not known", call.loc)
     call.m.store(target, held(call, source), call.loc)
+    policy = call.get(4, "eviction_policy")
+    if policy is not None and policy.const == "evict_last":
+        call.m.add_hint(source, call.loc)
     return constant(None)
+
+
+def _l2_window(call: Call) -> V:
+    """annotate_l2_hit_ratio({buffer: ratio}): a persisting window over each buffer while the kernel runs."""
+    node = call.node.args[0] if call.node.args else None
+    for key in node.keys if isinstance(node, ir.DictE) else ():
+        if key is not None:
+            call.m.add_hint(call.m.eval(key), call.loc)
+    return constant(None) if isinstance(node, ir.DictE) else _not_read(call)
 
 
 def _fill(call: Call) -> V:
@@ -121,7 +132,7 @@ def _gemm(call: Call) -> V:
 
 def _reduced(call: Call) -> V:
     """reduce_sum(buffer, result, dim, clear): what was in the result is added, or dropped."""
-    source, target, name = held(call, first(call)), call.get(1, "out") or UNKNOWN_V, call_name(call)
+    source, target, name = held(call, first(call)), call.get(1, "out") or UNKNOWN_V, call.name
     if "max" in name or "min" in name:
         made = source.with_(origins=flagged(source.origins, "max"), x=None)
     else:
@@ -132,7 +143,7 @@ def _reduced(call: Call) -> V:
 
 def _atomic(call: Call) -> V:
     target, value = call.get(0, "dst") or UNKNOWN_V, held(call, call.get(1, "value") or UNKNOWN_V)
-    if "add" in call_name(call):
+    if "add" in call.name:
         value = call.m.accumulate(UNKNOWN_V, value, target.dtype, call.loc, True)
     call.m.store(target, value, call.loc)
     return held(call, target)
@@ -141,7 +152,7 @@ def _atomic(call: Call) -> V:
 def _loop(call: Call) -> V:
     """serial(n), Pipelined(n, num_stages): a range; Parallel(m, n): one index for each."""
     bounds = Call(call.m, call.args[:3], {}, call.node)
-    return BUILTINS["range"](bounds) if call_name(call) not in ("Parallel", "grid") else _index(call)
+    return BUILTINS["range"](bounds) if call.name not in ("Parallel", "grid") else _index(call)
 
 
 def _index(call: Call) -> V:
@@ -152,7 +163,7 @@ def _cast(call: Call) -> V:
     """Cast(type, value) and cast(value, type); reinterpret likewise."""
     swapped = dtype_of(call.get(0, "dtype")) != "?"
     value, wanted = (call.args[::-1] if swapped else call.args)[:2] if len(call.args) > 1 else (first(call), None)
-    bits = "reinterpret" in call_name(call)
+    bits = "reinterpret" in call.name
     turn = call.m.bitcast if bits else call.m.convert
     return turn(held(call, value), dtype_of(wanted), call.loc)
 
@@ -173,7 +184,7 @@ def _nothing(call: Call) -> V:
 
 def _not_read(call: Call) -> V:
     machine: Any = call.m
-    made: V = machine.not_read(f"a call of TileLang's {call_name(call)}", call)
+    made: V = machine.not_read(f"a call of TileLang's {call.name}", call)
     return made
 
 
@@ -194,8 +205,9 @@ FUNCTIONS: dict[str, Callable[[Call], V]] = {
     **_named("if_then_else Select where", numbers.where), **_named("max min", numbers.bound),
     **_named("Cast cast reinterpret", _cast), **_named("infinity max_value min_value", _limit),
     **_named("view reshape", _view), "fma": numbers.fma,
-    **_named("annotate_layout use_swizzle annotate_safe_value annotate_l2_hit_ratio sync_threads sync_warp pdl_sync "
+    **_named("annotate_layout use_swizzle annotate_safe_value sync_threads sync_warp pdl_sync "
              "pdl_trigger print device_assert no_set_max_nreg set_max_nreg fence_proxy_async",
              _nothing),
+    "annotate_l2_hit_ratio": _l2_window,
     **_named("call_extern call_pure_extern import_source call_intrin ptx_mma gemm_sp reduce", _not_read),
 }  # fmt: skip

@@ -199,7 +199,7 @@ class TritonMachine(Machine):
             base = self.eval(func.value)
             outside = isinstance(base.const, (values.Sym, values.DType)) or values.module_names(base.const) is not None
             if not outside:
-                return self.method(base, func.name, Call(self, args, kwargs, node))
+                return self.method(base, func.name, Call(self, args, kwargs, node, func.name))
         callee = self.eval(func)
         return self.call_value(callee, Call(self, args, kwargs, node))
 
@@ -211,6 +211,7 @@ class TritonMachine(Machine):
         if isinstance(const, values.Func):
             return self.invoke(const, self.bind_call(const, call), call.loc)
         if isinstance(const, values.Sym):
+            call.name = const.path.rpartition(".")[2]
             return self.symbol(const.path, call)
         if isinstance(const, values.DType):  # tl.int32(x)
             return self.convert(call.args[0], const.name, call.loc) if call.args else UNKNOWN_V

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kbh_lint import ir
 from kbh_lint.kernels import triton_numbers as numbers
 from kbh_lint.kernels import triton_tiles as tiles
 from kbh_lint.kernels.triton_call import Call, first
@@ -101,14 +100,14 @@ _NUMBERS: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "bool":
 
 def _number(call: Call) -> V:
     value = first(call)
-    if isinstance(value.const, (int, float)) and isinstance(call.node.func, ir.Name):
-        kind = _NUMBERS.get(call.node.func.id)
+    if isinstance(value.const, (int, float)):
+        kind = _NUMBERS.get(call.name)
         if kind is not None:
             try:
                 return constant(kind(value.const), value.deps)
             except (OverflowError, ValueError):
                 return UNKNOWN_V
-    if isinstance(value.const, str) and isinstance(call.node.func, ir.Name) and call.node.func.id == "float":
+    if isinstance(value.const, str) and call.name == "float":
         return V(LITERAL, LITERAL, const=float("inf") if "inf" in value.const else 0.0, shape=())
     return value.with_(const=NOTHING)
 
@@ -116,10 +115,10 @@ def _number(call: Call) -> V:
 def _pick(call: Call) -> V:
     """Python's min and max, also on tensors."""
     items = list(call.args[0].x) if len(call.args) == 1 and isinstance(call.args[0].x, tuple) else call.args
-    name = call.node.func.id if isinstance(call.node.func, ir.Name) else "min"
     numbers = [v.const for v in items]
     if numbers and all(isinstance(n, (int, float)) for n in numbers):
-        return constant(max(numbers) if name == "max" else min(numbers), frozenset().union(*(v.deps for v in items)))
+        pick = max if call.name == "max" else min
+        return constant(pick(numbers), frozenset().union(*(v.deps for v in items)))
     return mix(items)
 
 

@@ -12,16 +12,17 @@ from kbh_lint.kernels.value import UNKNOWN_V, Shape, V
 
 
 class Call:
-    """Arguments of one call, and the machine to work on."""
+    """Arguments of one call, and the machine to work on. `name` is that of what is called, not how it is spelled."""
 
-    __slots__ = ("m", "args", "kwargs", "node", "loc")
+    __slots__ = ("m", "args", "kwargs", "node", "loc", "name")
 
-    def __init__(self, m: TritonMachine, args: list[V], kwargs: dict[str, V], node: Any) -> None:
+    def __init__(self, m: TritonMachine, args: list[V], kwargs: dict[str, V], node: Any, name: str = "") -> None:
         self.m = m
         self.args = args
         self.kwargs = kwargs
         self.node = node
         self.loc: ir.Loc = node.loc
+        self.name = name
 
     def get(self, position: int, name: str) -> V | None:
         """An argument by position or keyword."""

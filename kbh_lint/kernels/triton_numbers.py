@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kbh_lint import dtypes, ir, values
+from kbh_lint import dtypes, values
 from kbh_lint.kernels.arith import broadcast
 from kbh_lint.kernels.core import operand_type
 from kbh_lint.kernels.triton_call import Call, first
@@ -185,8 +185,7 @@ def scan(call: Call) -> V:
                 results = [join(old, new) for old, new in zip(items, got, strict=True)]
     else:
         m.unread("a reduction with an unknown combine function", call.loc)
-    reduce = not (isinstance(call.node.func, ir.Attr) and call.node.func.name == "associative_scan")
-    if reduce:
+    if call.name != "associative_scan":
         results = [reduced(call, v, 3) for v in results]
     results = [v.with_(origins=flagged(v.origins, "reduce"), x=None) for v in results]
     return V(x=tuple(results)) if isinstance(value.x, tuple) else results[0]
@@ -234,8 +233,7 @@ def bound(call: Call) -> V:
     m, a = call.m, first(call)
     b = call.get(1, "y") or UNKNOWN_V
     if isinstance(a.const, (int, float)) and isinstance(b.const, (int, float)):
-        name = call.node.func.name if isinstance(call.node.func, ir.Attr) else "min"
-        pick = max if "max" in name else min
+        pick = max if "max" in call.name else min
         return constant(pick(a.const, b.const), a.deps | b.deps)
     target = m.promote("+", a, b)
     if target in dtypes.FLOATS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kbh_lint import ir
 from kbh_lint.kernels import arith
 from kbh_lint.kernels.triton_call import Call, first
 from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, Mul, V, constant, flagged, leaves, mix, union
@@ -35,8 +34,7 @@ _ATOMICS = {"atomic_add": "atomicAdd", "atomic_xchg": "atomicExch", "atomic_cas"
 
 def atomic(call: Call) -> V:
     pointer, value = call.args[0] if call.args else UNKNOWN_V, call.get(1, "val") or UNKNOWN_V
-    name = call.node.func.name if isinstance(call.node.func, ir.Attr) else "atomic_add"
-    m = call.m
+    m, name = call.m, call.name
     left = m.after_atomic(_ATOMICS.get(name, ""), pointer, call.args)
     if left is not None:
         m.store(pointer, left, call.loc)

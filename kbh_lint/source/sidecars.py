@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,8 +47,8 @@ class Sidecar:
 def split_bundle(text: str, path: str) -> tuple[str, dict[str, Sidecar], list[str]]:
     """(solution, sidecars, notes) of a text that may hold sidecar blocks; line numbers stay those of the file.
 
-    A marker is a Python comment, so a text that is Python as a whole, with a block that claims to be anything else, is
-    no bundle: what follows the marker would run.
+    A marker is a Python comment, so a text that is Python as a whole would run beyond it. Such a text is a bundle
+    only if all its blocks are modules: something imports each, and none has to do with names of the solution.
     """
     markers = list(_MARKER.finditer(text))[: MAX_COUNT + 1] if "# ===== sidecar: " in text else []
     if not markers:
@@ -56,13 +56,15 @@ def split_bundle(text: str, path: str) -> tuple[str, dict[str, Sidecar], list[st
     main = text[: markers[0].start()]
     if not main.strip():
         return text, {}, ["the file begins with a sidecar marker, with no solution before it; it was read as one file"]
-    if any(not m["name"].endswith(".py") for m in markers) and _is_python(text):
+    ends = [*(m.start() for m in markers[1:]), len(text)]
+    blocks = [(m["name"].strip(), text[m.end() : end]) for m, end in zip(markers, ends, strict=True)]
+    if _names(text) is not None and not _modules(main, blocks):
         return text, {}, ["the file is Python to its end, so its sidecar markers were not followed"]
     sidecars: dict[str, Sidecar] = {}
     notes: list[str] = []
     if len(markers) > MAX_COUNT:
         notes.append(f"the bundle holds more than {MAX_COUNT} sidecars; the rest was not read")
-    for marker, after in zip(markers[:MAX_COUNT], [*(m.start() for m in markers[1:]), len(text)], strict=False):
+    for marker, after in zip(markers[:MAX_COUNT], ends, strict=False):
         start = min(marker.end() + 1, after)
         body = text[start:after]
         size = len(body.encode())
@@ -75,12 +77,46 @@ def split_bundle(text: str, path: str) -> tuple[str, dict[str, Sidecar], list[st
     return main, sidecars, notes
 
 
-def _is_python(text: str) -> bool:
-    try:
-        ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
+def _modules(main: str, blocks: list[tuple[str, str]]) -> bool:
+    """Whether blocks after a solution are Python modules of their own, as far as their texts tell."""
+    texts = [main, *(body for _, body in blocks)]
+    named = {name for text in texts for name in _imported(text) | _file_names(text)} - sys.stdlib_module_names
+    defined = _names(main, defined_only=True)
+    for name, body in blocks:
+        used = _names(body)
+        parts = name.removesuffix(".py").split("/")
+        if not name.endswith(".py") or defined is None or used is None or defined & used:
+            return False
+        if not named & {*parts, f"{parts[-1]}.py"} or parts[-1] in sys.stdlib_module_names:
+            return False
     return True
+
+
+def _names(text: str, *, defined_only: bool = False) -> set[str] | None:
+    """The module-level names that a Python text has to do with, or only those that it defines and does not import;
+    None when it is no Python."""
+    import symtable
+
+    try:
+        pending = [symtable.symtable(text, "<bundle>", "exec")]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    found: set[str] = set()
+    while pending:
+        table = pending.pop()
+        top = table.get_type() == "module"
+        for symbol in table.get_symbols():
+            if defined_only and (symbol.is_imported() or not symbol.is_assigned()):
+                continue
+            if top or symbol.is_global():
+                found.add(symbol.get_name())
+        pending += table.get_children()
+    return found
+
+
+def _imported(text: str) -> set[str]:
+    """The first parts of the modules that a text imports."""
+    return {module for match in _IMPORT.finditer(text) for module in re.split(r"[\s,]+", match[1] or match[2])}
 
 
 class Neighbours:
@@ -96,9 +132,7 @@ class Neighbours:
         when the text imports or names it.
         """
         listed = self._list(path.parent, whole_folder)
-        named = _file_names(text)
-        for match in _IMPORT.finditer(text):
-            named.update(f"{module}.py" for module in re.split(r"[\s,]+", match[1] or match[2]))
+        named = _file_names(text) | {f"{module}.py" for module in _imported(text)}
         found: dict[str, Sidecar] = {}
         total = 0
         for name in list(listed) if whole_folder else sorted(named & listed.keys()):

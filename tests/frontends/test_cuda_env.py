@@ -60,3 +60,8 @@ def test_static_methods_are_qualified_by_their_class() -> None:
     names = scope("struct S { static void run() {} }; void S::other() {}")
     assert isinstance(names["S::run"], values.Overloads) and "run" not in names
     assert isinstance(names["S::other"], values.Overloads)
+
+
+@pytest.mark.parametrize("value", ["(int)1e999", "(float)" + "9" * 390, "1.0f + " + "9" * 390, "(int)(1e999 - 1e999)"])
+def test_a_constant_that_no_number_holds_stays_a_declaration(value: str) -> None:
+    assert isinstance(scope(f"constexpr double A = {value};")["A"], ir.Decl)

@@ -102,3 +102,8 @@ def test_a_literal_takes_the_type_of_the_other_operand() -> None:
     n = numbers()
     assert n.mul(literal(0.1), num(1.0)).f == rounded(0.1, "f32")
     assert n.add(Num(exact(1.0), 1.0, "f64"), num(1.0), 0).dt == "f64"
+
+
+def test_the_largest_numbers_of_a_wide_type_are_infinite_in_a_narrow_one() -> None:
+    largest = 1.79769e308
+    assert (rounded(largest, "bf16"), rounded(-largest, "e4m3")) == (math.inf, -math.inf)

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 import kbh_lint
+from kbh_lint.engine import analyse
 from kbh_lint.findings import FileReport
+from kbh_lint.paths import problems_dir
+from kbh_lint.source.submissions import Submission, discover
 
 HERE = Path(__file__).parent.parent / "variants"
 GEMM = (HERE / "01_fp8_gemm" / "cute_wgmma.py").read_text(encoding="utf-8")
@@ -284,3 +287,25 @@ def test_a_function_in_a_file_beside_the_submission_is_followed_into(tmp_path: P
     text = (KAHAN[:start] + KAHAN[end:]).replace("import torch\n", f"import torch\n{spelled}\n", 1)
     report = lint(tmp_path, text.replace("add_compensated(", called), problem="04_kahan_softmax")
     assert set(states(report).values()) == {"kept"}, report.promises
+
+
+HINTED = {
+    "a window": ("tilelang_gemm.py", "T.use_swizzle(panel_size=10)", "T.annotate_l2_hit_ratio({b: 0.8})"),
+    "a tile copy": ("tilelang_gemm.py", "T.copy(b[bx * bn, k * bk], sb)",
+                    'T.copy(b[bx * bn, k * bk], sb, eviction_policy="evict_last")'),
+    "a copy by TMA": ("cute_wgmma.py", "tb_s[(None, state.index)], tma_bar_ptr=bar)",
+                      "tb_s[(None, state.index)], tma_bar_ptr=bar, cache_policy=cutlass.Int64(0x14F0000000000000))"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", HINTED)
+def test_a_request_to_keep_an_operand_in_the_cache_is_a_fact(tmp_path: Path, how: str) -> None:
+    name, old, new = HINTED[how]
+    text = (HERE / "01_fp8_gemm" / name).read_text(encoding="utf-8")
+    assert old in text
+    path = tmp_path / "solution.py"
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    (submission,) = discover([path], problem="01_fp8_gemm")
+    assert isinstance(submission, Submission)
+    asked = [fact.attrs for fact in analyse(submission, problems_dir=problems_dir()).facts if fact.kind == "l2-policy"]
+    assert {(attrs["kind"], attrs["names"]) for attrs in asked} == {("evict_last", ("weight",))}

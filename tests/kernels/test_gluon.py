@@ -88,8 +88,10 @@ WAYS = {
 WIDE = "acc = mma_v2(a_smem.load(regs).to(gl.bfloat16), b_smem.permute((1, 0)).load(regs).to(gl.bfloat16), acc)"
 
 
-def lint(folder: Path, start: str, step: str, end: str) -> FileReport:
+def lint(folder: Path, start: str, step: str, end: str, edits: tuple[tuple[str, str], ...] = ()) -> FileReport:
     text = HEAD.replace("START", f"    {start}").replace("STEP", f"        {step}").replace("END", f"    {end}")
+    for old, new in edits:
+        text = text.replace(old, new)
     path = folder / "solution.py"
     path.write_text(text, encoding="utf-8")
     return kbh_lint.lint([path], problem="01_fp8_gemm", raise_errors=True).files[0]
@@ -100,6 +102,17 @@ def test_an_fp8_product_in_gluon_keeps_the_promises(tmp_path: Path, way: str) ->
     report = lint(tmp_path, *WAYS[way])
     assert {p.state for p in report.promises} == {"kept"}, ([h.reason for h in report.unread], report.findings)
     assert report.verdict == "clean"
+
+
+def test_functions_do_what_they_do_under_other_names(tmp_path: Path) -> None:
+    spelled = "tma.async_copy_global_to_shared("
+    assert spelled in HEAD
+    report = lint(
+        tmp_path,
+        *WAYS["wgmma"],
+        edits=((spelled, "fill("), ("\nclass Model", f"\nfill = {spelled[:-1]}\n\nclass Model")),
+    )
+    assert {p.state for p in report.promises} == {"kept"}, ([h.reason for h in report.unread], report.findings)
 
 
 def test_a_product_of_widened_operands_in_gluon_breaks_them(tmp_path: Path) -> None:

@@ -236,3 +236,24 @@ def test_bindings_that_agree_on_what_decided_give_the_same_facts(
     one = triton(GEMM, **first)
     mixed = {name: first[name] if name in one.decided else second[name] for name in first}
     assert summary(triton(GEMM, **mixed)) == summary(one)
+
+
+@pytest.mark.parametrize("expression", ["N ** 64", "(N ** 0) + N * N * N * N", "N % 3", "2 ** 64 ** 64"])
+def test_constants_of_any_length_are_not_computed_with(expression: str) -> None:
+    start = time.process_time()
+    facts = triton(
+        f"def kernel(x, out, N: tl.constexpr):\n    tl.store(out, tl.load(x + ({expression})))\n", N=7**70_000
+    )
+    assert facts.stores
+    assert time.process_time() - start < 1
+
+
+@pytest.mark.parametrize("body", ["case {}:", "case {}: out[{}] = 1;", "case {}: {{ out[{}] = 1; break; }}"])
+def test_a_switch_of_thousands_of_cases_spends_steps_not_time(body: str) -> None:
+    cases = "\n".join(body.format(i, i) for i in range(1500))
+    start = time.process_time()
+    (facts,) = cpp(
+        f"__global__ void kernel(const float* x, float* out) {{ switch (int(x[0])) {{ {cases} default: ; }} }}"
+    )
+    assert time.process_time() - start < 8
+    assert facts.stores or body == "case {}:"

@@ -477,3 +477,74 @@ def test_second_products_know_that_their_operand_is_a_product() -> None:
     assert second and flags(second[0].a_origins, "k") >= {"product", "exp", "cast"}
     assert params(facts.stores[0].origins) == {"q", "k", "v"}
     assert any({"exp"} <= flags(s.origins, "k") for s in facts.sums)
+
+
+@pytest.mark.parametrize(
+    ("value", "computes"),
+    [
+        ("tl.sqrt(v)", True),
+        ("tl.rsqrt(v)", True),
+        ("libdevice.erf(v)", True),
+        ("tl.math.log(v)", True),
+        ("tl.floor(v)", True),
+        ("tl.flip(v)", False),
+        ("v.to(tl.bfloat16)", False),
+        ("tl.sqrt(1.0)", False),
+    ],
+)
+def test_functions_of_loaded_numbers_are_arithmetic_and_moves_are_not(value: str, computes: bool) -> None:
+    source = (
+        f"def kernel(x, out):\n    at = tl.arange(0, 64)\n    v = tl.load(x + at)\n    tl.store(out + at, {value})\n"
+    )
+    assert run(source, x=Buffer("f32", 1, "f32"), out=OUT).arithmetic is computes
+
+
+def test_arguments_count_by_position_as_by_name() -> None:
+    facts = run(
+        """
+        def kernel(x, w, out):
+            at = tl.arange(0, 64)
+            a = tl.load(x + at[:, None] * 64 + at[None, :], None, None, (), "", "", "evict_last")
+            b = tl.load(w + at[:, None] * 64 + at[None, :])
+            acc = tl.dot(a, b, None, None, None, None, tl.float16)
+            top, where = tl.max(acc, 1, True)
+            wide = tl.dot(a, tl.broadcast_to(tl.sum(acc, 1, True).to(tl.bfloat16), 64, 64))
+            kept = tl.max(acc, 1, False, True, True)
+            tl.store(out + at + where, top + tl.dot(kept.to(tl.bfloat16), b))
+        """,
+        x=X16, w=W16, out=OUT,
+    )  # fmt: skip
+    assert [hint.param for hint in facts.hints] == ["x"]
+    assert facts.products[0].accumulator == "f16"
+    assert [p.rows for p in facts.products] == [64, 64, 64]
+    assert not facts.unread
+
+
+def test_the_store_method_of_a_pointer_stores_its_first_argument_that_of_a_descriptor_its_second() -> None:
+    facts = run(
+        """
+        def kernel(x, w, out, y):
+            at = tl.arange(0, 64)
+            mask = at < tl.load(w)
+            (out + at).store(tl.load(x + at), mask)
+            y.store([0], tl.load(x + at))
+        """,
+        x=X16, w=Buffer("i32", 2, "i32"), out=OUT, y=Descriptor("bf16", 8, "bf16", (64,)),
+    )  # fmt: skip
+    assert [(store.param, params(store.origins)) for store in facts.stores] == [("out", {"x"}), ("y", {"x"})]
+
+
+def test_functions_do_what_they_do_under_other_names() -> None:
+    facts = run(
+        """
+        def kernel(x, n, out):
+            largest, swap, scan = tl.maximum, tl.atomic_cas, tl.associative_scan
+            at = tl.arange(0, largest(32, 64))
+            v = scan(tl.load(x + at[:, None] * 64 + at[None, :]), 1, lambda a, b: a + b)
+            swap(n, 0, 1)
+            tl.store(out + at, tl.dot(v, v))
+        """,
+        x=X16, n=Buffer("i32", 3, "i32"), out=OUT,
+    )  # fmt: skip
+    assert [product.rows for product in facts.products] == [64]
+    assert {total.dtype for total in facts.sums} == {"bf16"}

@@ -1,5 +1,8 @@
 """Cutting bundles, for any text."""
 
+import time
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,3 +46,36 @@ def test_a_marker_with_nothing_before_it_does_not_make_an_empty_solution() -> No
     solution, sidecars, notes = split_bundle(text, "x.py")
     assert (solution, sidecars) == (text, {})
     assert len(notes) == 1
+
+
+MODULES = "import torch\nfrom kernels import gemm\nFAST = False\n\n\nclass Model:\n    pass\n"
+MARK = "# ===== sidecar: {} (9 bytes, loaded by solution.py) =====\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "body", "split"),
+    [
+        ("kernels.py", "import torch\n\n\ndef gemm(FAST):\n    return FAST\n", True),
+        ("kernels.py", "from __future__ import annotations\n", True),
+        ("kernels.py", "class Model:\n    pass\n", False),
+        ("kernels.py", "Model.forward = None\n", False),
+        ("kernels.py", "def gemm():\n    global FAST\n    FAST = True\n\n\ngemm()\n", False),
+        ("helper.py", "SIZE = 1\n", False),
+        ("kernels.cu", "SIZE = 1\n", False),
+    ],
+)
+def test_blocks_of_a_text_that_is_python_to_its_end_are_split_off_only_if_they_are_modules(
+    name: str, body: str, split: bool
+) -> None:
+    text = MODULES + MARK.format(name) + body
+    solution, sidecars, notes = split_bundle(text, "x.py")
+    assert (solution, set(sidecars)) == ((MODULES, {name}) if split else (text, set()))
+    assert bool(notes) is not split
+
+
+@pytest.mark.parametrize("again", ["\n# ===== sidecar: a (1 bytes", " (1 bytes"])
+def test_markers_that_never_end_take_no_longer_than_their_text(again: str) -> None:
+    text = "x = 1\n# ===== sidecar: a (1 bytes" + again * (200_000 // len(again)) + "\n"
+    start = time.process_time()
+    assert split_bundle(text, "x.py") == (text, {}, [])
+    assert time.process_time() - start < 2
