@@ -41,6 +41,14 @@ PROGRAMS = {
     "the class's call is assigned": after(f"Model.__call__ = lambda self, x: {LIBRARY}"),
     "torch's call is assigned": after(f"nn.Module.__call__ = lambda self, x: {LIBRARY}"),
     "forward is set by name": after(f"setattr(Model, 'forward', lambda self, x: {LIBRARY})"),
+    "the subject of a match moves on when it is read": after(
+        "turns = iter([2, 1])\nmatch next(turns):\n    case 1:\n        pass\n"
+        f"    case 2:\n        Model.forward = lambda self, x: {LIBRARY}"
+    ),
+    "a match binds a name": after(f"match (lambda self, x: {LIBRARY}):\n    case work:\n        Model.forward = work"),
+    "a match binds what it tests": after(
+        f"match 2:\n    case (1 | 2) as n if n > 1:\n        Model.forward = lambda self, x: {LIBRARY}"
+    ),
     "forward is a property": after(f"Model.forward = property(lambda self: lambda x: {LIBRARY})"),
     "attributes are looked up by the class": method(
         "__getattribute__(self, name)",
