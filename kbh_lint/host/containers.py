@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import Any
 
 from kbh_lint import ir
@@ -100,7 +101,10 @@ def string_method(interp: Any, text: str, name: str, args: list[Any], kwargs: di
             at += len(plain) + len(args[0])
         return out
     if name == "translate":
-        return text
+        if not isinstance(args[0], dict) or embedded.doubts(text):
+            return operators.merged(interp, text, *args, why="str.translate")
+        made = str(text).translate({key: value for key, value in args[0].items() if not isinstance(value, Unknown)})
+        return text if made == str(text) else made
     if name in _SAFE_STR:
         plain_args = [str(a) if isinstance(a, Text) else a for a in args]
         for arg in (*args, *kwargs.values()):
@@ -223,11 +227,11 @@ def dict_method(
     if name not in ("pop", "popitem"):
         bounds.visited(interp, owner)
     if name == "items":
-        return [(k, v) for k, v in owner.items() if k != "__default_factory__"]
+        return list(owner.items())
     if name == "keys":
-        return [k for k in owner if k != "__default_factory__"]
+        return list(owner)
     if name == "values":
-        return [v for k, v in owner.items() if k != "__default_factory__"]
+        return list(owner.values())
     if name == "update":
         for arg in args:
             if isinstance(arg, dict):
@@ -249,7 +253,7 @@ def dict_method(
         owner.clear()
         return None
     if name == "copy":
-        return dict(owner)
+        return copy(owner)
     if name == "move_to_end":
         if operators.check_key(args[0]) in owner:
             owner[args[0]] = owner.pop(args[0])
@@ -261,6 +265,10 @@ def set_method(interp: Any, owner: set[Any], name: str, args: list[Any], loc: ir
     """A method of set."""
     if name == "add":
         owner.add(operators.check_key(args[0]))
+        return None
+    if name in ("clear", "intersection_update", "difference_update"):
+        found = [set(map(operators.check_key, operators.materialise(interp, arg, loc))) for arg in args]
+        getattr(owner, name)(*found)
         return None
     if name in ("discard", "remove"):
         owner.discard(operators.check_key(args[0]))

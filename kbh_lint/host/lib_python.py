@@ -10,6 +10,7 @@ from kbh_lint.host.frames import Handler
 from kbh_lint.host.objects import (
     Bound,
     ClassV,
+    Defaults,
     LibObject,
     Memo,
     Partial,
@@ -37,7 +38,9 @@ def functools_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
             total = interp.call(args[0], [total, item], {}, loc)
         return total
     if name == "cached_property" and args:
-        return LibObject("property", {"fget": args[0], "fset": None})
+        return LibObject("property", {"fget": args[0], "fset": None, "cached": True})
+    if name.startswith("singledispatch"):
+        interp.miss(f"what {path} makes of a function is not followed", loc)
     return Unknown((), path)
 
 
@@ -104,9 +107,11 @@ def count_range(owner: LibObject) -> range | None:
 def collections_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
     if name == "defaultdict":
-        return {"__default_factory__": args[0]} if args else {}
+        made = Defaults(interp.call(interp.builtins["dict"], args[1:], kwargs, loc))
+        made.factory = args[0] if args else None
+        return made
     if name in ("OrderedDict", "WeakValueDictionary", "WeakKeyDictionary"):
-        return dict(bounds.visited(interp, args[0])) if args and isinstance(args[0], dict) else {}
+        return interp.call(interp.builtins["dict"], args, kwargs, loc)
     if name == "deque":
         return list(operators.iterate(interp, args[0], loc)) if args else []
     if name == "namedtuple" and len(args) > 1:

@@ -93,7 +93,10 @@ def decorate(interp: Any, decorator: Any, target: Any, loc: ir.Loc | None) -> An
         interp.note("torch-compile", {}, loc)
         return Compiled(target, loc)
     if path in ("property", "builtins.property", "functools.cached_property"):
-        return LibObject("property", {"fget": target, "fset": None})
+        return LibObject("property", {"fget": target, "fset": None, "cached": path == "functools.cached_property"})
+    if path.startswith("functools.singledispatch") or isinstance(decorator, Unknown):
+        interp.miss(f"what {path or 'a decorator that is not known'} makes of a function is not followed", loc)
+        return Unknown((), "a decorated function")
     if path in ("builtins.staticmethod", "builtins.classmethod"):
         return LibObject(path.rsplit(".", 1)[-1], {"func": target})
     if isinstance(decorator, Method) and isinstance(decorator.self, LibObject) and decorator.self.path == "property":
@@ -105,7 +108,7 @@ def decorate(interp: Any, decorator: Any, target: Any, loc: ir.Loc | None) -> An
         target.dataclass = True
         target.by_identity = getattr(decorator, "kwargs", {}).get("eq") is False
         return target
-    if isinstance(decorator, (Func, Bound, Partial, Instance, ClassV)):
+    if isinstance(decorator, (Func, Bound, Partial, Memo, Instance, ClassV)):
         return interp.call(decorator, [target], {}, loc)
     if path == "torch.library.decorator":
         interp.world.custom_ops[decorator.attrs["name"]] = target

@@ -111,6 +111,12 @@ class Tally(dict[Any, Any]):
     """collections.Counter: what is not in it counts nothing."""
 
 
+class Defaults(dict[Any, Any]):
+    """collections.defaultdict, with what makes a value that is not there."""
+
+    factory: Any = None
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Graph(Brief):
     """A CUDA graph: the events recorded while it was captured, to happen again at each replay."""

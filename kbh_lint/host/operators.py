@@ -9,7 +9,7 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.host import asking, bounds, remembered, torchlib
 from kbh_lint.host.modules import GRADER_NAMES
-from kbh_lint.host.objects import ClassV, Configured, Instance, LibObject, Tally, compared_as
+from kbh_lint.host.objects import ClassV, Configured, Defaults, Instance, LibObject, Tally, compared_as
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Text, concat, cut, doubted, doubts, replace
 from kbh_lint.values import DType, JitFunction, Sym
@@ -238,6 +238,10 @@ def same(interp: Any, left: Any, right: Any) -> Any:
         return left.path == right.path and left.attrs == right.attrs
     if isinstance(left, LibObject) and left.path == "torch.device" or isinstance(right, LibObject):
         return torchlib.same_device(left, right)
+    if isinstance(left, (bytes, bytearray)) != isinstance(right, (bytes, bytearray)):  # bytes of a text are the text
+        text, data = (right, left) if isinstance(left, (bytes, bytearray)) else (left, right)
+        if isinstance(text, str) and str(text).encode("utf-8", "replace") == data:
+            return merged(interp, left, right, why="a comparison of a text and bytes")
     try:
         return bool(left == right)
     except Exception:
@@ -423,7 +427,7 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
             return found
         if isinstance(owner, Tally):
             return 0
-        factory = owner.get("__default_factory__") if type(owner) is dict else None
+        factory = owner.factory if isinstance(owner, Defaults) else None
         if factory is not None:
             value = interp.call(factory, [], {}, loc)
             owner[key] = value

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import asking, bounds, containers, operators
+from kbh_lint.host import asking, bounds, containers, operators, typetests
 from kbh_lint.host.frames import OutOfFuel, Raised
-from kbh_lint.host.objects import CALLABLES, Bound, ClassV, Instance, LibObject, Method, compared_as
+from kbh_lint.host.objects import ClassV, Instance, LibObject, Method, compared_as
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Text, doubts
-from kbh_lint.values import DType, Func, JitFunction, Sym
+from kbh_lint.values import Func, Sym
 
 
 def builtin(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -149,37 +149,12 @@ def _truths(every: bool) -> Callable[..., Any]:
 
 @builtin
 def _isinstance(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    value, kinds = args[0], args[1] if len(args) > 1 else ()
-    kinds = _kinds(kinds)
-    if isinstance(value, Unknown):
-        return operators.merged(interp, value, why="a type test")
-    return any(_is_a(value, k) for k in kinds)
+    return typetests.is_instance(interp, args[0], args[1] if len(args) > 1 else ())
 
 
-def _kinds(kinds: Any) -> tuple[Any, ...]:
-    """The classes in the second argument of isinstance: one, a tuple of them, a union."""
-    if isinstance(kinds, LibObject) and kinds.path == operators.UNION:
-        kinds = kinds.args
-    return tuple(one for kind in kinds for one in _kinds(kind)) if isinstance(kinds, tuple) else (kinds,)
-
-
-def _is_a(value: Any, kind: Any) -> bool:
-    if isinstance(kind, ClassV):
-        return isinstance(value, Instance) and kind in value.cls.mro()
-    if kind is None or value is None:
-        return value is None and (kind is None or getattr(kind, "path", "").endswith(("object", "NoneType")))
-    path = getattr(kind, "path", "") or getattr(kind, "__kbh_name__", "")
-    name = path.rsplit(".", 1)[-1]
-    if name in ("Tensor", "Parameter"):
-        return isinstance(value, Tensor) and (name == "Tensor" or value.parameter)
-    if name == "dtype":
-        return isinstance(value, DType)
-    if name == "Module":
-        return isinstance(value, Instance)
-    if isinstance(value, LibObject):
-        return value.path.rsplit(".", 1)[-1] == name
-    real = getattr(builtins, name, None)
-    return isinstance(real, type) and isinstance(value, real)
+@builtin
+def _issubclass(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    return typetests.is_subclass(interp, args[0], args[1] if len(args) > 1 else ())
 
 
 @builtin
@@ -243,7 +218,7 @@ def _type(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
 
 @builtin
 def _callable(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return isinstance(args[0], (*CALLABLES, Sym, Bound, Method, JitFunction))
+    return typetests.is_callable(interp, args[0])
 
 
 @builtin
@@ -387,7 +362,7 @@ def table() -> dict[str, Any]:
     }
     names.update(
         range=_range, len=_len, max=_extreme("max"), min=_extreme("min"), sum=_sum, all=_truths(True),
-        any=_truths(False), isinstance=_isinstance, issubclass=_isinstance, getattr=_getattr, hasattr=_hasattr,
+        any=_truths(False), isinstance=_isinstance, issubclass=_issubclass, getattr=_getattr, hasattr=_hasattr,
         setattr=_setattr, type=_type, callable=_callable, str=_str, repr=_str, list=_collect(list),
         tuple=_collect(tuple), set=_collect(set), frozenset=_collect(frozenset), dict=_dict, enumerate=_enumerate,
         zip=_zip, map=_map, filter=_filter, sorted=_sorted, reversed=_reversed, iter=_iter, next=_next, id=_id,

@@ -16,6 +16,7 @@ from kbh_lint.host.objects import (
     ClassV,
     Compiled,
     Configured,
+    Defaults,
     Extension,
     ExtFunction,
     Graph,
@@ -148,6 +149,8 @@ def _inside(path: str, value: Any) -> Iterator[Item]:
         yield from _named(path, {k: v for k, v in value.attrs.items() if k not in OWN_ATTRS})
     elif isinstance(value, dict):
         yield from _entries(path, value)
+        if isinstance(value, Defaults):
+            yield path, value.factory, (), None, None
     elif isinstance(value, (list, tuple, set, frozenset)):
         for i, item in _ends(list(enumerate(value))):
             yield f"{path}[...]", item, (), value if isinstance(value, list) else None, i

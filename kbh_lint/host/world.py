@@ -256,7 +256,11 @@ class World:
         if name == "__class__":
             return owner.cls
         try:
-            return self.bind(interp, owner, owner.cls.find(name), loc)
+            found = owner.cls.find(name)
+            value = self.bind(interp, owner, found, loc)
+            if isinstance(found, LibObject) and found.attrs.get("cached"):
+                owner.attrs[name] = value  # functools.cached_property: from here on, it hides the property
+            return value
         except KeyError:
             pass
         if self.is_module(owner.cls):

@@ -1,0 +1,125 @@
+"""isinstance, issubclass and callable: what is asked of the kind of a value."""
+
+from __future__ import annotations
+
+import builtins
+import collections.abc
+from typing import Any
+
+from kbh_lint.host import operators
+from kbh_lint.host.objects import CALLABLES, ClassV, Instance, LibObject
+from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.values import DType, Sym
+
+# The plain values of the interpreter, which are of the classes that the program sees.
+_PLAIN = (bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, slice)
+_ABSTRACT = ("collections.abc.", "typing.", "numbers.")
+
+
+def is_instance(interp: Any, value: Any, kinds: Any) -> Any:
+    """isinstance(value, kinds): True, False or an Unknown."""
+    if isinstance(value, Unknown):
+        return operators.merged(interp, value, why="a type test")
+    doubt: Any = False
+    for kind in _kinds(kinds):
+        answer = _is_a(interp, value, kind)
+        if answer is True:
+            return True
+        doubt = doubt if answer is False else answer
+    return doubt
+
+
+def is_subclass(interp: Any, cls: Any, kinds: Any) -> Any:
+    """issubclass(cls, kinds): True, False or an Unknown."""
+    doubt: Any = False
+    for kind in _kinds(kinds):
+        answer = _is_below(interp, cls, kind)
+        if answer is True:
+            return True
+        doubt = doubt if answer is False else answer
+    return doubt
+
+
+def is_callable(interp: Any, value: Any) -> Any:
+    """callable(value)."""
+    if isinstance(value, Instance):
+        return interp.world.is_module(value.cls) or interp.world.find_method(value, "__call__") is not None
+    if isinstance(value, LibObject):
+        return value.path.startswith("torch.nn.") or operators.merged(interp, value, why="a type test")
+    if isinstance(value, Unknown):
+        return operators.merged(interp, value, why="a type test")
+    return isinstance(value, (*CALLABLES, Sym)) or bool(getattr(value, "__kbh_builtin__", False))
+
+
+def _kinds(kinds: Any) -> tuple[Any, ...]:
+    """The classes in the second argument: one, a tuple of them, a union."""
+    if isinstance(kinds, LibObject) and kinds.path == operators.UNION:
+        kinds = kinds.args
+    return tuple(one for kind in kinds for one in _kinds(kind)) if isinstance(kinds, tuple) else (kinds,)
+
+
+def _path(kind: Any) -> str:
+    return str(getattr(kind, "path", "") or getattr(kind, "__kbh_name__", ""))
+
+
+def _is_a(interp: Any, value: Any, kind: Any) -> Any:
+    if isinstance(kind, Unknown):
+        return operators.merged(interp, kind, why="a type test")
+    if isinstance(kind, ClassV):
+        return isinstance(value, Instance) and kind in value.cls.mro()
+    path = _path(kind)
+    name = path.rsplit(".", 1)[-1]
+    if kind is None or value is None:
+        return value is None and (kind is None or name in ("object", "NoneType", "Hashable"))
+    if path == "builtins.object":
+        return True
+    if path.startswith(_ABSTRACT):
+        return _is_abstract(interp, value, path, name)
+    if name in ("Tensor", "Parameter"):
+        return isinstance(value, Tensor) and (name == "Tensor" or value.parameter)
+    if name == "dtype":
+        return isinstance(value, DType)
+    if name == "Module":
+        return isinstance(value, Instance) or isinstance(value, LibObject) and value.path.startswith("torch.nn.")
+    if path == "builtins.type":
+        return isinstance(value, ClassV) or getattr(value, "__kbh_name__", "").startswith("builtins.")
+    if name == "Size":
+        return isinstance(value, tuple) and operators.merged(interp, value, why="a type test")
+    if isinstance(value, Instance):
+        return any(base == path for base in value.cls.external_bases())
+    if isinstance(value, LibObject):
+        own = value.path.rsplit(".", 1)[-1]
+        raised = getattr(builtins, own, None) if value.path.startswith("builtins.") else None
+        real = getattr(builtins, name, None)
+        return own == name or isinstance(raised, type) and isinstance(real, type) and issubclass(raised, real)
+    real = getattr(builtins, name, None)
+    return isinstance(real, type) and isinstance(value, real)
+
+
+def _is_abstract(interp: Any, value: Any, path: str, name: str) -> Any:
+    """Whether a value is of an abstract class of the standard library."""
+    if name == "Callable":
+        return is_callable(interp, value)
+    import numbers
+
+    names = {"List": list, "Dict": dict, "Tuple": tuple, "FrozenSet": frozenset}
+    real = names.get(name) or getattr(numbers if path.startswith("numbers.") else collections.abc, name, None)
+    if isinstance(value, _PLAIN) and isinstance(real, type):
+        return isinstance(value, real)
+    if isinstance(value, Tensor) and name in ("Number", "Real", "Integral", "Mapping", "Sequence", "Set"):
+        return False
+    return operators.merged(interp, value, why="a type test")
+
+
+def _is_below(interp: Any, cls: Any, kind: Any) -> Any:
+    if isinstance(cls, ClassV) and isinstance(kind, ClassV):
+        return kind in cls.mro()
+    path = _path(kind)
+    if isinstance(cls, ClassV) and path:
+        if path.endswith("nn.Module") or path == "builtins.object":
+            return path == "builtins.object" or interp.world.is_module(cls)
+        return path in cls.external_bases() or operators.merged(interp, cls, why="a type test")
+    one, other = (getattr(builtins, _path(c).removeprefix("builtins."), None) for c in (cls, kind))
+    if isinstance(one, type) and isinstance(other, type):
+        return issubclass(one, other)
+    return operators.merged(interp, cls, kind, why="a type test")
