@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
 import os
 import secrets
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from grader.supervise import remove
 __all__ = ["Builds", "build_key", "builds_folder"]
 
 MOST_BUILDS = 64
+MOST_BYTES = 8 << 30
 STALE_SECONDS = 86_400.0
 _PART = ".part-"
 
@@ -74,9 +76,21 @@ class Builds:
         return place
 
     def _forget(self) -> None:
-        """Takes away the builds that nobody used for longest, and parts that were never finished."""
+        """Takes away builds that nobody used for longest, by number and size, and parts that were never finished."""
         with contextlib.suppress(OSError):
-            found = sorted((path.stat(follow_symlinks=False).st_mtime, path) for path in self._folder.iterdir())
+            found = sorted((path.stat(follow_symlinks=False).st_mtime, path) for path in self._folder.iterdir())[::-1]
             stale = [path for time, path in found if _PART in path.name and time < now() - STALE_SECONDS]
-            for path in [*stale, *(path for _, path in found[: max(0, len(found) - MOST_BUILDS)])]:
+            done = [path for _, path in found if _PART not in path.name]
+            held = list(itertools.accumulate(map(_bytes, done)))
+            more = [path for i, path in enumerate(done) if i >= MOST_BUILDS or (i and held[i] > MOST_BYTES)]
+            for path in [*stale, *more]:
                 remove(path)
+
+
+def _bytes(folder: Path) -> int:
+    """Bytes of all files in a build."""
+    return sum(
+        os.stat(os.path.join(here, name), follow_symlinks=False).st_size
+        for here, _, names in os.walk(folder)
+        for name in names
+    )

@@ -80,7 +80,9 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--problems-dir", metavar="DIR", type=Path, help="use these problems instead of the project's")
     how = ask.add_argument_group("how it is graded")
     how.add_argument("--strict", action="store_true", help="give a score only when every promise is shown kept")
-    how.add_argument("--trials", metavar="N", type=int, default=1, help="processes, each with a key of its own (default: 1)")
+    how.add_argument(
+        "--trials", metavar="N", type=int, default=1, help="processes, each with a key of its own (default: 1)"
+    )
     how.add_argument("--samples", metavar="N", type=int, help="timed calls a shape (default: GPU 200, CPU 10)")
     how.add_argument("--no-evidence", action="store_true", help="leave out the replay; then nothing is accepted that "
                      "a promise wants it for")  # fmt: skip

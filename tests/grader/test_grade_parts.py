@@ -155,6 +155,17 @@ def test_builds_nobody_uses_and_parts_of_dead_gradings_go(tmp_path: Path, monkey
     assert {path.name[0] for path in (tmp_path / "store").iterdir()} == {"0", "2", "4"}
 
 
+def test_builds_take_so_many_bytes_at_most_and_the_newest_stays_however_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(builds, "MOST_BYTES", 10)
+    store = Builds(tmp_path / "store", tmp_path / "spare")
+    for number, size in enumerate((5, 4, 5, 20)):
+        os.utime(made(store, str(number) * 64, "x" * size), (1e9 + number, 1e9 + number))
+        found = {path.name[0] for path in (tmp_path / "store").iterdir()}
+        assert found == [{"0"}, {"0", "1"}, {"1", "2"}, {"3"}][number]
+
+
 def test_without_a_place_for_builds_they_go_with_the_scratch_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     store = Builds(tmp_path / "file" / "store", tmp_path / "spare")
