@@ -341,8 +341,9 @@ class Trial:
         weights, cache = sum(tensor.nbytes for tensor in case.state.values()), cache_bytes(self.session.device)
         if weights < 4096 or not cache:
             return 1
-        cold, places = math.ceil(4 * cache / weights), planning.PLACES_BYTES // weights
-        return max(1, min(MOST_INSTANCES, max(cold, places), ring_room(self.session.device) // weights))
+        cold, room = math.ceil(4 * cache / weights), ring_room(self.session.device)
+        places = min(planning.PLACES_BYTES, room // 4) // weights  # the submission may hold three times as much
+        return max(1, min(MOST_INSTANCES, max(cold, places), room // weights))
 
     def _memory_taken(self) -> float:
         """Ends the submission and returns the share of the GPU's memory that is free for that."""

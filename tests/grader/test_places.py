@@ -55,6 +55,8 @@ def test_models_take_turns_in_as_many_places_and_never_lie_in_the_cache(
     trial, case = Trial.__new__(Trial), SimpleNamespace(state={"w": SimpleNamespace(nbytes=weights)})
     trial.options, trial.session = planning.default_options("cuda"), SimpleNamespace(device=None)  # type: ignore[assignment]
     assert trial._instances(case) == models  # type: ignore[arg-type]
+    monkeypatch.setattr(trials, "ring_room", lambda _: 4 << 30)
+    assert trial._instances(case) == {1 << 30: 1, 64 << 20: 16}.get(weights, models)  # type: ignore[arg-type]
 
 
 def on(device: str) -> Any:
