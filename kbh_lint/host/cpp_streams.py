@@ -34,11 +34,11 @@ def call(run: Any, short: str, args: list[Any]) -> Any:
         return _DONE
     if short in ("cudaEventRecord", "cuEventRecord", "cudaEventRecordWithFlags"):
         if plain and _is_event(plain[0]):
-            plain[0].attrs["lane"] = plain[1] if len(plain) > 1 and lanes.is_stream(plain[1]) else None
+            state.record(plain[0], plain[1] if len(plain) > 1 and lanes.is_stream(plain[1]) else None)
         return _DONE
     if short in ("cudaStreamWaitEvent", "cuStreamWaitEvent"):
-        if len(plain) > 1 and _is_event(plain[1]) and "lane" in plain[1].attrs:
-            state.wait(plain[0], plain[1].attrs["lane"])
+        if len(plain) > 1 and id(plain[1]) in state.recorded:
+            state.wait_event(plain[0], plain[1])
         elif not (plain and lanes.is_stream(plain[0])):
             state.wait_all()
         return _DONE

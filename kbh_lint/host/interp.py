@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import asking, bounds, expressions, operators, remembered, statements
+from kbh_lint.host import around, asking, bounds, expressions, operators, remembered, statements
 from kbh_lint.host.frames import BREAK, FULL_ITERATIONS, Frame, OutOfFuel, Raised, Returned
 from kbh_lint.host.lanes import Lanes
 from kbh_lint.host.objects import (
@@ -43,6 +43,7 @@ class Interp:
         self.call_index = 0
         self.round = 0  # calls of forward so far, over all shapes; 0 while none runs
         self.colliding = False  # sums and samples of changed contents are taken to be equal
+        self.around: Any = None  # what the next generator yields to, when that is the body of a with statement
         self.cut = False  # some of what outlives calls was not looked at
         self.rewritten = ""  # code ran that could not be read: why
         self.compared = False  # one was compared with what an earlier call saw
@@ -352,10 +353,12 @@ class Interp:
             self.miss("calls nest too deep", loc)
             return Unknown((), "calls nest too deep")
         self.burn(4)
+        if func.node.generator and around.MARK in func.attrs and self.around is None:
+            return around.manager(func, args, kwargs)
         env = Env({}, func.env)
         self.bind(func, args, kwargs, env)
         if func.node.generator:
-            env.vars["__yielded__"] = []
+            env.vars["__yielded__"], self.around = self.around or [], None
         frame = Frame(env, self.world.globals_of(func, self), loc, func)
         self.frames.append(frame)
         try:

@@ -18,6 +18,7 @@ from kbh_lint.host.objects import LibObject
 from kbh_lint.host.tensors import Event, Unknown
 
 THREAD_FUEL = 4_000
+LONG_WAIT = 1.0  # seconds; a shorter join may come back before the work is done
 MAX_THREADS = 32
 STREAMS = frozenset({"torch.cuda.Stream", "torch.Stream", "torch.cuda.ExternalStream", "cpp.stream"})
 THREADS = frozenset(
@@ -34,6 +35,9 @@ class Lanes:
         self.current: list[LibObject] = []  # the innermost is last; empty: the caller's thread and stream
         self.pending: dict[int, list[Event]] = {}
         self.held: dict[int, LibObject] = {}  # keeps lanes alive, so that ids stay theirs
+        self.recorded: dict[
+            int, tuple[LibObject, Any, list[Event]]
+        ] = {}  # events, with their lane and what came before
         self.endless: list[LibObject] = []  # threads that loop for ever
         self.threads = 0
 
@@ -46,18 +50,31 @@ class Lanes:
             self.held[id(lane)] = lane
             self.pending.setdefault(id(lane), []).append(event)
 
-    def wait(self, waiter: Any, lane: Any) -> None:
-        """`waiter` (a lane, or anything else for the caller) waits for `lane`."""
+    def record(self, event: LibObject, lane: Any) -> None:
+        """An event is recorded on a lane: it stands for what is there by then."""
+        self.recorded[id(event)] = event, lane, list(self.pending.get(id(lane), ()))
+
+    def wait_event(self, waiter: Any, event: Any) -> None:
+        """`waiter` waits for what an event stands for; for nothing when it was never recorded."""
+        _, lane, before = self.recorded.get(id(event), (event, None, []))
+        self.wait(waiter, lane, before)
+
+    def wait(self, waiter: Any, lane: Any, before: list[Event] | None = None) -> None:
+        """`waiter` (a lane, or anything else for the caller) waits for `lane`: for all of it, or for some events."""
         events = self.pending.get(id(lane), [])
+        if before is not None:
+            events = [event for event in before if "beside" in event.attrs]
         if isinstance(waiter, LibObject) and waiter.path in STREAMS and waiter not in self.current[-1:]:
             self.held[id(waiter)] = waiter
             self.pending.setdefault(id(waiter), []).extend(events)
         elif self.current and waiter is self.current[-1]:
             self.pending.setdefault(id(waiter), []).extend(events)
         else:
-            self.pending.pop(id(lane), None)
             for event in events:
                 event.attrs.pop("beside", None)
+            left = [event for event in self.pending.pop(id(lane), []) if "beside" in event.attrs]
+            if left:
+                self.pending[id(lane)] = left
 
     def wait_all(self) -> None:
         """The caller waits for the whole device; threads go on."""
@@ -124,9 +141,9 @@ def method(
     first = args[0] if args else next(iter(kwargs.values()), None)
     if owner.path == "torch.cuda.Event" or owner.path == "torch.Event":
         if name == "record":
-            owner.attrs["lane"] = first if is_stream(first) else current(interp) if first is None else None
+            lanes.record(owner, first if is_stream(first) else current(interp) if first is None else None)
         elif name in ("synchronize", "wait"):
-            lanes.wait(first if name == "wait" else None, owner.attrs.get("lane"))
+            lanes.wait_event(first if name == "wait" else None, owner)
         else:
             return NotImplemented
         return None
@@ -134,29 +151,37 @@ def method(
         if name == "wait_stream":
             lanes.wait(owner, first)
         elif name == "wait_event" and isinstance(first, LibObject):
-            lanes.wait(owner, first.attrs.get("lane"))
+            lanes.wait_event(owner, first)
         elif name == "synchronize":
             lanes.wait(None, owner)
         elif name == "record_event":
             made = first if isinstance(first, LibObject) else LibObject("torch.cuda.Event")
-            made.attrs["lane"] = owner
+            lanes.record(made, owner)
             return made
         else:
             return NotImplemented
         return None
     if owner.path in THREADS:
-        return _thread_method(interp, owner, name, loc)
+        return _thread_method(interp, owner, name, _timeout(args, kwargs), loc)
     if owner.path in POOLS:
         return _pool_method(interp, owner, name, args, kwargs, loc)
     return NotImplemented
 
 
-def _thread_method(interp: Any, owner: LibObject, name: str, loc: ir.Loc | None) -> Any:
+def _timeout(args: list[Any], kwargs: dict[str, Any]) -> float | None:
+    """The seconds that a join waits at most, where they are known."""
+    given = args[0] if args else kwargs.get("timeout")
+    return float(given) if isinstance(given, (int, float)) else None
+
+
+def _thread_method(interp: Any, owner: LibObject, name: str, timeout: float | None, loc: ir.Loc | None) -> Any:
     if name in ("start", "run"):
         target, args, kwargs = _target(owner)
         owner.attrs["loc"] = loc
         if target is not None:
             owner.attrs["result"] = run(interp, owner, target, args, kwargs, loc)
+        return None
+    if name in ("join", "wait") and timeout is not None and timeout < LONG_WAIT:
         return None
     if name in ("join", "result", "get", "wait", "exception"):
         interp.lanes.wait(None, owner)

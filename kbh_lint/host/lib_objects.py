@@ -7,6 +7,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import (
+    around,
     builds,
     containers,
     decoding,
@@ -215,6 +216,9 @@ def object_method(
         from kbh_lint.host import lib_cute
 
         return lib_cute.launch(interp, owner, kwargs, loc) if name == "launch" else owner
+    entered = owner if name == "__enter__" else args[0] if name == "enter_context" and args else None
+    if isinstance(entered, LibObject) and around.is_manager(entered):
+        return around.enter(interp, entered, loc)
     outside.method(interp, owner, name, args, loc)
     beside = lanes.method(interp, owner, name, args, kwargs, loc)
     if beside is not NotImplemented:

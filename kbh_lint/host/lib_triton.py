@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import operators, torchlib
+from kbh_lint.host import around, operators, torchlib
 from kbh_lint.host.objects import (
     Bound,
     ClassV,
@@ -97,6 +97,9 @@ def decorate(interp: Any, decorator: Any, target: Any, loc: ir.Loc | None) -> An
     if path.startswith("functools.singledispatch") or isinstance(decorator, Unknown):
         interp.miss(f"what {path or 'a decorator that is not known'} makes of a function is not followed", loc)
         return Unknown((), "a decorated function")
+    if path == "contextlib.contextmanager" and isinstance(target, Func):
+        target.attrs[around.MARK] = True
+        return target
     if path in ("builtins.staticmethod", "builtins.classmethod"):
         return LibObject(path.rsplit(".", 1)[-1], {"func": target})
     if isinstance(decorator, Method) and isinstance(decorator.self, LibObject) and decorator.self.path == "property":

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import enums, operators, rounds
+from kbh_lint.host import around, enums, operators, rounds
 from kbh_lint.host.frames import BREAK, CONTINUE, FULL_ITERATIONS, Frame, Leave, OutOfFuel, Raised, Returned
 from kbh_lint.host.objects import (
     Bound,
@@ -104,12 +106,16 @@ def s_with(interp: Any, node: ir.With, frame: Frame) -> Any:
     exits: list[Leave] = []
     signal, raised = None, None
     try:
-        for context, target in node.items:
+        for i, (context, target) in enumerate(node.items):
             manager = interp.eval(context, frame)
+            if around.is_manager(manager):
+                signal = around.run(interp, manager, partial(_rest, interp, node, frame, i), node.loc)
+                break
             entered = interp.world.enter(interp, manager, exits, node.loc)
             if target is not None:
                 interp.assign(target, entered, frame)
-        signal = interp.block(node.body, frame)
+        else:
+            signal = interp.block(node.body, frame)
     except Raised as error:
         raised = error
     except BaseException:
@@ -125,6 +131,14 @@ def s_with(interp: Any, node: ir.With, frame: Frame) -> Any:
     if raised is not None:
         raise raised
     return signal
+
+
+def _rest(interp: Any, node: ir.With, frame: Frame, i: int, value: Any) -> Any:
+    """What stands inside of the item `i` of a with statement, whose manager gave `value`."""
+    target = node.items[i][1]
+    if target is not None:
+        interp.assign(target, value, frame)
+    return s_with(interp, replace(node, items=node.items[i + 1 :]), frame)
 
 
 def s_try(interp: Any, node: ir.Try, frame: Frame) -> Any:

@@ -183,6 +183,7 @@ STREAMS = {
     "not waited for": (True, SIDE, ""),
     "waited for by an event": (False, SIDE + "cudaEvent_t done; cudaEventCreate(&done);\n  ", "cudaEventRecord(done, side); cudaStreamWaitEvent(0, done, 0);\n  "),
     "an event before the work": (True, SIDE + "cudaEvent_t done; cudaEventCreate(&done); cudaEventRecord(done, 0);\n  ", "cudaStreamWaitEvent(0, done, 0);\n  "),
+    "an event of the stream, before the work": (True, SIDE + "cudaEvent_t done; cudaEventCreate(&done); cudaEventRecord(done, side);\n  ", "cudaStreamWaitEvent(0, done, 0);\n  "),
     "waited for by the host": (False, SIDE, "cudaStreamSynchronize(side);\n  "),
     "ordered with the default stream": (False, "cudaStream_t side; cudaStreamCreate(&side);\n  ", ""),
     "the current stream": (False, "cudaStream_t side = at::cuda::getCurrentCUDAStream();\n  ", ""),
@@ -197,6 +198,29 @@ def test_a_launch_on_another_stream_must_be_waited_for(tmp_path: Path, what: str
     launch = text[text.index("<<<") : text.index(">>>", text.index("<<<"))]
     grid = launch + (", 0, side" if launch.count(",") == 1 else "")
     text = text.replace(launch, grid, 1).replace("return y;", f"{after}return y;", 1)
+    report = lint(tmp_path, text)
+    assert ("unjoined-work" in classes(report)) is beside, ([f.message for f in report.findings], reasons(report))
+
+
+MANAGERS = "import contextlib, threading\n@contextlib.contextmanager\ndef beside(s):\n    with torch.cuda.stream(s):\n        yield s\n    AFTER\n"
+WAIT = "torch.cuda.current_stream().wait_stream(s)"
+LANES = {
+    "a manager of its own": (True, "pass", f"with beside(self.s) as s:\n    {LAUNCH}\n"),
+    "on an exit stack": (False, "pass", f"with contextlib.ExitStack() as stack:\n    stack.enter_context(beside(self.s))\n{LAUNCH}\n"),
+    "a manager that waits": (False, WAIT, f"with beside(self.s) as s, torch.no_grad():\n    {LAUNCH}\n"),
+    "a manager that waits, after a return": (False, WAIT, f"with beside(self.s):\n    {LAUNCH}\n    return y\n"),
+    "an event before the work": (True, "pass", f"done = torch.cuda.Event()\nwith torch.cuda.stream(self.s):\n    done.record()\n    {LAUNCH}\ndone.wait()\n"),
+    "an event after the work": (False, "pass", f"done = torch.cuda.Event()\nwith torch.cuda.stream(self.s):\n    {LAUNCH}\n    done.record()\ndone.wait()\n"),
+    "an event of an event": (False, "pass", f"with torch.cuda.stream(self.s):\n    {LAUNCH}\n    done = self.s.record_event()\ns = torch.cuda.Stream()\ns.wait_event(done)\n{WAIT}\n"),
+    "a join that does not wait": (True, "pass", f"t = threading.Thread(target=lambda: {LAUNCH})\nt.start()\nt.join(timeout=0)\n"),
+    "a join that waits long": (False, "pass", f"t = threading.Thread(target=lambda: {LAUNCH})\nt.start()\nt.join(60)\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", LANES)
+def test_work_on_a_lane_must_be_waited_for(tmp_path: Path, what: str) -> None:
+    beside, after, body = LANES[what]
+    text = solution(MANAGERS.replace("AFTER", after), f"{OUT}\n{body}return y", "self.s = torch.cuda.Stream()")
     report = lint(tmp_path, text)
     assert ("unjoined-work" in classes(report)) is beside, ([f.message for f in report.findings], reasons(report))
 
