@@ -186,8 +186,8 @@ _PREFERENCE = ("kept", "kept-by-precision", "emulated", "unproven", "broken")
 
 
 def _weakest(states: list[str]) -> str:
-    good = [s for s in states if s in ("kept", "kept-by-precision", "emulated")]
-    return good[0] if len(good) == len(states) else "unproven"
+    weakest = max(states, key=_PREFERENCE.index)
+    return "unproven" if weakest == "broken" else weakest
 
 
 def _promises(problem: Problem, contract: Contract, shapes: list[ShapeFacts]) -> tuple[PromiseState, ...]:

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kbh_lint import ir
+from kbh_lint.analyses.exponentials import FUNCTIONS
 from kbh_lint.analyses.flow import Reach, facts_of
 from kbh_lint.analyses.packing import Packing
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, computes, does_arithmetic
-from kbh_lint.dtypes import FP8
+from kbh_lint.dtypes import BITS, FP8
 from kbh_lint.host.run import ShapeRun
-from kbh_lint.host.tensors import Event
+from kbh_lint.host.tensors import Event, product
 from kbh_lint.problems import Contract, Problem, Promise
 from kbh_lint.values import UNKNOWN
 
@@ -179,10 +180,15 @@ def compensated(
             continue
         seen.append((_worst_configuration(event, found), launched_from(event)))
     states = {a.state for a, _ in seen}
-    doubled = [e for e in found.events if e.name == "sum" and e.kind == "op" and e.writes[0].dtype == "f64"]
-    if doubled and not states & {"effective", "precise", "unknown"}:
-        facts.seeds.append(Seed("compensation", {"state": "precise"}, doubled[0].loc))
-        return "kept-by-precision", [(doubled[0].loc, "torch accumulates in f64")], ""
+    wide = [e for e in found.events if e.name == "sum" and e.kind == "op" and e.writes[0].dtype == "f64"]
+    if wide and not states & {"effective", "precise", "unknown"}:
+        shares = [(_share_of_exponentials(e), e) for e in wide]
+        doubled = [e for share, e in shares if share >= MIN_SHARE]
+        if doubled:
+            facts.seeds.append(Seed("compensation", {"state": "precise"}, doubled[0].loc))
+            return "kept-by-precision", [(doubled[0].loc, "torch accumulates in f64")], ""
+        if any(share for share, _ in shares):
+            states.add("unknown")
     for state, verdict in (("effective", "kept"), ("precise", "kept-by-precision")):
         if state in states:
             places: Places = [
@@ -212,6 +218,35 @@ def compensated(
     if lead:
         facts.seeds.append(Seed("compensation", {"state": state}, lead[0][0], tuple(lead[1:])))
     return "broken", lead[:6], ""
+
+
+# Of the memory that holds exponentials or their partial sums: three buffers may share one, and have room for more rows.
+MIN_SHARE = 1 / 16
+
+
+def _share_of_exponentials(total: Event) -> float:
+    """The largest share of any memory of exponentials that a sum in torch is over; 0 when it is over none."""
+    best = 0.0
+    pending, seen = [(total, 1.0)], {id(total)}
+    while pending and len(seen) < 200:
+        event, whole = pending.pop()
+        for content, tensor in event.reads:
+            count, size = product(tensor.shape), content.storage.size
+            known = count is not None and isinstance(size, int) and size and tensor.dtype in BITS
+            share = whole * min(1.0, (count or 0) * BITS[tensor.dtype] / 8 / (size or 1)) if known else whole
+            maker = content.event
+            if maker is None:
+                continue
+            stores = [s for facts in facts_of(maker) for s in facts.stores if s.storage == content.storage.ident]
+            if maker.name in FUNCTIONS or any("exp" in o.flags for s in stores for o in s.origins):
+                best = max(best, share)
+                continue
+            if any(facts.unread for facts in facts_of(maker)):
+                best = max(best, share * MIN_SHARE / 2)
+            if id(maker) not in seen:
+                seen.add(id(maker))
+                pending.append((maker, share))
+    return best
 
 
 _ORDER = ("absent", "unknown", "vacuous", "precise", "effective")

@@ -73,7 +73,9 @@ def path_with(state: str, *kinds: str, ended: bool = True) -> tuple[PathRun, lis
         (["kept", "broken"], "unproven"),
         (["kept", "unproven"], "unproven"),
         (["broken", "unproven"], "unproven"),
-        (["kept", "kept-by-precision"], "kept"),
+        (["kept", "kept-by-precision"], "kept-by-precision"),
+        (["kept-by-precision", "kept"], "kept-by-precision"),
+        (["kept", "emulated"], "emulated"),
     ],
 )
 def test_paths_agree_on_a_state_or_leave_it_open(states: list[str], agreed: str) -> None:

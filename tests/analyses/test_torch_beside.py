@@ -79,6 +79,7 @@ class Model(nn.Module):
         exponentials[(x.shape[0], triton.cdiv(x.shape[1], 1024))](x, y, x.amax(-1), x.shape[1], BLOCK=1024)
         return y / SUM
 """
+PLAIN = "y.sum(-1, keepdim=True)"
 SORTED = """
 import torch
 import torch.nn as nn
@@ -116,7 +117,12 @@ def test_keys_that_torch_turns_are_no_work_of_the_kernel(tmp_path: Path, keys: s
 
 
 @pytest.mark.parametrize(("total", "state"), [("y.double().sum(-1, keepdim=True).float()", "kept-by-precision"),
-                                              ("y.sum(-1, keepdim=True)", "broken")])  # fmt: skip
+                                              ("y.sum(-1, keepdim=True, dtype=torch.float64)", "kept-by-precision"),
+                                              ("y.sum(-1, keepdim=True)", "broken"),
+                                              (f"{PLAIN} + x[:1, :2].double().sum().float() * 0", "broken"),
+                                              (f"{PLAIN} + x.double().sum(-1, True).float() * 0", "broken"),
+                                              (f"{PLAIN} + y[:1, :2].double().sum().float() * 0", "unproven"),
+                                              ])  # fmt: skip
 def test_a_torch_sum_in_fp64_of_authored_exponentials_keeps_the_sum_precise(
     tmp_path: Path, total: str, state: str
 ) -> None:
