@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, device_memory, tensor_flags, torchlib
+from kbh_lint.host import bounds, device_memory, extents, tensor_flags, torchlib
 from kbh_lint.host.objects import Configured, HostDescriptor, LibObject, Pointer
 from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.kernels.facts import KernelFacts
@@ -248,7 +248,8 @@ def record(
             if dtype not in ("?", "u8", "i8", "u16", "u32", "u64", "i32", "i64", "i16") or tensor.dtype == dtype
             else tensor.dtype
         )
-        torchlib.write(interp, tensor, event, dtype=known if known != "?" else tensor.dtype)
+        part = extents.overwrites(tensor, event) and extents.leaves_some(tensor, event)
+        torchlib.write(interp, tensor, event, part, dtype=known if known != "?" else tensor.dtype)
         sources = flows.get(ident, set())
         flow = [before[s] for s in sources if s in before]
         if blind and not flow:
