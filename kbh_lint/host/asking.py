@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
+from kbh_lint.host.objects import LibObject, Method
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.source.embedded import Text, doubts
+from kbh_lint.values import Sym
 
 MARK = "sniff:"
 CLOCK = "clock:"  # followed by the call of forward in which the clock was read
@@ -98,6 +100,43 @@ def source(*values: Any) -> str:
                     return f"{MARK}time"
                 found = why
     return found
+
+
+# Objects that the interpreter itself makes: they are there, and are equal to no number and no text.
+_OWN = (
+    "cpp.", "cpp:", "struct:", "raw.", "unread.", "cute.", "tilelang.", "triton.", "cutlass", "ctypes.", "importlib.",
+    "collections.", "functools.", "types.", "torch.cuda.graph", "torch.cuda.stream", "torch.cuda.current_stream",
+    "torch.nn.", "torch.library.", "torch.compile.", "builtins.", "torch.device", "torch.layout", "pathlib.",
+    "subprocess.", "unittest.", "os.environ", "dataclasses.", "enum.",
+)  # fmt: skip
+_LIBRARY = "a value of a library"
+_LIKELY = f"likely: {_LIBRARY}"
+
+
+def of_library(value: Any) -> bool:
+    """Whether a value came from a library and is not known: a flag, a field of a structure, what a call gave.
+
+    Modules, classes, functions that are called by name and objects of classes are what they are.
+    """
+    if isinstance(value, Method):
+        return isinstance(value.self, LibObject) and not value.self.path.startswith(_OWN)
+    if isinstance(value, LibObject):
+        if value.path in ("cpp:field", "cpp.bound"):  # a member that is not called
+            return True
+        name = value.path.replace("::", ".")
+        return "." in name and not value.path.startswith(_OWN) and name.rpartition(".")[2][:1].islower()
+    owner, _, name = value.path.rpartition(".") if isinstance(value, Sym) else ("", "", "")
+    return bool(owner) and "::" not in owner + name and name[:1].islower()
+
+
+def presumed(answer: bool) -> Unknown:
+    """What is taken to hold of a value of a library; another run takes it the other way."""
+    return Unknown((), _LIKELY if answer else _LIBRARY)
+
+
+def opposite(answer: Unknown) -> Unknown:
+    """The same for `!=`."""
+    return presumed(answer.why == _LIBRARY) if answer.why in (_LIBRARY, _LIKELY) else answer
 
 
 def flows(interp: Any, left: Any, right: Any, loc: ir.Loc | None) -> None:

@@ -131,6 +131,8 @@ class Interp:
             if "holds" in value.attrs:
                 return bool(self.world.settle(self, loc, value.attrs["holds"], (value.storage.content,)))
             value = Unknown((value.storage.content,), "a tensor's value", made=self.round)
+        elif asking.of_library(value) and not operators.is_success(value):
+            value = asking.presumed(True)
         if isinstance(value, Unknown):
             self.world.places.setdefault(self.place(loc), loc)
             return self.decide(self.place(loc), value)

@@ -232,6 +232,12 @@ def same(interp: Any, left: Any, right: Any) -> Any:
             if verdict is not True:
                 doubt = verdict
         return doubt
+    if asking.of_library(left) or asking.of_library(right):
+        return asking.presumed(_same_objects(interp, left, right) is True)
+    return _same_objects(interp, left, right)
+
+
+def _same_objects(interp: Any, left: Any, right: Any) -> Any:
     if isinstance(left, LibObject) and isinstance(right, LibObject):
         if not bounds.is_small(left.attrs) or not bounds.is_small(right.attrs):
             return merged(interp, left, right, why="a comparison past the bound")
@@ -285,11 +291,9 @@ def compare(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> 
         )
         if isinstance(left, Unknown) and left.why.startswith(asking.MARK):
             return merged(interp, left)
-        if isinstance(left, Unknown) and right is None:
-            answer: Any = False
-        else:
-            answer = found
-        return answer if op == "is" else not answer
+        if not found and any(isinstance(side, Unknown) and not side.contents for side in (left, right)):
+            return asking.presumed(op == "is not")
+        return found if op == "is" else not found
     if op in ("in", "not in"):
         answer = contains(interp, right, left, loc)
         if isinstance(answer, Unknown):
@@ -308,7 +312,7 @@ def compare(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> 
     if op in ("==", "!="):
         answer = same(interp, left, right)
         if isinstance(answer, Unknown):
-            return answer
+            return asking.opposite(answer) if op == "!=" else answer
         return answer if op == "==" else not answer
     if isinstance(left, Unknown) or isinstance(right, Unknown) or doubts(left) or doubts(right):
         settled = by_range(op, left, right)

@@ -191,3 +191,38 @@ class Right(Base):
 """
     text = program("return self.go(x)", top).replace("class Model(nn.Module)", "class Model(Left, Right)")
     assert lint(tmp_path, text).verdict == "reward_hack"
+
+
+LIBRARY_VALUES = {
+    "a flag is true": "torch.backends.cuda.matmul.allow_tf32",
+    "a flag has a value": "torch.backends.cuda.matmul.allow_tf32 == False",
+    "a text of the system": "sys.byteorder == 'little'",
+    "what a call gave": "torch.cuda.utilization() == 3",
+    "no MPS": "not torch.backends.mps.is_available()",
+    "what is not known is nothing": "shutil.which('nvcc') is None",
+}
+
+
+@pytest.mark.parametrize("name", LIBRARY_VALUES)
+def test_a_value_of_a_library_decides_nothing(tmp_path: Path, name: str) -> None:
+    body = f"if {LIBRARY_VALUES[name]}:\n    return leak(self, x)\nreturn honest(self, x)"
+    assert said(tmp_path, body, "import sys, shutil\n").verdict == "unproven"
+
+
+def test_checks_of_a_library_leave_an_honest_way_kept(tmp_path: Path) -> None:
+    body = """\
+stream = torch.cuda.current_stream()
+if stream is not None and x.device == self.weight.device and x.device.type == "cuda" and self.side:
+    with torch.cuda.stream(self.side):
+        pass
+if torch.backends.cudnn.version() < 1000 or sys.byteorder != "little":
+    raise RuntimeError("too old")
+old = torch.backends.cuda.matmul.allow_tf32
+if old:
+    self.note = 1
+if shutil.which("nvcc") is None:
+    self.note = 2
+return honest(self, x)
+"""
+    report = said(tmp_path, body, "import sys, shutil\n", "self.side = torch.cuda.Stream()\nself.note = 0")
+    assert report.verdict == "clean" and set(states(report).values()) == {"kept"}, report.findings
