@@ -106,7 +106,7 @@ def source(*values: Any) -> str:
 _OWN = (
     "cpp.", "cpp:", "struct:", "raw.", "unread.", "cute.", "tilelang.", "triton.", "cutlass", "ctypes.", "importlib.",
     "collections.", "functools.", "types.", "torch.cuda.graph", "torch.cuda.stream", "torch.cuda.current_stream",
-    "torch.nn.", "torch.library.", "torch.compile.", "builtins.", "torch.device", "torch.layout", "pathlib.",
+    "torch.nn.", "torch.compile.", "builtins.", "torch.device", "torch.layout", "pathlib.",
     "subprocess.", "unittest.", "os.environ", "dataclasses.", "enum.",
 )  # fmt: skip
 _LIBRARY = "a value of a library"
