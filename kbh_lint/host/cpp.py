@@ -13,6 +13,7 @@ from kbh_lint.frontends import cuda
 from kbh_lint.host import (
     cpp_expressions,
     cpp_libraries,
+    cpp_numbers,
     cpp_statements,
     cpp_types,
     device_flags,
@@ -105,6 +106,7 @@ class Cpp:
         self.cuda_types: list[str] = []
         self.programs: list[Env] = []  # texts compiled at run time
         self.capture: Any = None
+        self.widths: dict[tuple[int, Any], tuple[Any, str]] = {}  # integer types of variables, by scope and name
 
     # --- calls
 
@@ -164,6 +166,18 @@ class Cpp:
             self.depth -= 1
             interp.frames.pop()
         return signal.value if isinstance(signal, Returned) else None
+
+    def by_reference(self, func: Func, nodes: tuple[ir.Expr, ...], args: list[Any], env: Env) -> list[Any]:
+        """The arguments of a call, with places for the parameters that a function may change."""
+        if func.node.body is None or any(isinstance(node, ir.Star) for node in nodes):
+            return args
+        out = list(args)
+        for i, (param, node) in enumerate(zip(func.node.params, nodes, strict=False)):
+            kind = param.type
+            changed = isinstance(kind, ir.TypeRef) and kind.reference and not kind.const
+            if changed and i < len(out) and isinstance(node, (ir.Name, ir.Attr, ir.Index)):
+                out[i] = self.place(node, env) or out[i]
+        return out
 
     def deduce(self, func: Func, args: list[Any], env: Env) -> None:
         """Template parameters that were not given: from pointer arguments of that type, else their defaults."""
@@ -404,6 +418,8 @@ class Cpp:
             return
         place = self.place(target, env)
         if place is not None:
+            holder, dtype = self.widths.get((id(place.env), place.name), (None, None))
+            value = cpp_numbers.wrapped(value, dtype) if holder is place.env else value
             old = place.get() if not isinstance(place.env, dict) or place.name in place.env else None
             if isinstance(old, Slot) and not isinstance(value, Slot):
                 old.set(value)
@@ -483,10 +499,8 @@ class Cpp:
             return Pointer(left.tensor, left.dtype, Unknown())
         if isinstance(right, Pointer) and op == "+":
             return right
-        if op == "/" and isinstance(left, int) and isinstance(right, int):
-            if right == 0:
-                return Unknown((), "a division by zero")
-            return abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+        if op in "/%" and isinstance(left, int) and isinstance(right, int):
+            return cpp_numbers.divided(op, left, right)
         if op == "<<" and isinstance(left, LibObject):
             return left
         return operators.binary(self.interp, op, left, right, loc)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import cpp_libraries, cpp_streams, cpp_types, device_flags, torchlib
+from kbh_lint.host import bounds, cpp_libraries, cpp_streams, cpp_types, device_flags, torchlib
 from kbh_lint.host.objects import LibObject, Method, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Env, Func, Overloads, Sym, TypeValue
@@ -55,9 +55,9 @@ def call(run: Any, node: ir.Call, env: Env) -> Any:
     if isinstance(target, LibObject):
         return _object(run, target, args, node, env)
     if isinstance(target, Overloads):
-        return run.call(run.choose(target, args), args, node.loc)
+        target = run.choose(target, args)
     if isinstance(target, Func):
-        return run.call(target, args, node.loc)
+        return run.call(target, run.by_reference(target, node.args, args, env), node.loc)
     args = [a.get() if isinstance(a, Slot) and not _wants_place(target) else a for a in args]
     if isinstance(target, Tensor):  # operator() on an accessor, or a functional cast of a tensor
         return target
@@ -83,6 +83,8 @@ def _wants_place(target: Any) -> bool:
 def _checked(run: Any, node: ir.Call, env: Env) -> Any:
     """A check macro: what it runs matters, what it tests is taken to hold."""
     for arg in node.args[:1]:
+        if isinstance(arg, ir.Const) and not arg.value:
+            run.interp.world.raise_(run.interp, "RuntimeError", [], node.loc)
         if any(isinstance(n, (ir.Call, ir.Launch)) for n in (arg, getattr(arg, "left", None))):
             run.eval(arg, env)
     return None
@@ -136,9 +138,11 @@ def _object(run: Any, target: LibObject, args: list[Any], node: ir.Call, env: En
         func = run.choose(target.attrs["overloads"], args)
         if func.node.kind == "global":
             return target
+        args = run.by_reference(func, node.args, args, env)
         return run.call(func, args, node.loc, run.template_of(func, target.attrs["args"], target.attrs["env"]))
     if target.path == "cpp.method":
         func = run.choose(target.attrs["overloads"], args)
+        args = run.by_reference(func, node.args, args, env)
         return run.call(
             func, args, node.loc, run.template_of(func, target.attrs["args"], env), this=target.attrs["this"]
         )
@@ -168,13 +172,7 @@ def bound(run: Any, owner: Any, name: str, given: tuple[ir.Expr, ...], args: lis
         if name in ("push_back", "emplace_back", "append"):
             owner.extend(args[:1])
             return None
-        if name in ("size", "length"):
-            return len(owner)
-        if name in ("data", "begin"):
-            return owner
-        if name == "vec":
-            return owner
-        return owner[0] if name in ("front", "back", "at") and owner else Unknown((), name)
+        return _list_method(owner, name, args)
     if isinstance(owner, dict):
         if name in ("find", "end", "count"):
             found = bool(args) and args[0] in owner
@@ -204,6 +202,31 @@ def bound(run: Any, owner: Any, name: str, given: tuple[ir.Expr, ...], args: lis
     if isinstance(owner, (TypeValue, Sym)):
         return cpp_libraries.library(run, f"{getattr(owner, 'path', '')}.{name}", given, args, node.loc)
     return operators_merged(interp, owner, args)
+
+
+def _list_method(owner: list[Any], name: str, args: list[Any]) -> Any:
+    """A method of std::vector and its like that is not push_back."""
+    count = args[0] if args else 0
+    if name in ("size", "length"):
+        return len(owner)
+    if name == "empty":
+        return not owner
+    if name in ("data", "begin", "vec"):
+        return owner
+    if name == "clear":
+        owner.clear()
+        return None
+    if name == "pop_back":
+        return owner.pop() if owner else None
+    if name in ("resize", "assign") and isinstance(count, int) and 0 <= count <= bounds.MAX_WIDTH:
+        kept = owner[:count] if name == "resize" else []
+        owner[:] = kept + [args[1] if len(args) > 1 else 0] * (count - len(kept))
+        return None
+    if name in ("erase", "insert", "resize", "assign", "swap"):  # what is in it is not known any more
+        owner[:] = [Unknown((), name)] * max(len(owner), 1)
+        return Unknown((), name)
+    at = {"front": 0, "back": -1, "at": count}.get(name)
+    return owner[at] if isinstance(at, int) and -1 <= at < len(owner) and owner else Unknown((), name)
 
 
 def operators_merged(interp: Any, *values: Any) -> Unknown:

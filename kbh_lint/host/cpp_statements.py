@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kbh_lint import ir
+from kbh_lint import dtypes, ir
 from kbh_lint.host import cpp_types, operators, torchlib
 from kbh_lint.host.cpp_types import COUNTS, MAX_LOOP
-from kbh_lint.host.frames import BREAK, CONTINUE, Returned
+from kbh_lint.host.frames import BREAK, CONTINUE, Raised, Returned
 from kbh_lint.host.interp import _names
-from kbh_lint.host.objects import Slot
+from kbh_lint.host.objects import LibObject, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import CppType, Env
 
@@ -28,6 +28,10 @@ def s_decl(run: Any, node: ir.Decl, env: Env) -> None:
             env.vars[node.name] = place
             return
     value = cpp_types.initial(run, node, env)
+    if type(value) is int and isinstance(node.type, ir.TypeRef) and not node.type.pointers:
+        dtype = cpp_types.element(run, node.type, env)
+        if dtype in dtypes.INTS:
+            run.widths[(id(env.vars), node.name)] = env.vars, dtype
     if isinstance(value, Tensor) and isinstance(node.type, ir.TypeRef) and node.type.name in COUNTS:
         value = torchlib.scalar(run.interp, "item", [value], {}, node.loc)  # an element through an accessor
     env.vars[node.name] = value
@@ -105,6 +109,10 @@ def s_return(run: Any, node: ir.Return, env: Env) -> Any:
 
 
 def s_jump(run: Any, node: ir.Jump, env: Env) -> Any:
+    if node.kind == "goto":
+        reason = "a goto of C++ is not followed"
+        run.interp.miss(reason, node.loc)
+        run.interp.rewritten = run.interp.rewritten or reason
     return {"break": BREAK, "continue": CONTINUE}.get(node.kind)
 
 
@@ -121,8 +129,37 @@ def s_class(run: Any, node: ir.ClassDef, env: Env) -> None:
     env.vars[node.name] = CppType(node, env)
 
 
+def s_raise(run: Any, node: ir.Raise, env: Env) -> None:
+    made = run.eval(node.value, env) if node.value is not None else None
+    if node.value is None and run.interp.handling:
+        raise Raised(run.interp.handling[-1], node.loc)
+    named = getattr(getattr(node.value, "func", node.value), "name", "") or getattr(node.value, "id", "")
+    # what Python sees of an exception of C++
+    raise Raised(LibObject("builtins.RuntimeError", {"args": (), "cpp": named or type(made).__name__}), node.loc)
+
+
 def s_try(run: Any, node: ir.Try, env: Env) -> Any:
-    return run.block(node.body, Env({}, env))
+    try:
+        return run.block(node.body, Env({}, env))
+    except Raised as raised:
+        for kind, name, body in node.handlers:
+            if not _catches(kind, raised.value):
+                continue
+            run.interp.handling.append(raised.value)
+            try:
+                return run.block(body, Env({name: raised.value} if name else {}, env))
+            finally:
+                run.interp.handling.pop()
+        raise
+
+
+def _catches(kind: ir.Expr | None, value: Any) -> bool:
+    """Whether a catch takes an exception: all of them, its own type, or those of the standard library and of torch."""
+    name = kind.name.rpartition("::")[2] if isinstance(kind, ir.TypeRef) else ""
+    thrown = str(getattr(value, "attrs", {}).get("cpp", "runtime_error")).rpartition("::")[2]
+    return (
+        kind is None or name in ("exception", "Error", thrown) or thrown.endswith("_error") and name.endswith("_error")
+    )
 
 
 def s_opaque(run: Any, node: ir.Opaque, env: Env) -> Any:
@@ -139,5 +176,5 @@ STATEMENTS: dict[type, Callable[[Any, Any, Any], Any]] = {
     ir.Decl: s_decl, ir.Assign: s_assign, ir.AugAssign: s_aug, ir.ExprS: s_expr, ir.If: s_if,
     ir.While: s_while, ir.CFor: s_cfor, ir.For: s_for, ir.Switch: s_switch, ir.Return: s_return,
     ir.Jump: s_jump, ir.Block: s_block, ir.Using: s_using, ir.ClassDef: s_class, ir.Try: s_try,
-    ir.Opaque: s_opaque,
+    ir.Raise: s_raise, ir.Opaque: s_opaque,
 }  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import cpp_calls, operators
+from kbh_lint.host import bounds, cpp_calls, cpp_numbers, operators
 from kbh_lint.host.objects import LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import CppType, DType, Env, Overloads, TypeValue
@@ -161,9 +161,10 @@ def cast(run: Any, ref: ir.TypeRef, value: Any, env: Env) -> Any:
             made = Pointer(value.tensor, element(run, ref, env) or value.dtype, value.offset)
             return made
         return value
-    if isinstance(value, float) and (element(run, ref, env) or "f32") in dtypes.INTS:
+    dtype = element(run, ref, env)
+    if isinstance(value, float) and dtype in dtypes.INTS:
         return int(value)
-    return 0 if operators.is_success(value) and element(run, ref, env) in dtypes.INTS else value
+    return 0 if operators.is_success(value) and dtype in dtypes.INTS else cpp_numbers.wrapped(value, dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,12 +261,18 @@ def initial(run: Any, node: ir.Decl, env: Env) -> Any:
             value = value.get()
         if ref.pointers and isinstance(value, (int, Tensor, Pointer)):
             return cast(run, ref, value, env)
-        if (element(run, ref, env) or "f32") in dtypes.INTS and isinstance(value, float):
+        dtype = "" if ref.pointers else element(run, ref, env) or "f32"
+        if dtype in dtypes.INTS and isinstance(value, float):
             return int(value)
-        return value
+        return cpp_numbers.wrapped(value, dtype)
     items = [run.eval(i, env) for i in init.items] if isinstance(init, ir.Seq) else []
     if ref is None:
         return items[0] if items else Unknown()
+    if ref.name.rpartition("::")[2] == "vector" and init is not None:
+        if isinstance(init, ir.Seq) and init.kind == "init" and not any(isinstance(item, list) for item in items):
+            return items
+        if len(items) == 1 and isinstance(items[0], int) and 0 <= items[0] <= bounds.MAX_WIDTH:
+            return [0] * items[0]
     if ref.dims:
         return items or [Unknown() for _ in range(16)]
     return construct(run, ref, items, env, node.loc)
