@@ -169,6 +169,8 @@ def list_method(
     elif name == "insert":
         owner.insert(args[0] if isinstance(args[0], int) else 0, args[1])
     elif name == "pop":
+        if not owner:
+            interp.world.may_fail(interp, "IndexError", loc)
         return owner.pop(*[a for a in args if isinstance(a, int)]) if owner else Unknown()
     elif name == "clear":
         owner.clear()
@@ -179,10 +181,15 @@ def list_method(
     elif name == "remove":
         if bounds.is_small(args[0]) and args[0] in owner:
             owner.remove(args[0])
+        else:
+            interp.world.may_fail(interp, "ValueError", loc)
     elif name == "sort":
         sort_items(interp, owner, kwargs)
     elif name == "index":
-        return owner.index(args[0]) if bounds.is_small(args[0]) and args[0] in owner else Unknown()
+        if bounds.is_small(args[0]) and args[0] in owner:
+            return owner.index(args[0])
+        interp.world.may_fail(interp, "ValueError", loc)
+        return Unknown()
     elif name == "count":
         return sum(1 for x in owner if operators.same(interp, x, args[0]) is True)
     else:
@@ -243,9 +250,12 @@ def dict_method(
         owner.update(kwargs)
         return None
     if name == "pop":
+        if len(args) < 2 and operators.check_key(args[0]) not in owner:
+            interp.world.may_fail(interp, "KeyError", loc)
         return owner.pop(operators.check_key(args[0]), args[1] if len(args) > 1 else Unknown())
     if name == "popitem":
         if not owner:
+            interp.world.may_fail(interp, "KeyError", loc)
             return Unknown()
         key = next(iter(owner)) if kwargs.get("last") is False else next(reversed(owner))
         return key, owner.pop(key)
@@ -271,6 +281,8 @@ def set_method(interp: Any, owner: set[Any], name: str, args: list[Any], loc: ir
         getattr(owner, name)(*found)
         return None
     if name in ("discard", "remove"):
+        if name == "remove" and operators.check_key(args[0]) not in owner:
+            interp.world.may_fail(interp, "KeyError", loc)
         owner.discard(operators.check_key(args[0]))
         return None
     if name == "update":

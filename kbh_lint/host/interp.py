@@ -52,6 +52,7 @@ class Interp:
         self.decided: dict[Any, bool] = {}
         self.asked: dict[Any, int] = {}  # places in this call of forward
         self.capturing: list[Any] = []
+        self.trying = 0  # blocks around this place that may catch an exception
         self.handling: list[Any] = []  # the exceptions whose handlers run
         self.compiling = 0
         self.weight = 1
@@ -188,6 +189,8 @@ class Interp:
             self.miss("recursion too deep", node.loc)
             return None
         except Exception as error:
+            if not isinstance(error, bounds.TooLarge):
+                self.world.may_fail(self, type(error).__name__, node.loc)
             self.miss(f"could not follow this statement ({type(error).__name__}: {str(error)[:80]})", node.loc)
             self.havoc(node, frame)
             return None
@@ -276,6 +279,12 @@ class Interp:
     def unpack(self, targets: tuple[ir.Expr, ...], value: Any, frame: Frame, loc: ir.Loc) -> None:
         items = operators.iterate(self, value, loc, len(targets))
         items = list(bounds.visited(self, items)) if not isinstance(items, list) else items
+        if isinstance(value, (list, tuple)) and (
+            len(items) < len(targets) - 1
+            or len(items) != len(targets)
+            and not any(isinstance(t, ir.Star) for t in targets)
+        ):
+            self.world.may_fail(self, "ValueError", loc)
         star = next((i for i, t in enumerate(targets) if isinstance(t, ir.Star)), None)
         if star is not None:
             after = len(targets) - star - 1

@@ -103,7 +103,8 @@ def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
         elif op == "*":
             bounds.product(left, right)
         return _BINARY[op](left, right)
-    except Exception:
+    except Exception as error:
+        failed(interp, error, loc)
         return merged(interp, left, right, why=f"{type(left).__name__} {op} {type(right).__name__}")
 
 
@@ -157,6 +158,12 @@ def percent(template: str, values: Any) -> Any:
     return concat(parts)
 
 
+def failed(interp: Any, error: Exception, loc: ir.Loc | None) -> None:
+    """An operation on known values raised what Python raises, unless a bound of ours was met."""
+    if not isinstance(error, bounds.TooLarge):
+        interp.world.may_fail(interp, type(error).__name__, loc)
+
+
 def unary(interp: Any, op: str, value: Any, loc: ir.Loc | None) -> Any:
     """`op value`."""
     if isinstance(value, Tensor):
@@ -166,7 +173,8 @@ def unary(interp: Any, op: str, value: Any, loc: ir.Loc | None) -> Any:
         return merged(interp, value)
     try:
         return _UNARY[op](value)
-    except Exception:
+    except Exception as error:
+        failed(interp, error, loc)
         return merged(interp, value)
 
 
@@ -322,7 +330,8 @@ def compare(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> 
         if not bounds.is_small(left):
             return merged(interp, left, right, why="a comparison past the bound")
         return _COMPARE[op](left, right)
-    except Exception:
+    except Exception as error:
+        failed(interp, error, loc)
         return merged(interp, left, right, why="a comparison")
 
 

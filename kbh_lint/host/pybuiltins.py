@@ -53,7 +53,8 @@ def _numbers(name: str) -> Callable[..., Any]:
         try:
             _check_numbers(interp, name, args, kwargs)
             return real(*[str(a) if isinstance(a, Text) else a for a in args], **kwargs)
-        except Exception:
+        except Exception as error:
+            operators.failed(interp, error, loc)
             return operators.merged(interp, *args, why=name)
 
     return run
@@ -315,6 +316,8 @@ def _next(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
     items = operators.iterate(interp, args[0], loc)
     if isinstance(items, list) and items:
         return items.pop(0)
+    if not items and len(args) < 2:
+        interp.world.may_fail(interp, "StopIteration", loc)
     return items[0] if items else (args[1] if len(args) > 1 else Unknown())
 
 

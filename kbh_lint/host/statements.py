@@ -17,6 +17,7 @@ from kbh_lint.host.objects import (
     LibObject,
     Memo,
 )
+from kbh_lint.host.operators import MISSING
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import Env, Func
 
@@ -104,7 +105,7 @@ def s_raise(interp: Any, node: ir.Raise, frame: Frame) -> None:
 
 def s_with(interp: Any, node: ir.With, frame: Frame) -> Any:
     exits: list[Leave] = []
-    signal, raised = None, None
+    signal, raised, trying = None, None, interp.trying
     try:
         for i, (context, target) in enumerate(node.items):
             manager = interp.eval(context, frame)
@@ -115,6 +116,7 @@ def s_with(interp: Any, node: ir.With, frame: Frame) -> Any:
             if target is not None:
                 interp.assign(target, entered, frame)
         else:
+            interp.trying = trying + len(exits)
             signal = interp.block(node.body, frame)
     except Raised as error:
         raised = error
@@ -122,6 +124,8 @@ def s_with(interp: Any, node: ir.With, frame: Frame) -> Any:
         for leave in reversed(exits):
             leave(None)
         raise
+    finally:
+        interp.trying = trying
     for leave in reversed(exits):
         try:
             if leave(raised) is True:
@@ -157,9 +161,12 @@ def s_try(interp: Any, node: ir.Try, frame: Frame) -> Any:
 
 def _handled(interp: Any, node: ir.Try, frame: Frame) -> Any:
     """The body of a `try` and, after an exception, the first handler that catches it."""
+    trying = interp.trying
     try:
+        interp.trying = trying + len(node.handlers)
         signal = interp.block(node.body, frame)
     except Raised as raised:
+        interp.trying = trying
         for kind, name, body in node.handlers:
             if kind is not None and not interp.world.catches(interp, interp.eval(kind, frame), raised.value):
                 continue
@@ -171,6 +178,8 @@ def _handled(interp: Any, node: ir.Try, frame: Frame) -> Any:
             finally:
                 interp.handling.pop()
         raise
+    finally:
+        interp.trying = trying
     return signal if signal is not None else interp.block(node.orelse, frame)
 
 
@@ -192,11 +201,13 @@ def s_scope(interp: Any, node: ir.Scope, frame: Frame) -> None:
 def s_delete(interp: Any, node: ir.Delete, frame: Frame) -> None:
     for target in node.targets:
         if isinstance(target, ir.Name):
-            frame.env.vars.pop(target.id, None)
+            if frame.outer.get(target.id, frame.env).vars.pop(target.id, MISSING) is MISSING:
+                interp.world.may_fail(interp, "NameError", node.loc)
         elif isinstance(target, ir.Index):
             owner, key = interp.eval(target.value, frame), interp.eval(target.index, frame)
             if isinstance(owner, dict):
-                owner.pop(key, None)
+                if owner.pop(operators.check_key(key), MISSING) is MISSING:
+                    interp.world.may_fail(interp, "KeyError", node.loc)
             elif isinstance(owner, list) and isinstance(key, (int, slice)):
                 del owner[key]
         elif isinstance(target, ir.Attr):
@@ -210,6 +221,8 @@ def s_assert(interp: Any, node: ir.Assert, frame: Frame) -> None:
         interp.world.asserted.add(interp.place(node.test.loc))
         if not interp.world.settle(interp, node.test.loc, True, contents):
             interp.world.raise_(interp, "AssertionError", [], node.loc)
+    elif not interp.truth(value, node.test.loc):
+        interp.world.may_fail(interp, "AssertionError", node.loc)
 
 
 def s_block(interp: Any, node: ir.Block, frame: Frame) -> Any:

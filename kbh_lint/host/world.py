@@ -487,6 +487,12 @@ class World:
     def raise_(self, interp: Interp, name: str, args: list[Any], loc: ir.Loc | None) -> None:
         raise Raised(LibObject(f"builtins.{name}", {"args": tuple(args)}), loc)
 
+    def may_fail(self, interp: Interp, name: str, loc: ir.Loc | None) -> None:
+        """An operation fails on what is known of its operands. The run goes on, as what a value is may be known
+        badly; where an exception could be caught, another run raises it."""
+        if interp.trying and not self.choice(("fails", interp.place(loc)), asking.presumed(True)):
+            self.raise_(interp, name, [], loc)
+
     def catches(self, interp: Interp, kind: Any, value: Any) -> bool:
         if isinstance(kind, tuple):
             return any(self.catches(interp, k, value) for k in kind)

@@ -226,3 +226,31 @@ return honest(self, x)
 """
     report = said(tmp_path, body, "import sys, shutil\n", "self.side = torch.cuda.Stream()\nself.note = 0")
     assert report.verdict == "clean" and set(states(report).values()) == {"kept"}, report.findings
+
+
+FAILING = (
+    "assert 2 < 1", "1 // 0", "int('x')", "[].pop()", "{}.pop('k')", "next(iter([]))", "1 + 'a'", "d = {}; del d['k']",
+    "a, b = (1,)", "{1}.remove(2)", "'abc'[9]", "1 < 'a'",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("failing", FAILING)
+def test_what_follows_a_failure_that_is_caught_is_seen(tmp_path: Path, failing: str) -> None:
+    report = said(tmp_path, f"try:\n    {failing}\nexcept Exception:\n    return leak(self, x)\nreturn honest(self, x)")
+    assert report.verdict == "unproven" and "unproven" in states(report).values()
+
+
+def test_failures_that_change_nothing_leave_an_honest_way_kept(tmp_path: Path) -> None:
+    body = """\
+try:
+    self.plans.pop("none")
+except KeyError:
+    self.count = 0
+try:
+    blocks = int(self.setting)
+except ValueError:
+    blocks = 64
+return honest(self, x)
+"""
+    report = said(tmp_path, body, "", "self.plans, self.setting, self.count = {}, 'auto', 0")
+    assert report.verdict == "clean" and set(states(report).values()) == {"kept"}, report.findings
