@@ -416,6 +416,9 @@ def held_key(interp: Any, owner: dict[Any, Any], key: Any) -> Any:
 def _is_walked(interp: Any, key: Any) -> bool:
     """Whether hashing alone does not find a key: it holds unknowns, or objects that are equal by their fields."""
     if isinstance(key, tuple):
+        nested = [part for part in key if isinstance(part, tuple)]
+        if sum(map(len, nested)) > MAX_ANY:  # the values of whole tensors, say: too much to compare part by part
+            return any(isinstance(part, Unknown) for part in key)
         return any(_is_walked(interp, part) for part in key)
     if isinstance(key, Instance) and interp.world.find_method(key, "__eq__") is not None:
         return True
