@@ -14,6 +14,7 @@ MANY_CALLS = 1_000_003
 MANY_ITEMS = 10_007  # below what is compared whole (`bounds.MAX_NODES`)
 MAX_STEP = 16  # a counter of calls goes up or down by little
 _DOUBLINGS = 40
+_KEYS = -(1 << 60)  # of the items that a container is given; no submission has them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +102,7 @@ def _after(value: Any, step: Any, grows: bool) -> Any:
 
 def _longer(held: Any) -> Any:
     """A container or a text with its last item many times more, or with other keys."""
-    more = [("later", i) for i in range(MANY_ITEMS)]
+    more = range(_KEYS, _KEYS + MANY_ITEMS)
     if isinstance(held, dict):
         return {**held, **dict.fromkeys(more)}
     return held.union(more) if isinstance(held, set) else held + held[-1:] * MANY_ITEMS

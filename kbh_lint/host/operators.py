@@ -227,11 +227,12 @@ def same(interp: Any, left: Any, right: Any) -> Any:
         if one is not left or other is not right:
             interp.burn()
             return same(interp, one, other)
+    sequences = isinstance(left, (list, tuple)) and isinstance(right, (list, tuple))
+    if sequences and (type(left) is not type(right) or len(left) != len(right)):
+        return False
     if not bounds.is_small(left) or not bounds.is_small(right):
         return merged(interp, left, right, why="a comparison past the bound")
-    if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
-        if type(left) is not type(right) or len(left) != len(right):
-            return False
+    if sequences:
         doubt: Any = True
         for a, b in zip(left, right, strict=True):
             verdict = same(interp, a, b)
