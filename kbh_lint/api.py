@@ -181,9 +181,18 @@ def _judge(submission: Submission, rules: Iterable[Rule], analysis: Analysis) ->
     )
 
 
-@lru_cache(maxsize=4)
 def load_rules_once(folder: str) -> tuple[Rule, ...]:
-    """The rules of `folder` without their examples, loaded once a run."""
+    """The rules of `folder` without their examples, loaded once while its files stay as they are."""
+    try:
+        with os.scandir(folder) as entries:
+            stats = sorted((entry.name, entry.stat()) for entry in entries if entry.name.endswith((".yaml", ".yml")))
+    except OSError:
+        stats = []  # loading says what is wrong
+    return _load_rules(folder, tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in stats))
+
+
+@lru_cache(maxsize=4)
+def _load_rules(folder: str, stamps: tuple[tuple[str, int, int], ...]) -> tuple[Rule, ...]:
     from kbh_lint.rules import load_rules
 
     return load_rules(Path(folder), examples=False)

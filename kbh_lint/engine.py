@@ -260,16 +260,22 @@ def _reference(problems_dir: Path, problem: Problem, contract: Contract) -> Trai
         return kernelbench.load(Path(problem.path)).reference
     own = problems_dir / problem.id / f"reference_{contract.id}.py"
     path = own if own.is_file() else own.with_name("reference.py")
-    return reference_traits(path, problems_dir, problem.id, contract.id)
+    return reference_traits(path, problems_dir / problem.id / "problem.yaml", contract.id)
+
+
+def reference_traits(path: Path, problem: Path, contract_id: str) -> Traits:
+    """The operations of the problem's own reference at its first graded shape, and what they read, from the same host
+    trace; followed once while both files stay as they are."""
+    try:
+        stats = path.stat(), problem.stat()
+    except OSError:
+        return Traits()
+    return _reference_traits(path, problem, contract_id, tuple((s.st_mtime_ns, s.st_size) for s in stats))
 
 
 @lru_cache(maxsize=32)
-def reference_traits(path: Path, problems_dir: Path, problem_id: str, contract_id: str) -> Traits:
-    """The operations of the problem's own reference at its first graded shape, and what they read, from the same host
-    trace."""
-    if not path.is_file():
-        return Traits()
-    problem = load_problem(problems_dir / problem_id / "problem.yaml")
+def _reference_traits(path: Path, file: Path, contract_id: str, stamps: tuple[tuple[int, int], ...]) -> Traits:
+    problem = load_problem(file)
     module = python.lower(path.read_text(encoding="utf-8"), str(path))
     first = replace(problem, shapes=problem.shapes[:1])
     run = run_path(Session(module, {}, DECK_CAPABILITIES[0]), first, problem.contracts[contract_id], {})

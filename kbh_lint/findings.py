@@ -98,7 +98,7 @@ class Analysis:
 
 @dataclass(frozen=True, slots=True)
 class FileReport:
-    """The verdict on one submission with all that supports it. `quotes` maps nothing: reporters read `text`."""
+    """The verdict on one submission with all that supports it."""
 
     path: str
     problem: str | None

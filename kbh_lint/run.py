@@ -37,7 +37,6 @@ def lint_paths(
     """See `kbh_lint.lint`."""
     from kbh_lint.authors.folders import FAULTS, Found, find
 
-    load_rules_once.cache_clear()  # a long-lived process may have had the rule files changed under it
     _check_words((*select, *ignore), options)
     if problem_file is not None:
         check_problem_file(problem_file, problem)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -166,7 +166,7 @@ def _sources(event: Event, content: Content) -> Iterator[tuple[Content, tuple[St
 
 
 def widens(source: str, target: str) -> bool:
-    """Whether a conversion leaves the narrow type a product could have run on."""
+    """Whether a conversion changes what a product could have run on: fp8 becomes wider, or bf16 becomes fp8."""
     return source in FP8 and target in WIDE_FLOATS or source == "bf16" and target in FP8
 
 
@@ -215,8 +215,3 @@ def fills_unseen(run: ShapeRun) -> bool:
 def last_call(run: ShapeRun) -> Any:
     """What the last completed `forward` returned."""
     return run.calls[-1].result if run.calls else None
-
-
-def names(roots_found: Iterable[Root]) -> tuple[str, ...]:
-    """The names of roots, each once, in order."""
-    return tuple(dict.fromkeys(r.name for r in roots_found))

@@ -8,6 +8,7 @@ from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, Root, Step, facts_of, is_product, roots
 from kbh_lint.dtypes import BITS, FLOATS, FP8, WIDE_FLOATS
 from kbh_lint.host.tensors import Content, Event
+from kbh_lint.kernels.facts import KernelFacts, Product
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,13 @@ def _of_library(event: Event) -> ProductUse:
     )
 
 
+def _casts_of(facts: KernelFacts, product: Product, narrow: list[tuple[Root, str]]) -> list[Step]:
+    """The conversions inside a kernel on the way to a product of widened operands."""
+    root, wide = next((r, dtype) for r, dtype in narrow if dtype in WIDE_FLOATS)
+    known = {cast.loc: (cast.source, cast.target) for cast in facts.casts if cast.source in FP8}
+    return [Step(loc, *known.get(loc, (root.content.dtype, wide)), "kernel") for loc in product.casts]
+
+
 def _of_launch(event: Event) -> list[ProductUse]:
     held: dict[int, Content] = event.attrs["contents"]
     out: dict[tuple[object, ...], ProductUse] = {}
@@ -123,7 +131,7 @@ def _of_launch(event: Event) -> list[ProductUse]:
             upcast = any(dtype in WIDE_FLOATS for _, dtype in narrow)
             steps = list(dict.fromkeys(s for r, _ in narrow for s in r.steps))
             if upcast:
-                steps += [Step(loc, "e4m3", product.a, "kernel") for loc in product.casts]
+                steps += _casts_of(facts, product, narrow)
             lost = [n for _, found, dtype in sides for n in _narrowed(found, effective(dtype, product.mode))]
             inside = any("unpack" in o.flags for plain, _, _ in sides for o in plain)
             use = ProductUse(

@@ -9,7 +9,7 @@ from kbh_lint import ir
 from kbh_lint.analyses.crashes import file_crashes
 from kbh_lint.analyses.flow import fills_unseen, last_call, reach
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, span_of
-from kbh_lint.analyses.tampering import tampering
+from kbh_lint.analyses.tampering import ended, tampering
 from kbh_lint.analyses.unbuilt import unbuilt
 from kbh_lint.frontends.walk import walk
 from kbh_lint.host.objects import ClassV, Extension
@@ -28,8 +28,7 @@ def file_facts(module: ir.Module, paths: list[PathRun], per_path: list[list[Shap
 
 def _noted(paths: list[PathRun]) -> Iterator[Seed]:
     kinds = {"binary": ("path",)}
-    ended = [p for p in paths if not p.failed and (not p.shapes or any(run.calls for run in p.shapes))]
-    common = [{(k, str(sorted(a.items()))) for k, a, _ in p.notes if k in kinds} for p in ended]
+    common = [{(k, str(sorted(a.items()))) for k, a, _ in p.notes if k in kinds} for p in ended(paths)]
     seen: set[Any] = set()
     blobs = any(e.kind == "blob" for run in paths[0].shapes for e in reach(last_call(run)).events)
     for kind, attrs, loc in paths[0].notes:

@@ -21,13 +21,14 @@ def tampering(paths: list[PathRun]) -> list[Seed]:
     return [*_noted(paths), *_sniffed(paths[0]), *_settings(paths), *_processes(paths[0]), *_exits(paths[0])]
 
 
-def _ended(paths: list[PathRun]) -> list[PathRun]:
+def ended(paths: list[PathRun]) -> list[PathRun]:
+    """The paths that come to an end."""
     return [p for p in paths if not p.failed and (not p.shapes or any(run.calls for run in p.shapes))]
 
 
 def _noted(paths: list[PathRun]) -> Iterator[Seed]:
     """What every path that comes to an end does, and what is only done when the answer to a question is yes."""
-    common = [{(k, *(a[n] for n in _NOTED[k])) for k, a, _ in p.notes if k in _NOTED} for p in _ended(paths)]
+    common = [{(k, *(a[n] for n in _NOTED[k])) for k, a, _ in p.notes if k in _NOTED} for p in ended(paths)]
     seen: set[Any] = set()
     hidden = [(p.mark, note) for p in paths[0].probes for note in p.other.notes]
     for mark, (kind, attrs, loc) in [*(("", note) for note in paths[0].notes), *hidden]:
@@ -174,7 +175,7 @@ def _any_loc(path: PathRun) -> ir.Loc | None:
 
 def _settings(paths: list[PathRun]) -> Iterator[Seed]:
     """Global settings: whether they are put back, and whether the two calls of forward run under different ones."""
-    common = [{a["symbol"] for k, a, _ in p.notes if k == "backend-state"} for p in _ended(paths)]
+    common = [{a["symbol"] for k, a, _ in p.notes if k == "backend-state"} for p in ended(paths)]
     by_symbol: dict[str, list[tuple[dict[str, Any], ir.Loc | None]]] = {}
     for kind, attrs, loc in paths[0].notes:
         if kind == "backend-state":

@@ -41,9 +41,7 @@ def _analysed(session: Any, kernel: Func, named: Any, normal: dict[str, Any]) ->
     for other, decided, facts in known:
         if agree(normal, other, decided):
             return cast(KernelFacts, facts)
-    capability = session.capability
-    arch = capability[0] * 10 + capability[1] if capability else None
-    made = analyze(kernel, normal, arch=arch, budget=session.budgets.kernels, outer=session.outer)
+    made = analyze(kernel, normal, budget=session.budgets.kernels, outer=session.outer)
     if len(known) < MAX_KNOWN:
         known.append((normal, made.decided, made))
     return made

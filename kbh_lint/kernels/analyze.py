@@ -46,7 +46,6 @@ def analyze(
     kernel: values.Func,
     args: Mapping[str, values.KernelArg],
     *,
-    arch: int | None = None,
     budget: Budget | None = None,
     outer: Callable[[Any], Any] | None = None,
 ) -> KernelFacts:
@@ -54,9 +53,8 @@ def analyze(
 
     `decided` takes it that a Python loop which runs more than once at one binding runs at all at the others.
     Never raises: what cannot be followed is in `unread`. Statements that it executes are bounded,
-    and taken from `budget`. `arch` (90 for
-    sm_90) is what the text was lowered for; the source alone does not tell what a product becomes on it. `outer` turns
-    values of the host that a kernel sees through its scope into those that kernels know.
+    and taken from `budget`. `outer` turns values of the host that a kernel sees through its scope into those that
+    kernels know.
     """
     fuel = DEFAULT_FUEL if budget is None else budget.grant(DEFAULT_FUEL)
     machine = _machine(kernel, fuel, outer)

@@ -27,7 +27,7 @@ _CONSTANTS: dict[str, Any] = {
     "M_LN2": 0.6931471805599453, "M_LOG2Ef": 1.4426950408889634, "M_PI": 3.141592653589793,
 }  # fmt: skip
 _INTEGERS: dict[str, Any] = {"warpSize": 32, "INT_MAX": 2**31 - 1, "UINT_MAX": 2**32 - 1, "nullptr": None, "NULL": None}
-_LIMITS = {"infinity": math.inf, "max": 3.4028234663852886e38, "lowest": -3.4028234663852886e38,
+LIMITS = {"infinity": math.inf, "max": 3.4028234663852886e38, "lowest": -3.4028234663852886e38,
            "min": 1.1754943508222875e-38, "epsilon": 2.0**-23, "quiet_NaN": math.nan}  # fmt: skip
 
 
@@ -160,7 +160,7 @@ def _template_callee(m: Machine, func: ir.TypeRef, frame: Frame) -> tuple[Any, t
     if func.member:
         last = func.member[-1]
         if func.name.endswith("numeric_limits"):
-            return literal(_LIMITS.get(last, 0.0)), ()
+            return literal(LIMITS.get(last, 0.0)), ()
         owner = ctypes.resolve(m, ir.TypeRef(func.name, func.args, func.loc, func.member[:-1]), frame)
         if owner.kind == "struct" and methods(owner, last):
             return Method(ctypes.zero(m, owner), last), ()

@@ -9,7 +9,7 @@ from kbh_lint import dtypes
 from kbh_lint.kernels import compensation_math as mathematics
 from kbh_lint.kernels import compensation_ops as ops
 from kbh_lint.kernels import compensation_places as places
-from kbh_lint.kernels.compensation_builtins import Args, Builtin, construct, named
+from kbh_lint.kernels.compensation_builtins import LIMITS, Args, Builtin, construct, named
 from kbh_lint.kernels.compensation_ctypes import LANES, convert, resolve, scalar
 from kbh_lint.kernels.compensation_numbers import literal
 from kbh_lint.kernels.compensation_state import CType, Obj, Ptr, Reference
@@ -18,13 +18,6 @@ from kbh_lint.values import UNKNOWN, TypeValue
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.compensation_machine import Machine
-
-_LIMITS = {
-    "infinity": float("inf"),
-    "max": 3.4028234663852886e38,
-    "lowest": -3.4028234663852886e38,
-    "epsilon": 2.0**-23,
-}
 
 
 def _read(m: Machine, c: Args) -> Any:
@@ -149,7 +142,7 @@ FUNCTIONS: dict[str, Builtin] = {
     **named("__int2double_rn __uint2double_rn __ll2double_rn", _to("f64")),
     **named("__float2half_rn __float2half", _to("f16")),
     **named("__float2bfloat16_rn __float2bfloat16", _to("bf16")),
-    **{n: _limit(v) for n, v in _LIMITS.items() if n != "max"},
+    **{n: _limit(v) for n, v in LIMITS.items() if n not in ("max", "min")},
     "make_pair": _pack, "make_tuple": _pack, "tie": _pack, "swap": _swap,
 }  # fmt: skip
 

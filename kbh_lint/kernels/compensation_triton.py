@@ -127,10 +127,6 @@ def _reduce(m: Machine, c: Args) -> Any:
     return mathematics.combined(m, c.get(0, "input"), c.get(2, "combine_fn"), c)
 
 
-def _method_reduce(m: Machine, c: Args) -> Any:
-    return mathematics.combined(m, c.get(0), c.get(2, "combine_fn"), c)
-
-
 def _softmax(m: Machine, c: Args) -> Any:
     value = c.number(m, 0)
     if value is None:
@@ -269,7 +265,7 @@ _PYTHON: dict[str, Builtin] = {
 
 METHODS: dict[str, Builtin] = {
     **{n: f for n, f in FUNCTIONS.items() if n not in ("load", "store", "reduce", "arange", "range")},
-    "to": _to, "load": _load, "store": _descriptor_store, "reduce": _method_reduce, "T": mathematics.same,
+    "to": _to, "load": _load, "store": _descriptor_store, "reduce": _reduce, "T": mathematics.same,
     "abs": mathematics.absolute, "exp": mathematics.exponential, "log": mathematics.transcendental("log"),
     "item": mathematics.same,
 }  # fmt: skip

@@ -11,7 +11,6 @@ MMA = "cute.mma"
 COPY = "cute.copy"
 LAYOUT = "cute.layout"
 STRUCT = "cute.struct"
-RANGE = "cute.memrange"
 COORDINATES = "cute.coordinates"
 OBJECT = "object"
 CLASS = "class"
@@ -31,7 +30,6 @@ _FIXED = {
     "MmaSM120BlockScaledOp": ("?", "f32"),
 }  # fmt: skip
 _NAMED = ("a_dtype", "b_dtype", "acc_dtype", "ab_dtype", "abacc_dtype")
-_SCALES = ("sf_dtype",)
 _BYTES_K = 32  # of one operand's row, for every tensor core instruction of Hopper and later
 
 

@@ -37,7 +37,7 @@ class Frame:
         self.outer = outer
         self.func = func
         self.returned: V | None = None
-        self.jumps: list[list[Env]] = []
+        self.jumps: list[list[tuple[str, Env]]] = []  # of each loop and switch: how it is left, with what
         self.key = key
         self.this: Any = None
         self.shadowed: list[dict[str, V | None]] = []

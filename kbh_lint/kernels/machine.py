@@ -155,14 +155,14 @@ class Machine(Scalars):
             self.step(len(frame.env) >> 5)
             before = frame.env
             frame.env = dict(before)
-            jumps: list[Env] = []
+            jumps: list[tuple[str, Env]] = []
             frame.jumps.append(jumps)
             if body():
-                jumps.append(frame.env)
+                jumps.append(("", frame.env))
             frame.jumps.pop()
             changed = self.late_write
             after = dict(before)
-            for end in jumps:
+            for _, end in jumps:
                 for name, value in end.items():
                     old = after.get(name)
                     if old is None:
@@ -199,16 +199,24 @@ class Machine(Scalars):
 
     def _unrolled(self, node: ir.For, items: tuple[V, ...]) -> bool:
         frame = self.frame
-        jumps: list[Env] = []
-        frame.jumps.append(jumps)
+        left: list[Env] = []
         frame.loops += 1
         for item in items:
+            jumps: list[tuple[str, Env]] = []
+            frame.jumps.append(jumps)
             self.assign(node.target, item)
-            if not self.block(node.body):
+            falls = self.block(node.body)
+            frame.jumps.pop()
+            left += [env for kind, env in jumps if kind == "break"]
+            ends = [frame.env] if falls else []
+            ends += [env for kind, env in jumps if kind == "continue"]
+            if not ends:
                 break
+            frame.env = ends[0]
+            for env in ends[1:]:
+                merge(frame.env, env)
         frame.loops -= 1
-        frame.jumps.pop()
-        for env in jumps:
+        for env in left:
             merge(frame.env, env)
         return self.block(node.orelse)
 
@@ -287,7 +295,7 @@ class Machine(Scalars):
             self.unread("a goto", node.loc)
             return True
         if self.frame.jumps and node.kind in ("break", "continue"):
-            self.frame.jumps[-1].append(dict(self.frame.env))
+            self.frame.jumps[-1].append((node.kind, dict(self.frame.env)))
         return False
 
     def s_block(self, node: ir.Block) -> bool:
@@ -303,7 +311,7 @@ class Machine(Scalars):
         bodies: list[Iterable[Any]] = [self._falling(node.cases, position) for position in taken]
         if all(labels for labels, _ in node.cases):
             bodies.append(())
-        jumps: list[Env] = []
+        jumps: list[tuple[str, Env]] = []
         self.frame.jumps.append(jumps)
         places = [(labels[0] if labels else node).loc for labels, _ in (node.cases[at] for at in taken)]
         sides = self._sides_of_cases(value, places[: len(bodies) - 1])
@@ -313,8 +321,11 @@ class Machine(Scalars):
         for position, (pair, _) in zip(taken, sides, strict=False):
             if pair:
                 self.sides.rest(pair, (returns(node.cases[position][1]), False))
-        for env in jumps:
-            if falls:
+        for kind, env in jumps:
+            if kind == "continue":  # of the loop around it
+                if self.frame.jumps:
+                    self.frame.jumps[-1].append((kind, env))
+            elif falls:
                 merge(self.frame.env, env, test)
             else:
                 self.frame.env, falls = env, True

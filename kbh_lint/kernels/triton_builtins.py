@@ -26,17 +26,16 @@ def _constexpr(call: Call) -> V:
 
 
 def _range(call: Call) -> V:
-    numbers = [v.const for v in call.args]
-    for name in ("arg1", "arg2", "step"):
-        if name in call.kwargs and len(numbers) < 3:
-            numbers.append(call.kwargs[name].const)
-    deps = frozenset().union(*(v.deps for v in call.args)) if call.args else frozenset()
+    named = [call.kwargs[name] for name in ("arg1", "arg2", "step") if name in call.kwargs]
+    bounds = [*call.args, *named][:3]
+    numbers = [v.const for v in bounds]
+    deps: frozenset[str] = frozenset().union(*(v.deps for v in bounds))
     if numbers and all(isinstance(n, int) for n in numbers) and (len(numbers) < 3 or numbers[2] != 0):
         made = range(*numbers[:3])
         if abs(made.start) < 1 << 60 and abs(made.stop) < 1 << 60:
             return V("i32", const=made, deps=deps)
     origins: Any = frozenset()
-    for value in call.args:
+    for value in bounds:
         origins = union(origins, flagged(value.origins, "index"))
     return V("i32", "i32", origins, shape=())
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.findings import FileReport, Report
 from kbh_lint.report.text import Sources
 from kbh_lint.rules import describe_shapes
+from kbh_lint.source.resolve import RUN_FILES
 from kbh_lint.source.spans import Span
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 MAX_QUOTES = 12
 MAX_QUOTE_LINES = 20
 MAX_RUN_BYTES = 1024**2
-_RUN_FILES = ("run.json", "result.json")
 # What a run archive may call each field.
 _RUN_KEYS = {
     "run_id": ("run_id", "id"),
@@ -83,7 +83,7 @@ def _run_id(path: Path) -> str:
 
 def _run(path: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for name in _RUN_FILES:
+    for name in RUN_FILES:
         try:
             with open(path.parent / name, "rb") as stream:
                 data = json.loads(stream.read(MAX_RUN_BYTES))

@@ -13,13 +13,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kbh_lint.source.resolve import Resolver, suppression_notes
+from kbh_lint.source.resolve import RUN_FILES, Resolver, suppression_notes
 from kbh_lint.source.sidecars import Neighbours, Sidecar, split_bundle
 
 MAX_BYTES = 2_000_000
 MAX_FILES = 100_000
 MAX_DEPTH = 32
-RUN_FILES = ("run.json", "result.json")
 SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules"})
 
 

@@ -548,3 +548,27 @@ def test_functions_do_what_they_do_under_other_names() -> None:
     )  # fmt: skip
     assert [product.rows for product in facts.products] == [64]
     assert {total.dtype for total in facts.sums} == {"bf16"}
+
+
+def test_a_round_that_is_skipped_ends_no_loop_over_a_tuple() -> None:
+    facts = run(
+        """
+        def kernel(x, w, out, n):
+            at = tl.arange(0, 64)
+            for k in (0, 1, 2, 3):
+                if k == 0:
+                    continue
+                if k == 3:
+                    break
+                tl.store(out + at + k, tl.load(x + at) if k == 2 else tl.load(w + at))
+        """,
+        x=X16, w=W16, out=OUT,
+    )  # fmt: skip
+    assert {param for store in facts.stores for param in params(store.origins)} == {"x", "w"}
+
+
+def test_a_range_by_keyword_is_bounded_by_its_data() -> None:
+    source = "def kernel(x, n, out):\n    for i in tl.range(0, arg2=tl.load(n)):\n"
+    source += "        tl.store(out + i, tl.load(x + i))\n"
+    facts = run(source, x=X16, n=Buffer("i32", 3, "i32"), out=OUT)
+    assert [o.param for bound in facts.bounds for o in bound.origins] == ["n"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbh_lint import paths
+from kbh_lint.api import load_rules_once
 from kbh_lint.rules import RuleError, check_twins, is_selected, load_rule, load_rules, parse_rule, unknown_words
 
 GOOD = """\
@@ -169,3 +170,14 @@ def test_a_rule_without_examples_is_refused_also_where_they_are_not_read(tmp_pat
     path.write_text(GOOD.split("examples:")[0])
     with pytest.raises(RuleError, match="examples"):
         load_rule(path, examples=False)
+
+
+def test_rules_are_read_again_when_their_files_change(tmp_path: Path) -> None:
+    source = next(paths.rules_dir().glob("KBH101-*.yaml"))
+    file = tmp_path / source.name
+    file.write_text(source.read_text(encoding="utf-8"), encoding="utf-8")
+    (before,) = load_rules_once(str(tmp_path))
+    assert load_rules_once(str(tmp_path)) is load_rules_once(str(tmp_path))
+    file.write_text(source.read_text(encoding="utf-8").replace(f"severity: {before.severity}", "severity: info"))
+    (after,) = load_rules_once(str(tmp_path))
+    assert (before.severity, after.severity) == ("error", "info")
