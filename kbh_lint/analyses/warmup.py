@@ -43,7 +43,7 @@ def _types(event: Event) -> list[str]:
 def arithmetic(work: Work) -> frozenset[tuple[str, ...]]:
     """The element types of products by who makes them, and the heavy work that libraries do."""
     kinds = {("library" if use.where == "library" else "authored", *use.operands) for use in work.products}
-    return frozenset(kinds | {("library", category(event)) for event in work.library if category(event) != "product"})
+    return frozenset(kinds | {("library", category(event)) for event in _others(work) if category(event) != "product"})
 
 
 def _work_of(contents: Sequence[Content], total: int | None) -> Work | None:
@@ -63,7 +63,14 @@ def _seed(decided_by: str, before: Work, after: Work) -> Seed:
 
 
 def _events(work: Work) -> list[Event]:
-    return [use.event for use in work.products] + work.library
+    return [use.event for use in work.products] + _others(work)
+
+
+def _others(work: Work) -> list[Event]:
+    """The heavy work that is not authored."""
+    match work:
+        case Work(library=events):
+            return events
 
 
 def _said(work: Work) -> tuple[str, ...]:
