@@ -42,7 +42,7 @@ def result(name: str, args: Sequence[Any], kwargs: dict[str, Any], inputs: Seque
     """The shape and element type of an operation's (first) result."""
     first = inputs[0]
     dtype = _result_dtype(name, kwargs, inputs)
-    if name in ("matmul", "mm", "bmm", "mv", "_scaled_mm", "scaled_mm", "_int_mm", "linear", "dot"):
+    if name in ("matmul", "mm", "bmm", "mv", "_scaled_mm", "scaled_mm", "_int_mm", "linear", "dot", "inner"):
         return matmul_shape(name, inputs), dtype
     if name in ("addmm", "baddbmm", "addmv", "addbmm"):
         return matmul_shape("matmul", inputs[1:]), dtype
@@ -124,6 +124,8 @@ def matmul_shape(name: str, inputs: Sequence[Tensor]) -> Shape:
     a, b = inputs[0].shape, inputs[1].shape
     if name == "linear":
         return (*a[:-1], b[0]) if len(b) == 2 and a else None
+    if name == "inner":
+        return (*a[:-1], *b[:-1]) if a and b else a or b
     if len(a) == 1 and len(b) == 1:
         return ()
     if len(b) == 1:

@@ -35,3 +35,20 @@ def test_a_library_s_result_counts_only_if_a_kernel_cannot_have_replaced_it(
     assert STORE in KERNEL
     found = classes(lint(tmp_path, HEAD + kernel + model(body)))
     assert ("fp8-upcast-bf16-gemm" in found) is leaks, found
+
+
+PADDED = """\
+rows = torch.empty((M, K + 64), dtype=torch.bfloat16, device=x.device)
+rows[:, :K] = x.bfloat16()
+ZEROS
+wide = torch.zeros((N, K + 64), dtype=torch.bfloat16, device=x.device)
+wide[:, :K] = self.weight.bfloat16()
+y = torch.inner(rows, wide)
+"""
+
+
+@pytest.mark.parametrize("zeros", ["rows[:, K:] = 0", "pass"])
+def test_a_product_over_a_buffer_that_is_filled_in_parts_is_one_of_the_inputs(tmp_path: Path, zeros: str) -> None:
+    report = lint(tmp_path, HEAD + KERNEL + model(PADDED.replace("ZEROS", zeros) + CORNER))
+    assert "partial-torch-compute" in classes(report)
+    assert "KBH711" not in {finding.rule for finding in report.findings}

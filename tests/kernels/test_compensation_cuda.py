@@ -549,3 +549,13 @@ def test_data_copied_to_shared_memory_ahead_of_time_is_data() -> None:
     }
     """
     assert facts(text).state == "effective"
+
+
+def test_an_evaluation_that_fails_is_said_and_hides_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: object, **options: object) -> None:
+        raise OverflowError
+
+    monkeypatch.setattr("kbh_lint.kernels.compensation_machine.Machine.run", fail)
+    found = thread("s += e;")
+    assert found.state == "unknown"
+    assert [reason for reason, _ in found.unread] == ["the evaluation of the kernel failed (OverflowError)"]
