@@ -290,6 +290,8 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
 
 def set_item(interp: Any, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
     """owner[key] = value for library containers."""
+    if isinstance(owner, LibObject) and owner.path == "os.environ":
+        lib_python.environment(interp, "__setitem__", [key, value], {}, loc)
     if isinstance(owner, (Unknown, Sym)):
         tampering.item_set(interp, owner, key, value, loc)
     if isinstance(owner, LibObject) and isinstance(owner.attrs.get("items"), (list, dict)):

@@ -160,6 +160,8 @@ def os_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
         return text[0]
     if name in ("exists", "isfile", "isdir", "islink", "access") and text:
         return builds.exists(interp, text[0])
+    if name in ("putenv", "unsetenv"):
+        return environment(interp, "__setitem__" if name == "putenv" else "pop", args, kwargs, loc)
     if name in ("getenv",):
         return environment(interp, "get", args, kwargs, loc)
     if name in ("getpid", "getuid", "cpu_count", "getcwd"):
@@ -170,7 +172,7 @@ def os_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
         return tuple(Unknown((), outside.OWN) for _ in range(2)) if name == "pipe" else Unknown((), outside.OWN)
     if name in ("listdir", "scandir", "walk", "readlink") and text and asking.about_process(text[0]):
         return asking.asked(interp, f"os.{name}", asking.PROCESS, loc)
-    if name in ("makedirs", "mkdir", "remove", "unlink", "rename", "replace", "chmod", "putenv", "unsetenv", "close"):
+    if name in ("makedirs", "mkdir", "remove", "unlink", "rename", "replace", "chmod", "close"):
         return None
     if name in ("system", "popen"):
         builds.process(interp, path, args, kwargs, loc)
@@ -179,12 +181,26 @@ def os_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
 
 
 def environment(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """os.environ: a clean environment, so what is asked for is not set."""
+    """os.environ: a clean environment, so what is asked for is not set, but for what the submission set itself."""
+    own = interp.world.environ
+    if name == "update":
+        own.update(
+            {str(k): v for k, v in {**(args[0] if args and isinstance(args[0], dict) else {}), **kwargs}.items()}
+        )
+        return None
     variable = containers.show(args[0])[:60] if args else ""
+    if name == "__setitem__" and len(args) > 1:
+        own[variable] = args[1]
+        return None
+    if variable in own and name in ("get", "getenv", "__contains__", "__getitem__", "setdefault", "pop", "__delitem__"):
+        found = own.pop(variable) if name in ("pop", "__delitem__") else own[variable]
+        return True if name == "__contains__" else found
     if name in ("get", "getenv", "__contains__", "__getitem__") and asking.asked_variable(variable):
         return asking.asked(interp, f"os.environ {variable}", asking.ENVIRONMENT, loc)
+    if variable in _ALWAYS_SET and variable not in outside.FOLDERS and name in ("get", "getenv", "__getitem__"):
+        return Unknown((), f"os.environ {variable}")
     if name == "__contains__":
-        return variable in outside.FOLDERS
+        return variable in outside.FOLDERS or variable in _ALWAYS_SET
     if name == "__getitem__" and variable in outside.FOLDERS:
         return outside.FOLDERS[variable]
     if name == "__getitem__":
@@ -192,8 +208,12 @@ def environment(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any],
     if name in ("get", "pop", "getenv"):
         return args[1] if len(args) > 1 else kwargs.get("default")
     if name == "setdefault" and len(args) > 1:
+        own[variable] = args[1]
         return args[1]
     return None
+
+
+_ALWAYS_SET = frozenset(("PATH", "HOME", "PWD"))
 
 
 def sys_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

@@ -197,7 +197,17 @@ def has_attr(interp: Any, owner: Any, name: str) -> bool:
 
 @builtin
 def _hasattr(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    if isinstance(args[0], Sym) and args[0].path.partition(".")[0] == "torch":
+        return has_library_attr(interp, f"{args[0].path}.{args[1]}")
     return has_attr(interp, args[0], str(args[1]))
+
+
+def has_library_attr(interp: Any, path: str) -> Any:
+    """hasattr of torch or one of its modules: known of what is known here, else a decision that is likely to hold."""
+    from kbh_lint.host import modules
+
+    value = modules.resolve(interp, path)
+    return True if not isinstance(value, Sym) else Unknown((), "likely: torch has it")
 
 
 @builtin

@@ -61,6 +61,12 @@ STDLIB_OR_PRESENT = frozenset(
     "queue signal socket uuid glob fcntl errno builtins site sysconfig stat getpass numbers array bisect heapq "
     "statistics concurrent multiprocessing asyncio unittest argparse pprint fractions decimal".split()
 )
+# Packages that machines with such GPUs have: importing one is taken to succeed, of any other it is not known.
+PACKAGES = frozenset(
+    "tilelang tvm cutlass cuda cupy cupyx einops flash_attn flash_attn_interface flashinfer deep_gemm vllm sglang "
+    "scipy transformer_engine apex xformers pybind11 ninja psutil pynvml nvidia cffi numba jax mlx "
+    "packaging typing_extensions yaml tqdm torchao mamba_ssm fla quack nvmath setuptools torchvision transformers helion".split()
+)
 
 
 class World:
@@ -76,6 +82,7 @@ class World:
         self.settled: dict[Any, Unknown] = {}  # branches that only the inputs' legal domain, or a check, decides
         self.asserted: set[Any] = set()  # those of them that raise on the other side
         self.custom_ops: dict[str, Any] = {}  # `ns.name`, or the bare name of an operator registered from C++
+        self.environ: dict[str, Any] = {}  # variables of the environment that the submission set
         self.left_over = False  # this path needs a file that only an earlier run could have left behind
         self.module_env = Env()
         self.module_envs: dict[str, Env] = {}
@@ -134,6 +141,8 @@ class World:
                 return
         if root and root not in STDLIB_OR_PRESENT:
             interp.note("import", {"module": node.module, "name": node.name or ""}, node.loc)
+            if root not in PACKAGES and not interp.truth(Unknown((), "likely: the package is installed"), node.loc):
+                self.raise_(interp, "ModuleNotFoundError", [f"No module named {root!r}"], node.loc)
         if node.name is None:
             path = node.module if node.asname else root
             interp.store_name(node.asname or root, modules.resolve(interp, path), frame)

@@ -9,7 +9,18 @@ from host_support import GRID, HEAD, KERNEL, OUTPUT, TILES, classes, lint, model
 
 LAUNCH = f"{OUTPUT.strip()}\ngemm[{GRID}](x, self.weight, self.weight_scale, y, M, N, K, {TILES})\nreturn y"
 LEAK = "(torch.matmul(x.bfloat16(), self.weight.bfloat16().t()) * self.weight_scale).bfloat16()"
-TOP = "import random, sys\n"
+TOP = """import os, random, sys
+try:
+    import somebodys_package
+    FOUND = True
+except ImportError:
+    FOUND = False
+os.environ["MODE"] = "a"
+os.environ.setdefault("MODE", "b")
+os.environ.update(OTHER="c")
+os.environ["GONE"] = "d"
+os.environ.pop("GONE")
+"""
 
 UNDECIDED = {
     "a chain, its first link": "random.random() < 0 < 1",
@@ -24,6 +35,9 @@ UNDECIDED = {
     "the length of a text": "len(str([random.random()])) > 12",
     "a number read from a text": "int(f'1{random.random()}'[:3]) > 3",
     "texts in an order": "f'{random.random()}' < '0.5'",
+    "an attribute that torch may have": "not hasattr(torch, 'no_such_thing')",
+    "a package that may be installed": "not FOUND",
+    "a variable that is always set": "os.environ['PATH'] == 'here'",
     "one object of many": "[None, (), [], {}, 'text', 0.0][int(random.random() * 6)]",
 }
 
@@ -48,7 +62,17 @@ def test_contents_of_inputs_decide_in_chains_and_lists(tmp_path: Path, test: str
 
 @pytest.mark.parametrize(
     "test",
-    ["0 < M < 0", "[0, 0, 0][int(random.random() * 3)]", "[0] * 100 == [1] * 100", "f'a{random.random()}'[0] == 'b'"],
+    [
+        "0 < M < 0",
+        "[0, 0, 0][int(random.random() * 3)]",
+        "[0] * 100 == [1] * 100",
+        "os.environ.get('MODE') != 'a'",
+        "os.getenv('OTHER') != 'c'",
+        "'GONE' in os.environ",
+        "'PATH' not in os.environ",
+        "not hasattr(torch, 'float8_e4m3fn')",
+        "f'a{random.random()}'[0] == 'b'",
+    ],
 )
 def test_what_is_the_same_for_every_answer_is_decided(tmp_path: Path, test: str) -> None:
     report = lint(tmp_path, branch(test))
