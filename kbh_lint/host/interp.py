@@ -137,12 +137,23 @@ class Interp:
         if isinstance(value, Unknown):
             self.world.places.setdefault(self.place(loc), loc)
             return self.decide(self.place(loc), value)
-        if isinstance(value, (Instance, Sym)):
+        if isinstance(value, Instance):
+            return self.truth_of(value, loc)
+        if isinstance(value, Sym):
             return not operators.is_success(value)
         try:
             return bool(value)
         except Exception:
             return True
+
+    def truth_of(self, value: Instance, loc: ir.Loc | None) -> bool:
+        """The truth of an object, as its class says."""
+        for name in ("__bool__", "__len__"):
+            found = self.world.find_method(value, name)
+            if found is not None:
+                answer = self.call(found, [], {}, loc)
+                return isinstance(answer, Instance) or self.truth(answer, loc)
+        return value.items is None or bool(value.items)
 
     def decide(self, key: Any, value: Unknown) -> bool:
         """The side of a branch on an unknown: one a place and run, but for a loop that asks it of many elements.

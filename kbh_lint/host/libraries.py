@@ -172,6 +172,7 @@ CALLS: dict[str, Handler] = {
     "builtins.slice": lambda i, p, a, k, loc: slice(*a),
     "builtins.compile": decoding.compiled,
     "marshal.loads": decoding.decode,
+    "builtins.object.__setattr__": lambda i, p, a, k, loc: i.world.set_plain(i, a[0], str(a[1]), a[2], loc),
     "builtins.delattr": lambda i, p, a, k, loc: i.world.del_attr(a[0], str(a[1])),
     "collections.Counter": lib_python.counter,
     "contextlib.suppress": lib_python.made,

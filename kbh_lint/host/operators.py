@@ -220,6 +220,13 @@ def same(interp: Any, left: Any, right: Any) -> Any:
         return same_unknown(interp, left, right)
     if isinstance(left, str) and isinstance(right, str) and (doubts(left) or doubts(right)):
         return _same_text(interp, left, right)
+    for one, other in ((left, right), (right, left)):
+        own = interp.world.find_method(one, "__eq__") if isinstance(one, Instance) else None
+        if own is not None:
+            answer = interp.call(own, [other], {}, None)
+            if isinstance(answer, Unknown) and answer.why == "NotImplemented":
+                continue
+            return answer if isinstance(answer, Unknown) else interp.truth(answer, None)
     if is_success(left) or is_success(right):
         return is_success(left) and is_success(right) or left == 0 or right == 0
     if isinstance(left, (Instance, LibObject)) or isinstance(right, (Instance, LibObject)):

@@ -42,6 +42,8 @@ def _numbers(name: str) -> Callable[..., Any]:
 
             return torchlib.call(interp, f"torch.{name}", args, kwargs, loc)
         args = [operators.merged(interp, a) if doubts(a) else a for a in args]
+        if name == "bool" and args and isinstance(args[0], Instance):
+            return interp.truth(args[0], loc)
         if name == "bool" and args and asking.of_library(args[0]):
             return asking.presumed(True)
         if any(isinstance(a, Unknown) for a in args):

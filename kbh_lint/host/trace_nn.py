@@ -182,7 +182,7 @@ def instance_method(
         owner.buffers[str(args[0])] = True
         return None
     if name == "__setattr__" and len(args) > 1:
-        interp.world.set_attr(interp, owner, str(args[0]), args[1], loc)
+        interp.world.set_plain(interp, owner, str(args[0]), args[1], loc)
         return None
     if name == "__getattribute__" and args:
         return interp.world.plain_attr(interp, owner, str(args[0]), loc)

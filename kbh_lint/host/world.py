@@ -298,7 +298,8 @@ class World:
             return Bound(owner.cls, found.attrs["func"])
         if isinstance(found, (Func, Memo, Compiled)):
             return Bound(owner, found)
-        return found
+        getter = self.find_method(found, "__get__") if isinstance(found, Instance) else None
+        return interp.call(getter, [owner, owner.cls], {}, loc) if getter is not None else found
 
     def class_attr(self, owner: ClassV, name: str) -> Any:
         try:
@@ -334,6 +335,14 @@ class World:
 
     def set_attr(self, interp: Interp, owner: Any, name: str, value: Any, loc: ir.Loc | None) -> None:
         """`owner.name = value`."""
+        own = self.find_method(owner, "__setattr__") if isinstance(owner, Instance) else None
+        if own is not None:
+            interp.call(own, [name, value], {}, loc)
+        else:
+            self.set_plain(interp, owner, name, value, loc)
+
+    def set_plain(self, interp: Interp, owner: Any, name: str, value: Any, loc: ir.Loc | None) -> None:
+        """The same, as `object.__setattr__` does it."""
         if isinstance(owner, Instance):
             try:
                 found = owner.cls.find(name)
@@ -431,7 +440,7 @@ class World:
         if self.is_module(owner.cls) and not any("__call__" in cls.env.vars for cls in owner.cls.mro()):
             return module_calls.call(interp, owner, args, kwargs, loc)
         for name in ("__call__", "forward"):
-            target = owner.attrs.get(name)
+            target = owner.attrs.get(name) if name == "forward" else None
             if target is not None:
                 return interp.call(target, args, kwargs, loc)
             try:

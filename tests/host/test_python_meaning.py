@@ -110,6 +110,37 @@ f(1), f(1)
 f.cache_clear()
 f(1)
 """,
+    "a class says what truth, equality and assignment are": """
+class Empty:
+    def __len__(self):
+        return 0
+class No:
+    def __bool__(self):
+        return False
+    def __eq__(self, other):
+        return other == 3
+class Table(dict):
+    pass
+class Doubled:
+    def __setattr__(self, name, value):
+        object.__setattr__(self, name, 2 * value)
+class Tripled(Doubled):
+    def __setattr__(self, name, value):
+        super().__setattr__(name, 3 * value)
+class Five:
+    def __get__(self, owner, cls):
+        return 5
+class Caller:
+    five = Five()
+    def __call__(self):
+        return "class"
+a, b, caller = Doubled(), Tripled(), Caller()
+a.n = b.n = 1
+caller.__call__ = lambda: "object"
+answer = [bool(Empty()), not No(), No() == 3, No() == 4, No() != 3, 3 == No(), bool(Table()),
+          a.n, b.n, caller.five, caller(),
+          "no" if not Empty() else "yes"]
+""",
     "__post_init__ runs after the fields are set": """
 import dataclasses
 @dataclasses.dataclass
