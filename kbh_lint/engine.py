@@ -23,7 +23,7 @@ from kbh_lint.host.decoding import MADE
 from kbh_lint.host.run import MAX_FLIPS, PathRun, Session, explore, run_path, run_reduced
 from kbh_lint.limits import Budgets
 from kbh_lint.paths import hardware_file
-from kbh_lint.problems import Contract, Problem, load_problem, load_targets
+from kbh_lint.problems import Contract, Problem, Target, load_problem, load_targets
 from kbh_lint.source.embedded import FileText, Piece, Text
 from kbh_lint.source.submissions import Submission
 from kbh_lint.verdict import combine
@@ -51,7 +51,8 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False) 
     session_files = sidecar_texts(submission)
     graded = problem if problem is not None and problem.shapes and problem.contracts else None
     budgets = Budgets()
-    sessions = [Session(module, session_files, c, budgets) for c in capabilities(problems_dir, submission.target)]
+    target = _target(problems_dir, submission.target)
+    sessions = [Session(module, session_files, _capability(target), budgets, target)]
     runs = [explore(session, graded, None, MAX_FLIPS) for session in sessions]
     if submission.target is None and any(kind == "capability-read" for kind, _, _ in runs[0][0].notes):
         more = [Session(module, session_files, c, budgets) for c in DECK_CAPABILITIES[1:]]
@@ -89,13 +90,14 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False) 
     )
 
 
-def capabilities(problems_dir: Path, target: str | None) -> list[tuple[int, int]]:
+def _target(problems_dir: Path, name: str | None) -> Target | None:
+    return load_targets(hardware_file(problems_dir)).get(name) if name is not None else None
+
+
+def _capability(target: Target | None) -> tuple[int, int]:
     """The compute capability of the target; of the deck's first target when none is named."""
-    if target is None:
-        return [DECK_CAPABILITIES[0]]
-    found = load_targets(hardware_file(problems_dir)).get(target)
-    number = found.capability if found is not None else None
-    return [(number // 10, number % 10)] if number is not None else [DECK_CAPABILITIES[0]]
+    number = target.capability if target is not None else None
+    return (number // 10, number % 10) if number is not None else DECK_CAPABILITIES[0]
 
 
 def _problem(problems_dir: Path, submission: Submission) -> tuple[Problem | None, tuple[Unread, ...]]:

@@ -138,6 +138,8 @@ def _targets(text: str, path: Path) -> list[tuple[Target, Target | None]]:
             sm=fields.text("sm"),
             product=fields.text("product"),
             names=tuple(name.lower() for name in fields.texts("names")),
+            memory_gib=number(fields, "memory_gib") if "memory_gib" in entry else None,
+            sms=int(number(fields, "sms")) if "sms" in entry else None,
             **_numbers(fields),
         )
         published = None

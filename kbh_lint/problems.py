@@ -209,7 +209,8 @@ class Legal:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A GPU model: architecture (`sm_90a`), dense peaks in TFLOP/s by precision, DRAM GB/s, L2 MiB (None: unknown).
+    """A GPU model: architecture (`sm_90a`), dense peaks in TFLOP/s by precision, DRAM GB/s; L2 MiB, memory GiB and the
+    number of multiprocessors (None: unknown).
 
     `names` are product names and other spellings by which a run may call it, lower case.
     """
@@ -221,6 +222,8 @@ class Target:
     peaks: Mapping[str, float]
     l2_mib: float | None = None
     names: tuple[str, ...] = ()
+    memory_gib: float | None = None
+    sms: int | None = None
 
     @property
     def capability(self) -> int | None:

@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import cpp_calls, cpp_streams, l2, outside, torchlib
+from kbh_lint.host import cpp_calls, cpp_streams, device, l2, outside, torchlib
 from kbh_lint.host.objects import Graph, HostDescriptor, LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import Env, Func, Overloads, Sym
+
+_DEVICE_QUERIES = frozenset(
+    "cudaGetDeviceProperties cudaDeviceGetAttribute cuDeviceGetAttribute getCurrentDeviceProperties "
+    "getDeviceProperties".split()
+)
 
 
 def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[Any], loc: ir.Loc | None) -> Any:
@@ -22,6 +27,8 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
     ordered = cpp_streams.call(run, short, args)
     if ordered is not NotImplemented:
         return ordered
+    if short in _DEVICE_QUERIES:
+        return _device_query(run, short, args, loc)
     if name.startswith(("at::cuda::", "c10::cuda::", "at::get", "torch::cuda")):
         return LibObject(name)
     if name.startswith(("at::", "torch::", "c10::", "aten::")):
@@ -67,8 +74,10 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
         return _python_interface(short, args)
     if short.startswith("nvrtcCreateProgram"):
         return _program(run, args, loc)
-    if short in ("cudaGetDeviceProperties", "cudaDeviceGetAttribute", "cudaOccupancyMaxActiveBlocksPerMultiprocessor"):
-        return _device_query(args)
+    if short.startswith("cudaOccupancyMaxActiveBlocksPerMultiprocessor"):
+        if args and isinstance(args[0], Slot):
+            args[0].set(1)
+        return Sym("cudaSuccess")
     if name.startswith(cpp_calls._SOLID) or short.startswith(("cublas", "cudnn")):
         return solid(run, name, args, loc)
     if short in cpp_calls._STATUS:
@@ -246,17 +255,22 @@ def _graph(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     return Sym("cudaSuccess")
 
 
-def _device_query(args: list[Any]) -> Any:
+def _device_query(run: Any, short: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """What the runtime and the driver say of the GPU."""
+    found = run.interp.world.device
+    attribute = getattr(args[1], "path", "") if len(args) > 1 else ""
+    if "Attribute" not in short or "apability" in attribute or "CAPABILITY" in attribute:
+        run.interp.note("capability-read", {}, loc)
+    if short == "getCurrentDeviceProperties" or short == "getDeviceProperties":
+        return LibObject("cudaDeviceProp", device.cpp_properties(found))
     if args and isinstance(args[0], Slot):
         old = args[0].get()
-        if isinstance(old, LibObject):
-            old.attrs.update({"multiProcessorCount": 132, "major": 12, "minor": 0})
+        if short.endswith("DeviceGetAttribute"):
+            args[0].set(device.attribute(found, attribute.rpartition("::")[2]))
+        elif isinstance(old, LibObject):
+            old.attrs.update(device.cpp_properties(found))
         else:
-            args[0].set(
-                LibObject("cudaDeviceProp", {"multiProcessorCount": 132, "major": 12, "minor": 0})
-                if not isinstance(old, int)
-                else 132
-            )
+            args[0].set(LibObject("cudaDeviceProp", device.cpp_properties(found)))
     return Sym("cudaSuccess")
 
 

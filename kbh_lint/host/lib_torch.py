@@ -8,6 +8,7 @@ from kbh_lint import ir
 from kbh_lint.host import (
     builds,
     containers,
+    device,
     dress,
     foreign,
     lanes,
@@ -67,15 +68,17 @@ def torch_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], 
 
 def cuda_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
-    major, minor = interp.world.capability or (12, 0)
+    found = interp.world.device
     if name in ("get_device_capability", "get_device_properties", "get_device_name"):
         interp.note("capability-read", {}, loc)
+    free = operators.binary(interp, "-", found.memory, 8 << 30, loc)
     values: dict[str, Any] = {
-        "is_available": True, "current_device": 0, "device_count": 1, "get_device_capability": (major, minor),
-        "is_bf16_supported": True, "get_device_name": "NVIDIA GPU",
+        "is_available": True, "current_device": 0, "device_count": 1,
+        "get_device_capability": (found.major, found.minor),
+        "is_bf16_supported": True, "get_device_name": found.name,
         "is_current_stream_capturing": True,
-        "is_initialized": True, "memory_allocated": 0, "mem_get_info": (80 << 30, 96 << 30), "synchronize": None,
-        "empty_cache": None, "set_device": None, "init": None, "get_arch_list": [f"sm_{major}{minor}"],
+        "is_initialized": True, "mem_get_info": (free, found.memory), "synchronize": None,
+        "empty_cache": None, "set_device": None, "init": None, "get_arch_list": [f"sm_{found.major}{found.minor}"],
     }  # fmt: skip
     if name == "synchronize":
         interp.lanes.wait_all()
@@ -86,12 +89,9 @@ def cuda_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
     if name in values:
         return values[name]
     if name == "get_device_properties":
-        return LibObject("torch.cuda.DeviceProperties", {
-            "multi_processor_count": {9: 132, 10: 148, 12: 188}.get(major, 132), "major": major, "minor": minor,
-            "name": "NVIDIA GPU", "total_memory": 96 << 30, "L2_cache_size": 96 << 20, "warp_size": 32,
-            "max_threads_per_multi_processor": 2048, "shared_memory_per_block_optin": 227 * 1024,
-            "shared_memory_per_multiprocessor": 228 * 1024, "regs_per_multiprocessor": 65536,
-        })  # fmt: skip
+        return device.torch_properties(found)
+    if "memory" in name and name.rpartition("_")[2] in ("allocated", "reserved", "cached"):
+        return Unknown((), path)
     if name == "CUDAGraph":
         return Graph()
     if name == "_compile_kernel":

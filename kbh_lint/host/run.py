@@ -12,6 +12,7 @@ from kbh_lint.formulas import evaluate_int
 from kbh_lint.host import (
     asking,
     decoding,
+    device,
     lanes,
     launches,
     module_calls,
@@ -30,7 +31,7 @@ from kbh_lint.host.tensors import ADDRESS_BITS, Content, Storage, Tensor, Unknow
 from kbh_lint.host.world import World
 from kbh_lint.kernels.facts import KernelFacts
 from kbh_lint.limits import Budgets
-from kbh_lint.problems import Binding, Contract, Problem, Shape
+from kbh_lint.problems import Binding, Contract, Problem, Shape, Target
 from kbh_lint.values import Env, Func
 
 FUEL = 400_000
@@ -113,8 +114,10 @@ class Session:
         sidecars: Mapping[str, str],
         capability: tuple[int, int] | None,
         budgets: Budgets | None = None,
+        target: Target | None = None,
     ) -> None:
         self.module = module
+        self.device = device.of(capability, target)
         self.budgets = Budgets() if budgets is None else budgets
         self.sidecars = dict(sidecars)
         self.capability = capability
@@ -131,6 +134,7 @@ class Runner(Interp):
 
     def __init__(self, session: Session, flips: dict[Any, bool]) -> None:
         world = World(session.sidecars, session.capability, flips)
+        world.device = session.device
         self.granted = session.budgets.host.grant(FUEL)
         super().__init__(world, self.granted)
         self.session = session

@@ -14,6 +14,7 @@ from kbh_lint.host import (
     artifacts,
     asking,
     containers,
+    device,
     dress,
     enums,
     foreign,
@@ -76,6 +77,7 @@ class World:
     def __init__(self, sidecars: dict[str, str], capability: tuple[int, int] | None, flips: dict[Any, bool]) -> None:
         self.files: dict[str, str] = dict(sidecars)
         self.capability = capability
+        self.device = device.of(capability, None)
         self.flips = flips
         self.sites: dict[Any, Unknown] = {}
         self.mixed: set[Any] = set()
