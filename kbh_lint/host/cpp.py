@@ -23,7 +23,7 @@ from kbh_lint.host import (
     tensor_flags,
     torchlib,
 )
-from kbh_lint.host.cpp_types import MAX_LOOP
+from kbh_lint.host.cpp_types import MAX_COUNTED, MAX_LOOP
 from kbh_lint.host.frames import BREAK, FULL_ITERATIONS, Returned
 from kbh_lint.host.interp import MAX_FRAMES, _names
 from kbh_lint.host.objects import Extension, ExtFunction, HostDescriptor, LibObject, Pointer, Slot
@@ -317,8 +317,16 @@ class Cpp:
             return None
 
     def rounds(self, node: Any, step: ir.Expr | None, test: ir.Expr | None, env: Env, once: bool) -> Any:
-        done, before = 0, len(self.interp.events)
-        while done < MAX_LOOP:
+        start = before = len(self.interp.events)
+        done, numbers = 0, _numbers(env)
+        while True:
+            if done >= MAX_LOOP and (done >= MAX_COUNTED or len(self.interp.events) > start):
+                self.interp.miss(f"a loop of more than {done} rounds", node.loc)
+                for table, name, value in numbers:
+                    if table.get(name) != value:  # a counter: where it ends is not known
+                        table[name] = Unknown((), "counted in a loop that was not followed to its end")
+                break
+            numbers = _numbers(env) if done == MAX_LOOP - 1 or done == MAX_COUNTED - 1 else numbers
             if test is not None and not (once and done == 0):
                 value = self.eval(test, env)
                 if isinstance(value, (Unknown, Tensor)):
@@ -504,6 +512,16 @@ class Cpp:
         if op == "<<" and isinstance(left, LibObject):
             return left
         return operators.binary(self.interp, op, left, right, loc)
+
+
+def _numbers(env: Env) -> list[tuple[dict[str, Any], str, int]]:
+    """The whole numbers among the variables of a function, with where they are."""
+    found: list[tuple[dict[str, Any], str, int]] = []
+    inner: Env | None = env
+    while inner is not None and inner.parent is not None:  # the outermost scope is the file
+        found += [(inner.vars, name, value) for name, value in inner.vars.items() if type(value) is int]
+        inner = inner.parent
+    return found
 
 
 def _bound_together(target: ir.Expr) -> tuple[ir.Expr, ...] | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import around, asking, bounds, expressions, operators, remembered, statements
+from kbh_lint.host import around, asking, bounds, expressions, operators, remembered, rounds, statements
 from kbh_lint.host.frames import BREAK, FULL_ITERATIONS, Frame, OutOfFuel, Raised, Returned
 from kbh_lint.host.lanes import Lanes
 from kbh_lint.host.objects import (
@@ -236,7 +236,19 @@ class Interp:
                     and total - index > 1
                     and hasattr(items, "__getitem__")
                 ):
-                    self.weight = outer * (total - index)
+                    differing, left = rounds.Differing(self, body, frame), total - index
+                    while differing.left and index < total - 1:
+                        bind(items[index])
+                        index += 1
+                        if not differing.next():
+                            continue
+                        left -= 1
+                        signal = self.block(body, frame)
+                        if signal is BREAK:
+                            return None
+                        if isinstance(signal, Returned):
+                            return signal
+                    self.weight = outer * left
                     bind(items[-1])
                     signal = self.block(body, frame)
                     if isinstance(signal, Returned):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host.frames import Frame
+from kbh_lint.host import operators
+from kbh_lint.host.frames import Frame, Raised
 from kbh_lint.host.tensors import Tensor, Unknown
 
 MOST_ROUNDS = 1 << 20
+MOST_LOOKED_AT = 1024  # rounds that are left out, looked at for branches that go another way
 
 
 def numbers(frame: Frame) -> dict[str, int]:
@@ -56,6 +58,79 @@ def move(frame: Frame, moved: dict[str, int], rounds: int) -> None:
     """Sets the variables to what they are after so many rounds."""
     for name, step in moved.items():
         frame.env.vars[name] += step * rounds
+
+
+class Differing:
+    """Which of the rounds that are left out go another way at a branch on plain numbers, such as the loop's counter.
+
+    A round is looked at by its plain statements alone: numbers that are assigned, and tests of numbers.
+    """
+
+    def __init__(self, interp: Any, body: tuple[ir.Stmt, ...], frame: Frame) -> None:
+        self.interp, self.body, self.frame = interp, body, frame
+        self.seen: set[tuple[bool, ...]] = set()
+        self.left = MOST_LOOKED_AT if _branches(body) else 0
+
+    def next(self) -> bool:
+        """Whether the round that would follow is unlike all before it; else its numbers have moved on."""
+        if self.left == 0:
+            return False
+        self.left -= 1
+        self.interp.burn(1 + len(self.body))
+        names = self.frame.env.vars
+        before, unread = dict(names), len(self.interp.unread)
+        way: list[bool] = []
+        try:
+            self._walk(self.body, way)
+            if tuple(way) in self.seen:
+                return False
+        except Raised:  # the round itself shows why
+            pass
+        finally:
+            del self.interp.unread[unread:]
+        self.seen.add(tuple(way))
+        names.clear()
+        names.update(before)
+        return True
+
+    def _walk(self, body: tuple[ir.Stmt, ...], way: list[bool]) -> bool:
+        """Follows plain statements; False once a jump ends the round."""
+        for node in body:
+            if isinstance(node, (ir.Jump, ir.Return)):
+                return False
+            if isinstance(node, ir.If) and _is_plain(node.test):
+                value = self.interp.eval(node.test, self.frame)
+                if isinstance(value, (bool, int, float, str)):
+                    way.append(bool(value))
+                    if not self._walk(node.body if value else node.orelse, way):
+                        return False
+            elif isinstance(node, (ir.Assign, ir.AugAssign)) and _is_plain(node.value):
+                self._assign(node)
+        return True
+
+    def _assign(self, node: ir.Assign | ir.AugAssign) -> None:
+        targets = node.targets if isinstance(node, ir.Assign) else (node.target,)
+        value = self.interp.eval(node.value, self.frame)
+        for target in targets:
+            if not isinstance(target, ir.Name) or type(value) not in (bool, int, float):
+                continue
+            if target.id in self.frame.outer:
+                continue
+            if isinstance(node, ir.Assign):
+                self.interp.store_name(target.id, value, self.frame)
+                continue
+            old = self.interp.eval(target, self.frame)
+            if type(old) in (bool, int, float):
+                self.interp.store_name(
+                    target.id, operators.binary(self.interp, node.op, old, value, node.loc), self.frame
+                )
+
+
+def _branches(body: tuple[ir.Stmt, ...]) -> bool:
+    """Whether a plain test stands in a body."""
+    return any(
+        isinstance(node, ir.If) and (_is_plain(node.test) or _branches((*node.body, *node.orelse))) for node in body
+    )
 
 
 def _met(interp: Any, test: ir.Expr, frame: Frame, stops: bool, first: int | None) -> bool:

@@ -70,9 +70,22 @@ def s_while(interp: Any, node: ir.While, frame: Frame) -> Any:
             if done == FULL_ITERATIONS and worked:
                 moved = rounds.steps(frame, numbers)
                 left = rounds.left(interp, node, frame, moved)
-                if left > 1:
+                differing, alike = rounds.Differing(interp, node.body, frame), 1
+                while left > 1 and differing.left:
+                    left, before_round = left - 1, rounds.numbers(frame)
+                    if not differing.next():
+                        frame.env.vars.update(before_round)
+                        rounds.move(frame, moved, 1)
+                        alike += 1
+                        continue
+                    signal = interp.block(node.body, frame)
+                    if signal is BREAK:
+                        return None
+                    if isinstance(signal, Returned):
+                        return signal
+                if left > 1 or alike > 1:
                     rounds.move(frame, moved, left - 1)
-                    interp.weight, last = outer * left, done + 1
+                    interp.weight, last = outer * (left - 1 + alike), done + 1
             elif done > max(FULL_ITERATIONS, last) and worked:
                 if isinstance(node.test, ir.Const) and not _leaves(node.body):
                     raise OutOfFuel  # nothing in it ends it
