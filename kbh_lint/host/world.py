@@ -7,6 +7,7 @@ checks against a reference pass. What even that does not settle is a decision th
 from __future__ import annotations
 
 import builtins
+import sys
 from typing import Any
 
 from kbh_lint import dtypes, ir
@@ -144,7 +145,7 @@ class World:
                 return
         if root and root not in STDLIB_OR_PRESENT:
             interp.note("import", {"module": node.module, "name": node.name or ""}, node.loc)
-            if root not in PACKAGES and not interp.truth(Unknown((), "likely: the package is installed"), node.loc):
+            if not self.is_present(interp, root, node.loc):
                 self.raise_(interp, "ModuleNotFoundError", [f"No module named {root!r}"], node.loc)
         if node.name is None:
             path = node.module if node.asname else root
@@ -153,6 +154,12 @@ class World:
             interp.note("star-import", {"module": node.module}, node.loc)
         else:
             interp.store_name(node.asname or node.name, modules.resolve(interp, f"{node.module}.{node.name}"), frame)
+
+    def is_present(self, interp: Interp, root: str, loc: ir.Loc | None) -> bool:
+        """Whether a package is installed; of one that nobody knows, what was decided for it at this import."""
+        if root in PACKAGES or root in sys.stdlib_module_names:
+            return True
+        return self.choice(("import", root, interp.place(loc)), Unknown((), "likely: the package is installed"))
 
     def import_sidecar(self, interp: Interp, node: ir.Import, frame: Frame) -> bool:
         from kbh_lint.frontends import python
