@@ -7,7 +7,7 @@ from typing import Any
 from kbh_lint import dtypes, ir
 from kbh_lint.host import artifacts, asking, bounds, containers, driver, outside, torchlib
 from kbh_lint.host.objects import Blob, Extension, ExtFunction, LibObject
-from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.host.tensors import Unknown
 from kbh_lint.source.embedded import FileText, Piece, Text, concat
 from kbh_lint.values import DType, Env, Overloads
 
@@ -335,8 +335,3 @@ def _template_word(word: str) -> Any:
         return int(word)
     known = dtypes.from_cpp(word)
     return DType(known) if known is not None else {"true": True, "false": False}.get(word, Unknown((), word))
-
-
-def address_of(value: Any) -> int | None:
-    """The address a tensor argument stands for."""
-    return value.address if isinstance(value, Tensor) else None

@@ -1,4 +1,4 @@
-"""Methods of strings, lists, dicts and sets, and the Python built-in functions."""
+"""Methods of strings, lists, dicts and sets."""
 
 from __future__ import annotations
 

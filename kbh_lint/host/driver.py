@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import torchlib
 from kbh_lint.host.objects import LibObject, Pointer, Slot
 from kbh_lint.host.operators import SUCCESS
-from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.host.tensors import Tensor
 
 MAX_ARRAY = 4096
 _MAKERS = ("cuModuleGetFunction", "cuLibraryGetKernel", "nvrtcCreateProgram", "cuMemAlloc", "cuTensorMapEncodeTiled")
@@ -91,6 +90,4 @@ def _argument(interp: Any, value: Any) -> Any:
         return Pointer(found, found.dtype) if found is not None else value
     if isinstance(value, (list, tuple)):
         return [_argument(interp, v) for v in value][:MAX_ARRAY]
-    if isinstance(value, (Tensor, Unknown)) and not torchlib.tensors_in([value]):
-        return value
     return value

@@ -13,7 +13,6 @@ from kbh_lint.values import DType, Func, Sym
 
 # A second name for the same thing -> the name that rules know.
 _ALIASES = {
-    "torch.nn.functional.linear": "torch.nn.functional.linear",
     "torch.functional.F": "torch.nn.functional",
     "torch.nn.modules.module.Module": "torch.nn.Module",
     "torch.autograd.grad_mode.no_grad": "torch.no_grad",
@@ -24,7 +23,6 @@ _ALIASES = {
     "triton.language.core": "triton.language",
     "triton.language.standard": "triton.language",
     "triton.language.math": "triton.language",
-    "builtins.__import__": "builtins.__import__",
 }
 
 _PREFIXES = (

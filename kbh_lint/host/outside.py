@@ -280,9 +280,7 @@ def _ctypes(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
         note(interp, "memory", path, "memory that is not its own", loc)
     elif path.startswith("ctypes.pythonapi."):
         name = path.rpartition(".")[2]
-        if name.startswith(
-            ("PyFrame", "PyEval", "PyThreadState", "PyObject_SetAttr", "PyDict_Set", "Py_AddPendingCall")
-        ):
+        if name.startswith(_INTERPRETER):
             note(interp, "memory", path, "the interpreter", loc)
 
 

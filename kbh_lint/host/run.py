@@ -434,7 +434,7 @@ def _other_ways(path: PathRun, seen: set[Any]) -> list[dict[Any, bool]]:
 def _beyond(first: PathRun) -> list[dict[Any, bool]]:
     """The branches that legal inputs decide, taken the other way: one by one, those past the bound together. Asserts
     come last and apart, since what fails in one hides what follows it."""
-    doubted = [key for key, value in first.settled.items() if any(map(_of_inputs, value.contents))]
+    doubted = [key for key, value in first.settled.items() if any(map(_drawn, value.contents))]
     doubted.sort(key=first.asserted.__contains__)
     sides = {key: not _default(first.settled[key]) for key in doubted}
     ways = [{key: sides[key]} for key in doubted[:MAX_BEYOND]]
@@ -467,7 +467,7 @@ def run_reduced(session: Session, problem: Problem, contract: Contract, flips: d
     return run_path(session, small, contract, flips).shapes if problem.reduced else []
 
 
-def _of_inputs(content: Content) -> bool:
+def _drawn(content: Content) -> bool:
     """Whether a content is inputs and weights, looked at by torch alone: no test of a kernel's own results."""
     stack, seen, answer = [content], 0, False
     while stack and seen < 200:

@@ -279,8 +279,6 @@ def from_values(interp: Any, args: list[Any], kwargs: dict[str, Any], device: st
     dtype = dtype_of(kwargs.get("dtype"), sample.dtype if isinstance(sample, Tensor) else guess)
     contents = interp.contents_of(data)
     size: tuple[Any, ...] | None = None if isinstance(data, Unknown) else tuple(shape)
-    if any(isinstance(v, Unknown) for v in (data if isinstance(data, (list, tuple)) else [data])) and size:
-        size = tuple(shape)
     if not contents:
         return make(interp, size, dtype, "constant", device=device)
     event = Event("copy", "tensor", loc, [(c, Tensor(c.storage, c.dtype, None)) for c in contents])

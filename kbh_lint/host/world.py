@@ -122,9 +122,6 @@ class World:
         if name.startswith("__") and name != "__import__":
             return {"__file__": "/submission/solution.py", "__name__": "solution", "__doc__": None}.get(name, Unknown())
         if hasattr(builtins, name):
-            value = getattr(builtins, name)
-            if isinstance(value, type) and issubclass(value, BaseException):
-                return Sym(f"builtins.{name}")
             return Sym(f"builtins.{name}")
         interp.miss(f"name {name} is not defined", loc)
         return Unknown((), f"undefined {name}")
