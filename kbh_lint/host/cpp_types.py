@@ -12,7 +12,7 @@ from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import CppType, DType, Env, Overloads, TypeValue
 
 MAX_LOOP = 256  # rounds of a loop that works on tensors
-MAX_COUNTED = 4096  # rounds of one that only computes
+MAX_COUNTED = 1024  # rounds of one that only computes
 COUNTS = frozenset({"int", "int32_t", "int64_t", "long", "size_t", "long long", "unsigned", "uint32_t"})
 MAX_DEPTH = 24
 MAX_LEAVES = 4000
