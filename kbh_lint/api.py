@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -25,8 +24,6 @@ Progress = Callable[[int, int], None]
 StrPath = str | os.PathLike[str]
 DEFAULT_TIMEOUT_S = 60.0
 ENGINE = "kbh_lint.engine"  # the module whose `analyse` reads a submission
-RULES_STAY_S = 1.0
-_LOADED: dict[str, tuple[float, tuple[Rule, ...]]] = {}
 
 
 class UsageError(Exception):
@@ -185,22 +182,13 @@ def _judge(submission: Submission, rules: Iterable[Rule], analysis: Analysis) ->
 
 
 def load_rules_once(folder: str) -> tuple[Rule, ...]:
-    """The rules of `folder` without their examples, loaded once while its files stay as they are.
-
-    They are looked at once a second: a run has many files, and a server reads rules that somebody edits.
-    """
-    when, rules = _LOADED.get(folder, (-RULES_STAY_S, ()))
-    if time.monotonic() - when >= RULES_STAY_S:
-        try:
-            with os.scandir(folder) as entries:
-                files = sorted(
-                    (entry.name, entry.stat()) for entry in entries if entry.name.endswith((".yaml", ".yml"))
-                )
-        except OSError:
-            files = []  # loading says what is wrong
-        rules = _load_rules(folder, tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in files))
-        _LOADED[folder] = time.monotonic(), rules
-    return rules
+    """The rules of `folder` without their examples, loaded once while its files stay as they are."""
+    try:
+        with os.scandir(folder) as entries:
+            stats = sorted((entry.name, entry.stat()) for entry in entries if entry.name.endswith((".yaml", ".yml")))
+    except OSError:
+        stats = []  # loading says what is wrong
+    return _load_rules(folder, tuple((name, stat.st_mtime_ns, stat.st_size) for name, stat in stats))
 
 
 @lru_cache(maxsize=4)
