@@ -43,9 +43,9 @@ def sealed_batches(trial: Trial, shape: Shape, state: Seen, models: Sequence[Sta
     if not short:
         return
     possible = planning.bears_out(short, claimed)
-    sealed = runs.lasting(claimed if possible else min(batch.per_call for batch in short)) or short
+    sealed = runs.lasting(claimed if possible else min(batch.per_call for batch in short), claimed) or short
     if not possible and state.status == "right" and planning.bears_out(sealed, claimed):
-        sealed = runs.lasting(claimed) or sealed
+        sealed = runs.lasting(claimed, claimed) or sealed
     state.sealed += sealed
     state.health = [reading for reading in (before, health_of(trial.session.device)) if reading]
 
@@ -60,10 +60,11 @@ class _Runs:
     models: Sequence[State]
     numbers: Iterator[int]
 
-    def lasting(self, seconds: float) -> list[SealedBatch]:
+    def lasting(self, seconds: float, claimed: float) -> list[SealedBatch]:
         """Batches of as many calls as are needed where one takes `seconds`, on a CPU after a rehearsal.
 
-        None where so many last long, and where one breaks down. On a GPU there are more until the quickest agree.
+        None where so many last long, and where one breaks down. On a GPU there are more until the quickest agree, and
+        while they are a little above what was claimed.
         """
         session, count = self.trial.session, self.trial.options.batches
         slot_bytes, device = session.in_bytes + session.out_bytes, session.device
@@ -73,7 +74,7 @@ class _Runs:
         rehearsals = 0 if self.trial.on_gpu else 1  # a GPU's first batch, if it takes longer, does not count anyhow
         found = self.repeated(rounds, count + rehearsals)[rehearsals:]
         for _ in range(planning.MORE_BATCHES if self.trial.on_gpu else 0):
-            if self.state.status != "right" or planning.agree(found):
+            if self.state.status != "right" or planning.settled(found, claimed):
                 break
             found += self.repeated(rounds, 1, prepared=True)
         return found
@@ -113,7 +114,7 @@ class _Runs:
             changed = session.changed(index, case.inputs, batch=True)
             if changed:
                 state.fault(f"a batch at {label}: it changed its input {', '.join(changed)}")
-            trial.compare(case, outputs[index], state)
+            trial.compare(case, outputs[index], state, model=index % len(self.models))
         unfinished = session.unfinished(called, rounds)
         if unfinished:
             state.fault(f"at {label}: {unfinished}")

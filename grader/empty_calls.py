@@ -64,7 +64,7 @@ def _of_cpu(session: Session, few: int, many: int) -> Null:
     """What a batch costs and each call of it. Other processes would excuse too much: there is no error."""
     short, long = min(_batches(session, few)), min(_batches(session, many))
     call = max(long - short, 0.0) / (many - few)
-    return Null(0.0, 0.0, max(short - few * call, 0.0), call, 0.0)
+    return Null(0.0, 0.0, max(short - few * call, 0.0), 0.0, call, 0.0)
 
 
 def _of_gpu(session: Session, few: int, many: int) -> Null:
@@ -82,7 +82,7 @@ def _of_gpu(session: Session, few: int, many: int) -> Null:
     copy = max(min(once[0] - bare, twice - once[0]), 0.0) / many
     error = once[QUICKEST - 1] - once[0]  # as of batches that count, which are the quickest of several too
     batch = max(short - few * mapping, 0.0)
-    return Null(0.0, 0.0, batch, mapping + copy, 0.0, error=error, in_a_row=IN_A_ROW)
+    return Null(0.0, 0.0, batch, mapping, copy, 0.0, error=error, in_a_row=IN_A_ROW)
 
 
 def _batches(session: Session, rounds: int, *, copies: int = 1, times: int = NULL_BATCHES) -> list[float]:

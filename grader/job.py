@@ -72,7 +72,7 @@ class Job:
             samples = theirs.problems[self.problem.id].trials
             return replace(found, samples=samples, warmups=theirs.warmups, published=True)
         if self.request.samples is None:
-            return found
+            return replace(found, errors=scoring.wanted_errors(self.problem, self.chosen))
         return replace(found, samples=self.request.samples, warmups=min(found.warmups, self.request.samples // 2))
 
 

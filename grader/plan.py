@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean
 
 from grader.cases import BASE, CaseSpec, plan_cases, state_group
 from grader.cell import SealedBatch
@@ -19,16 +20,18 @@ from grader.spread import MEDIAN
 from kbh_lint.problems import Problem, Shape
 
 __all__ = [
-    "Group", "ShapePlan", "TrialOptions", "agree", "batch_specs", "bears_out", "default_options", "graded_shapes",
-    "null_rounds", "plan_shape", "round_count", "slot_count",
+    "Group", "ShapePlan", "TrialOptions", "batch_specs", "bears_out", "default_options", "graded_shapes", "more_calls",
+    "null_rounds", "plan_shape", "round_count", "settled", "slot_count",
 ]  # fmt: skip
 
 LEAST_ROUNDS = 3
 NEAR = 1.03  # the longest of the batches that count over the shortest
+DISTURBED = 1.25  # a proof so far above a claim is not for reasons of ours
 QUICKEST = 2  # sealed batches of a GPU that count: what disturbs one only makes it longer
 MORE_BATCHES = 8  # that a GPU's shape may take until these agree
 SLACK_SECONDS = 3e-4  # by which a call of a short batch may be slower for reasons of ours
-PLACES, PLACES_BYTES = 16, 4 << 30  # slots of timed calls on a GPU, and what they may take
+PLACES, PLACES_BYTES = 32, 4 << 30  # slots of timed calls on a GPU, and what they may take
+MORE_SAMPLES, MOST_MORE = 100, 400  # timed calls that a shape gets at a time, and in all, where they vary much
 GPU_TRIM = 0.1  # of the claimed times at each end
 LOT = 8  # outputs of a batch that are copied within its time
 NULL_ROUNDS = {"cpu": 48, "cuda": 512}  # the longer batch by which the cost of an empty call is learned
@@ -49,8 +52,9 @@ class TrialOptions:
     `samples` timed calls a shape count after `warmups` calls; `batches` are sealed ones. `compare_least` is how many
     timed calls are compared where comparing all is too dear (None: all). `instances` models with weights of their own
     take turns (None: as many as it takes that weights are not found in the cache). `trim` is the share of claimed times
-    at each end that does not count for their middle. With `published` the claimed clock is that of the protocol of
-    2026-04, all single calls get the same tensors, and the median counts.
+    at each end that does not count for their middle. `errors` has the standard error of that, as a share, above which a
+    shape (by its label) gets more samples. With `published` the claimed clock is that of the protocol of 2026-04, all
+    single calls get the same tensors, and the median counts.
     """
 
     samples: int
@@ -63,6 +67,7 @@ class TrialOptions:
     timing: bool = True
     published: bool = False
     trim: float = MEDIAN
+    errors: Mapping[str, float] = field(default_factory=dict)
 
 
 def default_options(device: str, *, timeout: float = 600.0) -> TrialOptions:
@@ -132,6 +137,15 @@ def plan_shape(problem: Problem, shape: Shape, master: bytes, options: TrialOpti
     return ShapePlan(shape, planned, compared)
 
 
+def more_calls(plan: ShapePlan, master: bytes, taken: int, options: TrialOptions) -> ShapePlan:
+    """A plan of MORE_SAMPLES calls that are timed after `taken` ones, of which as large a share is compared."""
+    specs = tuple(CaseSpec(f"timed/{i}", "nominal", i) for i in range(taken, taken + MORE_SAMPLES))
+    names = tuple(spec.id for spec in specs)
+    least = MORE_SAMPLES if options.compare_least is None else options.compare_least * MORE_SAMPLES // options.samples
+    lot = random.Random(derive(master, "more", plan.shape.label, taken)).sample(names, max(least, 1))
+    return ShapePlan(plan.shape, (Group(specs, names),), plan.compared | frozenset(lot))
+
+
 def _extra(options: TrialOptions) -> int:
     return options.samples + options.warmups if options.timing else 0
 
@@ -167,10 +181,20 @@ def bears_out(short: Sequence[SealedBatch], claimed: float) -> bool:
     return min(batch.per_call for batch in short) <= 4 * claimed + SLACK_SECONDS
 
 
-def agree(batches: Sequence[SealedBatch]) -> bool:
-    """Whether the quickest of sealed batches, which count, are near one another."""
+def settled(batches: Sequence[SealedBatch], claimed: float) -> bool:
+    """Whether more sealed batches would say no more about a claim.
+
+    The quickest, which count, are near one another, and at most as long as the claim or so long that nothing of ours
+    explains it.
+
+    What disturbs a batch only makes it longer, and no call takes less than it needs: more batches cannot prove less
+    than what is true.
+    """
     walls = sorted(batch.seconds / batch.rounds for batch in batches)[:QUICKEST]
-    return len(walls) == QUICKEST and walls[-1] <= NEAR * walls[0]
+    if len(walls) < QUICKEST or walls[-1] > NEAR * walls[0]:
+        return False
+    proved = fmean(sorted(batch.per_call for batch in batches)[:QUICKEST])
+    return proved <= claimed or proved > DISTURBED * claimed
 
 
 def round_count(device: str, seconds: float, slot_bytes: int, cache_bytes: int, room: int) -> int:

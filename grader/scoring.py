@@ -29,7 +29,7 @@ from kbh_lint.problems import Problem, Shape
 
 __all__ = [
     "NO_SCORES", "check_2026_04", "least_time", "noise_limit", "score_2026_04", "shape_scores", "suspicion", "total",
-    "unstable",
+    "unstable", "wanted_errors",
 ]  # fmt: skip
 
 DATASHEET_SHARE = 0.95
@@ -48,6 +48,8 @@ AGREE = {"cuda": 1.05, "cpu": 1.1}
 LESS = 1.2  # how far a claim may be above a proof before that is told: a proof is what calls took at least
 FULL = 1.1  # how far a batch with everything in it may be above the claim and bear it out
 SHORT_S = 20e-6
+LATENCY_BOUND = 0.02
+ERROR_SHARE = 0.4  # of what gradings may vary by, that samples alone may explain
 NOISE_SHORT, NOISE_MEMORY, NOISE_COMPUTE, NOISE_CPU = 0.03, 0.005, 0.015, 0.15
 NO_SCORES = Scores(None, None, None)
 
@@ -131,14 +133,26 @@ def unstable(problem: Problem, chosen: Chosen, shapes: Sequence[ShapeScore]) -> 
 def noise_limit(problem: Problem, chosen: Chosen, score: ShapeScore) -> float:
     """The coefficient of variation that a shape's class allows between gradings.
 
-    GPU: 0.5 % where memory binds, 1.5 % where compute does, 3 % under 20 us. CPU: 15 %.
+    GPU: 0.5 % where memory binds, 1.5 % where compute does, 3 % under 20 us and where latency binds: where neither roof
+    is a fiftieth of the time. CPU: 15 %.
     """
     if chosen.record.device == "cpu":
         return NOISE_CPU
-    if score.t_scored < SHORT_S:
+    bound = _floor(problem, chosen, next(shape for shape in _shapes(problem, chosen) if shape.label == score.shape))
+    if score.t_scored < SHORT_S or bound.t_floor < LATENCY_BOUND * score.t_scored:
         return NOISE_SHORT
-    shape = next(shape for shape in _shapes(problem, chosen) if shape.label == score.shape)
-    return NOISE_MEMORY if _floor(problem, chosen, shape).binding == MEMORY else NOISE_COMPUTE
+    return NOISE_MEMORY if bound.binding == MEMORY else NOISE_COMPUTE
+
+
+def wanted_errors(problem: Problem, chosen: Chosen) -> dict[str, float]:
+    """The standard error, as a share, that the middle of a shape's samples should have for its times to repeat.
+
+    Only of shapes of a GPU whose class allows little: a few more samples bring them below it.
+    """
+    if chosen.record.device == "cpu":
+        return {}
+    bounds = {shape.label: _floor(problem, chosen, shape) for shape in _shapes(problem, chosen)}
+    return {label: ERROR_SHARE * NOISE_MEMORY for label, bound in bounds.items() if bound.binding == MEMORY}
 
 
 def least_time(chosen: Chosen, bound: Floor, null_s: float) -> float:

@@ -15,18 +15,21 @@ COLD = 0.5  # the share of a read that comes from memory after a flush, below wh
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """What an empty model costs: a call by the claimed and by the judge's clock, a batch as `batch + rounds * call`.
+    """What an empty model costs: a call by the claimed and by the judge's clock, and what of a batch is ours.
+
+    That is `batch`, and for each of its calls `mapping` of its inputs and a `copy` of its outputs.
 
     `canary` is the share of a small read that comes from memory after a flush; 0 where nobody looked. `earlier`: it was
     measured in an earlier process of the same command. `error` is by how much one batch may take longer than another
-    for reasons of ours. `in_a_row` is the share of what is left that calls one after the other may take longer than
-    one alone: they write back what the call before left in the cache, and a GPU that rests between calls runs faster.
+    for reasons of ours. `in_a_row` is the share that calls and copies one after the other may take longer than alone:
+    they write back what the one before left in the cache, and a GPU that rests between calls runs faster.
     """
 
     seconds: float
     wall: float
     batch: float
-    call: float
+    mapping: float
+    copy: float
     canary: float
     earlier: bool = False
     error: float = 0.0
@@ -34,8 +37,8 @@ class Null:
 
     def overhead(self, rounds: int, wall: float) -> float:
         """Seconds of a batch of `wall` that calls alone need not have: what is left of it they took for certain."""
-        ours = self.batch + rounds * self.call + self.error
-        return ours + self.in_a_row * max(wall - ours, 0.0)
+        before = self.batch + rounds * self.mapping + self.error
+        return before + rounds * self.copy + self.in_a_row * max(wall - before, 0.0)
 
 
 @dataclass

@@ -147,6 +147,15 @@ def _copied(source: Path, target: Path, status: os.stat_result) -> None:
     os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """What lies in a folder of a submission, as far as a count of MOST_CACHE_FILES; none when it keeps us out."""
+    try:
+        with os.scandir(folder) as found:
+            return list(itertools.islice(found, MOST_CACHE_FILES + 1))
+    except PermissionError:
+        return []
+
+
 def restore_caches(source: Path, target: Path) -> None:
     """Makes `target` a copy of the compiler caches in `source`, with their times; only plain files and folders count.
 
@@ -158,7 +167,7 @@ def restore_caches(source: Path, target: Path) -> None:
     folders = [(source, target, 0)]
     while folders:
         here, there, depth = folders.pop()
-        for entry in os.scandir(here):
+        for entry in _entries(here):
             status = entry.stat(follow_symlinks=False)
             count += 1
             if stat.S_ISDIR(status.st_mode) and depth < MOST_CACHE_DEPTH:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal
@@ -25,15 +25,16 @@ from grader.empty_calls import empty_calls
 from grader.keys import derive
 from grader.plan import Group, ShapePlan, TrialOptions
 from grader.resources import cache_bytes, free_bytes, ring_room
+from grader.scoring import SHORT_S
 from grader.seen import Null, Seen, compared_calls
 from grader.session import Called, Session
-from grader.spread import MEDIAN
+from grader.spread import MEDIAN, middle, of_samples
 from grader.supervise import CheckError, ChildGone
 from kbh_lint.problems import Binding, Problem, Shape
 
 __all__ = ["Compiled", "NotReplayed", "Trial"]
 
-MOST_INSTANCES = planning.PLACES
+MOST_INSTANCES = 16
 DIGESTS = 2
 MOST_GPU_MEMORY = 0.5  # the share that a submission may hold before the judge's want of it is its fault
 UNGATED_CALLS = 5
@@ -210,23 +211,49 @@ class Trial:
         loaded = self.session.load(first.binding, states, rounds=slots)
         if not self.usable(loaded, f"when its model was made at {shape.label}", state):
             return ()
-        again = self._asked_again(plan, group)
+        again, of = self._asked_again(plan, group), plan.calls
         for number, spec in enumerate(group.specs):
             index = number % slots
             held = states[index % len(states)]
             case = self.case(shape, spec, held) if group.base else first if number == 0 else self.case(shape, spec)
-            self.say(f"{shape.label}: call {state.calls + 1} of {plan.calls}")
-            called = self.session.call(index, case.inputs, f"run {spec.id} at {shape.label}")
-            state.calls += 1
-            if called.answer.kind == Kind.FAULT:
-                said = f"{spec.id} at {shape.label}: {first_line(called.answer.text)}"
-                state.wrong_case(spec.id, said)
-            elif self.usable(called.answer, f"in {spec.id} at {shape.label}", state):
-                model = index % len(states)
-                self._take(plan, group, state, case, called, index, model=model, again=spec.id in again)
-            else:
+            if not self._one(plan, group, state, case, index, of, model=index % len(states), again=spec.id in again):
                 return ()
+        for more in self._more(plan, state) if group.base else ():
+            of += more.calls
+            for number, spec in enumerate(more.groups[0].specs):
+                index = number % slots
+                case, model = self.case(shape, spec, states[index % len(states)]), index % len(states)
+                if not self._one(more, more.groups[0], state, case, index, of, model=model):
+                    return ()
         return states
+
+    def _one(
+        self, plan: ShapePlan, group: Group, state: Seen, case: Case, index: int, of: int, *, model: int,
+        again: bool = False,
+    ) -> bool:  # fmt: skip
+        """One single call, of so many; whether the model can be called further."""
+        spec, label = case.spec, plan.shape.label
+        self.say(f"{label}: call {state.calls + 1} of {of}")
+        called = self.session.call(index, case.inputs, f"run {spec.id} at {label}")
+        state.calls += 1
+        if called.answer.kind == Kind.FAULT:
+            state.wrong_case(spec.id, f"{spec.id} at {label}: {first_line(called.answer.text)}")
+        elif self.usable(called.answer, f"in {spec.id} at {label}", state):
+            self._take(plan, group, state, case, called, index, model=model, again=again)
+        else:
+            return False
+        return True
+
+    def _more(self, plan: ShapePlan, state: Seen) -> Iterator[ShapePlan]:
+        """More timed calls for as long as the times vary so much that their middle is not known well."""
+        wanted, taken = self.options.errors.get(plan.shape.label, math.inf), self.options.samples + self.options.warmups
+        for more in range(0, planning.MOST_MORE, planning.MORE_SAMPLES):
+            error = of_samples(state.claimed, self.options.trim)
+            if state.status != "right" or error is None or error <= wanted:
+                return
+            if middle(state.claimed, self.options.trim) < SHORT_S:
+                return
+            yield planning.more_calls(plan, self.master, taken + more, self.options)
 
     def _slots(self, case: Case, models: int) -> int:
         if self.options.published:
@@ -334,7 +361,7 @@ class Trial:
         """How many models take turns: so many that a round of calls does not find weights in the cache.
 
         A time depends on where weights lie as well (0.7 % between processes for three models of 67 MB on an H200), so
-        there are as many models as slots where they are small enough.
+        there are more of them where they are small enough.
         """
         if self.options.instances is not None or not self.options.timing:
             return self.options.instances or 1

@@ -16,6 +16,8 @@ import torch
 from toy import HONEST, solution, toy_problem
 
 from grader import plan as planning
+from grader import supervise
+from grader import trial as trial_module
 from grader.cell import TrialResult
 from grader.deck import load_code
 from grader.judge import NotReplayed, TrialOptions, build, default_options, replay, run_trial
@@ -87,6 +89,22 @@ def test_a_right_submission_is_compared_on_every_call_and_timed_by_both_clocks(g
     assert set(result.spent) == {"start", "empty calls", "import", "calls", "batches", "launches"}
     assert 0.5 * result.seconds < sum(result.spent.values()) < result.seconds + 0.1
     assert here.replay(result) == ()
+
+
+@pytest.mark.parametrize(("wanted", "calls"), [(0.0, 16), (9.0, 8)], ids=["never known well", "known at once"])
+def test_times_that_vary_much_get_more_samples_some_of_them_compared(
+    ground: Callable[[str], Ground], monkeypatch: pytest.MonkeyPatch, wanted: float, calls: int
+) -> None:
+    here = ground(HONEST)
+    for name, value in (("MORE_SAMPLES", 4), ("MOST_MORE", 8)):
+        monkeypatch.setattr(planning, name, value)
+    monkeypatch.setattr(trial_module, "SHORT_S", 0.0)
+    label = here.problem.reduced[0].label
+    (shape,) = here.trial(replace(OPTIONS, samples=8, compare_least=4, errors={label: wanted})).shapes
+    assert shape.status == "right" and shape.timing is not None and len(shape.timing.claimed) == calls
+    more = {f"timed/{i}" for i in range(10, 18)}
+    compared = {case.case for case in shape.cases}
+    assert len(compared & more) == (calls - 8) // 2, "as large a share as of the others"
 
 
 def test_no_value_is_drawn_twice_and_another_key_draws_others(ground: Callable[[str], Ground]) -> None:
@@ -233,6 +251,21 @@ def test_copied_caches_are_ours_and_never_run_as_somebody_else(tmp_path: Path) -
         "setuid": 0o755, "library.so": 0o755, "note": 0o644,
     }  # fmt: skip
     assert (ours / "note").stat().st_mtime == 1e9
+
+
+def test_a_folder_of_caches_that_keeps_us_out_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("closed", "open"):
+        (tmp_path / "theirs" / name).mkdir(parents=True)
+        (tmp_path / "theirs" / name / "note").write_text("n")
+
+    def scandir(folder: Path) -> object:
+        if folder.name == "closed":  # root, as which tests may run, is never kept out
+            raise PermissionError(13, "Permission denied")
+        return os.scandir(folder)
+
+    monkeypatch.setattr(supervise, "os", SimpleNamespace(**{**vars(os), "scandir": scandir}))
+    restore_caches(tmp_path / "theirs", tmp_path / "ours")
+    assert sorted(p.name for p in (tmp_path / "ours").rglob("*")) == ["closed", "note", "open"]
 
 
 def test_a_build_that_leaves_too_much_keeps_nothing_and_goes_on(

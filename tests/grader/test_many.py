@@ -84,7 +84,7 @@ def test_the_table_names_the_verdict_beside_each_score_and_the_baselines_that_we
 
 # --- what an empty call costs ------------------------------------------------------------------------------
 
-NULL = Null(3e-6, 2e-4, 1e-4, 2e-6, 0.9)
+NULL = Null(3e-6, 2e-4, 1e-4, 1e-6, 1e-6, 0.9)
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from grader.scoring import (
     suspicion,
     total,
     unstable,
+    wanted_errors,
 )
 from grader.spread import of_batches, of_samples, of_trials
 from grader.targets import Chosen, TargetError
@@ -276,8 +277,15 @@ def test_a_shape_with_too_few_samples_has_no_spread_and_says_so() -> None:
 
 @pytest.mark.parametrize(
     ("problem", "chosen", "place", "factor", "limit"),
-    [(GEMM, H200, 0, 2.0, 0.015), (GEMM, H200, 2, 2.0, 0.005), (GEMM, H200, 2, 1.2, 0.03), (GEMM, CPU, 0, 2.0, 0.15)],
-    ids=["compute-bound", "memory-bound", "under 20 us", "cpu"],
+    [
+        (GEMM, H200, 0, 2.0, 0.015),
+        (GEMM, H200, 2, 2.0, 0.005),
+        (GEMM, H200, 2, 49.0, 0.005),
+        (GEMM, H200, 2, 51.0, 0.03),
+        (GEMM, H200, 2, 1.2, 0.03),
+        (GEMM, CPU, 0, 2.0, 0.15),
+    ],
+    ids=["compute-bound", "memory-bound", "still memory-bound", "latency-bound", "under 20 us", "cpu"],
 )
 def test_repeats_may_spread_as_far_as_their_class_allows(
     problem: Problem, chosen: Chosen, place: int, factor: float, limit: float
@@ -295,6 +303,11 @@ def test_repeats_may_spread_as_far_as_their_class_allows(
     assert (judged(0.98 * limit), judged(1.02 * limit)) == (False, True)
     score = shape_scores(problem, chosen, [trial(0, {shapes[place].label: timing([seconds])})])[0]
     assert noise_limit(problem, chosen, score) == pytest.approx(limit / math.sqrt(6 / math.pi))
+
+
+def test_only_where_memory_binds_on_a_gpu_are_samples_wanted_until_their_middle_is_known_well() -> None:
+    assert wanted_errors(GEMM, H200) == {GEMM.shapes[2].label: pytest.approx(0.002)}
+    assert wanted_errors(GEMM, CPU) == {}
 
 
 def test_scores_are_geometric_means_and_none_unless_every_shape_has_one() -> None:
