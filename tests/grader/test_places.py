@@ -91,7 +91,7 @@ def empty_batches(device: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_of_a_batch_on_a_gpu_as_much_is_ours_as_it_may_have_been(monkeypatch: pytest.MonkeyPatch) -> None:
     null = empty_batches("cuda", monkeypatch)
     assert null.error == pytest.approx(1e-4), "only the quickest count"
-    assert null.overhead(100, 2e-3) == pytest.approx(1e-3 + 100 * 12e-6 + 1e-4 + 0.05 * 7e-4)
+    assert null.overhead(100, 2e-3) == pytest.approx(1e-3 + 100 * 12e-6 + 1e-4 + 0.07 * 7e-4)
     assert (null.seconds, null.wall, null.canary) == (3e-6, 5e-4, 1.0)
 
 
@@ -113,7 +113,7 @@ def test_of_what_is_left_of_a_batch_on_a_gpu_a_part_may_come_of_calls_in_a_row(
     before, copies = 1e-3 + rounds * 2e-6 + 1e-4, rounds * 10e-6
     wall = before + copies + 10e-3
     batch = SealedBatch(rounds, wall, null.overhead(rounds, wall))
-    assert batch.per_call == pytest.approx(0.95 * 110e-6 - 10e-6), "of calls and of copies"
+    assert batch.per_call == pytest.approx(0.93 * 110e-6 - 10e-6), "of calls and of copies"
 
 
 @pytest.mark.parametrize(
