@@ -6,7 +6,6 @@ import itertools
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING
 
 from torch import Tensor
@@ -17,6 +16,7 @@ from grader.cell import SealedBatch
 from grader.keys import derive
 from grader.resources import cache_bytes, health_of, ring_room
 from grader.seen import Seen
+from grader.spread import middle
 from kbh_lint.problems import Shape
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def sealed_batches(trial: Trial, shape: Shape, state: Seen, models: Sequence[Sta
     the short ones were disturbed, and batches of as many calls as the claim needs count.
     """
     runs, options = _Runs(trial, shape, state, models, itertools.count()), trial.options
-    claimed = median(state.claimed) if state.claimed else 0.0
+    claimed = middle(state.claimed, options.trim) if state.claimed else 0.0
     before = health_of(trial.session.device)
     short = runs.repeated(planning.LEAST_ROUNDS, 1)
     if short and not planning.bears_out(short, claimed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import time
@@ -211,29 +212,24 @@ class Trial:
         loaded = self.session.load(first.binding, states, rounds=slots)
         if not self.usable(loaded, f"when its model was made at {shape.label}", state):
             return ()
-        again, of = self._asked_again(plan, group), plan.calls
-        for number, spec in enumerate(group.specs):
-            index = number % slots
-            held = states[index % len(states)]
-            case = self.case(shape, spec, held) if group.base else first if number == 0 else self.case(shape, spec)
-            if not self._one(plan, group, state, case, index, of, model=index % len(states), again=spec.id in again):
-                return ()
-        for more in self._more(plan, state) if group.base else ():
-            of += more.calls
-            for number, spec in enumerate(more.groups[0].specs):
+        again, of = self._asked_again(plan, group), 0
+        for part, calls in itertools.chain([(plan, group)], self._more(plan, state) if group.base else ()):
+            of += part.calls
+            for number, spec in enumerate(calls.specs):
                 index = number % slots
-                case, model = self.case(shape, spec, states[index % len(states)]), index % len(states)
-                if not self._one(more, more.groups[0], state, case, index, of, model=model):
+                model = index % len(states)
+                held = states[model] if group.base else None
+                case = first if number == 0 and not group.base else self.case(shape, spec, held)
+                self.say(f"{shape.label}: call {state.calls + 1} of {of}")
+                if not self._one(part, calls, state, case, index, model=model, again=spec.id in again):
                     return ()
         return states
 
     def _one(
-        self, plan: ShapePlan, group: Group, state: Seen, case: Case, index: int, of: int, *, model: int,
-        again: bool = False,
+        self, plan: ShapePlan, group: Group, state: Seen, case: Case, index: int, *, model: int, again: bool
     ) -> bool:  # fmt: skip
-        """One single call, of so many; whether the model can be called further."""
+        """One single call; whether the model can be called further."""
         spec, label = case.spec, plan.shape.label
-        self.say(f"{label}: call {state.calls + 1} of {of}")
         called = self.session.call(index, case.inputs, f"run {spec.id} at {label}")
         state.calls += 1
         if called.answer.kind == Kind.FAULT:
@@ -244,16 +240,16 @@ class Trial:
             return False
         return True
 
-    def _more(self, plan: ShapePlan, state: Seen) -> Iterator[ShapePlan]:
+    def _more(self, plan: ShapePlan, state: Seen) -> Iterator[tuple[ShapePlan, Group]]:
         """More timed calls for as long as the times vary so much that their middle is not known well."""
-        wanted, taken = self.options.errors.get(plan.shape.label, math.inf), self.options.samples + self.options.warmups
-        for more in range(0, planning.MOST_MORE, planning.MORE_SAMPLES):
-            error = of_samples(state.claimed, self.options.trim)
-            if state.status != "right" or error is None or error <= wanted:
+        wanted, trim = self.options.errors.get(plan.shape.label, math.inf), self.options.trim
+        taken = self.options.samples + self.options.warmups
+        for number in range(taken, taken + planning.MOST_MORE, planning.MORE_SAMPLES):
+            error = of_samples(state.claimed, trim)
+            if state.status != "right" or error is None or error <= wanted or middle(state.claimed, trim) < SHORT_S:
                 return
-            if middle(state.claimed, self.options.trim) < SHORT_S:
-                return
-            yield planning.more_calls(plan, self.master, taken + more, self.options)
+            more = planning.more_calls(plan, self.master, number, self.options)
+            yield more, more.groups[0]
 
     def _slots(self, case: Case, models: int) -> int:
         if self.options.published:
