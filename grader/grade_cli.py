@@ -83,7 +83,12 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument(
         "--trials", metavar="N", type=int, default=1, help="processes, each with a key of its own (default: 1)"
     )
-    how.add_argument("--samples", metavar="N", type=int, help="timed calls a shape (default: GPU 200, CPU 10)")
+    how.add_argument(
+        "--samples",
+        metavar="N",
+        type=int,
+        help="timed calls a shape (default: GPU 200 or more, CPU 10)",
+    )
     how.add_argument("--no-evidence", action="store_true", help="leave out the replay; then nothing is accepted that "
                      "a promise wants it for")  # fmt: skip
     how.add_argument("--all-evidence", action="store_true", help="with --strict: run also what is withheld already")
