@@ -7,7 +7,7 @@ from copy import copy
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, operators
+from kbh_lint.host import bounds, equality, iteration, keys, subscripts, unknowns
 from kbh_lint.host.frames import OutOfFuel, Raised
 from kbh_lint.host.objects import LibObject
 from kbh_lint.host.tensors import Unknown
@@ -61,13 +61,13 @@ def _with_doubt(text: str, parts: Iterable[Any]) -> str:
 def string_method(interp: Any, text: str, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A method of str; places survive in those that build code."""
     if any(isinstance(a, Unknown) for a in args) and name not in ("format", "join"):
-        return operators.merged(interp, *args)
+        return unknowns.merged(interp, *args)
     if name in _SAFE_STR and name != "encode" and any(map(embedded.doubts, (text, *args))):
-        return operators.merged(interp, text, *args, why=f"str.{name}")
+        return unknowns.merged(interp, text, *args, why=f"str.{name}")
     if name == "join":
         if isinstance(args[0], Unknown) and args[0].why.startswith("sniff:"):
-            return operators.merged(interp, *args)
-        parts = operators.iterate(interp, args[0], None)
+            return unknowns.merged(interp, *args)
+        parts = iteration.iterate(interp, args[0], None)
         flat: list[str] = []
         for i, part in enumerate(parts):
             if i:
@@ -102,7 +102,7 @@ def string_method(interp: Any, text: str, name: str, args: list[Any], kwargs: di
         return out
     if name == "translate":
         if not isinstance(args[0], dict) or embedded.doubts(text):
-            return operators.merged(interp, text, *args, why="str.translate")
+            return unknowns.merged(interp, text, *args, why="str.translate")
         made = str(text).translate({key: value for key, value in args[0].items() if not isinstance(value, Unknown)})
         return text if made == str(text) else made
     if name in _SAFE_STR:
@@ -163,7 +163,7 @@ def list_method(
     if name == "append":
         owner.append(args[0])
     elif name == "extend":
-        more = operators.iterate(interp, args[0], loc)
+        more = iteration.iterate(interp, args[0], loc)
         bounds.items(interp, len(owner) + len(more))
         owner.extend(more)
     elif name == "insert":
@@ -191,7 +191,7 @@ def list_method(
         interp.world.may_fail(interp, "ValueError", loc)
         return Unknown()
     elif name == "count":
-        return sum(1 for x in owner if operators.same(interp, x, args[0]) is True)
+        return sum(1 for x in owner if equality.same(interp, x, args[0]) is True)
     else:
         return Unknown((), f"list.{name}")
     return None
@@ -217,18 +217,18 @@ def dict_method(
 ) -> Any:
     """A method of dict."""
     if name == "__getitem__":
-        return operators.get_item(interp, owner, args[0], loc)
+        return subscripts.get_item(interp, owner, args[0], loc)
     if name == "__setitem__":
-        return operators.set_item(interp, owner, args[0], args[1], loc)
+        return subscripts.set_item(interp, owner, args[0], args[1], loc)
     if name == "__contains__":
-        return operators.contains(interp, owner, args[0])
+        return subscripts.contains(interp, owner, args[0])
     if name == "get":
-        found = operators.find_key(interp, owner, args[0])
-        return (args[1] if len(args) > 1 else kwargs.get("default")) if found is operators.MISSING else found
+        found = keys.find_key(interp, owner, args[0])
+        return (args[1] if len(args) > 1 else kwargs.get("default")) if found is keys.MISSING else found
     if name == "setdefault":
-        found = operators.find_key(interp, owner, args[0])
-        if found is operators.MISSING:
-            operators.store(interp, owner, args[0], args[1] if len(args) > 1 else None)
+        found = keys.find_key(interp, owner, args[0])
+        if found is keys.MISSING:
+            keys.store(interp, owner, args[0], args[1] if len(args) > 1 else None)
             return args[1] if len(args) > 1 else None
         return found
     if name not in ("pop", "popitem"):
@@ -244,15 +244,13 @@ def dict_method(
             if isinstance(arg, dict):
                 owner.update(arg)
             elif isinstance(arg, (list, tuple)):
-                owner.update(
-                    {operators.check_key(p[0]): p[1] for p in arg if isinstance(p, (tuple, list)) and len(p) == 2}
-                )
+                owner.update({keys.check_key(p[0]): p[1] for p in arg if isinstance(p, (tuple, list)) and len(p) == 2})
         owner.update(kwargs)
         return None
     if name == "pop":
-        if len(args) < 2 and operators.check_key(args[0]) not in owner:
+        if len(args) < 2 and keys.check_key(args[0]) not in owner:
             interp.world.may_fail(interp, "KeyError", loc)
-        return owner.pop(operators.check_key(args[0]), args[1] if len(args) > 1 else Unknown())
+        return owner.pop(keys.check_key(args[0]), args[1] if len(args) > 1 else Unknown())
     if name == "popitem":
         if not owner:
             interp.world.may_fail(interp, "KeyError", loc)
@@ -265,7 +263,7 @@ def dict_method(
     if name == "copy":
         return copy(owner)
     if name == "move_to_end":
-        if operators.check_key(args[0]) in owner:
+        if keys.check_key(args[0]) in owner:
             owner[args[0]] = owner.pop(args[0])
         return None
     return Unknown((), f"dict.{name}")
@@ -274,23 +272,21 @@ def dict_method(
 def set_method(interp: Any, owner: set[Any], name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """A method of set."""
     if name == "add":
-        owner.add(operators.check_key(args[0]))
+        owner.add(keys.check_key(args[0]))
         return None
     if name in ("clear", "intersection_update", "difference_update"):
-        found = [set(map(operators.check_key, operators.materialise(interp, arg, loc))) for arg in args]
+        found = [set(map(keys.check_key, iteration.materialise(interp, arg, loc))) for arg in args]
         getattr(owner, name)(*found)
         return None
     if name in ("discard", "remove"):
-        if name == "remove" and operators.check_key(args[0]) not in owner:
+        if name == "remove" and keys.check_key(args[0]) not in owner:
             interp.world.may_fail(interp, "KeyError", loc)
-        owner.discard(operators.check_key(args[0]))
+        owner.discard(keys.check_key(args[0]))
         return None
     if name == "update":
         for arg in args:
-            owner.update(map(operators.check_key, operators.materialise(interp, arg, loc)))
+            owner.update(map(keys.check_key, iteration.materialise(interp, arg, loc)))
         return None
     if name in ("union", "intersection", "difference", "issubset", "issuperset", "copy"):
-        return getattr(owner, name)(
-            *[set(map(operators.check_key, operators.materialise(interp, a, loc))) for a in args]
-        )
+        return getattr(owner, name)(*[set(map(keys.check_key, iteration.materialise(interp, a, loc))) for a in args])
     return Unknown((), f"set.{name}")

@@ -17,6 +17,7 @@ from kbh_lint.host import (
     cpp_statements,
     cpp_types,
     device_flags,
+    iteration,
     lanes,
     launches,
     operators,
@@ -404,7 +405,7 @@ class Cpp:
 
     def assign(self, target: ir.Expr, value: Any, env: Env) -> None:
         if isinstance(target, (ir.Seq, ir.Call)):  # auto [a, b] = ..., std::tie(a, b) = ...
-            items = operators.iterate(self.interp, value, target.loc, 8)
+            items = iteration.iterate(self.interp, value, target.loc, 8)
             parts = target.items if isinstance(target, ir.Seq) else target.args
             for part, item in zip(parts, items, strict=False):
                 if isinstance(target, ir.Seq) and isinstance(part, ir.Name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import bounds, cpp_libraries, cpp_streams, cpp_types, device_flags, torchlib
+from kbh_lint.host import bounds, cpp_libraries, cpp_streams, cpp_types, device_flags, torchlib, unknowns
 from kbh_lint.host.objects import LibObject, Method, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Env, Func, Overloads, Sym, TypeValue
@@ -201,7 +201,7 @@ def bound(run: Any, owner: Any, name: str, given: tuple[ir.Expr, ...], args: lis
         return len(owner)
     if isinstance(owner, (TypeValue, Sym)):
         return cpp_libraries.library(run, f"{getattr(owner, 'path', '')}.{name}", given, args, node.loc)
-    return operators_merged(interp, owner, args)
+    return unknowns.merged(interp, owner, args)
 
 
 def _list_method(owner: list[Any], name: str, args: list[Any]) -> Any:
@@ -227,12 +227,6 @@ def _list_method(owner: list[Any], name: str, args: list[Any]) -> Any:
         return Unknown((), name)
     at = {"front": 0, "back": -1, "at": count}.get(name)
     return owner[at] if isinstance(at, int) and -1 <= at < len(owner) and owner else Unknown((), name)
-
-
-def operators_merged(interp: Any, *values: Any) -> Unknown:
-    from kbh_lint.host import operators
-
-    return operators.merged(interp, *values)
 
 
 def _tensor_method(

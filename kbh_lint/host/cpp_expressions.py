@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import cpp_calls, cpp_statements, cpp_types, operators, torchlib
+from kbh_lint.host import cpp_calls, cpp_statements, cpp_types, operators, subscripts, torchlib, unknowns
 from kbh_lint.host.objects import LibObject, Method, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import CppType, Env, Func, Overloads, Sym, TypeValue
@@ -61,10 +61,10 @@ def e_index(run: Any, node: ir.Index, env: Env) -> Any:
     if isinstance(owner, dict) and key not in owner:
         return Unknown((), "a missing entry")
     if isinstance(owner, (list, dict, tuple, Tensor)):
-        return operators.get_item(run.interp, owner, key, node.loc)
+        return subscripts.get_item(run.interp, owner, key, node.loc)
     if isinstance(owner, Pointer):  # an element of a tensor on the host
         return torchlib.scalar(run.interp, "item", [owner.tensor], {}, node.loc)
-    return operators.merged(run.interp, owner)
+    return unknowns.merged(run.interp, owner)
 
 
 def e_call(run: Any, node: ir.Call, env: Env) -> Any:

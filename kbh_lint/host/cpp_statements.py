@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import cpp_types, operators, torchlib
+from kbh_lint.host import cpp_types, equality, iteration, torchlib
 from kbh_lint.host.cpp_types import COUNTS, MAX_LOOP
 from kbh_lint.host.frames import BREAK, CONTINUE, Raised, Returned
 from kbh_lint.host.interp import _names
@@ -68,7 +68,7 @@ def s_cfor(run: Any, node: ir.CFor, env: Env) -> Any:
 
 
 def s_for(run: Any, node: ir.For, env: Env) -> Any:
-    items = operators.iterate(run.interp, run.eval(node.iterable, env), node.loc)
+    items = iteration.iterate(run.interp, run.eval(node.iterable, env), node.loc)
     for item in list(items)[:MAX_LOOP]:
         inner = Env({}, env)
         for name in _names(node.target):
@@ -90,7 +90,7 @@ def s_switch(run: Any, node: ir.Switch, env: Env) -> Any:
                 hit = (
                     not labels
                     if matches
-                    else any(operators.same(run.interp, run.eval(x, env), value) is True for x in labels)
+                    else any(equality.same(run.interp, run.eval(x, env), value) is True for x in labels)
                 )
                 taken = hit or isinstance(value, Unknown)
             if taken:

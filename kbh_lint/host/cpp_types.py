@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import bounds, cpp_calls, cpp_numbers, operators
+from kbh_lint.host import bounds, cpp_calls, cpp_numbers, equality
 from kbh_lint.host.objects import LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import CppType, DType, Env, Overloads, TypeValue
@@ -165,7 +165,7 @@ def cast(run: Any, ref: ir.TypeRef, value: Any, env: Env) -> Any:
     dtype = element(run, ref, env)
     if isinstance(value, float) and dtype in dtypes.INTS:
         return int(value)
-    return 0 if operators.is_success(value) and dtype in dtypes.INTS else cpp_numbers.wrapped(value, dtype)
+    return 0 if equality.is_success(value) and dtype in dtypes.INTS else cpp_numbers.wrapped(value, dtype)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
+from kbh_lint.host.equality import SUCCESS
 from kbh_lint.host.objects import LibObject, Pointer, Slot
-from kbh_lint.host.operators import SUCCESS
 from kbh_lint.host.tensors import Tensor
 
 MAX_ARRAY = 4096

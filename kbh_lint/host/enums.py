@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import operators
+from kbh_lint.host import equality, unknowns
 from kbh_lint.host.objects import Bound, ClassV, Compiled, Instance, LibObject, Memo
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import Func
@@ -57,10 +57,10 @@ def look_up(interp: Any, cls: ClassV, args: list[Any], loc: ir.Loc | None) -> An
         return Unknown()
     wanted = args[0]
     if isinstance(wanted, Unknown):
-        return operators.merged(interp, wanted)
+        return unknowns.merged(interp, wanted)
     for member in members(cls).values():
         value = member.attrs["value"] if isinstance(member, Instance) else member
-        if member is wanted or operators.same(interp, value, wanted) is True:
+        if member is wanted or equality.same(interp, value, wanted) is True:
             return member
     if not members(cls):
         return wanted

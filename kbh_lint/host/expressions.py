@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, operators
+from kbh_lint.host import bounds, iteration, keys, operators, subscripts, unknowns
 from kbh_lint.host.frames import MAPPED_STRING, Frame
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Literal, Piece, Text, concat, doubts
@@ -31,7 +31,7 @@ def e_attr(interp: Any, node: ir.Attr, frame: Frame) -> Any:
 
 
 def e_index(interp: Any, node: ir.Index, frame: Frame) -> Any:
-    return operators.get_item(interp, interp.eval(node.value, frame), interp.eval(node.index, frame), node.loc)
+    return subscripts.get_item(interp, interp.eval(node.value, frame), interp.eval(node.index, frame), node.loc)
 
 
 def e_slice(interp: Any, node: ir.SliceE, frame: Frame) -> Any:
@@ -90,7 +90,7 @@ def e_compare(interp: Any, node: ir.Compare, frame: Frame) -> Any:
         if isinstance(result, (Unknown, Tensor)):
             doubts.append(result)
         left = right
-    return operators.merged(interp, *doubts, why="a comparison") if doubts and len(node.ops) > 1 else result
+    return unknowns.merged(interp, *doubts, why="a comparison") if doubts and len(node.ops) > 1 else result
 
 
 def e_cond(interp: Any, node: ir.Cond, frame: Frame) -> Any:
@@ -102,12 +102,12 @@ def e_seq(interp: Any, node: ir.Seq, frame: Frame) -> Any:
     items: list[Any] = []
     for item in node.items:
         if isinstance(item, ir.Star):
-            items.extend(operators.materialise(interp, interp.eval(item.value, frame), item.loc))
+            items.extend(iteration.materialise(interp, interp.eval(item.value, frame), item.loc))
         else:
             items.append(interp.eval(item, frame))
     if node.kind == "tuple":
         return tuple(items)
-    return set(map(operators.check_key, items)) if node.kind == "set" else items
+    return set(map(keys.check_key, items)) if node.kind == "set" else items
 
 
 def e_dict(interp: Any, node: ir.DictE, frame: Frame) -> Any:
@@ -118,7 +118,7 @@ def e_dict(interp: Any, node: ir.DictE, frame: Frame) -> Any:
             if isinstance(more, dict):
                 out.update(bounds.visited(interp, more))
         else:
-            out[operators.check_key(interp.eval(key, frame))] = interp.eval(value, frame)
+            out[keys.check_key(interp.eval(key, frame))] = interp.eval(value, frame)
     return out
 
 
@@ -134,15 +134,15 @@ def e_comp(interp: Any, node: ir.Comp, frame: Frame) -> Any:
             out.append((key, interp.eval(node.item, inner)) if node.kind == "dict" else interp.eval(node.item, inner))
             return
         target, iterable, tests = node.clauses[i]
-        for item in operators.iterate(interp, interp.eval(iterable, inner), node.loc):
+        for item in iteration.iterate(interp, interp.eval(iterable, inner), node.loc):
             interp.assign(target, item, inner)
             if all(interp.truth(interp.eval(t, inner), t.loc) for t in tests):
                 clause(i + 1)
 
     clause(0)
     if node.kind == "dict":
-        return {operators.check_key(key): value for key, value in out}
-    return set(map(operators.check_key, out)) if node.kind == "set" else out
+        return {keys.check_key(key): value for key, value in out}
+    return set(map(keys.check_key, out)) if node.kind == "set" else out
 
 
 def e_lambda(interp: Any, node: ir.Lambda, frame: Frame) -> Any:
@@ -194,7 +194,7 @@ def e_opaque(interp: Any, node: ir.Opaque, frame: Frame) -> Any:
             frame.env.vars["__yielded__"].append(values[0] if values else None)
         return None
     if node.reason == "yield from":
-        frame.env.vars.setdefault("__yielded__", []).extend(operators.iterate(interp, values[0], node.loc))
+        frame.env.vars.setdefault("__yielded__", []).extend(iteration.iterate(interp, values[0], node.loc))
         return None
     interp.miss(node.reason, node.loc)
     return Unknown((), node.reason)

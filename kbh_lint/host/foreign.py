@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import asking, operators, outside, torchlib
+from kbh_lint.host import asking, outside, torchlib, unknowns
 from kbh_lint.host.objects import (
     Blob,
     Bound,
@@ -77,5 +77,5 @@ def call_unknown(interp: Any, func: Unknown, args: list[Any], kwargs: dict[str, 
     if asking.CALLED.get(func.why.removeprefix(asking.MARK)) == asking.OBJECTS:
         outside.note(interp, "grader", func.why.removeprefix(asking.MARK), "an object that was found by a walk", loc)
     if not inputs:
-        return operators.merged(interp, func, *args, why=func.why)
+        return unknowns.merged(interp, func, *args, why=func.why)
     return unread_call(interp, func.why or "an unknown function", inputs, loc)

@@ -11,7 +11,19 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import around, asking, bounds, expressions, operators, remembered, rounds, statements
+from kbh_lint.host import (
+    around,
+    asking,
+    bounds,
+    equality,
+    expressions,
+    iteration,
+    keys,
+    remembered,
+    rounds,
+    statements,
+    subscripts,
+)
 from kbh_lint.host.frames import BREAK, FULL_ITERATIONS, Frame, OutOfFuel, Raised, Returned
 from kbh_lint.host.lanes import Lanes
 from kbh_lint.host.objects import (
@@ -132,7 +144,7 @@ class Interp:
             if "holds" in value.attrs:
                 return bool(self.world.settle(self, loc, value.attrs["holds"], (value.storage.content,)))
             value = Unknown((value.storage.content,), "a tensor's value", made=self.round)
-        elif asking.of_library(value) and not operators.is_success(value):
+        elif asking.of_library(value) and not equality.is_success(value):
             value = asking.presumed(True)
         if isinstance(value, Unknown):
             self.world.places.setdefault(self.place(loc), loc)
@@ -140,7 +152,7 @@ class Interp:
         if isinstance(value, Instance):
             return self.truth_of(value, loc)
         if isinstance(value, Sym):
-            return not operators.is_success(value)
+            return not equality.is_success(value)
         try:
             return bool(value)
         except Exception:
@@ -293,14 +305,14 @@ class Interp:
             self.world.set_attr(self, self.eval(target.value, frame), target.name, value, target.loc)
         elif isinstance(target, ir.Index):
             owner = self.eval(target.value, frame)
-            operators.set_item(self, owner, self.eval(target.index, frame), value, target.loc)
+            subscripts.set_item(self, owner, self.eval(target.index, frame), value, target.loc)
         elif isinstance(target, ir.Seq):
             self.unpack(target.items, value, frame, target.loc)
         elif isinstance(target, ir.Star):
             self.assign(target.value, value, frame)
 
     def unpack(self, targets: tuple[ir.Expr, ...], value: Any, frame: Frame, loc: ir.Loc) -> None:
-        items = operators.iterate(self, value, loc, len(targets))
+        items = iteration.iterate(self, value, loc, len(targets))
         items = list(bounds.visited(self, items)) if not isinstance(items, list) else items
         if isinstance(value, (list, tuple)) and (
             len(items) < len(targets) - 1
@@ -325,7 +337,7 @@ class Interp:
         args: list[Any] = []
         for arg in node.args:
             if isinstance(arg, ir.Star):
-                args.extend(operators.materialise(self, self.eval(arg.value, frame), arg.loc))
+                args.extend(iteration.materialise(self, self.eval(arg.value, frame), arg.loc))
             else:
                 args.append(self.eval(arg, frame))
         kwargs: dict[str, Any] = {}
@@ -370,11 +382,11 @@ class Interp:
     def call_memo(self, func: Memo, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         try:
             key = (tuple(args), tuple(sorted(kwargs.items())))
-            hash(operators.check_key(key))
+            hash(keys.check_key(key))
         except (TypeError, ValueError):
             return self.call(func.func, args, kwargs, loc)
-        found = operators.find_key(self, func.results, key)
-        if found is operators.MISSING:
+        found = keys.find_key(self, func.results, key)
+        if found is keys.MISSING:
             found = func.results[key] = self.call(func.func, args, kwargs, loc)
         return found
 

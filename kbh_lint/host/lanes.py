@@ -213,9 +213,9 @@ def _pool_method(
         futures.append(future)
         return future
     if name in ("map", "starmap", "imap") and len(args) > 1:
-        from kbh_lint.host import operators
+        from kbh_lint.host import iteration
 
-        return [interp.call(args[0], [item], {}, loc) for item in operators.materialise(interp, args[1], loc)]
+        return [interp.call(args[0], [item], {}, loc) for item in iteration.materialise(interp, args[1], loc)]
     if name in ("shutdown", "close", "join", "__exit__"):
         for future in futures:
             interp.lanes.wait(None, future)

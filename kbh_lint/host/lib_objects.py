@@ -22,9 +22,11 @@ from kbh_lint.host import (
     modules,
     operators,
     outside,
+    subscripts,
     tampering,
     torchlib,
     trace_nn,
+    unknowns,
 )
 from kbh_lint.host.objects import (
     Bound,
@@ -173,7 +175,7 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
         return owner
     if isinstance(owner, HostDescriptor):
         return owner
-    return operators.merged(interp, owner, *args, why=f"{type(owner).__name__}.{name}")
+    return unknowns.merged(interp, owner, *args, why=f"{type(owner).__name__}.{name}")
 
 
 def graph_method(interp: Any, owner: Graph, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
@@ -274,7 +276,7 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
             return lib_python.environment(interp, "__getitem__", [key], {}, loc)
         items = owner.attrs.get("items")
         if isinstance(items, (list, dict)):
-            return operators.get_item(interp, items, key, loc)
+            return subscripts.get_item(interp, items, key, loc)
         if owner.path == "unread.kernel":
             return owner
     if isinstance(owner, Extension):
@@ -285,7 +287,7 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
         return interp.world.get_attr(interp, owner, str(key), loc)
     if isinstance(owner, (Sym, ClassV, LibObject)):
         return owner  # a subscripted type
-    return operators.merged(interp, owner, key)
+    return unknowns.merged(interp, owner, key)
 
 
 def set_item(interp: Any, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:

@@ -5,7 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import asking, bounds, builds, containers, decoding, modules, operators, outside, torchlib
+from kbh_lint.host import (
+    asking,
+    bounds,
+    builds,
+    containers,
+    decoding,
+    iteration,
+    keys,
+    modules,
+    operators,
+    outside,
+    subscripts,
+    torchlib,
+    unknowns,
+)
 from kbh_lint.host.frames import Handler
 from kbh_lint.host.objects import (
     Bound,
@@ -32,7 +46,7 @@ def functools_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
     if name == "wraps":
         return builtin(lambda i, a, k, where: a[0])
     if name == "reduce" and len(args) > 1:
-        items = list(operators.iterate(interp, args[1], loc))
+        items = list(iteration.iterate(interp, args[1], loc))
         total = args[2] if len(args) > 2 else items.pop(0) if items else None
         for item in items:
             total = interp.call(args[0], [total, item], {}, loc)
@@ -50,7 +64,7 @@ def operator_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any
     if name == "attrgetter" and len(args) == 1 and isinstance(args[0], str):
         return builtin(lambda i, a, k, where: _attribute_path(i, a[0], args[0], where))
     if name == "itemgetter" and len(args) == 1:
-        return builtin(lambda i, a, k, where: operators.get_item(i, a[0], args[0], where))
+        return builtin(lambda i, a, k, where: subscripts.get_item(i, a[0], args[0], where))
     if name == "methodcaller" and args:
         called, rest = containers.show(args[0]), args[1:]
         return builtin(lambda i, a, k, where: i.call(i.world.get_attr(i, a[0], called, where), rest, kwargs, where))
@@ -77,7 +91,7 @@ def itertools_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
         return LibObject(
             "itertools.count", {"value": start, "step": args[1] if len(args) > 1 else kwargs.get("step", 1)}
         )
-    rows = [list(operators.materialise(interp, a, loc)) if not isinstance(a, (int, Func)) else a for a in args]
+    rows = [list(iteration.materialise(interp, a, loc)) if not isinstance(a, (int, Func)) else a for a in args]
     if name in ("product", "chain", "zip_longest", "permutations", "combinations", "islice", "pairwise"):
         repeat = {"repeat": kwargs["repeat"]} if isinstance(kwargs.get("repeat"), int) and kwargs["repeat"] < 8 else {}
         # an item is as wide as there are rows, or as the one row that is permuted
@@ -86,7 +100,7 @@ def itertools_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
             interp, list(itertools.islice(getattr(itertools, name)(*rows, **repeat), bounds.MAX_ITEMS // wide))
         )
     if name == "from_iterable" and isinstance(rows[0], list):
-        return [x for row in rows[0] for x in operators.materialise(interp, row, loc)]
+        return [x for row in rows[0] for x in iteration.materialise(interp, row, loc)]
     return Unknown((), path)
 
 
@@ -113,7 +127,7 @@ def collections_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, 
     if name in ("OrderedDict", "WeakValueDictionary", "WeakKeyDictionary"):
         return interp.call(interp.builtins["dict"], args, kwargs, loc)
     if name == "deque":
-        return list(operators.iterate(interp, args[0], loc)) if args else []
+        return list(iteration.iterate(interp, args[0], loc)) if args else []
     if name == "namedtuple" and len(args) > 1:
         fields = args[1].replace(",", " ").split() if isinstance(args[1], str) else list(args[1])
         return LibObject("collections.namedtuple", {"fields": fields})
@@ -125,8 +139,8 @@ def counter(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
     if args and isinstance(args[0], dict):
         return Tally(bounds.visited(interp, args[0]))
     made = Tally(kwargs)
-    for item in operators.materialise(interp, args[0], loc) if args else ():
-        made[operators.check_key(item)] = made.get(item, 0) + 1
+    for item in iteration.materialise(interp, args[0], loc) if args else ():
+        made[keys.check_key(item)] = made.get(item, 0) + 1
     return made
 
 
@@ -261,7 +275,7 @@ def plain(value: Any) -> Handler:
 
 def unknown_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A harmless call whose result is not known."""
-    return operators.merged(interp, *args, why=path)
+    return unknowns.merged(interp, *args, why=path)
 
 
 def first(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

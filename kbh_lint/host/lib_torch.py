@@ -18,6 +18,7 @@ from kbh_lint.host import (
     outside,
     torchlib,
     trace_nn,
+    unknowns,
 )
 from kbh_lint.host.objects import (
     Blob,
@@ -63,7 +64,7 @@ def torch_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], 
         return made
     if name[:1].isupper():
         return LibObject(path, {}, tuple(args), kwargs)
-    return operators.merged(interp, *args, why=path)
+    return unknowns.merged(interp, *args, why=path)
 
 
 def cuda_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

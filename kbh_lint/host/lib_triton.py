@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import around, operators, torchlib
+from kbh_lint.host import around, torchlib, unknowns
 from kbh_lint.host.objects import (
     Bound,
     ClassV,
@@ -59,7 +59,7 @@ def triton_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any],
     if name == "constexpr" and args:
         return args[0]
     if name in ("cdiv", "next_power_of_2"):
-        return operators.merged(interp, *args)
+        return unknowns.merged(interp, *args)
     return LibObject(path, {}, tuple(args), kwargs)
 
 

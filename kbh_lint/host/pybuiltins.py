@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import asking, bounds, containers, operators, typetests
+from kbh_lint.host import asking, bounds, containers, iteration, keys, operators, typetests, unknowns
 from kbh_lint.host.frames import OutOfFuel, Raised
 from kbh_lint.host.objects import ClassV, Instance, LibObject, Method, compared_as
 from kbh_lint.host.tensors import Tensor, Unknown
@@ -41,7 +41,7 @@ def _numbers(name: str) -> Callable[..., Any]:
             from kbh_lint.host import torchlib
 
             return torchlib.call(interp, f"torch.{name}", args, kwargs, loc)
-        args = [operators.merged(interp, a) if doubts(a) else a for a in args]
+        args = [unknowns.merged(interp, a) if doubts(a) else a for a in args]
         if name == "bool" and args and isinstance(args[0], Instance):
             return interp.truth(args[0], loc)
         if name == "bool" and args and asking.of_library(args[0]):
@@ -51,13 +51,13 @@ def _numbers(name: str) -> Callable[..., Any]:
                 low, high = args[0].range
                 ends = (low, high) if name == "float" else (0.0, max(abs(low), abs(high)))
                 return Unknown(args[0].contents, name, ends, args[0].made)
-            return operators.merged(interp, *args, why=args[0].why if name in ("int", "float") else "")
+            return unknowns.merged(interp, *args, why=args[0].why if name in ("int", "float") else "")
         try:
             _check_numbers(interp, name, args, kwargs)
             return real(*[str(a) if isinstance(a, Text) else a for a in args], **kwargs)
         except Exception as error:
             operators.failed(interp, error, loc)
-            return operators.merged(interp, *args, why=name)
+            return unknowns.merged(interp, *args, why=name)
 
     return run
 
@@ -72,18 +72,18 @@ def _check_numbers(interp: Any, name: str, args: list[Any], kwargs: dict[str, An
     elif name in ("int", "divmod"):
         bounds.digits(*given)
     elif name == "hash" and args:
-        operators.check_key(args[0])
+        keys.check_key(args[0])
 
 
 @builtin
 def _range(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     if not all(isinstance(a, int) for a in args):
-        return operators.merged(interp, *args, why="a range")
+        return unknowns.merged(interp, *args, why="a range")
     try:
         made = range(*args)
     except (TypeError, ValueError):
         return Unknown((), "a range")
-    return made if len(made) <= containers.MAX_RANGE else operators.merged(interp, *args, why="a range past the bound")
+    return made if len(made) <= containers.MAX_RANGE else unknowns.merged(interp, *args, why="a range past the bound")
 
 
 @builtin
@@ -98,19 +98,19 @@ def _len(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
         return interp.call(found, [], {}, loc) if found is not None else Unknown()
     if isinstance(value, LibObject) and isinstance(value.attrs.get("items"), (list, dict)):
         return len(value.attrs["items"])
-    return len(value) if hasattr(value, "__len__") and not doubts(value) else operators.merged(interp, value)
+    return len(value) if hasattr(value, "__len__") and not doubts(value) else unknowns.merged(interp, value)
 
 
 def _extreme(name: str) -> Callable[..., Any]:
     @builtin
     def run(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-        items = list(operators.materialise(interp, args[0], loc)) if len(args) == 1 else list(args)
+        items = list(iteration.materialise(interp, args[0], loc)) if len(args) == 1 else list(args)
         if not items:
             return kwargs.get("default", Unknown())
         if not all(map(bounds.is_small, items)):
-            return operators.merged(interp, *items[:2], why=name)
+            return unknowns.merged(interp, *items[:2], why=name)
         if any(isinstance(i, (Unknown, Tensor)) for i in items):
-            return operators.merged(interp, *items, why=name)
+            return unknowns.merged(interp, *items, why=name)
         key = kwargs.get("key")
         try:
             return getattr(builtins, name)(
@@ -127,7 +127,7 @@ def _extreme(name: str) -> Callable[..., Any]:
 @builtin
 def _sum(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     total: Any = args[1] if len(args) > 1 else kwargs.get("start", 0)
-    items = operators.materialise(interp, args[0], loc)
+    items = iteration.materialise(interp, args[0], loc)
     bounds.steps(interp, len(items))
     for item in items:
         total = operators.binary(interp, "+", total, item, loc)
@@ -137,11 +137,11 @@ def _sum(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
 def _truths(every: bool) -> Callable[..., Any]:
     @builtin
     def run(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-        items = operators.materialise(interp, args[0], loc)
+        items = iteration.materialise(interp, args[0], loc)
         bounds.steps(interp, len(items))
         read = [item for item in items if isinstance(item, Unknown) and item.contents]
         if len(read) > 1 and all(isinstance(item, Unknown) or bool(item) is every for item in items):
-            return operators.merged(interp, *read, why="all of many" if every else "likely: one of many")
+            return unknowns.merged(interp, *read, why="all of many" if every else "likely: one of many")
         for item in items:
             if isinstance(item, Unknown) and item.why.startswith(asking.MARK):
                 return item
@@ -166,7 +166,7 @@ def _issubclass(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Lo
 def _getattr(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     owner, name = args[0], args[1]
     if isinstance(name, Unknown):
-        return operators.merged(interp, owner, name, why="an attribute by unknown name")
+        return unknowns.merged(interp, owner, name, why="an attribute by unknown name")
     if len(args) > 2 and not has_attr(interp, owner, str(name)):
         return args[2]
     return interp.world.get_attr(interp, owner, str(name), loc)
@@ -250,8 +250,8 @@ def _collect(kind: Callable[[Any], Any]) -> Callable[..., Any]:
     def run(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         if args and isinstance(args[0], Unknown):
             return args[0]
-        items = operators.materialise(interp, args[0], loc) if args else []
-        return kind(map(operators.check_key, items)) if kind in (set, frozenset) else kind(items)
+        items = iteration.materialise(interp, args[0], loc) if args else []
+        return kind(map(keys.check_key, items)) if kind in (set, frozenset) else kind(items)
 
     return run
 
@@ -265,8 +265,8 @@ def _dict(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
         else:
             out.update(
                 {
-                    operators.check_key(p[0]): p[1]
-                    for p in operators.materialise(interp, args[0], loc)
+                    keys.check_key(p[0]): p[1]
+                    for p in iteration.materialise(interp, args[0], loc)
                     if isinstance(p, (tuple, list)) and len(p) == 2
                 }
             )
@@ -279,42 +279,42 @@ def _enumerate(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc
     start = args[1] if len(args) > 1 else kwargs.get("start", 0)
     return [
         (i, item)
-        for i, item in enumerate(operators.materialise(interp, args[0], loc), start if isinstance(start, int) else 0)
+        for i, item in enumerate(iteration.materialise(interp, args[0], loc), start if isinstance(start, int) else 0)
     ]
 
 
 @builtin
 def _zip(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return list(zip(*[operators.materialise(interp, a, loc) for a in args], strict=False))
+    return list(zip(*[iteration.materialise(interp, a, loc) for a in args], strict=False))
 
 
 @builtin
 def _map(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    rows = zip(*[operators.materialise(interp, a, loc) for a in args[1:]], strict=False)
+    rows = zip(*[iteration.materialise(interp, a, loc) for a in args[1:]], strict=False)
     return [interp.call(args[0], list(row), {}, loc) for row in rows]
 
 
 @builtin
 def _filter(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    items = operators.materialise(interp, args[1], loc)
+    items = iteration.materialise(interp, args[1], loc)
     return [i for i in items if interp.truth(interp.call(args[0], [i], {}, loc) if args[0] is not None else i, loc)]
 
 
 @builtin
 def _sorted(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    items = list(operators.materialise(interp, args[0], loc))
+    items = list(iteration.materialise(interp, args[0], loc))
     containers.sort_items(interp, items, kwargs)
     return items
 
 
 @builtin
 def _reversed(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return list(reversed(list(operators.materialise(interp, args[0], loc))))
+    return list(reversed(list(iteration.materialise(interp, args[0], loc))))
 
 
 @builtin
 def _iter(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return list(operators.materialise(interp, args[0], loc)) if args else []
+    return list(iteration.materialise(interp, args[0], loc)) if args else []
 
 
 @builtin
@@ -325,7 +325,7 @@ def _next(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
         found = interp.world.find_method(args[0], "__next__")
         if found is not None:
             return interp.call(found, [], {}, loc)
-    items = operators.iterate(interp, args[0], loc)
+    items = iteration.iterate(interp, args[0], loc)
     if isinstance(items, list) and items:
         return items.pop(0)
     if not items and len(args) < 2:
@@ -409,10 +409,10 @@ def table() -> dict[str, Any]:
 def math_call(interp: Any, name: str, args: list[Any]) -> Any:
     """math.NAME on known numbers."""
     if any(isinstance(a, (Unknown, Tensor)) for a in args):
-        return operators.merged(interp, *args)
+        return unknowns.merged(interp, *args)
     if name == "prod" and args:
         total: Any = 1
-        for item in operators.materialise(interp, args[0], None):
+        for item in iteration.materialise(interp, args[0], None):
             interp.burn()
             total = operators.binary(interp, "*", total, item, None)
         return total
@@ -423,4 +423,4 @@ def math_call(interp: Any, name: str, args: list[Any]) -> Any:
             bounds.argument(16 * len(args))
         return getattr(math, name)(*args)
     except Exception:
-        return operators.merged(interp, *args, why=f"math.{name}")
+        return unknowns.merged(interp, *args, why=f"math.{name}")

@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import around, enums, operators, rounds
+from kbh_lint.host import around, enums, iteration, keys, operators, rounds
 from kbh_lint.host.frames import BREAK, CONTINUE, FULL_ITERATIONS, Frame, Leave, OutOfFuel, Raised, Returned
+from kbh_lint.host.keys import MISSING
 from kbh_lint.host.objects import (
     Bound,
     ClassV,
@@ -17,7 +18,6 @@ from kbh_lint.host.objects import (
     LibObject,
     Memo,
 )
-from kbh_lint.host.operators import MISSING
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import Env, Func
 
@@ -98,7 +98,7 @@ def s_while(interp: Any, node: ir.While, frame: Frame) -> Any:
 
 def s_for(interp: Any, node: ir.For, frame: Frame) -> Any:
     iterable = interp.eval(node.iterable, frame)
-    items = operators.iterate(interp, iterable, node.loc)
+    items = iteration.iterate(interp, iterable, node.loc)
     return interp.loop(items, lambda item: interp.assign(node.target, item, frame), node.body, node.orelse, frame)
 
 
@@ -219,7 +219,7 @@ def s_delete(interp: Any, node: ir.Delete, frame: Frame) -> None:
         elif isinstance(target, ir.Index):
             owner, key = interp.eval(target.value, frame), interp.eval(target.index, frame)
             if isinstance(owner, dict):
-                if owner.pop(operators.check_key(key), MISSING) is MISSING:
+                if owner.pop(keys.check_key(key), MISSING) is MISSING:
                     interp.world.may_fail(interp, "KeyError", node.loc)
             elif isinstance(owner, list) and isinstance(key, (int, slice)):
                 del owner[key]

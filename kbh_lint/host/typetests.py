@@ -6,7 +6,7 @@ import builtins
 import collections.abc
 from typing import Any
 
-from kbh_lint.host import operators
+from kbh_lint.host import operators, unknowns
 from kbh_lint.host.objects import CALLABLES, ClassV, Instance, LibObject
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Sym
@@ -19,7 +19,7 @@ _ABSTRACT = ("collections.abc.", "typing.", "numbers.")
 def is_instance(interp: Any, value: Any, kinds: Any) -> Any:
     """isinstance(value, kinds): True, False or an Unknown."""
     if isinstance(value, Unknown):
-        return operators.merged(interp, value, why="a type test")
+        return unknowns.merged(interp, value, why="a type test")
     doubt: Any = False
     for kind in _kinds(kinds):
         answer = _is_a(interp, value, kind)
@@ -45,9 +45,9 @@ def is_callable(interp: Any, value: Any) -> Any:
     if isinstance(value, Instance):
         return interp.world.is_module(value.cls) or interp.world.find_method(value, "__call__") is not None
     if isinstance(value, LibObject):
-        return value.path.startswith("torch.nn.") or operators.merged(interp, value, why="a type test")
+        return value.path.startswith("torch.nn.") or unknowns.merged(interp, value, why="a type test")
     if isinstance(value, Unknown):
-        return operators.merged(interp, value, why="a type test")
+        return unknowns.merged(interp, value, why="a type test")
     return isinstance(value, (*CALLABLES, Sym)) or bool(getattr(value, "__kbh_builtin__", False))
 
 
@@ -64,7 +64,7 @@ def _path(kind: Any) -> str:
 
 def _is_a(interp: Any, value: Any, kind: Any) -> Any:
     if isinstance(kind, Unknown):
-        return operators.merged(interp, kind, why="a type test")
+        return unknowns.merged(interp, kind, why="a type test")
     if isinstance(kind, ClassV):
         return isinstance(value, Instance) and kind in value.cls.mro()
     path = _path(kind)
@@ -84,7 +84,7 @@ def _is_a(interp: Any, value: Any, kind: Any) -> Any:
     if path == "builtins.type":
         return isinstance(value, ClassV) or getattr(value, "__kbh_name__", "").startswith("builtins.")
     if name == "Size":
-        return isinstance(value, tuple) and operators.merged(interp, value, why="a type test")
+        return isinstance(value, tuple) and unknowns.merged(interp, value, why="a type test")
     if isinstance(value, Instance):
         return any(base == path for base in value.cls.external_bases())
     if isinstance(value, LibObject):
@@ -108,7 +108,7 @@ def _is_abstract(interp: Any, value: Any, path: str, name: str) -> Any:
         return isinstance(value, real)
     if isinstance(value, Tensor) and name in ("Number", "Real", "Integral", "Mapping", "Sequence", "Set"):
         return False
-    return operators.merged(interp, value, why="a type test")
+    return unknowns.merged(interp, value, why="a type test")
 
 
 def _is_below(interp: Any, cls: Any, kind: Any) -> Any:
@@ -118,8 +118,8 @@ def _is_below(interp: Any, cls: Any, kind: Any) -> Any:
     if isinstance(cls, ClassV) and path:
         if path.endswith("nn.Module") or path == "builtins.object":
             return path == "builtins.object" or interp.world.is_module(cls)
-        return path in cls.external_bases() or operators.merged(interp, cls, why="a type test")
+        return path in cls.external_bases() or unknowns.merged(interp, cls, why="a type test")
     one, other = (getattr(builtins, _path(c).removeprefix("builtins."), None) for c in (cls, kind))
     if isinstance(one, type) and isinstance(other, type):
         return issubclass(one, other)
-    return operators.merged(interp, cls, kind, why="a type test")
+    return unknowns.merged(interp, cls, kind, why="a type test")

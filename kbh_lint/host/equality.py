@@ -1,0 +1,91 @@
+"""When two values of the interpreted program are equal, as far as that is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint.host import asking, bounds, torchlib, unknowns
+from kbh_lint.host.objects import Instance, LibObject, compared_as
+from kbh_lint.host.tensors import Unknown
+from kbh_lint.source.embedded import doubts
+from kbh_lint.values import Sym
+
+SUCCESS = Sym("CUDA_SUCCESS")
+SUCCESSES = frozenset({"CUDA_SUCCESS", "cudaSuccess", "NVRTC_SUCCESS", "CUBLAS_STATUS_SUCCESS"})
+
+
+def is_success(value: Any) -> bool:
+    """The status of a CUDA call, all of which succeed."""
+    return isinstance(value, Sym) and value.path.replace("::", ".").rpartition(".")[2] in SUCCESSES
+
+
+def same(interp: Any, left: Any, right: Any) -> Any:
+    """`left == right`: True, False or an Unknown."""
+    if left is right:
+        return True
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        return unknowns.same_unknown(interp, left, right)
+    if isinstance(left, str) and isinstance(right, str) and (doubts(left) or doubts(right)):
+        return _same_text(interp, left, right)
+    for one, other in ((left, right), (right, left)):
+        own = interp.world.find_method(one, "__eq__") if isinstance(one, Instance) else None
+        if own is not None:
+            answer = interp.call(own, [other], {}, None)
+            if isinstance(answer, Unknown) and answer.why == "NotImplemented":
+                continue
+            return answer if isinstance(answer, Unknown) else interp.truth(answer, None)
+    if is_success(left) or is_success(right):
+        return is_success(left) and is_success(right) or left == 0 or right == 0
+    if isinstance(left, (Instance, LibObject)) or isinstance(right, (Instance, LibObject)):
+        one, other = compared_as(left), compared_as(right)
+        if one is not left or other is not right:
+            interp.burn()
+            return same(interp, one, other)
+    sequences = isinstance(left, (list, tuple)) and isinstance(right, (list, tuple))
+    if sequences and (type(left) is not type(right) or len(left) != len(right)):
+        return False
+    if not bounds.is_small(left) or not bounds.is_small(right):
+        return unknowns.merged(interp, left, right, why="a comparison past the bound")
+    if sequences:
+        doubt: Any = True
+        for a, b in zip(left, right, strict=True):
+            verdict = same(interp, a, b)
+            if verdict is False:
+                return False
+            if verdict is not True:
+                doubt = verdict
+        return doubt
+    if asking.of_library(left) or asking.of_library(right):
+        return asking.presumed(_same_objects(interp, left, right) is True)
+    return _same_objects(interp, left, right)
+
+
+def _same_objects(interp: Any, left: Any, right: Any) -> Any:
+    if isinstance(left, LibObject) and isinstance(right, LibObject):
+        if not bounds.is_small(left.attrs) or not bounds.is_small(right.attrs):
+            return unknowns.merged(interp, left, right, why="a comparison past the bound")
+        return left.path == right.path and left.attrs == right.attrs
+    if isinstance(left, LibObject) and left.path == "torch.device" or isinstance(right, LibObject):
+        return torchlib.same_device(left, right)
+    if isinstance(left, (bytes, bytearray)) != isinstance(right, (bytes, bytearray)):  # bytes of a text are the text
+        text, data = (right, left) if isinstance(left, (bytes, bytearray)) else (left, right)
+        if isinstance(text, str) and str(text).encode("utf-8", "replace") == data:
+            return unknowns.merged(interp, left, right, why="a comparison of a text and bytes")
+    try:
+        return bool(left == right)
+    except Exception:
+        return False
+
+
+def _same_text(interp: Any, left: str, right: str) -> Any:
+    """Whether texts are equal that were made of unknown values. A number that is no content of a tensor and was not
+    asked for is taken to be the same each time, as the name of a device is."""
+    values, others = doubts(left), doubts(right)
+    if str(left) != str(right) or len(values) != len(others):
+        return unknowns.merged(interp, left, right, why="a comparison")
+    for a, b in zip(values, others, strict=True):
+        fixed = not (a.contents or b.contents or asking.source(a, b)) and a.why == b.why
+        verdict = fixed or same(interp, a, b)
+        if verdict is not True:
+            return verdict
+    return True

@@ -1,0 +1,43 @@
+"""Iterating over values of the interpreted program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import bounds, torchlib, unknowns
+from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.source.embedded import cut
+
+
+def materialise(interp: Any, value: Any, loc: ir.Loc | None) -> Sequence[Any]:
+    """The items of an iterable that is gone through at once, paid for by their number."""
+    found = iterate(interp, value, loc)
+    bounds.items(interp, len(found))
+    return found
+
+
+def iterate(interp: Any, value: Any, loc: ir.Loc | None, want: int | None = None) -> Sequence[Any]:
+    """The items a `for`, an unpacking or `*` sees. Of an unknown iterable: one unknown item (or `want` of them)."""
+    if isinstance(value, (list, tuple, range)):
+        return value
+    if isinstance(value, (bytes, bytearray)):
+        bounds.items(interp, len(value))
+        return list(value)
+    if isinstance(value, str):
+        bounds.items(interp, len(value))
+        return [cut(value, i, i + 1) for i in range(len(value))] if len(value) < 10_000 else []
+    if isinstance(value, dict):
+        return list(bounds.visited(interp, value))
+    if isinstance(value, (set, frozenset)):
+        return sorted(bounds.visited(interp, value), key=repr)
+    if isinstance(value, Tensor):
+        return torchlib.rows(interp, value, loc, want)
+    if isinstance(value, Unknown):
+        why = value.why if value.why.startswith("sniff:") else "an item of an unknown"
+        return [Unknown(value.contents, why, made=value.made) for _ in range(want or 1)]
+    items = interp.world.iterate(interp, value, loc)
+    if items is not None:
+        return items if isinstance(items, range) else list(items)
+    return [unknowns.merged(interp, value) for _ in range(want or 1)]
