@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import artifacts, asking, bounds, containers, driver, outside, torchlib
+from kbh_lint.host import artifacts, asking, bounds, containers, driver, outside, tensor_arguments
 from kbh_lint.host.objects import Blob, Extension, ExtFunction, LibObject
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.source.embedded import FileText, Piece, Text, concat
@@ -315,7 +315,8 @@ def call_raw(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str, A
     name, _, given = owner.attrs["name"].partition("<")  # a name expression: kernel<4, float>
     found = env.vars.get(name.rpartition("::")[2].strip())
     values = next(
-        (a for a in reversed(args) if isinstance(a, (list, tuple)) and torchlib.tensors_in(a)), kwargs.get("args")
+        (a for a in reversed(args) if isinstance(a, (list, tuple)) and tensor_arguments.tensors_in(a)),
+        kwargs.get("args"),
     )
     if values is None:  # addresses: (grid, block, arguments)
         values = args[2] if len(args) > 2 and isinstance(args[2], (list, tuple)) else ()

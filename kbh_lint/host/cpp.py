@@ -22,7 +22,7 @@ from kbh_lint.host import (
     launches,
     operators,
     tensor_flags,
-    torchlib,
+    tensor_views,
 )
 from kbh_lint.host.cpp_types import MAX_COUNTED, MAX_LOOP
 from kbh_lint.host.frames import BREAK, FULL_ITERATIONS, Returned
@@ -418,7 +418,7 @@ class Cpp:
             if isinstance(owner, Pointer):
                 owner = owner.tensor
             if isinstance(owner, Tensor):
-                torchlib.assign_index(self.interp, owner, self.eval(target.index, env), value, target.loc)
+                tensor_views.assign_index(self.interp, owner, self.eval(target.index, env), value, target.loc)
                 return
         names = _bound_together(target)
         if names is not None:

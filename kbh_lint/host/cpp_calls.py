@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import bounds, cpp_libraries, cpp_streams, cpp_types, device_flags, torchlib, unknowns
+from kbh_lint.host import (
+    bounds,
+    cpp_libraries,
+    cpp_streams,
+    cpp_types,
+    device_flags,
+    tensor_attributes,
+    torchlib,
+    unknowns,
+)
 from kbh_lint.host.objects import LibObject, Method, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Env, Func, Overloads, Sym, TypeValue
@@ -240,7 +249,7 @@ def _tensor_method(
             seen = value.name if isinstance(value, DType) else seen
         return Pointer(owner, seen)
     if name in _METHODS:
-        return torchlib.attribute(interp, owner, _METHODS[name], node.loc)
+        return tensor_attributes.attribute(interp, owner, _METHODS[name], node.loc)
     if name == "options":
         return LibObject("TensorOptions", {"dtype": DType(owner.dtype), "device": owner.device})
     if name in ("defined", "is_contiguous", "has_value"):
@@ -251,7 +260,7 @@ def _tensor_method(
         return owner
     if name in ("sym_size", "sym_stride"):
         name = name[4:]
-    value = torchlib.attribute(interp, owner, name, node.loc)
+    value = tensor_attributes.attribute(interp, owner, name, node.loc)
     if value is not NotImplemented:
         return value
     plain, kwargs = torch_args(args)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import cpp_calls, cpp_statements, cpp_types, operators, subscripts, torchlib, unknowns
+from kbh_lint.host import cpp_calls, cpp_statements, cpp_types, operators, subscripts, tensor_attributes, unknowns
 from kbh_lint.host.objects import LibObject, Method, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import CppType, Env, Func, Overloads, Sym, TypeValue
@@ -63,7 +63,7 @@ def e_index(run: Any, node: ir.Index, env: Env) -> Any:
     if isinstance(owner, (list, dict, tuple, Tensor)):
         return subscripts.get_item(run.interp, owner, key, node.loc)
     if isinstance(owner, Pointer):  # an element of a tensor on the host
-        return torchlib.scalar(run.interp, "item", [owner.tensor], {}, node.loc)
+        return tensor_attributes.scalar(run.interp, "item", [owner.tensor], {}, node.loc)
     return unknowns.merged(run.interp, owner)
 
 
@@ -84,7 +84,7 @@ def e_unary(run: Any, node: ir.Unary, env: Env) -> Any:
     value = run.eval(node.value, env)
     if node.op == "*":
         if isinstance(value, Pointer):
-            return torchlib.scalar(run.interp, "item", [value.tensor], {}, node.loc)
+            return tensor_attributes.scalar(run.interp, "item", [value.tensor], {}, node.loc)
         return value.get() if isinstance(value, Slot) else value
     if isinstance(value, Slot):
         value = value.get()

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import cpp_calls, cpp_streams, device, l2, outside, torchlib
+from kbh_lint.host import (
+    cpp_calls,
+    cpp_streams,
+    device,
+    l2,
+    outside,
+    recording,
+    tensor_attributes,
+    tensor_makers,
+    torchlib,
+)
 from kbh_lint.host.objects import Graph, HostDescriptor, LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import Env, Func, Overloads, Sym
@@ -60,7 +70,7 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
     if short.startswith(("cudaGetDriverEntryPoint", "cuGetProcAddress", "dlsym")):
         return _entry_point(short, args)
     if short == "dim3":
-        sizes = [torchlib.scalar(interp, "item", [a], {}, loc) if isinstance(a, Tensor) else a for a in args]
+        sizes = [tensor_attributes.scalar(interp, "item", [a], {}, loc) if isinstance(a, Tensor) else a for a in args]
         return LibObject("dim3", dict(zip("xyz", [*sizes, 1, 1, 1], strict=False)))
     if short.startswith(("cudaLaunch", "cuLaunchKernel", "cudaLaunchKernelEx")):
         return _launch_call(run, short, args, loc)
@@ -102,8 +112,8 @@ def _memcpy(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     found = [a for a in ends if isinstance(a, (Pointer, Tensor))]
     if len(found) >= 2:
         target, source = (p.tensor if isinstance(p, Pointer) else p for p in found[:2])
-        event = torchlib.record(run.interp, "copy", name, loc, [source], {"cast": False})
-        torchlib.write(run.interp, target, event, dtype=source.storage.content.dtype)
+        event = recording.record(run.interp, "copy", name, loc, [source], {"cast": False})
+        recording.write(run.interp, target, event, dtype=source.storage.content.dtype)
     return Sym("cudaSuccess")
 
 
@@ -127,7 +137,7 @@ def _from_blob(run: Any, args: list[Any], loc: ir.Loc | None) -> Any:
     if isinstance(args[0], Pointer):
         return args[0].tensor
     items = [list(a.attrs.values()) if isinstance(a, LibObject) else a for a in args[0]]
-    made = torchlib.from_values(run.interp, [items], {}, "cpu", loc)
+    made = tensor_makers.from_values(run.interp, [items], {}, "cpu", loc)
     size = args[1] if len(args) > 1 and isinstance(args[1], (list, tuple)) else ()
     made.shape = tuple(d if isinstance(d, int) else None for d in size) or made.shape
     return made
@@ -176,7 +186,7 @@ def _allocate(run: Any, args: list[Any]) -> Any:
     """cudaMalloc(&pointer, bytes)."""
     size = args[1].get() if len(args) > 1 and isinstance(args[1], Slot) else args[1] if len(args) > 1 else None
     if args and isinstance(args[0], Slot):
-        made = torchlib.make(run.interp, (size if isinstance(size, int) else None,), "u8", "empty")
+        made = recording.make(run.interp, (size if isinstance(size, int) else None,), "u8", "empty")
         args[0].set(Pointer(made, "?"))
     return Sym("cudaSuccess")
 
@@ -311,9 +321,9 @@ def solid(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     operands = tuple(_cuda_type(t) for t in (types or run.cuda_types)[:2]) or tuple(p.dtype for p in found[:2])
     writes = [p for p in found if p.tensor.storage.content.label == "empty"] or found[-1:]
     reads = [p.tensor for p in found if p not in writes]
-    event = torchlib.record(interp, "library", name, loc, reads, {"symbol": name, "operands": operands, "flops": None})
+    event = recording.record(interp, "library", name, loc, reads, {"symbol": name, "operands": operands, "flops": None})
     for pointer in writes:
-        torchlib.write(interp, pointer.tensor, event)
+        recording.write(interp, pointer.tensor, event)
     return Sym("CUBLAS_STATUS_SUCCESS")
 
 
@@ -346,7 +356,7 @@ def cutlass_run(run: Any, owner: LibObject, args: list[Any], loc: ir.Loc | None)
     kind = owner.attrs.get("kind")
     writes = [p for p in found if p.tensor.storage.content.label == "empty"] or found[-1:]
     reads = [p.tensor for p in found if p not in writes]
-    event = torchlib.record(
+    event = recording.record(
         run.interp,
         "cutlass",
         owner.attrs.get("__name__", "cutlass"),
@@ -355,7 +365,7 @@ def cutlass_run(run: Any, owner: LibObject, args: list[Any], loc: ir.Loc | None)
         {"cutlass": kind, "operands": (kind.a, kind.b) if kind else ()},
     )
     for pointer in writes:
-        torchlib.write(run.interp, pointer.tensor, event)
+        recording.write(run.interp, pointer.tensor, event)
     return Sym("kSuccess")
 
 
@@ -364,10 +374,10 @@ def opaque(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     found = cpp_calls.pointers(args)
     if found:
         run.interp.miss(f"C++ could not be followed into {name}", loc)
-        event = torchlib.record(run.interp, "unread", name, loc, [p.tensor for p in found])
+        event = recording.record(run.interp, "unread", name, loc, [p.tensor for p in found])
         for pointer in found:
             if pointer.tensor.storage.content.label == "empty":
-                torchlib.write(run.interp, pointer.tensor, event)
+                recording.write(run.interp, pointer.tensor, event)
     return Unknown((), name)
 
 

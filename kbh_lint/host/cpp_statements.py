@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import cpp_types, equality, iteration, torchlib
+from kbh_lint.host import cpp_types, equality, iteration, tensor_attributes
 from kbh_lint.host.cpp_types import COUNTS, MAX_LOOP
 from kbh_lint.host.frames import BREAK, CONTINUE, Raised, Returned
 from kbh_lint.host.interp import _names
@@ -33,7 +33,7 @@ def s_decl(run: Any, node: ir.Decl, env: Env) -> None:
         if dtype in dtypes.INTS:
             run.widths[(id(env.vars), node.name)] = env.vars, dtype
     if isinstance(value, Tensor) and isinstance(node.type, ir.TypeRef) and node.type.name in COUNTS:
-        value = torchlib.scalar(run.interp, "item", [value], {}, node.loc)  # an element through an accessor
+        value = tensor_attributes.scalar(run.interp, "item", [value], {}, node.loc)  # an element through an accessor
     env.vars[node.name] = value
 
 

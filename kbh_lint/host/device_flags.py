@@ -6,7 +6,7 @@ from typing import Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.frontends.cuda import walk
-from kbh_lint.host import device_memory, torchlib
+from kbh_lint.host import device_memory, recording
 from kbh_lint.host.objects import Pointer, Slot
 from kbh_lint.host.tensors import Content, Tensor, Unknown
 from kbh_lint.kernels.facts import KernelFacts
@@ -75,8 +75,8 @@ def symbol_call(run: Any, name: str, node: ir.Call, env: Env) -> Any:
 def _copy(run: Any, name: str, source: Any, target: Tensor, loc: ir.Loc | None) -> None:
     source = source.tensor if isinstance(source, Pointer) else source
     if isinstance(source, Tensor):
-        event = torchlib.record(run.interp, "copy", name, loc, [source], {"cast": False})
-        torchlib.write(run.interp, target, event, dtype=source.storage.content.dtype)
+        event = recording.record(run.interp, "copy", name, loc, [source], {"cast": False})
+        recording.write(run.interp, target, event, dtype=source.storage.content.dtype)
 
 
 def _put(interp: Any, decl: ir.Decl, env: Env, value: Any) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import torchlib
+from kbh_lint.host import recording
 from kbh_lint.host.tensors import Tensor
 from kbh_lint.kernels.facts import KernelFacts, Origin
 from kbh_lint.values import Func
@@ -41,7 +41,7 @@ def variable(interp: Any, decl: ir.Decl) -> Tensor:
     known: Tensor | None = interp.device_memory.get(id(decl))
     if known is None:
         dtype = (dtypes.from_cpp(decl.type.name) if decl.type is not None else None) or "?"
-        known = interp.device_memory[id(decl)] = torchlib.make(interp, None, dtype, "constant")
+        known = interp.device_memory[id(decl)] = recording.make(interp, None, dtype, "constant")
     return known
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import torchlib
+from kbh_lint.host import recording, tensor_views
 from kbh_lint.host.objects import ClassV
 from kbh_lint.host.tensors import Tensor
 
@@ -20,8 +20,8 @@ def subclass(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], lo
     kinds = [a for a in args if isinstance(a, ClassV)]
     source = next((a for a in args if isinstance(a, Tensor)), None)
     if source is None:
-        source = torchlib.make(interp, None, "?", "empty")
-    made = torchlib.alias(source, source.shape, source.strides)
+        source = recording.make(interp, None, "?", "empty")
+    made = tensor_views.alias(source, source.shape, source.strides)
     made.attrs["subclass"] = kinds[0] if kinds else None
     return made
 
@@ -32,10 +32,10 @@ def viewed(name: str, source: Any, value: Any, loc: ir.Loc | None) -> Any:
         return value
     base = name.rpartition(".")[2]
     if base in _LAZY and (base == "_neg_view" or isinstance(source, Tensor) and source.attrs.get("complex")):
-        value = torchlib.alias(value, value.shape, value.strides)
+        value = tensor_views.alias(value, value.shape, value.strides)
         value.attrs.update(lazy=base, lazy_loc=loc, complex=base != "_neg_view")
     elif base in _RESOLVING and value.attrs.get("lazy"):
-        value = torchlib.alias(value, value.shape, value.strides)
+        value = tensor_views.alias(value, value.shape, value.strides)
         value.attrs.pop("lazy")
     elif base in _COMPLEX:
         value.attrs["complex"] = True
@@ -46,6 +46,6 @@ def part(owner: Tensor, name: str) -> Tensor | None:
     """`z.imag` and `z.real` of a complex tensor, lazy where it is; None for all else."""
     if name not in ("imag", "real") or not owner.attrs.get("complex"):
         return None
-    made = torchlib.alias(owner, None, None, "f32")  # the shape of a complex view is not followed
+    made = tensor_views.alias(owner, None, None, "f32")  # the shape of a complex view is not followed
     made.attrs.pop("complex")
     return made

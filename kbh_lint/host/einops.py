@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import torchlib
+from kbh_lint.host import recording, tensor_arguments, torchlib
 from kbh_lint.host.tensors import Unknown
 
 MAX_PATTERN = 400
@@ -14,7 +14,7 @@ MAX_PATTERN = 400
 def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """rearrange, repeat, reduce, einsum, pack and unpack."""
     name = path.rsplit(".", 1)[-1]
-    tensors = torchlib.tensors_in(args[:1])
+    tensors = tensor_arguments.tensors_in(args[:1])
     if name == "einsum" and args:
         return torchlib.call(interp, "torch.einsum", [args[-1], *args[:-1]], kwargs, loc)
     if not tensors:
@@ -23,8 +23,8 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     sizes = {k: v for k, v in kwargs.items() if isinstance(v, int)}
     shape = rearranged(tensors[0].shape, pattern, sizes)
     kind = "op" if name == "reduce" else "copy"
-    event = torchlib.record(interp, kind, name, loc, tensors, {"cast": False})
-    return torchlib.make(interp, shape, tensors[0].dtype, event=event, device=tensors[0].device)
+    event = recording.record(interp, kind, name, loc, tensors, {"cast": False})
+    return recording.make(interp, shape, tensors[0].dtype, event=event, device=tensors[0].device)
 
 
 def rearranged(shape: tuple[Any, ...] | None, pattern: str, sizes: dict[str, int]) -> tuple[Any, ...] | None:

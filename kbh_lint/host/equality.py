@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbh_lint.host import asking, bounds, torchlib, unknowns
+from kbh_lint.host import asking, bounds, tensor_arguments, unknowns
 from kbh_lint.host.objects import Instance, LibObject, compared_as
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.source.embedded import doubts
@@ -66,7 +66,7 @@ def _same_objects(interp: Any, left: Any, right: Any) -> Any:
             return unknowns.merged(interp, left, right, why="a comparison past the bound")
         return left.path == right.path and left.attrs == right.attrs
     if isinstance(left, LibObject) and left.path == "torch.device" or isinstance(right, LibObject):
-        return torchlib.same_device(left, right)
+        return tensor_arguments.same_device(left, right)
     if isinstance(left, (bytes, bytearray)) != isinstance(right, (bytes, bytearray)):  # bytes of a text are the text
         text, data = (right, left) if isinstance(left, (bytes, bytearray)) else (left, right)
         if isinstance(text, str) and str(text).encode("utf-8", "replace") == data:

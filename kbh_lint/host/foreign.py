@@ -5,25 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import asking, outside, torchlib, unknowns
-from kbh_lint.host.objects import (
-    Blob,
-    Bound,
-    LibObject,
-)
+from kbh_lint.host import asking, outside, recording, tensor_arguments, unknowns
+from kbh_lint.host.objects import Blob, Bound, LibObject
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import Func
 
 
 def foreign(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A library this analysis knows nothing of: it may compute whatever it is given."""
-    inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
+    inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
     if path.startswith(UNREAD_LANGUAGES):
         return unread_language(interp, path, args, kwargs, inputs, loc)
     if not inputs:
         return LibObject(path, {}, tuple(args), kwargs)
     interp.note("symbol", {"symbol": path, "spelled": "call", "layer": "python"}, loc)
-    event = torchlib.record(
+    event = recording.record(
         interp,
         "library",
         path,
@@ -33,8 +29,8 @@ def foreign(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
     )
     for tensor in inputs:
         if tensor.storage.content.label == "empty":
-            torchlib.write(interp, tensor, event)
-    return torchlib.make(interp, None, inputs[0].dtype, event=event)
+            recording.write(interp, tensor, event)
+    return recording.make(interp, None, inputs[0].dtype, event=event)
 
 
 UNREAD_LANGUAGES = ("cutlass", "tilelang", "numba", "taichi", "warp", "pallas", "helion", "tvm", "triton.experimental")
@@ -55,25 +51,25 @@ def unread_language(
 def unread_call(interp: Any, name: str, inputs: list[Tensor], loc: ir.Loc | None) -> Any:
     """Something unreadable runs on tensors: it may fill every buffer that holds nothing yet."""
     interp.miss(f"{name} could not be read", loc)
-    event = torchlib.record(interp, "unread", name, loc, inputs)
+    event = recording.record(interp, "unread", name, loc, inputs)
     for tensor in inputs:
         if tensor.storage.content.label in ("empty", "constant"):
-            torchlib.write(interp, tensor, event)
-    return torchlib.make(interp, None, "?", event=event)
+            recording.write(interp, tensor, event)
+    return recording.make(interp, None, "?", event=event)
 
 
 def call_blob(interp: Any, func: Blob, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A function of machine code without source: it may read and write every tensor and address it is given."""
-    inputs = torchlib.tensors_in(args) + [t for t in map(interp.tensor_at, args) if t is not None]
-    event = torchlib.record(interp, "blob", func.path, loc, inputs, {"symbol": func.path})
+    inputs = tensor_arguments.tensors_in(args) + [t for t in map(interp.tensor_at, args) if t is not None]
+    event = recording.record(interp, "blob", func.path, loc, inputs, {"symbol": func.path})
     for tensor in inputs:
-        torchlib.write(interp, tensor, event)
-    return torchlib.make(interp, None, inputs[0].dtype, event=event) if inputs else Unknown((), "machine code")
+        recording.write(interp, tensor, event)
+    return recording.make(interp, None, inputs[0].dtype, event=event) if inputs else Unknown((), "machine code")
 
 
 def call_unknown(interp: Any, func: Unknown, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Something unknown is called; with tensors, that is a hole in the trace."""
-    inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
+    inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
     if asking.CALLED.get(func.why.removeprefix(asking.MARK)) == asking.OBJECTS:
         outside.note(interp, "grader", func.why.removeprefix(asking.MARK), "an object that was found by a walk", loc)
     if not inputs:

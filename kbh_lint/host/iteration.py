@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, torchlib, unknowns
+from kbh_lint.host import bounds, tensor_views, unknowns
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import cut
 
@@ -33,7 +33,7 @@ def iterate(interp: Any, value: Any, loc: ir.Loc | None, want: int | None = None
     if isinstance(value, (set, frozenset)):
         return sorted(bounds.visited(interp, value), key=repr)
     if isinstance(value, Tensor):
-        return torchlib.rows(interp, value, loc, want)
+        return tensor_views.rows(interp, value, loc, want)
     if isinstance(value, Unknown):
         why = value.why if value.why.startswith("sniff:") else "an item of an unknown"
         return [Unknown(value.contents, why, made=value.made) for _ in range(want or 1)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, device_memory, extents, tensor_flags, torchlib
+from kbh_lint.host import bounds, device_memory, extents, recording, tensor_flags
 from kbh_lint.host.objects import Configured, HostDescriptor, LibObject, Pointer
 from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.kernels.facts import KernelFacts
@@ -232,7 +232,7 @@ def record(
     event = Event("launch", kernel.node.name, loc, reads, attrs={
         "kernel": kernel, "bindings": bindings, "facts": facts, "grid": grid,
         "contents": {i: t.storage.content for i, t in tensors.items()},
-        "steer": (*steer, *torchlib.steered_by(list(tensors.values()))), "block": block,
+        "steer": (*steer, *recording.steered_by(list(tensors.values()))), "block": block,
         "cache": interp.session.evaluated,
         "budgets": interp.session.budgets,
     })  # fmt: skip
@@ -249,7 +249,7 @@ def record(
             else tensor.dtype
         )
         part = extents.overwrites(tensor, event) and extents.leaves_some(tensor, event)
-        torchlib.write(interp, tensor, event, part, dtype=known if known != "?" else tensor.dtype)
+        recording.write(interp, tensor, event, part, dtype=known if known != "?" else tensor.dtype)
         sources = flows.get(ident, set())
         flow = [before[s] for s in sources if s in before]
         if blind and not flow:

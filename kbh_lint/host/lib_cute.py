@@ -12,7 +12,7 @@ from typing import Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.host import cute_shapes as shapes
-from kbh_lint.host import foreign, launches, torchlib
+from kbh_lint.host import foreign, launches, tensor_arguments, tensor_views
 from kbh_lint.host.objects import Bound, ClassV, Instance, LibObject, Memo, Pointer, Specialized
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.kernels import cute_ops as ops
@@ -94,13 +94,13 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     if name in _LAYOUTS:
         return shapes.layout(name, args, kwargs)
     if name.startswith(("make_tiled_tma_atom", "make_im2col_tma_atom")):
-        tensors = torchlib.tensors_in(args[1:]) + torchlib.tensors_in(kwargs)
+        tensors = tensor_arguments.tensors_in(args[1:]) + tensor_arguments.tensors_in(kwargs)
         return (Made(ops.COPY), tensors[0] if tensors else Unknown((), name))
     if name.endswith(
         ("Op", "copy", "copy_tv", "copy_atom", "copy_A", "copy_B", "copy_C", "copy_S", "copy_D", "C_atom")
     ):
         return Made(ops.COPY, (("reduce", "Reduce" in name),))
-    inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
+    inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
     if inputs and not name.startswith(("from_tensor", "is_", "get_", "print", "testing")):
         return foreign.unread_call(interp, path, inputs, loc)
     return Made(path)
@@ -120,10 +120,12 @@ def view(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any
         if name == "recast_ptr":
             return Pointer(base.tensor, dtype.name if dtype else base.dtype, base.offset)
         shape = shapes.shape_of(args[1] if len(args) > 1 else kwargs.get("layout"))
-        return torchlib.alias(base.tensor, shape, None, base.dtype)
+        return tensor_views.alias(base.tensor, shape, None, base.dtype)
     if isinstance(base, Tensor):
         found = shapes.viewed(name, base.shape, args[1:], kwargs)
-        made = torchlib.alias(base, found, base.strides if found == base.shape else None, dtype.name if dtype else None)
+        made = tensor_views.alias(
+            base, found, base.strides if found == base.shape else None, dtype.name if dtype else None
+        )
         made.offset = base.offset
         return made
     if name == "make_tensor":
@@ -315,7 +317,7 @@ def made_attribute(made: Made, name: str) -> Any:
 
 def made_call(interp: Any, made: Made, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A call of something made, or of its method: on the host it yields sizes and layouts, and runs nothing."""
-    inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
+    inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
     if inputs:
         name = made.path.rpartition(".")[2]
         if name in ("partition_A", "partition_B", "partition_C", "partition_S", "partition_D", "from_tensor"):

@@ -22,8 +22,11 @@ from kbh_lint.host import (
     modules,
     operators,
     outside,
+    recording,
     subscripts,
     tampering,
+    tensor_arguments,
+    tensor_views,
     torchlib,
     trace_nn,
     unknowns,
@@ -109,9 +112,9 @@ def call_object(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str
     if owner.path == "raw.kernel":
         return builds.call_raw(interp, owner, args, kwargs, loc)
     if owner.path == "unread.kernel":
-        inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
+        inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
         return foreign.unread_call(interp, f"a kernel in {owner.attrs['name']}", inputs, loc) if inputs else owner
-    if args and isinstance(args[0], (Func, Bound, ClassV)) and not torchlib.tensors_in(args):
+    if args and isinstance(args[0], (Func, Bound, ClassV)) and not tensor_arguments.tensors_in(args):
         return args[0]
     return foreign.foreign(interp, owner.path, args, kwargs, loc)
 
@@ -124,7 +127,7 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
         return interp.world.get_attr(interp, owner, str(args[0]), loc)
     if isinstance(owner, Tensor):
         if name == "__getitem__":
-            return torchlib.index(interp, owner, args[0], loc)
+            return tensor_views.index(interp, owner, args[0], loc)
         if name in ("backward", "retain_grad", "register_hook", "share_memory_", "pin_memory", "record_stream"):
             return owner if name == "pin_memory" else None
         if name in ("__dlpack__", "__cuda_array_interface__"):
@@ -205,7 +208,7 @@ def replay(interp: Any, graph: Graph, loc: ir.Loc | None) -> None:
         for content in old.writes:
             target = Tensor(content.storage, content.dtype, None)
             flow = old.flows.get(content.ident) if old.flows is not None else None
-            torchlib.write(interp, target, event, dtype=content.dtype)
+            recording.write(interp, target, event, dtype=content.dtype)
             if flow is not None:
                 event.flows = event.flows or {}
                 event.flows[content.storage.content.ident] = [now.get(c.ident, c) for c in flow]
@@ -255,7 +258,7 @@ def object_method(
         return trace_nn.instance_method(interp, owner.attrs["self"], name, args, kwargs, loc)
     if owner.path == "raw.module" and name in ("get_function", "get_kernel"):
         return LibObject("raw.kernel", {"extension": owner.attrs["extension"], "name": str(args[0])})
-    inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
+    inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
     if inputs and not owner.path.startswith(("torch.cuda", "torch.Stream")):
         return foreign.foreign(interp, f"{owner.path}.{name}", args, kwargs, loc)
     return LibObject(f"{owner.path}.{name}", {}, tuple(args), kwargs)

@@ -17,19 +17,11 @@ from kbh_lint.host import (
     operators,
     outside,
     subscripts,
-    torchlib,
+    tensor_copies,
     unknowns,
 )
 from kbh_lint.host.frames import Handler
-from kbh_lint.host.objects import (
-    Bound,
-    ClassV,
-    Defaults,
-    LibObject,
-    Memo,
-    Partial,
-    Tally,
-)
+from kbh_lint.host.objects import Bound, ClassV, Defaults, LibObject, Memo, Partial, Tally
 from kbh_lint.host.pybuiltins import builtin
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import Func
@@ -264,7 +256,7 @@ def copy_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
     if isinstance(value, (list, dict, set)):
         return bounds.visited(interp, value).copy()
     if isinstance(value, Tensor):
-        return torchlib.contiguous(interp, "clone", [value], {}, loc)
+        return tensor_copies.contiguous(interp, "clone", [value], {}, loc)
     return value
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import foreign, launches, torchlib
+from kbh_lint.host import foreign, launches, recording, tensor_arguments
 from kbh_lint.host.objects import LibObject, Specialized
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Func
@@ -33,7 +33,7 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
         return 1 << max(numbers[0] - 1, 0).bit_length()
     if name in ("symbolic", "dynamic", "var", "cdiv", "ceildiv"):
         return Unknown((), "a dimension")
-    inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
+    inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
     return foreign.unread_call(interp, path, inputs, loc) if inputs else LibObject(path, {}, tuple(args), kwargs)
 
 
@@ -63,7 +63,7 @@ def _compiled(func: Any, out: Any) -> Any:
 
 def build(interp: Any, factory: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A call of a function under `tilelang.jit`: it makes a kernel for the sizes that it is given."""
-    inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
+    inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
     if inputs:
         return foreign.unread_call(interp, EAGER, inputs, loc)
     made = interp.call(factory.attrs["func"], args, {**factory.attrs["tuned"], **kwargs}, loc)
@@ -84,7 +84,7 @@ def launch(interp: Any, made: Specialized, args: list[Any], kwargs: dict[str, An
         results.append(bound[param.name])
     wrong = _mismatch(interp, func, bound)
     if wrong:
-        return foreign.unread_call(interp, wrong, torchlib.tensors_in(bound), loc)
+        return foreign.unread_call(interp, wrong, tensor_arguments.tensors_in(bound), loc)
     binding = {name: launches.kernel_arg(interp, bound[name], False) for name in names if name in bound}
     facts = [interp.analyse_kernel(func, binding)]
     tensors = launches.pointer_arguments(interp, bound)
@@ -116,7 +116,7 @@ def _declared(interp: Any, func: Func, param: ir.Param) -> tuple[Any, str]:
 def _allocated(interp: Any, func: Func, param: ir.Param) -> Tensor:
     """The output that a call makes for a parameter."""
     shape, dtype = _declared(interp, func, param)
-    return torchlib.make(interp, shape, dtype, "empty")
+    return recording.make(interp, shape, dtype, "empty")
 
 
 def _is_shape(value: Any) -> bool:

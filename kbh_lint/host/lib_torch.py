@@ -16,18 +16,16 @@ from kbh_lint.host import (
     modules,
     operators,
     outside,
+    tensor_arguments,
+    tensor_attributes,
+    tensor_copies,
+    tensor_makers,
+    tensor_views,
     torchlib,
     trace_nn,
     unknowns,
 )
-from kbh_lint.host.objects import (
-    Blob,
-    Bound,
-    Compiled,
-    Graph,
-    LibObject,
-    Partial,
-)
+from kbh_lint.host.objects import Blob, Bound, Compiled, Graph, LibObject, Partial
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Func
 
@@ -49,15 +47,15 @@ def torch_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], 
         return foreign.foreign(interp, path, args, kwargs, loc)
     if name in dress.SUBCLASSING:
         return dress.subclass(interp, name, args, kwargs, loc)
-    tensors = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs)
+    tensors = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
     if path.startswith("torch.nn.init."):
-        return torchlib.fill(interp, "normal", args or [kwargs.get("tensor")], {}, loc)
+        return tensor_copies.fill(interp, "normal", args or [kwargs.get("tensor")], {}, loc)
     if path.startswith("torch.nn.") and not path.startswith("torch.nn.functional") and name[:1].isupper():
         return trace_nn.module(interp, path, args, kwargs, loc)
     if path.startswith("torch.Tensor.") and tensors:
         return lib_objects.call_method(interp, tensors[0], name, args[1:], kwargs, loc)
     base = name.rstrip("_")
-    if base in torchlib.MAKERS or tensors:
+    if base in tensor_makers.MAKERS or tensors:
         made = dress.viewed(name, tensors[0] if tensors else None, torchlib.call(interp, path, args, kwargs, loc), loc)
         if isinstance(made, Tensor) and (made.storage.size or 0) > MOST_BYTES:
             outside.note(interp, "resource", path, f"{made.storage.size >> 30} GiB of memory", loc)  # type: ignore[operator]
@@ -106,7 +104,7 @@ def t_parameter(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any],
     tensor = args[0] if args else kwargs.get("data")
     if not isinstance(tensor, Tensor):
         return tensor
-    made = torchlib.alias(tensor, tensor.shape, tensor.strides)
+    made = tensor_views.alias(tensor, tensor.shape, tensor.strides)
     made.parameter = True
     return made
 
@@ -120,7 +118,7 @@ def t_compile(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
 
 
 def t_device(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return torchlib.device(torchlib.device_of(args[0]) if args else "cuda")
+    return tensor_attributes.device(tensor_arguments.device_of(args[0]) if args else "cuda")
 
 
 def t_backend(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

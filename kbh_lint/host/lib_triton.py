@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import around, torchlib, unknowns
+from kbh_lint.host import around, tensor_arguments, unknowns
 from kbh_lint.host.objects import (
     Bound,
     ClassV,
@@ -47,7 +47,7 @@ def triton_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any],
     if name == "from_tensor":
         return HostDescriptor(args[0], args[1] if len(args) > 1 else kwargs.get("block_shape"))
     if name == "TensorDescriptor" or path.startswith("triton.tools."):
-        tensors = torchlib.tensors_in(args) or torchlib.tensors_in(kwargs)
+        tensors = tensor_arguments.tensors_in(args) or tensor_arguments.tensors_in(kwargs)
         if tensors:
             return HostDescriptor(tensors[0], kwargs.get("block_shape", args[-1] if args else None))
         pointer = interp.tensor_at(args[0]) if args else None

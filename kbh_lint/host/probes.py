@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import ageing, survivors, torchlib
+from kbh_lint.host import ageing, recording, survivors, tensor_arguments
 from kbh_lint.host.frames import OutOfFuel, Raised
 from kbh_lint.host.lanes import Lanes
 from kbh_lint.host.objects import Graph, HostDescriptor, LibObject, Pointer
@@ -166,7 +166,11 @@ def _role_of(run: Any, tensor: Tensor, given: set[int], first: list[Survivor]) -
         return "layout"
     if content.call == 2 and any(isinstance(s.value, Tensor) and s.value.storage is tensor.storage for s in first):
         return "workspace"
-    return "output" if tensor.storage in [t.storage for t in torchlib.tensors_in(run.calls[-1].result)] else "derived"
+    return (
+        "output"
+        if tensor.storage in [t.storage for t in tensor_arguments.tensors_in(run.calls[-1].result)]
+        else "derived"
+    )
 
 
 def _of_inputs(contents: Sequence[Content]) -> bool:
@@ -267,7 +271,7 @@ def result_contents(value: Any, depth: int = 0) -> list[Content]:
 
 def fresh(interp: Any, name: str, old: Tensor) -> Tensor:
     """Another tensor of the same kind, in memory of its own."""
-    made = torchlib.make(interp, old.shape, old.dtype, f"input:{name}", strides=old.strides, device=old.device)
+    made = recording.make(interp, old.shape, old.dtype, f"input:{name}", strides=old.strides, device=old.device)
     made.attrs.update({key: old.attrs[key] for key in ("known", "range") if key in old.attrs})
     return made
 

@@ -34,11 +34,11 @@ def _numbers(name: str) -> Callable[..., Any]:
             return interp.identity(args[0])
         if args and isinstance(args[0], Tensor):
             if name in ("int", "float", "bool"):
-                from kbh_lint.host import torchlib
+                from kbh_lint.host import tensor_attributes, torchlib
 
-                got = torchlib.scalar(interp, "item", [args[0]], {}, loc)
+                got = tensor_attributes.scalar(interp, "item", [args[0]], {}, loc)
                 return got
-            from kbh_lint.host import torchlib
+            from kbh_lint.host import tensor_attributes, torchlib
 
             return torchlib.call(interp, f"torch.{name}", args, kwargs, loc)
         args = [unknowns.merged(interp, a) if doubts(a) else a for a in args]

@@ -19,8 +19,8 @@ from kbh_lint.host import (
     outside,
     probes,
     pybuiltins,
+    recording,
     survivors,
-    torchlib,
     trace_nn,
 )
 from kbh_lint.host.frames import Frame, OutOfFuel, Raised
@@ -308,7 +308,7 @@ def _load(interp: Runner, run: ShapeRun, model: Instance, binding: Binding) -> N
     """load_state_dict, with the problem's names; hooks of the submission run."""
     for name, spec in binding.state.items():
         if isinstance(model.attrs.get(name), Unknown):  # made by means that were not followed; loaded all the same
-            model.attrs[name] = torchlib.make(interp, spec.shape, spec.dtype, "random")
+            model.attrs[name] = recording.make(interp, spec.shape, spec.dtype, "random")
             model.buffers[name] = True
     state = trace_nn.state_of(model)
     run.registered = {name: tensor.dtype for name, tensor in state.items()}
@@ -336,7 +336,7 @@ def _load_by_own_code(interp: Runner, run: ShapeRun, model: Instance, binding: B
     if not own and not hooks:
         return False
     given: dict[str, Any] = {
-        name: torchlib.make(interp, spec.shape, spec.dtype, f"state:{name}") for name, spec in binding.state.items()
+        name: recording.make(interp, spec.shape, spec.dtype, f"state:{name}") for name, spec in binding.state.items()
     }
     start = len(interp.events)
     rest: list[Any] = ["", {}, True, [], [], []]
@@ -361,7 +361,7 @@ def _methods(model: Instance) -> set[str]:
 def _inputs(interp: Runner, run: ShapeRun, contract: Contract, binding: Binding) -> None:
     domains = {spec.name: spec.domain for spec in contract.forward}
     for spec in binding.inputs:
-        tensor = torchlib.make(interp, spec.shape, spec.dtype, f"input:{spec.name}")
+        tensor = recording.make(interp, spec.shape, spec.dtype, f"input:{spec.name}")
         domain = domains.get(spec.name, {})
         tensor.attrs["known"] = known_elements(domain, binding)
         tensor.attrs["range"] = value_range(domain)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, equality, iteration, keys, torchlib, unknowns
+from kbh_lint.host import bounds, equality, iteration, keys, tensor_views, unknowns
 from kbh_lint.host.modules import GRADER_NAMES
 from kbh_lint.host.objects import Configured, Defaults, Instance, LibObject, Tally
 from kbh_lint.host.tensors import Tensor, Unknown
@@ -51,7 +51,7 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
     if isinstance(owner, Configured):
         return Configured(owner.jit, key, owner.bound)
     if isinstance(owner, Tensor):
-        return torchlib.index(interp, owner, key, loc)
+        return tensor_views.index(interp, owner, key, loc)
     if isinstance(owner, Unknown):
         if owner.why == "sniff:sys.modules" and isinstance(key, str) and GRADER_NAMES & set(key.split(".")):
             return Sym(str(key))  # the grader's own module, taken from the loaded ones
@@ -126,7 +126,7 @@ def _any_of(interp: Any, items: Any, key: Unknown, loc: ir.Loc | None) -> Any:
 def set_item(interp: Any, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
     """`owner[key] = value`."""
     if isinstance(owner, Tensor):
-        torchlib.assign_index(interp, owner, key, value, loc)
+        tensor_views.assign_index(interp, owner, key, value, loc)
     elif isinstance(owner, dict):
         keys.store(interp, owner, key, value)
     elif isinstance(owner, list) and isinstance(key, int):

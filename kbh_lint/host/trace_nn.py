@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import module_calls, torchlib
+from kbh_lint.host import module_calls, recording, tensor_copies, torchlib
 from kbh_lint.host.objects import Bound, ClassV, Instance, LibObject, Method
 from kbh_lint.host.pybuiltins import builtin
 from kbh_lint.host.tensors import Tensor, Unknown
@@ -32,12 +32,12 @@ def module(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc:
     dtype = kwargs["dtype"].name if isinstance(kwargs.get("dtype"), DType) else "f32"
     shape = _weight_shape(name, args, kwargs)
     if shape is not None:
-        weight = torchlib.make(interp, shape, dtype, "random")
+        weight = recording.make(interp, shape, dtype, "random")
         weight.parameter = True
         layer.attrs["weight"] = weight
         layer.attrs["bias"] = None
         if kwargs.get("bias", True) is not False and name != "Embedding":
-            layer.attrs["bias"] = torchlib.make(interp, shape[:1], dtype, "random")
+            layer.attrs["bias"] = recording.make(interp, shape[:1], dtype, "random")
     return layer
 
 
@@ -85,7 +85,7 @@ def object_method(
     if name in ("cuda", "to", "half", "bfloat16", "float", "eval", "train", "requires_grad_"):
         for key, value in list(owner.attrs.items()):
             if isinstance(value, Tensor) and name not in ("eval", "train", "requires_grad_"):
-                owner.attrs[key] = torchlib.to(interp, name, [value, *args], kwargs, loc)
+                owner.attrs[key] = tensor_copies.to(interp, name, [value, *args], kwargs, loc)
         return owner
     if name == "forward":
         return apply(interp, owner, args, kwargs, loc)
@@ -208,7 +208,7 @@ def instance_method(
         for key, tensor in state_of(owner).items():
             source = args[0].get(key) if args and isinstance(args[0], dict) else None
             if isinstance(source, Tensor):
-                torchlib.copy_(interp, "copy", [tensor, source], {}, loc)
+                tensor_copies.copy_(interp, "copy", [tensor, source], {}, loc)
         return None
     if name in (
         "register_load_state_dict_post_hook",

@@ -26,7 +26,8 @@ from kbh_lint.host import (
     module_calls,
     modules,
     tampering,
-    torchlib,
+    tensor_arguments,
+    tensor_attributes,
     trace_nn,
 )
 from kbh_lint.host.frames import Frame, Leave, Raised
@@ -193,7 +194,7 @@ class World:
             return modules.resolve(interp, f"{owner.path}.{name}", loc)
         if isinstance(owner, Tensor):
             part = dress.part(owner, name)
-            value = torchlib.attribute(interp, owner, name, loc) if part is None else part
+            value = tensor_attributes.attribute(interp, owner, name, loc) if part is None else part
             if value is NotImplemented and name in CUTE_ATTRIBUTES:
                 from kbh_lint.host import lib_cute
 
@@ -253,8 +254,8 @@ class World:
             return owner  # a ctypes number
         if isinstance(owner, dict) and owner.get("__namespace__"):
             return owner.get(name, Unknown())
-        if isinstance(owner, tuple) and torchlib.RESULTS.get(name, len(owner)) < len(owner):
-            return owner[torchlib.RESULTS[name]]
+        if isinstance(owner, tuple) and tensor_attributes.RESULTS.get(name, len(owner)) < len(owner):
+            return owner[tensor_attributes.RESULTS[name]]
         return Method(owner, name)
 
     def instance_attr(self, interp: Interp, owner: Instance, name: str, loc: ir.Loc | None) -> Any:
@@ -553,7 +554,9 @@ class World:
             return called(interp, func, args, kwargs, loc)  # type: ignore[arg-type]
         if isinstance(func, Unknown):
             return foreign.call_unknown(interp, func, args, kwargs, loc)
-        inputs = torchlib.tensors_in(args) + torchlib.tensors_in(kwargs) + torchlib.tensors_in(func)
+        inputs = (
+            tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs) + tensor_arguments.tensors_in(func)
+        )
         if inputs:
             return foreign.unread_call(interp, "a value that is not a function", inputs, loc)
         interp.miss(f"a {type(func).__name__} was called", loc)
