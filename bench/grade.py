@@ -60,6 +60,7 @@ class Plan:
     warmups: int
     samples: int
     folder: Path
+    asked: int | None = None  # samples of `kbh grade`, where it is not to take as many as it does by itself
 
     def naive(self) -> float:
         """Seconds of the naive grader. Raises BenchError."""
@@ -76,7 +77,7 @@ class Plan:
     def grade(self, *, evidence: bool = False) -> float:
         """Seconds of `kbh grade`, with evidence or without. Raises BenchError when it ends without a score."""
         out = self.folder / "results"
-        return graded([(self.problem, self.file)], self.device, out, samples=self.samples, evidence=evidence)[0]
+        return graded([(self.problem, self.file)], self.device, out, samples=self.asked, evidence=evidence)[0]
 
 
 def graded(
@@ -133,11 +134,11 @@ def _costs(asked: argparse.Namespace, files: Sequence[tuple[str, Path]]) -> int:
     from grader.plan import default_options
 
     options = default_options(asked.device)
-    samples = asked.samples or options.samples
+    samples = asked.samples or options.samples + options.later
     met = True
     with tempfile.TemporaryDirectory(prefix="kbh-bench-") as folder:
         for name, file in files:
-            plan = Plan(name, file, asked.device, options.warmups, samples, Path(folder) / name)
+            plan = Plan(name, file, asked.device, options.warmups, samples, Path(folder) / name, asked.samples)
             costs = _pairs(plan, asked.pairs)
             met = _report(plan, costs) and met
             if asked.evidence:

@@ -34,7 +34,7 @@ examples:
   kbh grade solution.py                        the problem is taken from run.json, the file's or its folder's name
   kbh grade my.py --problem 05_topk_bitonic    say which problem it solves
   kbh grade my.py --strict                     no score unless every promise is shown kept; stops before it runs a leak
-  kbh grade my.py --target h200 --trials 5     on the GPU of this machine, in five processes with a key each
+  kbh grade my.py --target h200 --trials 5     on the GPU of this machine, in five trials with a key each
   kbh grade my.py --baseline eager,compile     how many times as fast it is as the reference, and that compiled
   kbh grade runs/*.py                          many: they share what starting up costs; a table of all at the end
   kbh grade kbh-results/05_topk_bitonic-...    a bundle: grade what it holds again, and say what changed
@@ -81,7 +81,7 @@ def parser() -> argparse.ArgumentParser:
     how = ask.add_argument_group("how it is graded")
     how.add_argument("--strict", action="store_true", help="give a score only when every promise is shown kept")
     how.add_argument(
-        "--trials", metavar="N", type=int, default=1, help="processes, each with a key of its own (default: 1)"
+        "--trials", metavar="N", type=int, default=1, help="each with fresh processes and a key of its own (default: 1)"
     )
     how.add_argument(
         "--samples",

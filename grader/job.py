@@ -70,10 +70,12 @@ class Job:
         if self.request.protocol == "2026-04":
             theirs = published.read(hardware_file(self.problem).parent)
             samples = theirs.problems[self.problem.id].trials
-            return replace(found, samples=samples, warmups=theirs.warmups, published=True)
+            return replace(found, samples=samples, later=0, warmups=theirs.warmups, published=True)
         if self.request.samples is None:
             return replace(found, errors=scoring.wanted_errors(self.problem, self.chosen))
-        return replace(found, samples=self.request.samples, warmups=min(found.warmups, self.request.samples // 2))
+        later = self.request.samples // 2 if found.later else 0
+        first = self.request.samples - later
+        return replace(found, samples=first, later=later, warmups=min(found.warmups, first // 2))
 
 
 def prepare(request: Request, scratch: Path, tell: Tell) -> Job:

@@ -41,7 +41,7 @@ def run_trial(
     options: TrialOptions, sandbox: Sandbox, scratch: Path, caches: Path | None,
     keep_log: Callable[[str], str], progress: Say,
 ) -> TrialResult:  # fmt: skip
-    """One trial on a fresh process. `keep_log` stores what the submission printed and returns the key to it.
+    """One trial on fresh processes. `keep_log` stores what the submission printed and returns the key to it.
 
     Raises CheckError or DeckError where we, the problem or the machine are to blame.
     """
@@ -51,19 +51,24 @@ def run_trial(
     if reason:
         untouched = tuple(ShapeResult(shape.label, "not-run", "", 0, 0, (), None) for shape in shapes)
         return TrialResult(index, commitment(master), master.hex(), "refused", reason, untouched, sandbox.record, 0.0)
-    if caches is not None:
-        restore_caches(caches, scratch / "caches")
+    _swept(scratch, caches)
     with _session(snapshot, device, options, sandbox, scratch) as session:  # it starts while the judge plans
         code = load_code(problem)
         plans = [planning.plan_shape(problem, shape, master, options, code) for shape in shapes]
         order = random.Random(derive(master, "shapes")).sample(plans, len(plans))
         trial = Trial(problem, code, master, options, device, session, progress)
         trial.run(order)
+    logs = [session.log]
+    if trial.goes_on:
+        _swept(scratch, caches)
+        with _session(snapshot, device, options, sandbox, scratch) as session:
+            trial.go_on(session, order)
+        logs.append(session.log)
     results = tuple(trial.result(plan) for plan in plans)
     return TrialResult(
         index=index, commitment=commitment(master), master=master.hex(), status=trial.status(results),
         message=trial.message(results), shapes=results, sandbox=sandbox.record,
-        seconds=round(time.monotonic() - began, 3), log=keep_log(session.log), detail=trial.detail,
+        seconds=round(time.monotonic() - began, 3), log=keep_log("".join(logs)), detail=trial.detail,
         spent=trial.spent,
     )  # fmt: skip
 
@@ -104,6 +109,14 @@ def replay(
     with _session(snapshot, device, options, sandbox, scratch) as session:
         again = Trial(problem, code, master, options, device, session, progress)
         return tuple(again.replayed(planning.graded_shapes(problem, scale), trial))
+
+
+def _swept(scratch: Path, caches: Path | None) -> None:
+    """Leaves nothing in a scratch folder of what a process wrote there but compiler caches that were kept."""
+    for name in ("work", "caches"):
+        remove(scratch / name)
+    if caches is not None:
+        restore_caches(caches, scratch / "caches")
 
 
 def _session(snapshot: Snapshot, device: str, options: TrialOptions, sandbox: Sandbox, scratch: Path) -> Session:

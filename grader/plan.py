@@ -20,8 +20,8 @@ from grader.spread import MEDIAN
 from kbh_lint.problems import Problem, Shape
 
 __all__ = [
-    "Group", "ShapePlan", "TrialOptions", "batch_specs", "bears_out", "default_options", "graded_shapes", "more_calls",
-    "null_rounds", "plan_shape", "round_count", "settled", "slot_count",
+    "Group", "ShapePlan", "TrialOptions", "batch_specs", "bears_out", "default_options", "graded_shapes", "later_calls",
+    "more_calls", "null_rounds", "plan_shape", "round_count", "settled", "slot_count",
 ]  # fmt: skip
 
 LEAST_ROUNDS = 3
@@ -49,12 +49,14 @@ _DRAWING = threading.Lock()  # hypothesis and imports of the deck's code are not
 class TrialOptions:
     """How much a trial does. `timeout` bounds the seconds of the submission in all, `call_timeout` those of one call.
 
-    `samples` timed calls a shape count after `warmups` calls; `batches` are sealed ones. `compare_least` is how many
-    timed calls are compared where comparing all is too dear (None: all). `instances` models with weights of their own
-    take turns (None: as many as it takes that weights are not found in the cache). `trim` is the share of claimed times
-    at each end that does not count for their middle. `errors` has the standard error of that, as a share, above which a
-    shape (by its label) gets more samples. With `published` the claimed clock is that of the protocol of 2026-04, all
-    single calls get the same tensors, and the median counts.
+    `samples` timed calls a shape count after `warmups` calls, and `later` ones in a second process, which is there
+    for nothing else: how long a call takes depends on the process too. `batches` are sealed ones. `compare_least`
+    is how many timed calls of the first are compared where comparing all is too dear (None: all), and as large a
+    share of the others. `instances` models with weights of their own take turns (None: as many as it takes that
+    weights are not found in the cache). `trim` is the share of claimed times at each end that does not count for
+    their middle. `errors` has the standard error of that, as a share, above which a shape (by its label) gets more
+    samples. With `published` the claimed clock is that of the protocol of 2026-04, all single calls get the same
+    tensors, and the median counts.
     """
 
     samples: int
@@ -68,16 +70,19 @@ class TrialOptions:
     published: bool = False
     trim: float = MEDIAN
     errors: Mapping[str, float] = field(default_factory=dict)
+    later: int = 0
 
 
 def default_options(device: str, *, timeout: float = 600.0) -> TrialOptions:
-    """200 samples on a GPU, of which 8 are compared; 10 on a CPU, where calls may be interpreted, all compared.
+    """200 samples on a GPU, half of them in a second process, of which 16 are compared.
+
+    10 on a CPU, where calls may be interpreted, all compared.
 
     Events of one call on an H200 vary by 0.5 us and more, those of a kernel that reads scattered pages by 4 %: the
     middle of 200 is known to 0.3 %. More are taken where `errors` wants it known better.
     """
     if device.startswith("cuda"):
-        return TrialOptions(200, 10, 3, timeout, min(60.0, timeout), 8, trim=GPU_TRIM)
+        return TrialOptions(100, 10, 3, timeout, min(60.0, timeout), 8, trim=GPU_TRIM, later=100)
     return TrialOptions(10, 3, 2, timeout, min(120.0, timeout), None, 2)
 
 
@@ -137,13 +142,26 @@ def plan_shape(problem: Problem, shape: Shape, master: bytes, options: TrialOpti
     return ShapePlan(shape, planned, compared)
 
 
-def more_calls(plan: ShapePlan, master: bytes, taken: int, options: TrialOptions) -> ShapePlan:
-    """A plan of MORE_SAMPLES calls that are timed after `taken` ones, of which as large a share is compared."""
-    specs = tuple(CaseSpec(f"timed/{i}", "nominal", i) for i in range(taken, taken + MORE_SAMPLES))
+def later_calls(plan: ShapePlan, master: bytes, options: TrialOptions) -> ShapePlan:
+    """A plan of the calls of a shape in the second process: warm-ups and `later` samples."""
+    return _timed_calls(plan, master, options, _extra(options), options.warmups, options.later)
+
+
+def more_calls(plan: ShapePlan, master: bytes, number: int, options: TrialOptions) -> ShapePlan:
+    """A plan of MORE_SAMPLES calls that are timed after all others and `number` such ones."""
+    first = _extra(options) + (options.later and options.warmups + options.later) + number
+    return _timed_calls(plan, master, options, first, 0, MORE_SAMPLES)
+
+
+def _timed_calls(
+    plan: ShapePlan, master: bytes, options: TrialOptions, first: int, warmups: int, count: int
+) -> ShapePlan:  # fmt: skip
+    """Plain calls from the number `first` on that no plan has yet; as large a share is compared as of its own."""
+    specs = tuple(CaseSpec(f"timed/{i}", "nominal", i) for i in range(first, first + warmups + count))
     names = tuple(spec.id for spec in specs)
-    least = MORE_SAMPLES if options.compare_least is None else options.compare_least * MORE_SAMPLES // options.samples
-    lot = random.Random(derive(master, "more", plan.shape.label, taken)).sample(names, max(least, 1))
-    return ShapePlan(plan.shape, (Group(specs, names),), plan.compared | frozenset(lot))
+    least = len(names) if options.compare_least is None else options.compare_least * count // options.samples
+    lot = random.Random(derive(master, "more", plan.shape.label, first)).sample(names, min(max(least, 1), len(names)))
+    return ShapePlan(plan.shape, (Group(specs, names[warmups:]),), plan.compared | frozenset(lot))
 
 
 def _extra(options: TrialOptions) -> int:

@@ -72,6 +72,7 @@ class Trial:
         self.failure = self.refusal = self.detail = self.unsure = ""
         self.spent: dict[str, float] = {}  # seconds of each stage
         self._since = time.monotonic()
+        self.last = not options.later  # whether no process comes after this one
 
     # --- the course of a trial ---
 
@@ -81,12 +82,29 @@ class Trial:
             self.states[plan.shape.label] = Seen()
             drawn = random.Random(derive(self.master, "whole", plan.shape.label))
             self.whole[plan.shape.label] = drawn.choice(sorted(plan.compared))
+        self._course(plans, [plan.shape for plan in plans] if self.options.timing else [], self._shape)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether more samples are to be taken in another process: all was right so far."""
+        right = not (self.failure or self.refusal) and all(seen.status == "right" for seen in self.states.values())
+        return self.options.later > 0 and self.options.timing and right
+
+    def go_on(self, session: Session, plans: Sequence[ShapePlan]) -> None:
+        """Times more calls of each shape in a process of its own: how long they take depends on the process too."""
+        self.session, self.last = session, True
+        self._since = time.monotonic()
+        self._course(plans, [], self._later)
+
+    def _course(
+        self, plans: Sequence[ShapePlan], calibrate: Sequence[Shape], step: Callable[[ShapePlan, Seen], None]
+    ) -> None:  # fmt: skip
         current: Seen | None = None
         try:
-            self._started([plan.shape for plan in plans] if self.options.timing else [])
+            self._started(calibrate)
             for plan in plans:
                 current = self.states[plan.shape.label]
-                self._shape(plan, current)
+                step(plan, current)
                 current = None
         except Ended as end:
             self._ended(end, current)
@@ -197,11 +215,20 @@ class Trial:
                 self._spend("batches")
                 self._ungated(plan.shape, state, models)
                 self._spend("launches")
-            answer = self.session.finish()
-            if answer.kind == Kind.FAULT:
-                state.fault(f"at {plan.shape.label}: {first_line(answer.text)}")
-            else:
-                expect(answer, f"at {plan.shape.label}")
+            self._finish(plan.shape, state)
+
+    def _later(self, plan: ShapePlan, state: Seen) -> None:
+        later = planning.later_calls(plan, self.master, self.options)
+        if self._group(later, later.groups[0], state):
+            self._finish(plan.shape, state)
+        self._spend("calls")
+
+    def _finish(self, shape: Shape, state: Seen) -> None:
+        answer = self.session.finish()
+        if answer.kind == Kind.FAULT:
+            state.fault(f"at {shape.label}: {first_line(answer.text)}")
+        else:
+            expect(answer, f"at {shape.label}")
 
     def _group(self, plan: ShapePlan, group: Group, state: Seen) -> Sequence[State]:
         """The single calls of one group. Returns the states of its models; none when they cannot be used further."""
@@ -212,15 +239,14 @@ class Trial:
         loaded = self.session.load(first.binding, states, rounds=slots)
         if not self.usable(loaded, f"when its model was made at {shape.label}", state):
             return ()
-        again, of = self._asked_again(plan, group), 0
+        again = self._asked_again(plan, group)
         for part, calls in itertools.chain([(plan, group)], self._more(plan, state) if group.base else ()):
-            of += part.calls
             for number, spec in enumerate(calls.specs):
                 index = number % slots
                 model = index % len(states)
                 held = states[model] if group.base else None
                 case = first if number == 0 and not group.base else self.case(shape, spec, held)
-                self.say(f"{shape.label}: call {state.calls + 1} of {of}")
+                self.say(f"{shape.label}: call {number + 1} of {len(calls.specs)}")
                 if not self._one(part, calls, state, case, index, model=model, again=spec.id in again):
                     return ()
         return states
@@ -243,8 +269,7 @@ class Trial:
     def _more(self, plan: ShapePlan, state: Seen) -> Iterator[tuple[ShapePlan, Group]]:
         """More timed calls for as long as the times vary so much that their middle is not known well."""
         wanted, trim = self.options.errors.get(plan.shape.label, math.inf), self.options.trim
-        taken = self.options.samples + self.options.warmups
-        for number in range(taken, taken + planning.MOST_MORE, planning.MORE_SAMPLES):
+        for number in range(0, planning.MOST_MORE if self.last else 0, planning.MORE_SAMPLES):
             error = of_samples(state.claimed, trim)
             if state.status != "right" or error is None or error <= wanted or middle(state.claimed, trim) < SHORT_S:
                 return

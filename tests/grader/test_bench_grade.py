@@ -63,8 +63,18 @@ def test_the_goal_is_the_naive_run_and_15_seconds(
     assert bench.main(["05_topk_bitonic", "mine.py", "--pairs", "2", "--check"]) == code
     assert told in capsys.readouterr().out
     assert ["naive.py" in command[1] for command in commands] == [True, False, False, True]
-    counts = {tuple(command[command.index("--samples") :][:2]) for command in commands}
-    assert len(counts) == 1  # both sides time as many calls
+    assert [command[command.index("--samples") + 1] for command in commands if "--samples" in command] == ["10"] * 2
+    assert ["--samples" in command for command in commands] == [True, False, False, True], "a cell takes what it needs"
+
+
+@pytest.mark.parametrize(("device", "more", "samples"), [("cuda", [], "200"), ("cuda", ["--samples", "7"], "7")])
+def test_both_sides_time_as_many_calls(
+    bench: ModuleType, monkeypatch: pytest.MonkeyPatch, device: str, more: list[str], samples: str
+) -> None:
+    commands = pretend(bench, monkeypatch, naive=1.0, grade=2.0)
+    assert bench.main(["05_topk_bitonic", "mine.py", "--device", device, *more]) == 0
+    asked = [command[command.index("--samples") + 1] for command in commands if "--samples" in command]
+    assert asked == [samples] * (4 if more else 2)
 
 
 def test_on_a_gpu_both_run_once_before_so_that_neither_compiles(

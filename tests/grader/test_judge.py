@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -65,6 +66,14 @@ def ground(tmp_path: Path) -> Callable[[str], Ground]:
     return lambda text: Ground(tmp_path, text)
 
 
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder that every user may write to."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        yield Path(folder)
+
+
 def forward(body: str, before: str = "") -> str:
     """The honest submission with another body of forward."""
     text = HONEST.partition("        return (x")[0].replace("class Model", before + "\nclass Model")
@@ -105,6 +114,42 @@ def test_times_that_vary_much_get_more_samples_some_of_them_compared(
     more = {f"timed/{i}" for i in range(10, 18)}
     compared = {case.case for case in shape.cases}
     assert len(compared & more) == (calls - 8) // 2, "as large a share as of the others"
+
+
+def test_half_of_the_samples_may_come_from_a_second_process_that_finds_nothing_of_the_first(
+    ground: Callable[[str], Ground],
+) -> None:
+    note = "import os, pathlib\nnote = pathlib.Path(os.environ['HOME'], 'note')\n"
+    note += "print('it is', note.exists())\nnote.write_text('n')\n"
+    here = ground(note + forward("print('in', hash(x.numpy().tobytes()))\n" + RIGHT + "return y"))
+    options = replace(OPTIONS, samples=8, later=6, compare_least=4)
+    result = here.trial(options)
+    (shape,) = result.shapes
+    assert result.status == "right" and shape.timing is not None and len(shape.timing.claimed) == 14
+    assert len(shape.timing.sealed) == 2, "the first process has them all"
+    (log,), inputs = here.logs, [line for line in here.logs[0].splitlines() if line.startswith("in")]
+    assert log.count("it is False") == 2
+    assert len(set(inputs)) == len(inputs), "no value is drawn twice"
+    later = {f"timed/{i}" for i in range(10, 18)}
+    asked_again = {case.case for case in shape.cases if case.digest}
+    assert len(({case.case for case in shape.cases} & later) - asked_again) <= 3 and asked_again & later
+    assert here.replay(result) == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ("if again: y += 1\nreturn y", "wrong", "are off by more than"),
+        ("if again: raise ValueError('late')\nreturn y", "wrong", "raised ValueError: late"),
+        ("if again: os._exit(3)\nreturn y", "wrong", "ended its process (exit status 3)"),
+    ],
+)
+def test_what_goes_wrong_in_the_second_process_counts(
+    ground: Callable[[str], Ground], shared: Path, body: str, status: str, words: str
+) -> None:
+    mark = f"import os, pathlib\nmark = pathlib.Path({str(shared / 'mark')!r})\nagain = mark.exists()\nmark.touch()\n"
+    result = ground(forward(RIGHT + body, mark)).trial(replace(OPTIONS, later=4))
+    assert result.status == status and words in result.message
 
 
 def test_no_value_is_drawn_twice_and_another_key_draws_others(ground: Callable[[str], Ground]) -> None:
