@@ -7,7 +7,7 @@ from copy import copy
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, equality, iteration, keys, subscripts, unknowns
+from kbh_lint.host import bounds, equality, exceptions, iteration, keys, subscripts, unknowns
 from kbh_lint.host.frames import OutOfFuel, Raised
 from kbh_lint.host.objects import LibObject
 from kbh_lint.host.tensors import Unknown
@@ -170,7 +170,7 @@ def list_method(
         owner.insert(args[0] if isinstance(args[0], int) else 0, args[1])
     elif name == "pop":
         if not owner:
-            interp.world.may_fail(interp, "IndexError", loc)
+            exceptions.may_fail(interp, "IndexError", loc)
         return owner.pop(*[a for a in args if isinstance(a, int)]) if owner else Unknown()
     elif name == "clear":
         owner.clear()
@@ -182,13 +182,13 @@ def list_method(
         if bounds.is_small(args[0]) and args[0] in owner:
             owner.remove(args[0])
         else:
-            interp.world.may_fail(interp, "ValueError", loc)
+            exceptions.may_fail(interp, "ValueError", loc)
     elif name == "sort":
         sort_items(interp, owner, kwargs)
     elif name == "index":
         if bounds.is_small(args[0]) and args[0] in owner:
             return owner.index(args[0])
-        interp.world.may_fail(interp, "ValueError", loc)
+        exceptions.may_fail(interp, "ValueError", loc)
         return Unknown()
     elif name == "count":
         return sum(1 for x in owner if equality.same(interp, x, args[0]) is True)
@@ -249,11 +249,11 @@ def dict_method(
         return None
     if name == "pop":
         if len(args) < 2 and keys.check_key(args[0]) not in owner:
-            interp.world.may_fail(interp, "KeyError", loc)
+            exceptions.may_fail(interp, "KeyError", loc)
         return owner.pop(keys.check_key(args[0]), args[1] if len(args) > 1 else Unknown())
     if name == "popitem":
         if not owner:
-            interp.world.may_fail(interp, "KeyError", loc)
+            exceptions.may_fail(interp, "KeyError", loc)
             return Unknown()
         key = next(iter(owner)) if kwargs.get("last") is False else next(reversed(owner))
         return key, owner.pop(key)
@@ -280,7 +280,7 @@ def set_method(interp: Any, owner: set[Any], name: str, args: list[Any], loc: ir
         return None
     if name in ("discard", "remove"):
         if name == "remove" and keys.check_key(args[0]) not in owner:
-            interp.world.may_fail(interp, "KeyError", loc)
+            exceptions.may_fail(interp, "KeyError", loc)
         owner.discard(keys.check_key(args[0]))
         return None
     if name == "update":

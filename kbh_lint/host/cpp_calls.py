@@ -11,6 +11,7 @@ from kbh_lint.host import (
     cpp_streams,
     cpp_types,
     device_flags,
+    exceptions,
     tensor_attributes,
     torchlib,
     unknowns,
@@ -93,7 +94,7 @@ def _checked(run: Any, node: ir.Call, env: Env) -> Any:
     """A check macro: what it runs matters, what it tests is taken to hold."""
     for arg in node.args[:1]:
         if isinstance(arg, ir.Const) and not arg.value:
-            run.interp.world.raise_(run.interp, "RuntimeError", [], node.loc)
+            exceptions.raise_("RuntimeError", [], node.loc)
         if any(isinstance(n, (ir.Call, ir.Launch)) for n in (arg, getattr(arg, "left", None))):
             run.eval(arg, env)
     return None

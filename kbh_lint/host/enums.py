@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import equality, unknowns
+from kbh_lint.host import equality, exceptions, unknowns
 from kbh_lint.host.objects import Bound, ClassV, Compiled, Instance, LibObject, Memo
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import Func
@@ -64,4 +64,4 @@ def look_up(interp: Any, cls: ClassV, args: list[Any], loc: ir.Loc | None) -> An
             return member
     if not members(cls):
         return wanted
-    interp.world.raise_(interp, "ValueError", [wanted], loc)
+    exceptions.raise_("ValueError", [wanted], loc)

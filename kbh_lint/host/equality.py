@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint.host import asking, bounds, tensor_arguments, unknowns
-from kbh_lint.host.objects import Instance, LibObject, compared_as
+from kbh_lint.host.objects import Instance, LibObject, compared_as, find_method
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.source.embedded import doubts
 from kbh_lint.values import Sym
@@ -28,7 +28,7 @@ def same(interp: Any, left: Any, right: Any) -> Any:
     if isinstance(left, str) and isinstance(right, str) and (doubts(left) or doubts(right)):
         return _same_text(interp, left, right)
     for one, other in ((left, right), (right, left)):
-        own = interp.world.find_method(one, "__eq__") if isinstance(one, Instance) else None
+        own = find_method(one, "__eq__") if isinstance(one, Instance) else None
         if own is not None:
             answer = interp.call(own, [other], {}, None)
             if isinstance(answer, Unknown) and answer.why == "NotImplemented":

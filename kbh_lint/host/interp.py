@@ -16,6 +16,7 @@ from kbh_lint.host import (
     asking,
     bounds,
     equality,
+    exceptions,
     expressions,
     iteration,
     keys,
@@ -36,6 +37,7 @@ from kbh_lint.host.objects import (
     Memo,
     Method,
     Partial,
+    find_method,
 )
 from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.source.embedded import Text, doubts
@@ -161,7 +163,7 @@ class Interp:
     def truth_of(self, value: Instance, loc: ir.Loc | None) -> bool:
         """The truth of an object, as its class says."""
         for name in ("__bool__", "__len__"):
-            found = self.world.find_method(value, name)
+            found = find_method(value, name)
             if found is not None:
                 answer = self.call(found, [], {}, loc)
                 return isinstance(answer, Instance) or self.truth(answer, loc)
@@ -213,7 +215,7 @@ class Interp:
             return None
         except Exception as error:
             if not isinstance(error, bounds.TooLarge):
-                self.world.may_fail(self, type(error).__name__, node.loc)
+                exceptions.may_fail(self, type(error).__name__, node.loc)
             self.miss(f"could not follow this statement ({type(error).__name__}: {str(error)[:80]})", node.loc)
             self.havoc(node, frame)
             return None
@@ -319,7 +321,7 @@ class Interp:
             or len(items) != len(targets)
             and not any(isinstance(t, ir.Star) for t in targets)
         ):
-            self.world.may_fail(self, "ValueError", loc)
+            exceptions.may_fail(self, "ValueError", loc)
         star = next((i for i, t in enumerate(targets) if isinstance(t, ir.Star)), None)
         if star is not None:
             after = len(targets) - star - 1

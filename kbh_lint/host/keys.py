@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint.host import bounds, equality
-from kbh_lint.host.objects import Instance, LibObject, compared_as
+from kbh_lint.host.objects import Instance, LibObject, compared_as, find_method
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.source.embedded import Text, doubts
 
@@ -50,7 +50,7 @@ def _is_walked(interp: Any, key: Any) -> bool:
         if sum(map(len, nested)) > MAX_ANY:  # the values of whole tensors, say: too much to compare part by part
             return any(isinstance(part, Unknown) for part in key)
         return any(_is_walked(interp, part) for part in key)
-    if isinstance(key, Instance) and interp.world.find_method(key, "__eq__") is not None:
+    if isinstance(key, Instance) and find_method(key, "__eq__") is not None:
         return True
     return isinstance(key, Unknown) or bool(doubts(key)) or compared_as(key) is not key
 

@@ -13,7 +13,7 @@ from typing import Any
 from kbh_lint import dtypes, ir
 from kbh_lint.host import cute_shapes as shapes
 from kbh_lint.host import foreign, launches, tensor_arguments, tensor_views
-from kbh_lint.host.objects import Bound, ClassV, Instance, LibObject, Memo, Pointer, Specialized
+from kbh_lint.host.objects import Bound, ClassV, Instance, LibObject, Memo, Pointer, Specialized, find_method
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.kernels import cute_ops as ops
 from kbh_lint.values import UNKNOWN, DType, Env, Func, Made, Scalar, Sym
@@ -183,7 +183,7 @@ def compiled_method(
 def _function(interp: Any, value: Any) -> Func | None:
     """The function behind what is compiled: a method, or the `__call__` of an object."""
     if isinstance(value, Instance):
-        value = interp.world.find_method(value, "__call__")
+        value = find_method(value, "__call__")
     while isinstance(value, (Bound, Memo)):
         value = value.func
     return value if isinstance(value, Func) else None

@@ -14,6 +14,7 @@ from kbh_lint.host import (
     dress,
     driver,
     enums,
+    exceptions,
     foreign,
     lanes,
     lib_python,
@@ -72,7 +73,7 @@ def object_attr(interp: Any, owner: LibObject, name: str, loc: ir.Loc | None) ->
     if name in owner.attrs:
         return owner.attrs[name]
     if owner.path == "types.SimpleNamespace":
-        return owner.attrs if name == "__dict__" else interp.world.raise_(interp, "AttributeError", [name], loc)
+        return owner.attrs if name == "__dict__" else exceptions.raise_("AttributeError", [name], loc)
     if owner.path in ("super", "os.environ", "property", "module", "functools.lru_cache.decorator"):
         if owner.path == "super":
             return trace_nn.super_attr(interp, owner, name)

@@ -11,6 +11,7 @@ from kbh_lint.host import (
     builds,
     containers,
     decoding,
+    exceptions,
     iteration,
     keys,
     modules,
@@ -210,7 +211,7 @@ def environment(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any],
     if name == "__getitem__" and variable in outside.FOLDERS:
         return outside.FOLDERS[variable]
     if name == "__getitem__":
-        interp.world.raise_(interp, "KeyError", args, loc)
+        exceptions.raise_("KeyError", args, loc)
     if name in ("get", "pop", "getenv"):
         return args[1] if len(args) > 1 else kwargs.get("default")
     if name == "setdefault" and len(args) > 1:
@@ -225,7 +226,7 @@ _ALWAYS_SET = frozenset(("PATH", "HOME", "PWD"))
 def sys_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
     if name == "exit":
-        interp.world.raise_(interp, "SystemExit", args, loc)
+        exceptions.raise_("SystemExit", args, loc)
     return Unknown((), path)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host.objects import Bound, Instance, LibObject, Method
+from kbh_lint.host.objects import Bound, Instance, LibObject, Method, find_method
 from kbh_lint.host.pybuiltins import builtin
 from kbh_lint.values import Sym
 
@@ -57,7 +57,7 @@ def placed(interp: Any, model: Instance) -> Instance:
     """The model as a grader has it after `.to(device).eval()`, where the submission has its own idea of these."""
     same = builtin(lambda run, args, kwargs, loc: args[0] if args else None)
     for name, given in (("_apply", [same]), ("cuda", []), ("to", ["cuda"]), ("train", [False]), ("eval", [])):
-        own = model.attrs.get(name) or interp.world.find_method(model, name)
+        own = model.attrs.get(name) or find_method(model, name)
         result = interp.call(own, given, {}, None) if own is not None else None
         model = result if isinstance(result, Instance) else model
     return model
@@ -80,7 +80,7 @@ def call(interp: Any, owner: Instance | LibObject, args: list[Any], kwargs: dict
         return interp.call(compiled, args, kwargs, loc)
     own = owner.attrs.get("_call_impl")
     if own is None and isinstance(owner, Instance):
-        own = interp.world.find_method(owner, "_call_impl")
+        own = find_method(owner, "_call_impl")
     if own is not None:
         return interp.call(own, args, kwargs, loc)
     return call_whole(interp, owner, args, kwargs, loc)

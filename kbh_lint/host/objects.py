@@ -12,6 +12,9 @@ from kbh_lint.values import Brief, Env, Func, JitFunction
 MAX_MERGED = 400  # classes in the orders of a class's bases
 
 
+MODULE_BASES = ("torch.nn.Module", "torch.nn.modules.module.Module", "torch.nn.modules.Module")
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class ClassV(Brief):
     """A class of the submission; `bases` are ClassV or Sym. `env` holds what its body defined."""
@@ -261,3 +264,16 @@ class Pointer(Brief):
 
 
 CALLABLES = (Func, Bound, Method, Partial, Memo, Configured, ExtFunction, JitFunction, ClassV, Compiled, Specialized)
+
+
+def is_module(cls: ClassV) -> bool:
+    """Whether a class derives from torch.nn.Module or a layer."""
+    return any(path in MODULE_BASES or path.startswith("torch.nn.") for path in cls.external_bases())
+
+
+def find_method(owner: Instance, name: str) -> Any:
+    """A method of an object's class, bound to the object; None where there is none."""
+    try:
+        return Bound(owner, owner.cls.find(name))
+    except KeyError:
+        return None

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import asking, bounds, equality, iteration, subscripts, torchlib, unknowns
-from kbh_lint.host.objects import ClassV, Instance, LibObject
+from kbh_lint.host import asking, bounds, equality, exceptions, iteration, subscripts, torchlib, unknowns
+from kbh_lint.host.objects import ClassV, Instance, LibObject, find_method
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import concat, cut, doubted, doubts, replace
 from kbh_lint.values import DType, Sym
@@ -48,7 +48,7 @@ def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         return unknowns.merged(interp, left, right)
     if isinstance(left, Instance) and op in _SPECIAL:
-        found = interp.world.find_method(left, _SPECIAL[op])
+        found = find_method(left, _SPECIAL[op])
         if found is not None:
             return interp.call(found, [right], {}, loc)
     if isinstance(left, str) and op == "%":
@@ -142,7 +142,7 @@ def percent(template: str, values: Any) -> Any:
 def failed(interp: Any, error: Exception, loc: ir.Loc | None) -> None:
     """An operation on known values raised what Python raises, unless a bound of ours was met."""
     if not isinstance(error, bounds.TooLarge):
-        interp.world.may_fail(interp, type(error).__name__, loc)
+        exceptions.may_fail(interp, type(error).__name__, loc)
 
 
 def unary(interp: Any, op: str, value: Any, loc: ir.Loc | None) -> Any:

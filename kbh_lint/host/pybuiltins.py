@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import asking, bounds, containers, iteration, keys, operators, typetests, unknowns
+from kbh_lint.host import asking, bounds, containers, exceptions, iteration, keys, operators, typetests, unknowns
 from kbh_lint.host.frames import OutOfFuel, Raised
-from kbh_lint.host.objects import ClassV, Instance, LibObject, Method, compared_as
+from kbh_lint.host.objects import ClassV, Instance, LibObject, Method, compared_as, find_method
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Text, doubts
 from kbh_lint.values import Func, Sym
@@ -92,7 +92,7 @@ def _len(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
     if isinstance(value, Tensor):
         return value.shape[0] if value.shape else Unknown()
     if isinstance(value, Instance):
-        found = interp.world.find_method(value, "__len__")
+        found = find_method(value, "__len__")
         if found is None and value.items is not None:
             return len(value.items)
         return interp.call(found, [], {}, loc) if found is not None else Unknown()
@@ -322,14 +322,14 @@ def _next(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
     if isinstance(args[0], LibObject) and args[0].path == "itertools.count":
         return interp.call(Method(args[0], "__next__"), [], {}, loc)
     if isinstance(args[0], Instance):
-        found = interp.world.find_method(args[0], "__next__")
+        found = find_method(args[0], "__next__")
         if found is not None:
             return interp.call(found, [], {}, loc)
     items = iteration.iterate(interp, args[0], loc)
     if isinstance(items, list) and items:
         return items.pop(0)
     if not items and len(args) < 2:
-        interp.world.may_fail(interp, "StopIteration", loc)
+        exceptions.may_fail(interp, "StopIteration", loc)
     return items[0] if items else (args[1] if len(args) > 1 else Unknown())
 
 

@@ -8,16 +8,10 @@ from functools import partial
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import around, enums, iteration, keys, operators, rounds
+from kbh_lint.host import around, enums, exceptions, iteration, keys, operators, rounds
 from kbh_lint.host.frames import BREAK, CONTINUE, FULL_ITERATIONS, Frame, Leave, OutOfFuel, Raised, Returned
 from kbh_lint.host.keys import MISSING
-from kbh_lint.host.objects import (
-    Bound,
-    ClassV,
-    Compiled,
-    LibObject,
-    Memo,
-)
+from kbh_lint.host.objects import Bound, ClassV, Compiled, LibObject, Memo
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import Env, Func
 
@@ -181,7 +175,7 @@ def _handled(interp: Any, node: ir.Try, frame: Frame) -> Any:
     except Raised as raised:
         interp.trying = trying
         for kind, name, body in node.handlers:
-            if kind is not None and not interp.world.catches(interp, interp.eval(kind, frame), raised.value):
+            if kind is not None and not exceptions.catches(interp, interp.eval(kind, frame), raised.value):
                 continue
             if name is not None:
                 interp.store_name(name, raised.value, frame)
@@ -215,12 +209,12 @@ def s_delete(interp: Any, node: ir.Delete, frame: Frame) -> None:
     for target in node.targets:
         if isinstance(target, ir.Name):
             if frame.outer.get(target.id, frame.env).vars.pop(target.id, MISSING) is MISSING:
-                interp.world.may_fail(interp, "NameError", node.loc)
+                exceptions.may_fail(interp, "NameError", node.loc)
         elif isinstance(target, ir.Index):
             owner, key = interp.eval(target.value, frame), interp.eval(target.index, frame)
             if isinstance(owner, dict):
                 if owner.pop(keys.check_key(key), MISSING) is MISSING:
-                    interp.world.may_fail(interp, "KeyError", node.loc)
+                    exceptions.may_fail(interp, "KeyError", node.loc)
             elif isinstance(owner, list) and isinstance(key, (int, slice)):
                 del owner[key]
         elif isinstance(target, ir.Attr):
@@ -233,9 +227,9 @@ def s_assert(interp: Any, node: ir.Assert, frame: Frame) -> None:
         contents = value.contents if isinstance(value, Unknown) else (value.storage.content,)
         interp.world.asserted.add(interp.place(node.test.loc))
         if not interp.world.settle(interp, node.test.loc, True, contents):
-            interp.world.raise_(interp, "AssertionError", [], node.loc)
+            exceptions.raise_("AssertionError", [], node.loc)
     elif not interp.truth(value, node.test.loc):
-        interp.world.may_fail(interp, "AssertionError", node.loc)
+        exceptions.may_fail(interp, "AssertionError", node.loc)
 
 
 def s_block(interp: Any, node: ir.Block, frame: Frame) -> Any:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, equality, iteration, keys, tensor_views, unknowns
+from kbh_lint.host import bounds, equality, exceptions, iteration, keys, tensor_views, unknowns
 from kbh_lint.host.modules import GRADER_NAMES
-from kbh_lint.host.objects import Configured, Defaults, Instance, LibObject, Tally
+from kbh_lint.host.objects import Configured, Defaults, Instance, LibObject, Tally, find_method
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Text, cut, doubted, doubts
 from kbh_lint.values import JitFunction, Sym
@@ -32,7 +32,7 @@ def contains(interp: Any, owner: Any, item: Any, loc: ir.Loc | None = None) -> A
                 doubt = verdict
         return doubt
     if isinstance(owner, Instance):
-        found = interp.world.find_method(owner, "__contains__")
+        found = find_method(owner, "__contains__")
         if found is None and owner.items is not None:
             return contains(interp, owner.items, item)
         return interp.call(found, [item], {}, None) if found is not None else unknowns.merged(interp, owner, item)
@@ -69,7 +69,7 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
             return value
         if isinstance(key, Unknown):
             return _any_of(interp, list(owner.values()), key, loc) if len(owner) == 2 else unknowns.merged(interp, key)
-        interp.world.raise_(interp, "KeyError", [key], loc)
+        exceptions.raise_("KeyError", [key], loc)
     if isinstance(owner, (list, tuple, range)) and isinstance(key, Unknown):
         return _any_of(interp, owner, key, loc) if owner else unknowns.merged(interp, key)
     if isinstance(owner, str):
@@ -83,7 +83,7 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
             return unknowns.merged(interp, owner, key, why="a character")
         return str.__getitem__(owner, key)
     if isinstance(owner, Instance):
-        found = interp.world.find_method(owner, "__getitem__")
+        found = find_method(owner, "__getitem__")
         if found is not None:
             return interp.call(found, [key], {}, loc)
         if owner.items is not None:
@@ -93,7 +93,7 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
             return owner[key] if isinstance(key, int) else bounds.visited(interp, owner[key])
         except (IndexError, TypeError):
             if isinstance(key, int):
-                interp.world.raise_(interp, "IndexError", [key], loc)
+                exceptions.raise_("IndexError", [key], loc)
             return unknowns.merged(interp, key)
     return interp.world.get_item(interp, owner, key, loc)
 
@@ -101,7 +101,7 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
 def item_of(interp: Any, owner: Instance, key: Any, loc: ir.Loc | None) -> Any:
     """`owner[key]` of an object of a subclass of dict, whose `__missing__` makes what is not there."""
     assert owner.items is not None
-    missing = interp.world.find_method(owner, "__missing__")
+    missing = find_method(owner, "__missing__")
     if missing is not None and keys.find_key(interp, owner.items, key) is keys.MISSING:
         return interp.call(missing, [key], {}, loc)
     return get_item(interp, owner.items, key, loc)
@@ -136,7 +136,7 @@ def set_item(interp: Any, owner: Any, key: Any, value: Any, loc: ir.Loc | None) 
         bounds.items(interp, len(owner) + len(more))
         owner[key] = list(more)
     elif isinstance(owner, Instance):
-        found = interp.world.find_method(owner, "__setitem__")
+        found = find_method(owner, "__setitem__")
         if found is not None:
             interp.call(found, [key, value], {}, loc)
         elif owner.items is not None:

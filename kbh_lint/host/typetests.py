@@ -7,7 +7,7 @@ import collections.abc
 from typing import Any
 
 from kbh_lint.host import operators, unknowns
-from kbh_lint.host.objects import CALLABLES, ClassV, Instance, LibObject
+from kbh_lint.host.objects import CALLABLES, ClassV, Instance, LibObject, find_method, is_module
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Sym
 
@@ -43,7 +43,7 @@ def is_subclass(interp: Any, cls: Any, kinds: Any) -> Any:
 def is_callable(interp: Any, value: Any) -> Any:
     """callable(value)."""
     if isinstance(value, Instance):
-        return interp.world.is_module(value.cls) or interp.world.find_method(value, "__call__") is not None
+        return is_module(value.cls) or find_method(value, "__call__") is not None
     if isinstance(value, LibObject):
         return value.path.startswith("torch.nn.") or unknowns.merged(interp, value, why="a type test")
     if isinstance(value, Unknown):
@@ -117,7 +117,7 @@ def _is_below(interp: Any, cls: Any, kind: Any) -> Any:
     path = _path(kind)
     if isinstance(cls, ClassV) and path:
         if path.endswith("nn.Module") or path == "builtins.object":
-            return path == "builtins.object" or interp.world.is_module(cls)
+            return path == "builtins.object" or is_module(cls)
         return path in cls.external_bases() or unknowns.merged(interp, cls, why="a type test")
     one, other = (getattr(builtins, _path(c).removeprefix("builtins."), None) for c in (cls, kind))
     if isinstance(one, type) and isinstance(other, type):

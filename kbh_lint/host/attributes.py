@@ -1,0 +1,251 @@
+"""Attributes of interpreted values: what `owner.name` is, its assignment and its deletion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.host import classes, dress, exceptions, lib_objects, module_calls, modules, tampering, tensor_attributes
+from kbh_lint.host.interp import Interp
+from kbh_lint.host.objects import (
+    Blob,
+    Bound,
+    ClassV,
+    Compiled,
+    Config,
+    Configured,
+    Extension,
+    ExtFunction,
+    Graph,
+    HostDescriptor,
+    Instance,
+    LibObject,
+    Memo,
+    Method,
+    Partial,
+    Pointer,
+    find_method,
+    is_module,
+)
+from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.values import DType, Func, JitFunction, Made, Sym
+
+CUTE_ATTRIBUTES = frozenset(("element_type", "iterator", "memspace", "leading_dim"))
+
+
+def get_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> Any:
+    """`owner.name`."""
+    if isinstance(owner, Sym):
+        return modules.resolve(interp, f"{owner.path}.{name}", loc)
+    if isinstance(owner, Tensor):
+        return tensor_attr(interp, owner, name, loc)
+    if isinstance(owner, Instance):
+        return instance_attr(interp, owner, name, loc)
+    if isinstance(owner, ClassV):
+        return class_attr(owner, name)
+    if isinstance(owner, Unknown):
+        return Unknown(owner.contents, owner.why, made=owner.made)
+    if isinstance(owner, LibObject):
+        return lib_objects.object_attr(interp, owner, name, loc)
+    if isinstance(owner, Extension):
+        return extension_attr(interp, owner, name, loc)
+    if isinstance(owner, (JitFunction, Configured, Graph, Compiled, Func, Partial, Memo, Bound)):
+        return callable_attr(interp, owner, name, loc)
+    if isinstance(owner, Made):
+        from kbh_lint.host import lib_cute
+
+        return lib_cute.made_attribute(owner, name)
+    if isinstance(owner, (DType, HostDescriptor, Config, Blob, Pointer)):
+        return description_attr(owner, name)
+    if name == "value" and isinstance(owner, (int, float)):
+        return owner  # a ctypes number
+    if isinstance(owner, dict) and owner.get("__namespace__"):
+        return owner.get(name, Unknown())
+    if isinstance(owner, tuple) and tensor_attributes.RESULTS.get(name, len(owner)) < len(owner):
+        return owner[tensor_attributes.RESULTS[name]]
+    return Method(owner, name)
+
+
+def tensor_attr(interp: Interp, owner: Tensor, name: str, loc: ir.Loc | None) -> Any:
+    """An attribute of a tensor, of torch or of CuTe."""
+    part = dress.part(owner, name)
+    value = tensor_attributes.attribute(interp, owner, name, loc) if part is None else part
+    if value is NotImplemented and name in CUTE_ATTRIBUTES:
+        from kbh_lint.host import lib_cute
+
+        return lib_cute.tensor_attribute(owner, name)
+    return Method(owner, name) if value is NotImplemented else value
+
+
+def callable_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> Any:
+    """An attribute of a function, a kernel, or what stands around one."""
+    if isinstance(owner, JitFunction) and name in ("fn", "__wrapped__"):
+        return owner if owner.configs else owner.func
+    if isinstance(owner, JitFunction) and name == "arg_names":
+        return [p.name for p in owner.func.node.params]
+    if isinstance(owner, Func):
+        if name in owner.attrs:
+            return owner.attrs[name]
+        return {"__name__": owner.node.name, "__doc__": owner.node.doc, "__wrapped__": owner}.get(name, Unknown())
+    if isinstance(owner, Partial):
+        return {"func": owner.func, "args": owner.args, "keywords": owner.kwargs}.get(name, Unknown())
+    if isinstance(owner, Memo) and name == "__wrapped__":
+        return owner.func
+    if isinstance(owner, Compiled) or isinstance(owner, Bound) and isinstance(owner.func, Memo):
+        return get_attr(interp, owner.func, name, loc)
+    if isinstance(owner, Bound) and name == "__func__":
+        return owner.func
+    return Method(owner, name)
+
+
+def description_attr(owner: DType | HostDescriptor | Config | Blob | Pointer, name: str) -> Any:
+    """An attribute of an element type, a descriptor, a configuration, foreign code or a pointer."""
+    if isinstance(owner, DType):
+        return {
+            "itemsize": max(dtypes.BITS.get(owner.name, 8) // 8, 1),
+            "is_floating_point": owner.name in dtypes.FLOATS,
+            "width": dtypes.BITS.get(owner.name, 32),
+        }.get(name, Method(owner, name))
+    if isinstance(owner, HostDescriptor):
+        known = {"base": owner.tensor, "shape": owner.tensor.shape, "block_shape": owner.block}
+        return known.get(name, Method(owner, name))
+    if isinstance(owner, Config):
+        return owner.kwargs if name == "kwargs" else owner.kwargs.get(name, Unknown())
+    if isinstance(owner, Blob):
+        return Blob(f"{owner.path}:{name}", owner.loc)
+    return DType(owner.dtype) if name in ("value_type", "dtype", "element_type") else Method(owner, name)
+
+
+def instance_attr(interp: Interp, owner: Instance, name: str, loc: ir.Loc | None) -> Any:
+    """An attribute of an object of the submission, by its own `__getattribute__` where it has one."""
+    own = find_method(owner, "__getattribute__")
+    if own is not None:
+        return interp.call(own, [name], {}, loc)
+    return plain_attr(interp, owner, name, loc)
+
+
+def plain_attr(interp: Interp, owner: Instance, name: str, loc: ir.Loc | None) -> Any:
+    """An attribute as `object.__getattribute__` finds it."""
+    if name in owner.attrs:
+        return owner.attrs[name]
+    if name == "__dict__":
+        return owner.attrs
+    if name == "__class__":
+        return owner.cls
+    try:
+        found = owner.cls.find(name)
+        value = classes.bind(interp, owner, found, loc)
+        if isinstance(found, LibObject) and found.attrs.get("cached"):
+            owner.attrs[name] = value  # functools.cached_property: from here on, it hides the property
+        return value
+    except KeyError:
+        pass
+    if is_module(owner.cls):
+        if name == "training":
+            return False
+        if name in module_calls.TABLES:
+            return module_calls.table(owner.attrs, name)
+        return Method(owner, name)
+    if owner.cls.external_bases() and name in ("apply", "save_for_backward"):
+        return Method(owner, name)
+    if owner.items is not None and not name.startswith("__"):
+        return owner.items if name == "data" else Method(owner.items, name)
+    try:
+        fallback = owner.cls.find("__getattr__")
+    except KeyError:
+        exceptions.raise_("AttributeError", [name], loc)
+    return interp.call(Bound(owner, fallback), [name], {}, loc)
+
+
+def class_attr(owner: ClassV, name: str) -> Any:
+    """An attribute of a class of the submission."""
+    try:
+        found = owner.find(name)
+    except KeyError:
+        if name == "__name__":
+            return owner.name
+        forward = owner.env.vars.get("forward")
+        if name == "apply" and isinstance(forward, LibObject) and forward.path == "staticmethod":
+            # torch.autograd.Function: forward gets the context first, unless setup_context takes it
+            context = LibObject("torch.autograd.function.FunctionCtx")
+            return Partial(forward.attrs["func"], () if "setup_context" in owner.env.vars else (context,), {})
+        return Method(owner, name)
+    if isinstance(found, LibObject) and found.path == "staticmethod":
+        return found.attrs["func"]
+    if isinstance(found, LibObject) and found.path == "classmethod":
+        return Bound(owner, found.attrs["func"])
+    return found
+
+
+def extension_attr(interp: Interp, owner: Extension, name: str, loc: ir.Loc | None) -> Any:
+    """A function or attribute of a module that was built from C++."""
+    if name in owner.attrs:
+        return owner.attrs[name]
+    found = owner.env.vars.get(name)
+    exported = owner.attrs.get("__exports__", {}).get(name)
+    if exported is not None:
+        found = owner.env.vars.get(exported, found)
+    if found is None and name in ("__getattr__", "__getattribute__", "__dict__"):
+        return Method(owner, name)
+    if found is None:
+        interp.miss(f"extension {owner.name} has no readable function {name}", loc)
+        return Unknown((), "extension function")
+    return ExtFunction(owner, name, found)
+
+
+def set_attr(interp: Interp, owner: Any, name: str, value: Any, loc: ir.Loc | None) -> None:
+    """`owner.name = value`."""
+    own = find_method(owner, "__setattr__") if isinstance(owner, Instance) else None
+    if own is not None:
+        interp.call(own, [name, value], {}, loc)
+    else:
+        set_plain(interp, owner, name, value, loc)
+
+
+def set_plain(interp: Interp, owner: Any, name: str, value: Any, loc: ir.Loc | None) -> None:
+    """The same, as `object.__setattr__` does it."""
+    if isinstance(owner, Instance):
+        try:
+            found = owner.cls.find(name)
+        except KeyError:
+            found = None
+        if isinstance(found, LibObject) and found.path == "property" and found.attrs.get("fset") is not None:
+            interp.call(Bound(owner, found.attrs["fset"]), [value], {}, loc)
+            return
+        if isinstance(value, Tensor) and value.parameter:
+            owner.buffers.setdefault(name, True)
+        owner.attrs[name] = value
+    elif isinstance(owner, ClassV):
+        if isinstance(value, Func) and value.cls is None:
+            value.cls = owner
+        owner.env.vars[name] = value
+    elif isinstance(owner, (LibObject, Extension, Graph)):
+        owner.attrs[name] = value
+    elif isinstance(owner, Tensor):
+        if name == "data" and isinstance(value, Tensor):
+            owner.storage, owner.shape, owner.dtype, owner.strides = (
+                value.storage,
+                value.shape,
+                value.dtype,
+                value.strides,
+            )
+        elif name == "element_type" and isinstance(value, DType):  # CuTe's: what the bytes are taken for
+            owner.dtype = value.name
+        else:
+            owner.attrs[name] = value
+    elif isinstance(owner, Sym):
+        modules.patched(interp, owner.path, name, value, loc)
+    elif isinstance(owner, Unknown):
+        tampering.attribute_set(interp, owner, name, loc)
+    elif isinstance(owner, Func):
+        owner.attrs[name] = value
+    elif isinstance(owner, JitFunction):
+        owner.func.attrs[name] = value
+
+
+def del_attr(owner: Any, name: str) -> None:
+    """`del owner.name`."""
+    if isinstance(owner, (Instance, LibObject, Func)):
+        owner.attrs.pop(name, None)
+    elif isinstance(owner, ClassV):
+        owner.env.vars.pop(name, None)

@@ -1,0 +1,94 @@
+"""Classes of the submission: making an object, calling it, and what a method is bound to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import enums, module_calls, trace_nn
+from kbh_lint.host.frames import Frame
+from kbh_lint.host.interp import Interp
+from kbh_lint.host.objects import Bound, ClassV, Compiled, Instance, LibObject, Memo, find_method, is_module
+from kbh_lint.host.tensors import Unknown
+from kbh_lint.values import Func
+
+DICTS = ("OrderedDict", "UserDict", "defaultdict")
+
+
+def instantiate(interp: Interp, cls: ClassV, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """`cls(...)`."""
+    bases = cls.external_bases()
+    if enums.is_enum(cls):
+        return enums.look_up(interp, cls, args, loc)
+    instance = Instance(cls)
+    for base in cls.mro():
+        maker = base.env.vars.get("__new__")
+        if isinstance(maker, Func):  # a singleton, say
+            made = interp.call(maker, [cls, *args], kwargs, loc)
+            if not isinstance(made, Instance):
+                return made
+            instance = made
+            break
+    direct = [base for c in cls.mro() for base in c.bases]
+    if interp.builtins.get("dict") in direct or any(base.rpartition(".")[2] in DICTS for base in bases):
+        instance.items = dict(args[0]) if args and isinstance(args[0], dict) else {}
+    if cls.dataclass or "typing.NamedTuple" in bases or "collections.namedtuple" in bases:
+        for i, field in enumerate(cls.field_names()):
+            default = next((c.env.vars[field] for c in cls.mro() if field in c.env.vars), Unknown())
+            if isinstance(default, LibObject) and default.path == "dataclasses.field":
+                factory = default.kwargs.get("default_factory")
+                default = interp.call(factory, [], {}, loc) if factory is not None else default.kwargs.get("default")
+            instance.attrs[field] = args[i] if i < len(args) else kwargs.get(field, default)
+        after = find_method(instance, "__post_init__")
+        if after is not None and cls.dataclass:
+            interp.call(after, [], {}, loc)
+    try:
+        init = cls.find("__init__")
+    except KeyError:
+        if any(b.endswith("Exception") or b.endswith("Error") for b in bases):
+            instance.attrs["args"] = tuple(args)
+        elif is_module(cls):
+            trace_nn.instance_method(interp, instance, "__init__", args, kwargs, loc)
+        return instance
+    interp.call(Bound(instance, init), args, kwargs, loc)
+    return instance
+
+
+def call_instance(interp: Interp, owner: Instance, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """`owner(...)`: its `__call__`, what torch makes of its `forward`, or a `forward` of no module."""
+    called = _defines(owner.cls, "__call__")
+    if is_module(owner.cls) and not called:
+        return module_calls.call(interp, owner, args, kwargs, loc)
+    own = None if called else owner.attrs.get("forward")
+    if own is not None:
+        return interp.call(own, args, kwargs, loc)
+    if called or _defines(owner.cls, "forward"):
+        found = owner.cls.find("__call__" if called else "forward")
+        return interp.call(bind(interp, owner, found, loc), args, kwargs, loc)
+    interp.miss("an object without __call__ was called", loc)
+    return Unknown()
+
+
+def _defines(cls: ClassV, name: str) -> bool:
+    return any(name in base.env.vars for base in cls.mro())
+
+
+def bind(interp: Interp, owner: Instance, found: Any, loc: ir.Loc | None) -> Any:
+    """What the name of a member of its class is for an object: a bound method, or what a descriptor gives."""
+    if isinstance(found, LibObject) and found.path == "property":
+        return interp.call(Bound(owner, found.attrs["fget"]), [], {}, loc)
+    if isinstance(found, LibObject) and found.path == "staticmethod":
+        return found.attrs["func"]
+    if isinstance(found, LibObject) and found.path == "classmethod":
+        return Bound(owner.cls, found.attrs["func"])
+    if isinstance(found, (Func, Memo, Compiled)):
+        return Bound(owner, found)
+    getter = find_method(found, "__get__") if isinstance(found, Instance) else None
+    return interp.call(getter, [owner, owner.cls], {}, loc) if getter is not None else found
+
+
+def super_(interp: Interp, args: list[Any], frame: Frame) -> Any:
+    """`super()` or `super(cls, owner)`."""
+    owner = args[1] if len(args) > 1 else frame.env.vars.get("self", next(iter(frame.env.vars.values()), None))
+    cls = args[0] if args else frame.cls
+    return LibObject("super", {"self": owner, "cls": cls})

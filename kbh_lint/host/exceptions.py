@@ -1,0 +1,49 @@
+"""Exceptions of the interpreted program: raising, catching, and operations that may fail."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any, NoReturn
+
+from kbh_lint import ir
+from kbh_lint.host import asking
+from kbh_lint.host.frames import Raised
+from kbh_lint.host.objects import ClassV, Instance, LibObject
+from kbh_lint.host.tensors import Unknown
+from kbh_lint.values import Sym
+
+
+def exception_parts(raised: Raised | None) -> list[Any]:
+    """What `__exit__` is given: class, exception and traceback, or None three times."""
+    if raised is None:
+        return [None, None, None]
+    value = raised.value
+    kind = value.cls if isinstance(value, Instance) else Sym(value.path) if isinstance(value, LibObject) else value
+    return [kind, value, Unknown((), "a traceback")]
+
+
+def raise_(name: str, args: list[Any], loc: ir.Loc | None) -> NoReturn:
+    """Raises one of Python's own exceptions."""
+    raise Raised(LibObject(f"builtins.{name}", {"args": tuple(args)}), loc)
+
+
+def may_fail(interp: Any, name: str, loc: ir.Loc | None) -> None:
+    """An operation fails on what is known of its operands. The run goes on, as what a value is may be known
+    badly; where an exception could be caught, another run raises it."""
+    if interp.trying and not interp.world.choice(("fails", interp.place(loc)), asking.presumed(True)):
+        raise_(name, [], loc)
+
+
+def catches(interp: Any, kind: Any, value: Any) -> bool:
+    """Whether `except kind` catches the exception `value`; `kind` is a class or a tuple of classes."""
+    if isinstance(kind, tuple):
+        return any(catches(interp, k, value) for k in kind)
+    if isinstance(kind, ClassV):
+        cls = value.cls if isinstance(value, Instance) else value
+        return isinstance(cls, ClassV) and kind in cls.mro()
+    name = getattr(kind, "path", "").rsplit(".", 1)[-1]
+    raised = getattr(value, "path", "builtins.Exception").rsplit(".", 1)[-1]
+    a, b = getattr(builtins, name, None), getattr(builtins, raised, None)
+    if isinstance(a, type) and isinstance(b, type):
+        return issubclass(b, a)
+    return name in (raised, "Exception", "BaseException")
