@@ -328,13 +328,14 @@ class While:
 
 @dataclass(slots=True)
 class For:
-    """`for target in iterable`; C++ range-for too."""
+    """`for target in iterable`; C++ range-for too, whose target may be a `reference` to the elements."""
 
     target: Expr
     iterable: Expr
     body: tuple[Stmt, ...]
     orelse: tuple[Stmt, ...]
     loc: Loc
+    reference: bool = False
 
 
 @dataclass(slots=True)

@@ -11,13 +11,17 @@ from typing import Any
 from kbh_lint import dtypes, ir
 from kbh_lint.frontends import cuda
 from kbh_lint.host import (
+    cpp_classes,
     cpp_expressions,
     cpp_libraries,
     cpp_numbers,
+    cpp_overloads,
     cpp_statements,
+    cpp_std,
     cpp_types,
     device_flags,
     iteration,
+    keys,
     lanes,
     launches,
     operators,
@@ -128,15 +132,11 @@ class Cpp:
         # `return {values, indices};` makes what the function is declared to return
         return tuple(result) if isinstance(result, list) and kind in ("tuple", "pair") else result
 
-    def choose(self, overloads: Overloads, args: list[Any]) -> Func:
-        """The overload with a body whose parameters fit the number of arguments."""
-        bodies = [f for f in overloads.funcs if f.node.body is not None] or overloads.funcs
-        for func in bodies:
-            need = sum(1 for p in func.node.params if p.default is None and p.kind != "star")
-            many = any(p.kind == "star" for p in func.node.params)
-            if need <= len(args) and (many or len(args) <= len(func.node.params)):
-                return func
-        return bodies[-1]
+    def choose(
+        self, overloads: Overloads, args: list[Any], given: tuple[ir.Expr, ...] = (), env: Env | None = None
+    ) -> Func:
+        """The function that a call means, for template arguments that are `given` in a scope."""
+        return cpp_overloads.choose(self, overloads, args, given, env)
 
     def call(
         self, func: Func, args: list[Any], loc: ir.Loc | None, template: dict[str, Any] | None = None, this: Any = None
@@ -155,7 +155,7 @@ class Cpp:
             if param.kind == "star":
                 env.vars[param.name] = tuple(args[i:])
             elif i < len(args):
-                env.vars[param.name] = args[i]
+                env.vars[param.name] = self.parameter(param.type, args[i], env)
             elif param.default is not None:
                 env.vars[param.name] = self.eval(param.default, env)
         self.deduce(func, args, env)
@@ -167,6 +167,14 @@ class Cpp:
             self.depth -= 1
             interp.frames.pop()
         return signal.value if isinstance(signal, Returned) else None
+
+    def parameter(self, kind: Any, value: Any, env: Env) -> Any:
+        """An argument as a parameter of its type takes it."""
+        if not isinstance(kind, ir.TypeRef) or kind.pointers or kind.reference:
+            return value
+        if type(value) in (int, float):
+            return cpp_types.cast(self, kind, value, env) if dtypes.from_cpp(kind.name) else value
+        return cpp_std.copied(self.interp, value)
 
     def by_reference(self, func: Func, nodes: tuple[ir.Expr, ...], args: list[Any], env: Env) -> list[Any]:
         """The arguments of a call, with places for the parameters that a function may change."""
@@ -217,7 +225,7 @@ class Cpp:
     def launch_value(self, target: Any, args: list[Any], grid: Any, loc: ir.Loc | None) -> Any:
         """Launch whatever a kernel expression gave; `grid` is [grid, block] where known."""
         if isinstance(target, LibObject) and target.path == "cpp.template":
-            func = self.choose(target.attrs["overloads"], args)
+            func = self.choose(target.attrs["overloads"], args, target.attrs["args"], target.attrs["env"])
             return self.launch_kernel(
                 func, args, self.template_of(func, target.attrs["args"], target.attrs["env"]), grid, loc
             )
@@ -295,11 +303,17 @@ class Cpp:
     # --- statements
 
     def block(self, body: tuple[ir.Stmt, ...], env: Env) -> Any:
+        signal = None
         for node in body:
             signal = self.statement(node, env)
             if signal is not None:
-                return signal
-        return None
+                break
+        if "~" in env.vars:  # destructors, but of what is returned
+            kept = signal.value if isinstance(signal, Returned) else None
+            for held, ending in reversed(env.vars.pop("~")):
+                if held is not kept:
+                    self.call(ending, [], ending.node.loc, this=held)
+        return signal
 
     def statement(self, node: Any, env: Env) -> Any:
         self.interp.burn()
@@ -308,7 +322,7 @@ class Cpp:
             return None
         try:
             return handler(self, node, env)
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError, ZeroDivisionError) as error:
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
             self.interp.miss(f"could not follow this C++ ({type(error).__name__}: {str(error)[:60]})", node.loc)
             target: Any = getattr(node, "target", None)
             for name in _names(target) if target is not None else ():
@@ -381,8 +395,19 @@ class Cpp:
                 while len(owner) <= key < 256:
                     owner.append(Unknown())
                 return Slot(owner, key) if 0 <= key < len(owner) else None
-            return Slot(owner, key) if isinstance(owner, dict) else None
+            if isinstance(owner, dict):
+                key = cpp_std.hashed(key)
+                found = keys.held_key(self.interp, owner, key)
+                return Slot(owner, key if found is keys.MISSING else found)
+            return None
         if isinstance(node, ir.Unary) and node.op == "*":
+            if isinstance(node.value, ir.Name):  # a pointer to a variable is that variable's place
+                try:
+                    held = env.lookup(node.value.id)
+                except KeyError:
+                    held = None
+                if isinstance(held, Slot):
+                    return held
             value = self.eval(node.value, env)
             return value if isinstance(value, Slot) else None
         return None
@@ -489,7 +514,7 @@ class Cpp:
         this = env_this(env)
         if this is not None and name in this.attrs:
             return this.attrs[name]
-        own = cpp_types.method(this, name) if this is not None else None
+        own = cpp_classes.method(this, name) if this is not None else None
         if own is not None:
             return LibObject("cpp.method", {"this": this, "overloads": own, "args": (), "env": env})
         found = dtypes.from_aten(name)
@@ -500,6 +525,8 @@ class Cpp:
         short = name.rpartition("::")[2]
         if "::" in name and short in _file_scope(env).vars:
             return self.lookup(short, _file_scope(env))
+        if short == "nullopt":
+            return None
         return {"true": True, "false": False, "NULL": None, "nullptr": None}.get(name, Sym(name))
 
     def binary(self, op: str, left: Any, right: Any, loc: ir.Loc | None) -> Any:

@@ -7,11 +7,14 @@ from typing import Any
 from kbh_lint import dtypes, ir
 from kbh_lint.host import (
     bounds,
+    cpp_classes,
     cpp_libraries,
+    cpp_std,
     cpp_streams,
     cpp_types,
     device_flags,
     exceptions,
+    lanes,
     tensor_attributes,
     torchlib,
     unknowns,
@@ -68,6 +71,8 @@ def call(run: Any, node: ir.Call, env: Env) -> Any:
         target = run.choose(target, args)
     if isinstance(target, Func):
         return run.call(target, run.by_reference(target, node.args, args, env), node.loc)
+    if isinstance(target, Sym) and target.path in cpp_std.EXCHANGES:
+        args = [run.place(item, env) or value for item, value in zip(node.args, args, strict=False)]
     args = [a.get() if isinstance(a, Slot) and not _wants_place(target) else a for a in args]
     if isinstance(target, Tensor):  # operator() on an accessor, or a functional cast of a tensor
         return target
@@ -102,12 +107,28 @@ def _checked(run: Any, node: ir.Call, env: Env) -> Any:
 
 def _dispatch(run: Any, node: ir.Call, env: Env) -> Any:
     """AT_DISPATCH_*: run the lambda with scalar_t as the tensor's element type."""
-    for arg in node.args:
-        if isinstance(arg, ir.Lambda):
-            kinds = [run.eval(a, env) for a in node.args[:1]]
-            dtype = kinds[0] if kinds and isinstance(kinds[0], DType) else DType("f32")
-            return run.call(Func(arg.func, Env({"scalar_t": dtype}, env)), [], node.loc)
+    kind = run.eval(node.args[0], env) if node.args else None
+    for label, func in _lambdas(node.args):
+        wanted = run.eval(label, env) if label is not None else kind
+        if wanted == kind or not isinstance(kind, DType) or not isinstance(wanted, DType):
+            made = kind if isinstance(kind, DType) else wanted if isinstance(wanted, DType) else DType("f32")
+            return run.call(Func(func, Env({"scalar_t": made}, env)), [], node.loc)
+    run.interp.miss("a dispatch by element types could not be followed", node.loc)
     return None
+
+
+def _lambdas(args: tuple[ir.Expr, ...]) -> list[tuple[ir.Expr | None, ir.FuncDef]]:
+    """The lambdas among the arguments of a dispatch, with the type that each is for: that of AT_DISPATCH_CASE."""
+    found: list[tuple[ir.Expr | None, ir.FuncDef]] = []
+    for arg in args:
+        if isinstance(arg, ir.Lambda):
+            found.append((None, arg.func))
+        elif isinstance(arg, ir.Call):
+            case = isinstance(arg.func, ir.Name) and arg.func.id == "AT_DISPATCH_CASE"
+            found += [(arg.args[0] if case else label, func) for label, func in _lambdas(arg.args)]
+        elif isinstance(arg, ir.Opaque):
+            found += _lambdas(tuple(child for child in arg.children if child is not None))
+    return found
 
 
 def _sizeof(run: Any, node: ir.Call, env: Env) -> Any:
@@ -145,7 +166,7 @@ def _type_call(run: Any, target: TypeValue, args: list[Any], node: ir.Call, env:
 
 def _object(run: Any, target: LibObject, args: list[Any], node: ir.Call, env: Env) -> Any:
     if target.path == "cpp.template":
-        func = run.choose(target.attrs["overloads"], args)
+        func = run.choose(target.attrs["overloads"], args, target.attrs["args"], target.attrs["env"])
         if func.node.kind == "global":
             return target
         args = run.by_reference(func, node.args, args, env)
@@ -163,7 +184,7 @@ def _object(run: Any, target: LibObject, args: list[Any], node: ir.Call, env: En
     if target.path == "cutlass":
         return cpp_libraries.cutlass_run(run, target, [a.get() if isinstance(a, Slot) else a for a in args], node.loc)
     if target.path.startswith("struct:"):
-        found = cpp_types.method(target, "operator()")
+        found = cpp_classes.method(target, "operator()")
         if found is not None:
             return run.call(run.choose(found, args), args, node.loc, this=target)
     return cpp_libraries.opaque(run, target.path, args, node.loc)
@@ -184,19 +205,16 @@ def bound(run: Any, owner: Any, name: str, given: tuple[ir.Expr, ...], args: lis
             return None
         return _list_method(owner, name, args)
     if isinstance(owner, dict):
-        if name in ("find", "end", "count"):
-            found = bool(args) and args[0] in owner
-            return (
-                int(found)
-                if name == "count"
-                else LibObject("cpp.iterator", {"second": owner.get(args[0])})
-                if found
-                else "end"
-            )
-        if name in ("emplace", "insert") and len(args) > 1:
-            owner[args[0]] = args[1]
-        return owner.get(args[0], Unknown()) if name == "at" and args else Unknown((), name)
+        return cpp_std.map_method(run, owner, name, args)
+    if name in ("has_value", "value", "value_or") and (owner is None or isinstance(owner, (int, float, str))):
+        known = owner is not None
+        return known if name == "has_value" else owner if known else args[0] if args else Unknown((), name)
     if isinstance(owner, LibObject):
+        if owner.path == "cpp.future" and name in ("get", "wait"):
+            return owner.attrs["result"]
+        if owner.path in lanes.THREADS:
+            done = lanes.method(interp, owner, name, args, {}, node.loc)
+            return None if done is NotImplemented else done
         ordered = cpp_streams.method(run, owner, name)
         if ordered is not NotImplemented:
             return ordered

@@ -6,7 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import cpp_calls, cpp_statements, cpp_types, operators, subscripts, tensor_attributes, unknowns
+from kbh_lint.host import (
+    cpp_calls,
+    cpp_classes,
+    cpp_statements,
+    cpp_std,
+    cpp_types,
+    keys,
+    operators,
+    subscripts,
+    tensor_attributes,
+    unknowns,
+)
 from kbh_lint.host.objects import LibObject, Method, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import CppType, Env, Func, Overloads, Sym, TypeValue
@@ -43,9 +54,11 @@ def e_attr(run: Any, node: ir.Attr, env: Env) -> Any:
     if isinstance(owner, LibObject) and node.name in owner.attrs and "TensorOptions" not in owner.path:
         return owner.attrs[node.name]
     if isinstance(owner, LibObject) and owner.path.startswith("struct:"):
-        found = cpp_types.method(owner, node.name)
+        found = cpp_classes.method(owner, node.name)
         if found is not None:
             return LibObject("cpp.method", {"this": owner, "overloads": found, "args": node.args or (), "env": env})
+    if isinstance(owner, tuple) and len(owner) == 2 and node.name in ("first", "second"):
+        return owner[node.name == "second"]
     if isinstance(owner, Unknown):
         return owner
     if isinstance(owner, Sym):
@@ -58,9 +71,10 @@ def e_index(run: Any, node: ir.Index, env: Env) -> Any:
     owner, key = run.eval(node.value, env), run.eval(node.index, env)
     if isinstance(owner, (list, tuple)) and isinstance(key, int) and not 0 <= key < len(owner):
         return Unknown((), "an element past the end")
-    if isinstance(owner, dict) and key not in owner:
-        return Unknown((), "a missing entry")
-    if isinstance(owner, (list, dict, tuple, Tensor)):
+    if isinstance(owner, dict):
+        held = keys.find_key(run.interp, owner, cpp_std.hashed(key))
+        return Unknown((), "a missing entry") if held is keys.MISSING else held
+    if isinstance(owner, (list, tuple, Tensor)):
         return subscripts.get_item(run.interp, owner, key, node.loc)
     if isinstance(owner, Pointer):  # an element of a tensor on the host
         return tensor_attributes.scalar(run.interp, "item", [owner.tensor], {}, node.loc)
@@ -116,6 +130,9 @@ def e_compare(run: Any, node: ir.Compare, env: Env) -> Any:
         )
         if good:
             return node.ops[0] == "=="
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, LibObject) and one.path.startswith("cpp:") and isinstance(other, (int, float, str)):
+            return unknowns.merged(run.interp, one, other, why="a comparison")  # what a method of it said
     if isinstance(left, Pointer) and right in (None, 0):
         return node.ops[0] == "!="
     return operators.compare(run.interp, node.ops[0], left, right, node.loc)
@@ -133,7 +150,7 @@ def e_seq(run: Any, node: ir.Seq, env: Env) -> Any:
 
 
 def e_lambda(run: Any, node: ir.Lambda, env: Env) -> Any:
-    return Func(node.func, env)
+    return Func(node.func, cpp_std.captured(run, node.func, env))
 
 
 def e_cast(run: Any, node: ir.Cast, env: Env) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.host import (
     cpp_calls,
+    cpp_std,
     cpp_streams,
     device,
     l2,
@@ -37,6 +38,9 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
     ordered = cpp_streams.call(run, short, args)
     if ordered is not NotImplemented:
         return ordered
+    standard = cpp_std.call(run, name, args, loc)
+    if standard is not NotImplemented:
+        return standard
     if short in _DEVICE_QUERIES:
         return _device_query(run, short, args, loc)
     if name.startswith(("at::cuda::", "c10::cuda::", "at::get", "torch::cuda")):

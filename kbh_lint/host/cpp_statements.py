@@ -6,17 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import cpp_types, equality, iteration, tensor_attributes
+from kbh_lint.host import cpp_classes, cpp_std, cpp_types, equality, iteration, tensor_attributes
 from kbh_lint.host.cpp_types import COUNTS, MAX_LOOP
 from kbh_lint.host.frames import BREAK, CONTINUE, Raised, Returned
-from kbh_lint.host.interp import _names
 from kbh_lint.host.objects import LibObject, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import CppType, Env
 
 
 def s_decl(run: Any, node: ir.Decl, env: Env) -> None:
-    if "static" in node.storage:
+    if node.storage & {"static", "thread_local"}:
         table = run.statics.setdefault(id(node), {})
         if node.name not in table:
             table[node.name] = cpp_types.initial(run, node, env)
@@ -28,6 +27,9 @@ def s_decl(run: Any, node: ir.Decl, env: Env) -> None:
             env.vars[node.name] = place
             return
     value = cpp_types.initial(run, node, env)
+    if node.type is None or not (node.type.pointers or node.type.reference):
+        value = cpp_std.fresh(run, node.init, value, env)
+        cpp_classes.ends_with_scope(value, env)
     if type(value) is int and isinstance(node.type, ir.TypeRef) and not node.type.pointers:
         dtype = cpp_types.element(run, node.type, env)
         if dtype in dtypes.INTS:
@@ -38,7 +40,7 @@ def s_decl(run: Any, node: ir.Decl, env: Env) -> None:
 
 
 def s_assign(run: Any, node: ir.Assign, env: Env) -> None:
-    value = run.eval(node.value, env)
+    value = cpp_std.fresh(run, node.value, run.eval(node.value, env), env)
     for target in node.targets:
         run.assign(target, value, env)
 
@@ -68,11 +70,17 @@ def s_cfor(run: Any, node: ir.CFor, env: Env) -> Any:
 
 
 def s_for(run: Any, node: ir.For, env: Env) -> Any:
-    items = iteration.iterate(run.interp, run.eval(node.iterable, env), node.loc)
-    for item in list(items)[:MAX_LOOP]:
+    found = run.eval(node.iterable, env)
+    pairs = isinstance(found, dict) and not isinstance(found, cpp_std.Keys)
+    items = list(found.items() if pairs else iteration.iterate(run.interp, found, node.loc))
+    if len(items) > MAX_LOOP:
+        run.interp.miss(f"a loop of more than {MAX_LOOP} rounds", node.loc)
+    for i, item in enumerate(items[:MAX_LOOP]):
         inner = Env({}, env)
-        for name in _names(node.target):
-            inner.vars[name] = item
+        if isinstance(node.target, ir.Name):
+            inner.vars[node.target.id] = Slot(found, i) if node.reference and isinstance(found, list) else item
+        else:
+            run.assign(node.target, item, inner)
         signal = run.block(node.body, inner)
         if signal is BREAK:
             break
@@ -87,12 +95,8 @@ def s_switch(run: Any, node: ir.Switch, env: Env) -> Any:
     for matches in (False, True):  # the default only when nothing else matched
         for labels, body in node.cases:
             if not taken:
-                hit = (
-                    not labels
-                    if matches
-                    else any(equality.same(run.interp, run.eval(x, env), value) is True for x in labels)
-                )
-                taken = hit or isinstance(value, Unknown)
+                hit = not labels if matches else any(_is_case(run, value, label, env) for label in labels)
+                taken = hit
             if taken:
                 signal = run.block(body, Env({}, env))
                 if signal is BREAK:
@@ -102,6 +106,12 @@ def s_switch(run: Any, node: ir.Switch, env: Env) -> Any:
         if taken:
             break
     return None
+
+
+def _is_case(run: Any, value: Any, label: ir.Expr, env: Env) -> bool:
+    """Whether a switch on `value` goes to `label`; a decision when the value is not known."""
+    same = equality.same(run.interp, run.eval(label, env), value)
+    return run.interp.truth(same, label.loc) if isinstance(same, Unknown) else same is True
 
 
 def s_return(run: Any, node: ir.Return, env: Env) -> Any:

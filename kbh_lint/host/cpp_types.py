@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import bounds, cpp_calls, cpp_numbers, equality
+from kbh_lint.host import bounds, cpp_calls, cpp_classes, cpp_numbers, cpp_std, equality
 from kbh_lint.host.objects import LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
-from kbh_lint.values import CppType, DType, Env, Overloads, TypeValue
+from kbh_lint.values import CppType, DType, Env, TypeValue
 
 MAX_LOOP = 256  # rounds of a loop that works on tensors
 MAX_COUNTED = 1024  # rounds of one that only computes
@@ -76,7 +76,7 @@ def resolve(run: Any, ref: ir.TypeRef, env: Env, depth: int = 0) -> tuple[ir.Typ
         if isinstance(found.node, ir.Using):
             if found.node.type is None:
                 return ref, env
-            inner = Env(_bind(run, found.node.template, ref.args, env), found.env)
+            inner = Env(bound_parameters(run, found.node.template, ref.args, env), found.env)
             target = found.node.type
             member = (*target.member, *ref.member)
             if target.name == ref.name and found.env is env:
@@ -85,7 +85,7 @@ def resolve(run: Any, ref: ir.TypeRef, env: Env, depth: int = 0) -> tuple[ir.Typ
             continue
         if not ref.member:
             return ref, env
-        inner = Env(_bind(run, found.node.template, ref.args, env), found.env)
+        inner = Env(bound_parameters(run, found.node.template, ref.args, env), found.env)
         inside = next((s for s in found.node.body if isinstance(s, ir.Using) and s.name == ref.member[0]), None)
         for stmt in found.node.body:
             if isinstance(stmt, ir.Using) and stmt.name:
@@ -104,7 +104,10 @@ def resolve(run: Any, ref: ir.TypeRef, env: Env, depth: int = 0) -> tuple[ir.Typ
     return ref, env
 
 
-def _bind(run: Any, params: tuple[ir.TemplateParam, ...], args: tuple[ir.Expr, ...], env: Env) -> dict[str, Any]:
+def bound_parameters(
+    run: Any, params: tuple[ir.TemplateParam, ...], args: tuple[ir.Expr, ...], env: Env
+) -> dict[str, Any]:
+    """Template parameters by name, for the arguments that are given and the defaults of the others."""
     out: dict[str, Any] = {}
     for i, param in enumerate(params):
         if i < len(args):
@@ -284,9 +287,15 @@ def construct(run: Any, ref: ir.TypeRef, items: list[Any], env: Env, loc: ir.Loc
     short = ref.name.rpartition("::")[2]
     if ref.pointers:
         return items[0] if items else None
-    if short in ("vector", "initializer_list", "array", "unordered_map", "map"):
-        if "map" in short:
-            return {}
+    if short in ("thread", "jthread"):
+        return cpp_std.thread(run, items, loc)
+    if short == "optional":
+        return items[0] if items else None
+    if "set" in short or "map" in short:
+        made = cpp_std.keyed(short, items)
+        if made is not None:
+            return made
+    if short in ("vector", "initializer_list", "array"):
         return (
             items[0]
             if items and isinstance(items[0], list)
@@ -322,45 +331,8 @@ def construct(run: Any, ref: ir.TypeRef, items: list[Any], env: Env, loc: ir.Loc
     except KeyError:
         found = None
     if isinstance(found, CppType) and isinstance(found.node, ir.ClassDef) and not target.member:
-        return struct(run, found, target, items, scope)
+        return cpp_classes.struct(run, found, target, items, scope)
     kind = cutlass(run, target, scope) if not target.member or target.member[-1] != "Arguments" else None
     if kind is not None:
         return LibObject("cutlass", {"kind": kind, "pointers": cpp_calls.pointers(items), "__name__": target.name})
     return LibObject(f"cpp:{target.name}", {"items": list(items), "pointers": cpp_calls.pointers(items)}, tuple(items))
-
-
-def struct(run: Any, kind: CppType, ref: ir.TypeRef, items: list[Any], env: Env) -> LibObject:
-    """An object of a struct of the submission: aggregate or constructor initialised."""
-    node = kind.node
-    assert isinstance(node, ir.ClassDef)
-    made = LibObject(f"struct:{node.name}", {})
-    made.kwargs = {"kind": kind}
-    fields = [s for s in node.body if isinstance(s, ir.Decl) and not (s.storage & {"static"})]
-    run.interp.burn(8 + 4 * len(fields))  # structs in structs are many more than their declarations
-    inner = Env(_bind(run, node.template, ref.args, env), kind.env)
-    for i, field in enumerate(fields):
-        made.attrs[field.name] = items[i] if i < len(items) else initial(run, field, inner)
-    constructor = next(
-        (
-            s
-            for s in node.body
-            if isinstance(s, ir.FuncDef) and s.name == node.name and s.body is not None and len(s.params) == len(items)
-        ),
-        None,
-    )
-    if constructor is not None and items:
-        from kbh_lint.values import Func
-
-        run.call(Func(constructor, inner), items, ref.loc, this=made)
-    return made
-
-
-def method(owner: LibObject, name: str) -> Overloads | None:
-    """A method of a struct object."""
-    from kbh_lint.values import Func
-
-    kind = owner.kwargs.get("kind")
-    if kind is None:
-        return None
-    found = [Func(s, kind.env) for s in kind.node.body if isinstance(s, ir.FuncDef) and s.name == name]
-    return Overloads(found) if found else None

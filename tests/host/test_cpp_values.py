@@ -15,6 +15,21 @@ template <typename T> void twice(T& v) { v = v * 2; }
 void take(std::vector<int>& v) { v.push_back(9); }
 void fail() { throw std::invalid_argument("no"); }
 int plain(int v) { v = 5; return v; }
+static int ended = 0;
+struct Made { int n = 1; Made() { n = 5; } int get() const { return n; } };
+struct Derived : Made { int m = 2; };
+struct Guard { ~Guard() { ended = 7; } };
+struct Held { int n = 1; };
+int over(int a) { return 1; }
+int over(double a) { return 2; }
+int over(const at::Tensor& a) { return 3; }
+int over(const float* a) { return 4; }
+int narrow(unsigned char a) { return a; }
+int calls() { thread_local int c = 0; c++; return c; }
+template <int N> int sized() { return N; }
+template <> int sized<3>() { return 100; }
+void change(std::vector<int> v, Held h) { v[0] = 9; h.n = 9; }
+void store(int* p) { *p = 5; }
 """
 LEAK = "return (at::matmul(x.to(at::kBFloat16), w.to(at::kBFloat16).t()) * s).to(at::kBFloat16);"
 
@@ -42,11 +57,44 @@ TRUE = {
     "the sign of a remainder": ("int c = -7 % 4;", "c == -3"),
     "wrapping around": ("unsigned char c = 255; c += 1;", "c == 0"),
     "wrapping below": ("uint32_t c = 0; c = c - 1;", "c == 4294967295"),
+    "a constructor without arguments": ("Made m;", "m.n == 5"),
+    "what a base makes and does": ("Derived d;", "d.get() == 5 && d.m == 2"),
+    "a destructor": ("{ Guard g; }", "ended == 7"),
+    "the overload for a type": ("", "over(1) == 1 && over(1.5) == 2 && over(x) == 3 && over(s.data_ptr<float>()) == 4"),
+    "a specialisation": ("", "sized<3>() == 100 && sized<4>() == 4"),
+    "a narrow parameter": ("", "narrow(257) == 1"),
+    "a variable of a thread": ("calls();", "calls() >= 2"),
+    "a reference to an element": ("std::vector<int> v = {1, 2}; for (auto& t : v) t = 5;", "v[0] == 5"),
+    "a capture by value": ("int n = 1; auto f = [n] { return n; }; n = 5;", "f() == 1"),
+    "a capture by reference": ("int n = 1; auto f = [&] { return n; }; n = 5;", "f() == 5"),
+    "copies": ("std::vector<int> a = {1}; auto b = a; b[0] = 5; Held c; Held d = c; d.n = 5; change(a, c);",
+               "a[0] == 1 && c.n == 1 && b[0] == 5"),
+    "an address": ("int n = 0; store(&n); int* p = &n; *p += 1;", "n == 6"),
+    "swap and exchange": ("int a = 1, b = 2; std::swap(a, b); int c = std::exchange(b, 7);",
+                          "a == 2 && b == 7 && c == 1"),
+    "a function that is called once": ("std::once_flag f; int n = 0; std::call_once(f, [&] { n = 4; });", "n == 4"),
+    "a function for each": ("std::vector<int> v = {1, 2}; int n = 0; std::for_each(v.begin(), v.end(), [&](int a) "
+                            "{ n += a; });", "n == 3"),
+    "a thread": ("int n = 0; std::thread t([&] { n = 4; }); t.join();", "n == 4"),
+    "a dispatch of cases": ("int n = 0; AT_DISPATCH_SWITCH(s.scalar_type(), \"f\", AT_DISPATCH_CASE(at::kHalf, [&] "
+                            "{ n = 3; }) AT_DISPATCH_CASE(at::kFloat, [&] { n = 4; }));", "n == 4"),
+    "a wrapped dispatch": ("int n = 0; AT_DISPATCH_V2(s.scalar_type(), \"f\", AT_WRAP([&] { n = 4; }), at::kFloat);",
+                           "n == 4"),
+    "a map": ("std::map<int, int> m = {{1, 2}}; m.insert({3, 4}); m.try_emplace(5, 6); m.erase(1); int n = 0; "
+              "for (auto& [k, v] : m) n += v;", "n == 10 && m.size() == 2 && m.count(1) == 0"),
+    "a map of pairs": ("std::map<std::pair<int, int>, int> m; m[std::make_pair(1, 2)] = 5;",
+                       "m.find(std::make_pair(1, 2)) != m.end()"),
+    "a set": ("std::set<int> q; q.insert(4);", "q.count(4) == 1"),
+    "an optional": ("std::optional<int> o; bool before = o.has_value(); o = 4;", "!before && o.value() == 4"),
+    "a variable that is not set": ("", "getenv(\"KEPT_NUMBER\") == nullptr"),
     "a cast": ("int64_t c = 4294967297; int d = (int)c;", "d == 1 && static_cast<uint8_t>(511) == 255"),
 }  # fmt: skip
 FALSE = {
     "no throw": ("int n = 0; try { n = 2; } catch (...) { n = 1; }", "n == 1"),
     "a parameter by value": ("int n = 0; plain(n);", "n == 5"),
+    "a base that is hidden": ("Derived d;", "d.n == 1"),
+    "a vector that is filled": ("std::vector<int> v = {1, 2}; std::fill(v.begin(), v.end(), 5);", "v[0] == 1"),
+    "a number past all others": ("double d = 1e308; int n = d * 10;", "false"),
     "a wide number": ("int64_t c = 255; c += 4294967296;", "c == 0 || c == 255"),
 }
 
@@ -61,6 +109,12 @@ def test_what_c_plus_plus_does_decides(tmp_path: Path, what: str) -> None:
 def test_what_c_plus_plus_does_not_do_decides_nothing(tmp_path: Path, what: str) -> None:
     report = lint(tmp_path, extension(*FALSE[what]))
     assert classes(report) == {"fp8-upcast-bf16-gemm"}, reasons(report)
+
+
+def test_a_switch_on_what_is_not_known_goes_all_ways(tmp_path: Path) -> None:
+    before = "int n = s[0].item<int>(); bool leak = false; switch (n) { case 1: break; case 2: leak = true; break; }"
+    report = lint(tmp_path, extension(before, "leak"))
+    assert states(report)["authored-compute"] != "kept"
 
 
 def test_a_goto_is_a_hole(tmp_path: Path) -> None:

@@ -250,7 +250,9 @@ class Statements(Exprs):
         return [ir.CFor(init, test, step, self.block(node.child_by_field_name("body")), self.loc(node))]
 
     def _range_for(self, node: Node) -> list[ir.Stmt]:
-        name, _ = self.declared(node.child_by_field_name("declarator"), self.type_of(node.child_by_field_name("type")))
+        name, kind = self.declared(
+            node.child_by_field_name("declarator"), self.type_of(node.child_by_field_name("type"))
+        )
         target: ir.Expr
         if name is None:
             target = ir.Opaque("missing name", (), self.loc(node))
@@ -259,7 +261,7 @@ class Statements(Exprs):
         else:
             target = ir.Name(self.source(name), self.loc(name))
         body = self.block(node.child_by_field_name("body"))
-        return [ir.For(target, self.field(node, "right"), body, (), self.loc(node))]
+        return [ir.For(target, self.field(node, "right"), body, (), self.loc(node), kind.reference)]
 
     def _switch(self, node: Node) -> list[ir.Stmt]:
         before, value = self._condition(node)
