@@ -8,7 +8,7 @@ from kbh_lint.analyses.seeds import Seed
 from kbh_lint.dtypes import INTS
 from kbh_lint.host.tensors import Content
 from kbh_lint.kernels.facts import Origin
-from kbh_lint.kernels.value import CUT
+from kbh_lint.kernels.origins import CUT
 
 MAX_WALK = 200
 

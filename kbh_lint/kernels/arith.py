@@ -10,26 +10,9 @@ from typing import Any
 from kbh_lint import dtypes
 from kbh_lint.ir import Loc
 from kbh_lint.kernels.core import Core
-from kbh_lint.kernels.value import (
-    LITERAL,
-    NOTHING,
-    TWIDDLED,
-    Mul,
-    Offset,
-    Shape,
-    Struct,
-    Unbound,
-    V,
-    constant,
-    cut_short,
-    data_origins,
-    flagged,
-    mix,
-    tuple_of,
-    union,
-    union_casts,
-    wider,
-)
+from kbh_lint.kernels.joins import mix, tuple_of, wider
+from kbh_lint.kernels.origins import cut_short, data_origins, flagged, union, union_casts
+from kbh_lint.kernels.value import LITERAL, NOTHING, TWIDDLED, Mul, Offset, Shape, Struct, Unbound, V, constant
 
 _FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,

@@ -9,7 +9,9 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.kernels.facts import Branch, Origins, ProductTypes
-from kbh_lint.kernels.value import NO_NAMES, NO_ORIGINS, V, join, testing, union
+from kbh_lint.kernels.joins import join
+from kbh_lint.kernels.origins import NO_ORIGINS, testing, union
+from kbh_lint.kernels.value import NO_NAMES, V
 
 Side = set[ProductTypes]
 Pair = tuple[Side, Side]

@@ -8,9 +8,10 @@ from kbh_lint import dtypes
 from kbh_lint.ir import Loc
 from kbh_lint.kernels import facts as F
 from kbh_lint.kernels.branches import Sides
+from kbh_lint.kernels.joins import join, mix, wider
+from kbh_lint.kernels.origins import NO_ORIGINS, data_origins, flagged, storages, union, union_casts
 from kbh_lint.kernels.value import (
     LITERAL,
-    NO_ORIGINS,
     NOTHING,
     TWIDDLED,
     UNKNOWN_V,
@@ -19,17 +20,9 @@ from kbh_lint.kernels.value import (
     Struct,
     Unbound,
     V,
-    data_origins,
-    flagged,
     in_order,
-    join,
     leaves,
-    mix,
     offset_of,
-    storages,
-    union,
-    union_casts,
-    wider,
 )
 
 _VAGUE = ("?", LITERAL)

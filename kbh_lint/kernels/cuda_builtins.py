@@ -18,23 +18,10 @@ from kbh_lint.kernels.cuda_libraries import (
     library,
 )
 from kbh_lint.kernels.cuda_types import is_pointer
+from kbh_lint.kernels.joins import join, mix
+from kbh_lint.kernels.origins import data_origins, flagged, union, union_casts
 from kbh_lint.kernels.ptx import copy_bytes, multiply_add
-from kbh_lint.kernels.value import (
-    NOTHING,
-    TWIDDLED,
-    UNKNOWN_V,
-    CType,
-    Mul,
-    V,
-    data_origins,
-    flagged,
-    in_order,
-    join,
-    mix,
-    offset_of,
-    union,
-    union_casts,
-)
+from kbh_lint.kernels.value import NOTHING, TWIDDLED, UNKNOWN_V, CType, Mul, V, in_order, offset_of
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.cuda import CudaMachine

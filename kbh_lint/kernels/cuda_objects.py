@@ -10,7 +10,8 @@ from kbh_lint.kernels import cache_policy
 from kbh_lint.kernels.cuda_names import CudaNames
 from kbh_lint.kernels.cuda_places import IN_MEMORY, Ref
 from kbh_lint.kernels.cuda_types import element, is_pointer, pointer_to
-from kbh_lint.kernels.value import NOTHING, TWIDDLED, CType, Mul, Struct, Unbound, V, join, mix
+from kbh_lint.kernels.joins import join, mix
+from kbh_lint.kernels.value import NOTHING, TWIDDLED, CType, Mul, Struct, Unbound, V
 
 
 class CudaObjects(CudaNames):

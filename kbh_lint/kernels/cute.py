@@ -14,27 +14,13 @@ from kbh_lint.kernels import cute_ops as ops
 from kbh_lint.kernels.cute_builtins import METHODS, symbol
 from kbh_lint.kernels.cute_memory import TENSOR_MEMORY, struct_fields
 from kbh_lint.kernels.expressions import Env
+from kbh_lint.kernels.joins import join, tuple_of
+from kbh_lint.kernels.origins import data_origins, flagged, union
 from kbh_lint.kernels.triton import TritonMachine
 from kbh_lint.kernels.triton_builtins import PYTHON
 from kbh_lint.kernels.triton_call import Call
 from kbh_lint.kernels.triton_numbers import elementwise_name
-from kbh_lint.kernels.value import (
-    HANDLE,
-    NOTHING,
-    UNKNOWN_V,
-    Cell,
-    CType,
-    Struct,
-    Unbound,
-    V,
-    constant,
-    data_origins,
-    flagged,
-    join,
-    leaves,
-    tuple_of,
-    union,
-)
+from kbh_lint.kernels.value import HANDLE, NOTHING, UNKNOWN_V, Cell, CType, Struct, Unbound, V, constant, leaves
 
 _TYPE_NAMES = frozenset(("element_type", "dtype", "value_type"))
 _PARTS = {"atom": 0, "tma_tensor": 1}  # of what makes a TMA atom

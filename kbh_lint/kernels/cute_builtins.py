@@ -10,10 +10,11 @@ from kbh_lint.kernels import cute_numbers as own
 from kbh_lint.kernels import cute_ops as ops
 from kbh_lint.kernels import triton_numbers as numbers
 from kbh_lint.kernels.cute_memory import Builtin, Method, held, is_type, machine
+from kbh_lint.kernels.joins import join, tuple_of
 from kbh_lint.kernels.ptx import triton_asm
 from kbh_lint.kernels.triton_builtins import BUILTINS
 from kbh_lint.kernels.triton_call import Call, first
-from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, V, constant, join, tuple_of
+from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, V, constant
 
 
 def inline_asm(call: Call) -> V:

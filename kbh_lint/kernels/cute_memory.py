@@ -8,21 +8,9 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import values
 from kbh_lint.kernels import cute_ops as ops
 from kbh_lint.kernels.cache_policy import ENCODED_LAST
+from kbh_lint.kernels.origins import flagged, union
 from kbh_lint.kernels.triton_call import Call, first
-from kbh_lint.kernels.value import (
-    HANDLE,
-    LITERAL,
-    NOTHING,
-    UNKNOWN_V,
-    CType,
-    Struct,
-    Unbound,
-    V,
-    constant,
-    flagged,
-    leaves,
-    union,
-)  # fmt: skip
+from kbh_lint.kernels.value import HANDLE, LITERAL, NOTHING, UNKNOWN_V, CType, Struct, Unbound, V, constant, leaves
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.cute import CuteMachine

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from kbh_lint.kernels import triton_numbers as numbers
 from kbh_lint.kernels.cute_memory import Builtin, held
+from kbh_lint.kernels.joins import join, tuple_of
+from kbh_lint.kernels.origins import flagged, union
 from kbh_lint.kernels.triton_call import Call, first
-from kbh_lint.kernels.value import LITERAL, NOTHING, UNKNOWN_V, V, constant, flagged, join, leaves, tuple_of, union
+from kbh_lint.kernels.value import LITERAL, NOTHING, UNKNOWN_V, V, constant, leaves
 
 _INTRINSICS = frozenset(("i8", "i4", "u8", "f4e2m1", "f8e4m3"))
 

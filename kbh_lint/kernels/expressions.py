@@ -8,20 +8,9 @@ from typing import Any
 from kbh_lint import ir, values
 from kbh_lint.kernels.arith import Arithmetic
 from kbh_lint.kernels.branches import Pair, merge
-from kbh_lint.kernels.value import (
-    NO_ORIGINS,
-    NOTHING,
-    UNKNOWN_V,
-    V,
-    choosing,
-    constant,
-    flagged,
-    join,
-    mix,
-    testing,
-    tuple_of,
-    union,
-)
+from kbh_lint.kernels.joins import join, mix, tuple_of
+from kbh_lint.kernels.origins import NO_ORIGINS, choosing, flagged, testing, union
+from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, V, constant
 
 MAX_UNROLL = 8
 Env = dict[str, V]

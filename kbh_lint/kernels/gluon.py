@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kbh_lint import values
+from kbh_lint.kernels.joins import join, tuple_of
 from kbh_lint.kernels.triton_call import Call, first
 from kbh_lint.kernels.triton_numbers import rows
-from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, Cell, V, constant, join, tuple_of
+from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, Cell, V, constant
 
 PREFIX = "triton.experimental.gluon."
 LANGUAGE = "triton.experimental.gluon.language"

@@ -11,20 +11,10 @@ from kbh_lint import dtypes, ir
 from kbh_lint.frontends import ptx
 from kbh_lint.kernels import cache_policy
 from kbh_lint.kernels.arith import Arithmetic, is_nibble_mask
+from kbh_lint.kernels.joins import mix
+from kbh_lint.kernels.origins import data_origins, flagged, union
 from kbh_lint.kernels.ptx_products import Registers, dp4a, mma, tcgen05, wgmma
-from kbh_lint.kernels.value import (
-    NOTHING,
-    TWIDDLED,
-    UNKNOWN_V,
-    Mul,
-    V,
-    data_origins,
-    flagged,
-    in_order,
-    mix,
-    offset_of,
-    union,
-)
+from kbh_lint.kernels.value import NOTHING, TWIDDLED, UNKNOWN_V, Mul, V, in_order, offset_of
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.cuda import CudaMachine

@@ -8,7 +8,9 @@ from typing import Any
 from kbh_lint import dtypes, ir
 from kbh_lint.frontends import ptx
 from kbh_lint.kernels.arith import Arithmetic
-from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, Cell, V, data_origins, in_order, join, mix, offset_of
+from kbh_lint.kernels.joins import join, mix
+from kbh_lint.kernels.origins import data_origins
+from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, Cell, V, in_order, offset_of
 
 _SHAPE = re.compile(r"m(\d+)n\d+k\d+")
 

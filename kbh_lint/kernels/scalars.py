@@ -11,7 +11,8 @@ from typing import Any
 
 from kbh_lint.ir import Loc
 from kbh_lint.kernels.expressions import Expressions
-from kbh_lint.kernels.value import NOTHING, Cell, V, in_order, same_const
+from kbh_lint.kernels.joins import same_const
+from kbh_lint.kernels.value import NOTHING, Cell, V, in_order
 from kbh_lint.values import UNKNOWN, Scalar
 
 PREFIX = "* "  # in a binding, `* name` is the number at the address `name`

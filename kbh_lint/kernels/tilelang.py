@@ -9,9 +9,11 @@ from kbh_lint import dtypes, ir, values
 from kbh_lint.kernels import triton_numbers as numbers
 from kbh_lint.kernels.cute import CuteMachine
 from kbh_lint.kernels.cute_memory import held
+from kbh_lint.kernels.joins import join
+from kbh_lint.kernels.origins import flagged
 from kbh_lint.kernels.triton_builtins import BUILTINS
 from kbh_lint.kernels.triton_call import Call, first
-from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, V, constant, flagged, join
+from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, V, constant
 
 LANGUAGE = "tilelang"
 REGIONS = frozenset(

@@ -8,24 +8,12 @@ from typing import Any
 from kbh_lint import dtypes, ir, values
 from kbh_lint.kernels import gluon
 from kbh_lint.kernels.expressions import Env
+from kbh_lint.kernels.joins import join, mix, tuple_of
 from kbh_lint.kernels.machine import Machine
 from kbh_lint.kernels.triton_builtins import BUILTINS, METHODS, PYTHON
 from kbh_lint.kernels.triton_call import Call
 from kbh_lint.kernels.triton_numbers import elementwise_name
-from kbh_lint.kernels.value import (
-    NO_NAMES,
-    NOTHING,
-    UNKNOWN_V,
-    Cell,
-    Struct,
-    Unbound,
-    V,
-    constant,
-    join,
-    leaves,
-    mix,
-    tuple_of,
-)
+from kbh_lint.kernels.value import NO_NAMES, NOTHING, UNKNOWN_V, Cell, Struct, Unbound, V, constant, leaves
 
 _PREFIXES = (
     "triton.language.extra.cuda.libdevice.", "triton.language.extra.libdevice.", "triton.language.extra.cuda.",

@@ -7,8 +7,10 @@ from typing import Any
 
 from kbh_lint.kernels import triton_numbers as numbers
 from kbh_lint.kernels import triton_tiles as tiles
+from kbh_lint.kernels.joins import mix, tuple_of
+from kbh_lint.kernels.origins import flagged, union
 from kbh_lint.kernels.triton_call import Call, first
-from kbh_lint.kernels.value import LITERAL, NOTHING, UNKNOWN_V, V, constant, flagged, mix, tuple_of, union
+from kbh_lint.kernels.value import LITERAL, NOTHING, UNKNOWN_V, V, constant
 
 
 def _inline_asm(call: Call) -> V:

@@ -7,25 +7,10 @@ from collections.abc import Callable
 from kbh_lint import dtypes, values
 from kbh_lint.kernels.arith import broadcast
 from kbh_lint.kernels.core import operand_type
+from kbh_lint.kernels.joins import join, mix
+from kbh_lint.kernels.origins import choosing, data_origins, flagged, testing, union, union_casts
 from kbh_lint.kernels.triton_call import Call, first
-from kbh_lint.kernels.value import (
-    LITERAL,
-    NOTHING,
-    UNKNOWN_V,
-    CType,
-    Mul,
-    Unbound,
-    V,
-    choosing,
-    constant,
-    data_origins,
-    flagged,
-    join,
-    mix,
-    testing,
-    union,
-    union_casts,
-)
+from kbh_lint.kernels.value import LITERAL, NOTHING, UNKNOWN_V, CType, Mul, Unbound, V, constant
 
 # --- numbers ---
 

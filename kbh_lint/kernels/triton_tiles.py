@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from kbh_lint.kernels import arith
+from kbh_lint.kernels.joins import mix
+from kbh_lint.kernels.origins import flagged, union
 from kbh_lint.kernels.triton_call import Call, first
-from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, Mul, V, constant, flagged, leaves, mix, union
+from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, Mul, V, constant, leaves
 
 # --- memory ---
 

@@ -7,12 +7,11 @@ A value is immutable and joins with another where control flow meets. Memory (ar
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
-from kbh_lint import dtypes
 from kbh_lint.ir import Loc
-from kbh_lint.kernels.facts import Origin, Origins
+from kbh_lint.kernels.facts import Origins
+from kbh_lint.kernels.origins import NO_ORIGINS
 
 
 class _Nothing:
@@ -23,12 +22,9 @@ class _Nothing:
 
 
 NOTHING = _Nothing()
-NO_ORIGINS: Origins = frozenset()
 NO_NAMES: frozenset[str] = frozenset()
 NO_LOCS: frozenset[Loc] = frozenset()
 Shape = tuple[int | None, ...]
-MAX_ORIGINS = 40
-MAX_CASTS = 12
 MAX_TREE = 256  # values in one tuple, those inside its items counted
 LITERAL = ""  # the dtype of a Python number: it takes the type of what it meets
 
@@ -243,181 +239,6 @@ def constant(value: Any, deps: frozenset[str] = NO_NAMES) -> V:
     return V(const=value, deps=deps)
 
 
-# --- origins -----------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=8192)
-def flagged(origins: Origins, flag: str) -> Origins:
-    """The origins with one more flag on each."""
-    if not origins:
-        return origins
-    return capped(
-        frozenset(o if flag in o.flags else Origin(o.param, o.storage, o.dtype, o.flags | {flag}) for o in origins)
-    )
-
-
-def choosing(origins: Origins) -> Origins:
-    """The origins as those of a choice between constants: a branch on the choice is a branch on the data."""
-    return flagged(flagged(origins, "index"), "test")
-
-
-@lru_cache(maxsize=2048)
-def testing(origins: Origins) -> Origins:
-    """Those on which a branch is one on data: data, and what chose between constants."""
-    return frozenset(o for o in origins if "index" not in o.flags or "test" in o.flags)
-
-
-CUT = "cut:"  # with a number: so many of the lowest bits of a float were dropped where it was an integer
-
-
-@lru_cache(maxsize=2048)
-def cut_short(origins: Origins, count: int) -> Origins:
-    """The origins with `count` bits fewer of each fp32 number that has all of them so far."""
-    return capped(
-        frozenset(
-            Origin(o.param, o.storage, o.dtype, o.flags | {f"{CUT}{count}"})
-            if o.dtype == "f32" and not any(flag.startswith(CUT) for flag in o.flags)
-            else o
-            for o in origins
-        )
-    )
-
-
-@lru_cache(maxsize=8192)
-def data_origins(origins: Origins) -> Origins:
-    """Those that carry data, not only an address or a mask."""
-    return frozenset(o for o in origins if "index" not in o.flags)
-
-
-@lru_cache(maxsize=8192)
-def storages(origins: Origins) -> frozenset[tuple[str, int]]:
-    """The parameters behind data that went through no product yet."""
-    return frozenset((o.param, o.storage) for o in origins if not (o.flags & {"index", "product", "exp"}))
-
-
-def capped(origins: Origins) -> Origins:
-    """At most MAX_ORIGINS of them: beyond, the flags of each parameter are united."""
-    if len(origins) <= MAX_ORIGINS:
-        return origins
-    merged: dict[tuple[str, int, str, bool], frozenset[str]] = {}
-    for o in origins:
-        key = (o.param, o.storage, o.dtype, "index" in o.flags)
-        merged[key] = merged.get(key, frozenset()) | o.flags
-    whole = (frozenset(flag for flag in flags if not flag.startswith(CUT)) for flags in merged.values())
-    return frozenset(Origin(key[0], key[1], key[2], flags) for key, flags in zip(merged, whole, strict=True))
-
-
-def union(a: Origins, b: Origins) -> Origins:
-    """Both sets; returns `a` itself when `b` adds nothing."""
-    if not b or a is b:
-        return a
-    if not a:
-        return b
-    both = a | b
-    if len(both) == len(a):
-        return a
-    return capped(both)
-
-
-def union_casts(a: frozenset[Loc], b: frozenset[Loc]) -> frozenset[Loc]:
-    """Both sets of places, at most MAX_CASTS."""
-    if not b or a is b or len(a) >= MAX_CASTS:
-        return a
-    if not a:
-        return b
-    both = a | b
-    return a if len(both) == len(a) else both
-
-
-# --- joins -------------------------------------------------------------------------------------------------
-
-_RANK = {name: (1 if name in dtypes.FLOATS else 0) * 100 + dtypes.BITS[name] for name in dtypes.BITS}
-
-
-def wider(a: str, b: str) -> str:
-    """The element type two values meet at: the unknown and the literal give way, floats win, then the wider."""
-    if a == b or b in ("?", LITERAL):
-        return a
-    if a in ("?", LITERAL):
-        return b
-    return max(a, b, key=lambda name: (_RANK.get(name, 0), name))
-
-
-def join_shape(a: Shape | None, b: Shape | None) -> Shape | None:
-    """The shape where both agree."""
-    if a == b:
-        return a
-    if a is None or b is None or len(a) != len(b):
-        return a or b
-    return tuple(p if p == q else None for p, q in zip(a, b, strict=True))
-
-
-def _join_x(a: V, b: V) -> Any:
-    x, y = a.x, b.x
-    if x is y or y is None:
-        return x
-    if x is None:
-        return y
-    if isinstance(x, CachePolicy) and isinstance(y, CachePolicy):
-        return LETS_GO
-    if isinstance(x, Offset) and isinstance(y, Offset):
-        return x if x == y or x.bytes is None else Offset(None)
-    if isinstance(x, tuple) and isinstance(y, tuple):
-        if len(x) == len(y):
-            items = tuple(join(p, q) for p, q in zip(x, y, strict=True))
-            return x if all(p is q for p, q in zip(x, items, strict=True)) else items
-        return x if len(x) > len(y) else y
-    if isinstance(x, Struct) and isinstance(y, Struct):
-        fields = dict(x.fields)
-        changed = False
-        for name, value in y.fields.items():
-            old = fields.get(name)
-            new = value if old is None else join(old, value)
-            if new is not old:
-                fields[name] = new
-                changed = True
-        return Struct(fields, x.type) if changed else x
-    if isinstance(x, Struct):
-        return x
-    if isinstance(y, (Struct, tuple)) or y is TWIDDLED:
-        return y
-    return x
-
-
-def same_const(a: Any, b: Any) -> bool:
-    """Whether two known values are the same (1 and True are not)."""
-    if a is b:
-        return True
-    if type(a) is not type(b):
-        return False
-    try:
-        return bool(a == b)
-    except TypeError:
-        return False
-
-
-def join(a: V, b: V) -> V:
-    """The value where `a` and `b` meet; `a` itself when `b` adds nothing to it."""
-    if a is b:
-        return a
-    const = a.const if a.const is NOTHING or (b.const is not NOTHING and same_const(a.const, b.const)) else NOTHING
-    dtype = wider(a.dtype, b.dtype)
-    content = wider(a.content, b.content)
-    origins = union(a.origins, b.origins)
-    casts = union_casts(a.casts, b.casts)
-    deps = a.deps if not b.deps or b.deps <= a.deps else a.deps | b.deps
-    cells = a.cells if not b.cells or b.cells <= a.cells else a.cells | b.cells
-    shape = join_shape(a.shape, b.shape)
-    x = _join_x(a, b)
-    ct = a.ct or b.ct
-    if (
-        const is a.const and dtype == a.dtype and content == a.content and origins is a.origins and casts is a.casts
-        and deps is a.deps and cells is a.cells and shape == a.shape and x is a.x and ct is a.ct
-    ):  # fmt: skip
-        return a
-    return V(dtype, content, origins, casts, const, deps, cells, shape, x, ct)
-
-
 def leaves(value: V) -> list[V]:
     """The value, or the values inside a tuple or struct (at most MAX_TREE of them)."""
     if not isinstance(value.x, (tuple, Struct)):
@@ -436,20 +257,6 @@ def leaves(value: V) -> list[V]:
     return found or [value]
 
 
-def tuple_of(items: list[V] | tuple[V, ...], deps: frozenset[str] = NO_NAMES) -> V:
-    """A tuple of values; one too large to handle as a tree becomes the mix of its items."""
-    size = 0
-    stack = list(items[: MAX_TREE + 1])
-    while stack and size <= MAX_TREE:
-        top = stack.pop()
-        size += 1
-        if isinstance(top.x, tuple):
-            stack.extend(top.x)
-    if size > MAX_TREE:
-        return mix(list(items))
-    return V(x=tuple(items), deps=deps)
-
-
 def in_order(cells: Cells) -> list[Cell]:
     """Cells by name: what is found does not depend on where they lie in memory."""
     return sorted(cells, key=lambda cell: (cell.kind, cell.name)) if len(cells) > 1 else list(cells)
@@ -458,14 +265,3 @@ def in_order(cells: Cells) -> list[Cell]:
 def offset_of(value: V) -> int | None:
     """The constant byte offset of an address, where it is known."""
     return value.x.bytes if isinstance(value.x, Offset) else None
-
-
-def mix(values: list[V]) -> V:
-    """One value that holds everything the given ones do, its constant and shape forgotten."""
-    found = [leaf for value in values for leaf in leaves(value)]
-    if not found:
-        return UNKNOWN_V
-    result = found[0]
-    for value in found[1:]:
-        result = join(result, value)
-    return result.with_(const=NOTHING, x=TWIDDLED if result.x is TWIDDLED else None, shape=None)
