@@ -107,7 +107,7 @@ def _is_product(event: Event) -> bool:
     if event.kind == "cutlass":
         return True
     if event.kind == "launch":
-        return any(f.products for f in event.attrs["facts"])
+        return any(f.products for f in facts_of(event))
     name = event.name.rsplit(".", 1)[-1].rsplit("::", 1)[-1]
     return event.kind == "library" and (name in PRODUCTS or name in SOLVERS or _library_gemm(event.name))
 
@@ -176,7 +176,7 @@ def _launch_sources(
     held: dict[int, Content] = event.attrs["contents"]
     storage = content.storage.ident
     done: set[tuple[int, bool]] = set()
-    for facts in event.attrs["facts"]:
+    for facts in facts_of(event):
         for store in facts.stores:
             if store.storage != storage:
                 continue
@@ -194,14 +194,14 @@ def _launch_sources(
                     steps = (Step(cast.loc if cast is not None else event.loc, source.dtype, content.dtype, "kernel"),)
                 opened = tuple(u.loc for u in facts.unpacks if any(o.storage == origin.storage for o in u.origins))[:1]
                 yield source, steps, opened if "unpack" in origin.flags else ()
-    if not done and any(f.unread for f in event.attrs["facts"]):
+    if not done and any(f.unread for f in facts_of(event)):
         for read, _ in event.reads:
             yield read, (), ()
 
 
 def facts_of(event: Event) -> list[KernelFacts]:
-    """The kernel facts of a launch, one a configuration."""
-    found: list[KernelFacts] = event.attrs.get("facts", [])
+    """The kernel facts of a launch; what several configurations share is there once."""
+    found: list[KernelFacts] = event.attrs.get("distinct", [])
     return found
 
 

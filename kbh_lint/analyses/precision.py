@@ -126,7 +126,7 @@ def cut_short(work: Work) -> list[Seed]:
     """Facts `short-series`: kernels that invert a triangular matrix by a power series without all its terms."""
     out: list[Seed] = []
     for event in work.authored:
-        for facts, binding in zip(facts_of(event), event.attrs.get("bindings", ()), strict=False):
+        for facts, binding in zip(event.attrs.get("facts", ()), event.attrs.get("bindings", ()), strict=False):
             if not any(_of_products(p) for p in facts.products):
                 continue
             for found in _series_of(event, binding):

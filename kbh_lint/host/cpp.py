@@ -250,7 +250,7 @@ class Cpp:
             value = bound.get(param.name)
             binding[param.name] = self.kernel_arg(value, param, env)
         held = {**device_flags.values(interp, func), **tensor_flags.values(interp, bound)}
-        facts = interp.analyse_kernel(func, {**binding, **held})
+        (facts,) = interp.analyse_kernel(func, [{**binding, **held}])
         dims = (
             [cpp_libraries.dim(g) for g in grid]
             if isinstance(grid, list) and len(grid) == 2

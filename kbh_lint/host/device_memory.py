@@ -12,13 +12,11 @@ from kbh_lint.kernels.facts import KernelFacts, Origin
 from kbh_lint.values import Func
 
 MEMORY = frozenset(("__device__", "__constant__"))
-NOT_AN_ARGUMENT = -1  # the storage of what a kernel reads or writes by name
 
 
 def resolve(interp: Any, kernel: Func, facts: list[KernelFacts], tensors: dict[int, Tensor]) -> list[KernelFacts]:
     """The facts with a storage for each `__device__` variable that the kernel uses, which `tensors` then holds too."""
-    named = {x.param for f in facts for x in f.loads if x.storage == NOT_AN_ARGUMENT}
-    named |= {x.param for f in facts for x in f.stores if x.storage == NOT_AN_ARGUMENT}
+    named = {name for f in facts for name in f.traffic().unplaced}
     storages: dict[str, int] = {}
     for name in sorted(named):
         tensor = _variable(interp, kernel, name)

@@ -30,10 +30,10 @@ def leaves_some(tensor: Tensor, event: Event) -> bool:
     counts = list(grid) if isinstance(grid, (tuple, list)) else [grid]
     if kernel.node.kind != "python" or kernel.language or len(bindings) != 1 or not isinstance(size, int):
         return False
-    if not counts or not all(isinstance(n, int) for n in counts) or any(f.unread for f in event.attrs["facts"]):
+    if not counts or not all(isinstance(n, int) for n in counts) or any(f.unread for f in event.attrs["distinct"]):
         return False
     stored = [n for name, n in _stored(event, bindings[0]).items() if bindings[0][name].storage == ident]
-    widths = [BITS.get(s.dtype) for facts in event.attrs["facts"] for s in facts.stores if s.storage == ident]
+    widths = [BITS.get(s.dtype) for facts in event.attrs["distinct"] for s in facts.stores if s.storage == ident]
     known = [n for n in stored if n is not None]
     bits = [n for n in widths if n is not None]
     if not known or not bits or len(known) < len(stored) or len(bits) < len(widths):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from operator import attrgetter
@@ -10,29 +10,49 @@ from typing import Any, cast
 
 from kbh_lint.host import bounds
 from kbh_lint.kernels.analyze import analyze
-from kbh_lint.kernels.facts import KernelFacts, Origin
+from kbh_lint.kernels.facts import KernelFacts, Origin, Traffic
 from kbh_lint.values import Brief, Buffer, Descriptor, DType, Func, Made, Scalar, StructArg
 
 MAX_KNOWN = 256  # bindings of one kernel that differ in what decides
 MAX_MET = 10_000  # of one file
 
 
-def analyse(session: Any, kernel: Func, binding: dict[str, Any]) -> KernelFacts:
-    """The facts of `kernel` at `binding`, with its storages."""
+def analyse(session: Any, kernel: Func, bindings: Sequence[dict[str, Any]]) -> list[KernelFacts]:
+    """The facts of `kernel` at each binding of one launch, with its storages; one object where they are the same."""
     numbers: dict[int, int] = {}
-    normal = {name: _normal(value, numbers) for name, value in binding.items()}
     named = identity(kernel)
-    # Most launches are met again: in the second call, on other paths, on tensors of the same types.
-    key = (named, *[(name, type(value), value) for name, value in normal.items()])
-    try:
-        facts = session.met.get(key)
-    except TypeError:  # an argument that cannot be a key
-        facts, key = None, ()
-    if facts is None:
-        facts = _analysed(session, kernel, named, normal)
-        if key and len(session.met) < MAX_MET:
-            session.met[key] = facts
-    return _Moved.of(facts, {local: real for real, local in numbers.items()})
+    seen: dict[int, tuple[Any, Any]] = {}  # by the id of an argument, which few configurations change
+    found: list[KernelFacts] = []
+    for binding in bindings:
+        for value in binding.values():
+            if id(value) not in seen:
+                normal = _normal(value, numbers)
+                seen[id(value)] = normal, _as_key(normal)
+        parts = [seen[id(value)] for value in binding.values()]
+        # Most launches are met again: in the second call, on other paths, on tensors of the same types.
+        key = (named, *binding, *[part for _, part in parts])
+        try:
+            facts = session.met.get(key)
+        except TypeError:  # an argument that cannot be a key
+            facts, key = None, ()
+        if facts is None:
+            normals = (normal for normal, _ in parts)
+            facts = _analysed(session, kernel, named, dict(zip(binding, normals, strict=True)))
+            if key and len(session.met) < MAX_MET:
+                session.met[key] = facts
+        found.append(facts)
+    back = {local: real for real, local in numbers.items()}
+    moved = {id(facts): _Moved.of(facts, back) for facts in found}
+    return [moved[id(facts)] for facts in found]
+
+
+def _as_key(value: Any) -> Any:
+    """An argument as part of a key: as plain tuples, which are hashed and compared faster than the classes are."""
+    if isinstance(value, Buffer):
+        return Buffer, value.dtype, value.storage, value.content
+    if isinstance(value, Scalar):
+        return Scalar, value.value, value.dtype
+    return type(value), value
 
 
 def _analysed(session: Any, kernel: Func, named: Any, normal: dict[str, Any]) -> KernelFacts:
@@ -86,9 +106,10 @@ def _plain(value: Any) -> bool:
 
 def _normal(value: Any, numbers: dict[int, int]) -> Any:
     """Storages by order of appearance, so that equal launches on other tensors look equal."""
-    if isinstance(value, (Buffer, Descriptor)):
-        local = numbers.setdefault(value.storage, len(numbers) + 1)
-        return replace(value, storage=local)
+    if isinstance(value, Buffer):
+        return Buffer(value.dtype, numbers.setdefault(value.storage, len(numbers) + 1), value.content)
+    if isinstance(value, Descriptor):
+        return replace(value, storage=numbers.setdefault(value.storage, len(numbers) + 1))
     if isinstance(value, tuple):
         return tuple(_normal(v, numbers) for v in value)
     if isinstance(value, StructArg):
@@ -122,6 +143,10 @@ class _Moved(KernelFacts):
             value = [self._one(item) for item in value]
         setattr(self, name, value)
         return value
+
+    def traffic(self) -> Traffic:
+        facts: KernelFacts | None = getattr(self, "_facts", None)
+        return super().traffic() if facts is None else facts.traffic().moved(self._back)
 
     def _one(self, item: Any) -> Any:
         kind: Any = type(item)

@@ -104,7 +104,6 @@ def _launcher_call(args: list[Any]) -> bool:
 def emit(interp: Any, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: ir.Loc | None) -> Event:
     """Record the launch of a Triton kernel under all its configurations."""
     settings = jit.configs[:MAX_CONFIGS] or [{}]
-    facts: list[KernelFacts] = []
     bindings: list[dict[str, Any]] = []
     defaults = jit.func.defaults
     tensors = pointer_arguments(interp, bound)
@@ -130,7 +129,7 @@ def emit(interp: Any, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: i
             name: argument(name, full[name], constexpr) if name in full else UNKNOWN for name, constexpr in params
         }
         bindings.append(binding)
-        facts.append(interp.analyse_kernel(jit.func, {**binding, **held}))
+    facts = interp.analyse_kernel(jit.func, [{**binding, **held} for binding in bindings] if held else bindings)
     size = evaluate_grid(interp, grid, {**bound, **settings[0]}, loc)
     steer = interp.contents_of([size, *(v for v in bound.values() if isinstance(v, Unknown))])
     event = record(interp, jit.func, tensors, bindings, facts, size, loc, steer)
@@ -213,14 +212,16 @@ def record(
 ) -> Event:  # fmt: skip
     """The event of a launch: what each store writes, and what flowed into it."""
     facts = device_memory.resolve(interp, kernel, facts, tensors)
-    loads = {load.storage for f in facts for load in f.loads}
+    distinct = list({id(f): f for f in facts}.values())
+    loads: set[int] = set()
     stores: dict[int, str] = {}
     flows: dict[int, set[int]] = {}
-    for f in facts:
-        for store in f.stores:
-            stores.setdefault(store.storage, store.dtype)
-            flows.setdefault(store.storage, set()).update(o.storage for o in store.origins)
-    blind = any(f.unread for f in facts)
+    for traffic in [f.traffic() for f in distinct]:
+        loads |= traffic.loads
+        for storage, dtype, sources in traffic.stores:
+            stores.setdefault(storage, dtype)
+            flows.setdefault(storage, set()).update(sources)
+    blind = any(f.unread for f in distinct)
     if blind and not stores:
         # what could not be read is taken to write its scratch and output buffers, never inputs or weights
         stores = {
@@ -230,7 +231,7 @@ def record(
         (t.storage.content, t) for i, t in tensors.items() if i in loads or blind and t.storage.content.label != "empty"
     ]
     event = Event("launch", kernel.node.name, loc, reads, attrs={
-        "kernel": kernel, "bindings": bindings, "facts": facts, "grid": grid,
+        "kernel": kernel, "bindings": bindings, "facts": facts, "distinct": distinct, "grid": grid,
         "contents": {i: t.storage.content for i, t in tensors.items()},
         "steer": (*steer, *recording.steered_by(list(tensors.values()))), "block": block,
         "cache": interp.session.evaluated,
@@ -250,8 +251,7 @@ def record(
         )
         part = extents.overwrites(tensor, event) and extents.leaves_some(tensor, event)
         recording.write(interp, tensor, event, part, dtype=known if known != "?" else tensor.dtype)
-        sources = flows.get(ident, set())
-        flow = [before[s] for s in sources if s in before]
+        flow = [before[s] for s in flows.get(ident, ()) if s in before]
         if blind and not flow:
             flow = [c for c, _ in reads]
         event.flows[tensor.storage.content.ident] = flow

@@ -218,7 +218,7 @@ def launch(interp: Any, owner: LibObject, kwargs: dict[str, Any], loc: ir.Loc | 
     func, bound = owner.attrs["func"], owner.attrs["bound"]
     binding = {name: argument(interp, value) for name, value in bound.items()}
     interp.session.outer = partial(_outer, interp, {})
-    facts = [interp.analyse_kernel(func, binding)]
+    facts = interp.analyse_kernel(func, [binding])
     tensors = launches.pointer_arguments(interp, {**bound, **_held(bound)})
     grid, block = kwargs.get("grid"), kwargs.get("block")
     steer = interp.contents_of([grid, *(v for v in bound.values() if isinstance(v, Unknown))])

@@ -86,7 +86,7 @@ def launch(interp: Any, made: Specialized, args: list[Any], kwargs: dict[str, An
     if wrong:
         return foreign.unread_call(interp, wrong, tensor_arguments.tensors_in(bound), loc)
     binding = {name: launches.kernel_arg(interp, bound[name], False) for name in names if name in bound}
-    facts = [interp.analyse_kernel(func, binding)]
+    facts = interp.analyse_kernel(func, [binding])
     tensors = launches.pointer_arguments(interp, bound)
     launches.record(interp, func, tensors, [binding], facts, None, loc)
     return results[0] if len(results) == 1 else tuple(results) if results else None

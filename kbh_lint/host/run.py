@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -167,12 +167,12 @@ class Runner(Interp):
         scope = args[1] if len(args) > 1 and isinstance(args[1], dict) else None
         return decoding.run_text(self, args[0] if args else None, scope, loc)
 
-    def analyse_kernel(self, kernel: Func, binding: dict[str, Any]) -> KernelFacts:
-        """Facts of one kernel at one binding; runs that agree on what decided a branch share them."""
+    def analyse_kernel(self, kernel: Func, bindings: Sequence[dict[str, Any]]) -> list[KernelFacts]:
+        """Facts of one kernel at each binding of a launch; runs that agree on what decided a branch share them."""
         from kbh_lint.host.kernel_cache import analyse
 
-        self.burn(20)
-        return analyse(self.session, kernel, binding)
+        self.burn(20 * len(bindings))
+        return analyse(self.session, kernel, bindings)
 
 
 def run_path(

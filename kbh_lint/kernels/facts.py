@@ -145,6 +145,21 @@ class Hint:
     loc: ir.Loc
 
 
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """What a kernel reads and writes, by storage: the storages it loads from; of each that it stores to the element
+    type first written, and the storages that the values come from; and the parameters whose storage is none (-1)."""
+
+    loads: frozenset[int]
+    stores: tuple[tuple[int, str, frozenset[int]], ...]
+    unplaced: frozenset[str]
+
+    def moved(self, back: dict[int, int]) -> Traffic:
+        """The same with other numbers for the storages."""
+        stores = [(back.get(at, at), dtype, frozenset(back.get(s, s) for s in come)) for at, dtype, come in self.stores]
+        return Traffic(frozenset(back.get(s, s) for s in self.loads), tuple(stores), self.unplaced)
+
+
 @dataclass(slots=True)
 class KernelFacts:
     """All that one analysis found. `unread` says what it could not follow; `decided` names the compile-time
@@ -167,3 +182,17 @@ class KernelFacts:
     arithmetic: bool = False
     hints: list[Hint] = field(default_factory=list)
     settings: tuple[tuple[str, Any], ...] = ()
+    _traffic: Traffic | None = field(default=None, init=False, repr=False, compare=False)
+
+    def traffic(self) -> Traffic:
+        """Reads and writes by storage, gathered once."""
+        if self._traffic is None:
+            types: dict[int, str] = {}
+            come: dict[int, set[int]] = {}
+            for store in self.stores:
+                types.setdefault(store.storage, store.dtype)
+                come.setdefault(store.storage, set()).update(o.storage for o in store.origins)
+            unplaced = frozenset(x.param for x in (*self.loads, *self.stores) if x.storage == -1)
+            stores = tuple((at, dtype, frozenset(come[at])) for at, dtype in types.items())
+            self._traffic = Traffic(frozenset(load.storage for load in self.loads), stores, unplaced)
+        return self._traffic
