@@ -117,15 +117,16 @@ def _plain(path: StrPath | None) -> str | None:
     return None if path is None else os.fspath(path)
 
 
-def lint_file(submission: Submission, options: Options) -> Outcome:
-    """The report on one submission: engine, rules, verdict.
+def lint_file(submission: Submission, options: Options, rules: tuple[Rule, ...] | None = None) -> Outcome:
+    """The report on one submission: engine, rules, verdict. `rules` are those of `options`, where a run has them.
 
     Never raises for what is wrong with the submission; raises DataError for a malformed rule or problem, and
     ImportError when a part of the linter is missing.
     """
     from kbh_lint.limits import TimeUp, fewer_collections, time_limit
 
-    rules = load_rules_once(options.rules_dir)
+    if rules is None:
+        rules = load_rules_once(options.rules_dir)
     engine = cast(_Engine, import_module(options.engine))
     try:
         with time_limit(options.timeout), fewer_collections():

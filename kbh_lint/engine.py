@@ -22,6 +22,7 @@ from kbh_lint.frontends import python
 from kbh_lint.host.decoding import MADE
 from kbh_lint.host.run import MAX_FLIPS, PathRun, Session, explore, run_path, run_reduced
 from kbh_lint.limits import Budgets
+from kbh_lint.marked import DataError
 from kbh_lint.paths import hardware_file
 from kbh_lint.problems import Contract, Problem, Target, load_problem, load_targets
 from kbh_lint.source.embedded import FileText, Piece, Text
@@ -52,10 +53,13 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False) 
     graded = problem if problem is not None and problem.shapes and problem.contracts else None
     budgets = Budgets()
     target = _target(problems_dir, submission.target)
-    sessions = [Session(module, session_files, _capability(target), budgets, target)]
+    capability = _capability(target)
+    gpu = partial(_gpu, problems_dir, capability, target)
+    sessions = [Session(module, session_files, capability, budgets, gpu)]
     runs = [explore(session, graded, None, MAX_FLIPS) for session in sessions]
     if submission.target is None and any(kind == "capability-read" for kind, _, _ in runs[0][0].notes):
-        more = [Session(module, session_files, c, budgets) for c in DECK_CAPABILITIES[1:]]
+        others = [(c, partial(_gpu, problems_dir, c, None)) for c in DECK_CAPABILITIES[1:]]
+        more = [Session(module, session_files, c, budgets, gpu) for c, gpu in others]
         runs += [explore(session, graded, None, MAX_FLIPS) for session in more]
         sessions += more
     paths = [p for run in runs for p in run]
@@ -92,6 +96,18 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False) 
 
 def _target(problems_dir: Path, name: str | None) -> Target | None:
     return load_targets(hardware_file(problems_dir)).get(name) if name is not None else None
+
+
+def _gpu(problems_dir: Path, capability: tuple[int, int], target: Target | None) -> Target | None:
+    """The target; where none is named the deck's largest GPU of a capability, the first of those."""
+    if target is not None:
+        return target
+    try:
+        known = load_targets(hardware_file(problems_dir)).values()
+    except DataError:  # nobody named a GPU of that file; whoever does is told of it
+        return None
+    wanted = capability[0] * 10 + capability[1]
+    return max((t for t in known if t.capability == wanted), key=lambda t: t.sms or 0, default=None)
 
 
 def _capability(target: Target | None) -> tuple[int, int]:

@@ -22,8 +22,8 @@ def tampering(paths: list[PathRun]) -> list[Seed]:
 
 
 def ended(paths: list[PathRun]) -> list[PathRun]:
-    """The paths that come to an end."""
-    return [p for p in paths if not p.failed and (not p.shapes or any(run.calls for run in p.shapes))]
+    """The paths that come to an end; without shapes, that is the end of the module."""
+    return [p for p in paths if p.came_to_an_end() or not (p.failed or p.shapes)]
 
 
 def _noted(paths: list[PathRun]) -> Iterator[Seed]:

@@ -80,23 +80,26 @@ def _first_type(overloads: Overloads) -> str:
 
 
 def exports(modules: list[ir.Module]) -> dict[str, str]:
-    """Names given by `m.def("name", &function)` and TORCH_LIBRARY."""
+    """Names given by `m.def("name", &function)` and TORCH_LIBRARY, and by rows of PyMethodDef."""
     out: dict[str, str] = {}
     for module in modules:
-        for node in cuda.find_calls(module):
-            if isinstance(node.func, ir.Attr) and node.func.name in ("def", "impl") and len(node.args) > 1:
-                label, target = node.args[0], node.args[1]
+        rows: list[ir.Seq] = []
+        for node in cuda.walk(module):
+            if isinstance(node, ir.Seq):
+                rows.append(node)
+            elif isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and node.func.name in ("def", "impl"):
+                label, target = node.args[:2] if len(node.args) > 1 else (None, None)
                 if isinstance(target, ir.Unary):
                     target = target.value
                 if isinstance(label, ir.Const) and isinstance(label.value, str) and isinstance(target, ir.Name):
                     out[label.value.partition("(")[0]] = target.id
-        for row in cuda.walk(module):
-            if isinstance(row, ir.Seq) and len(row.items) > 2 and isinstance(row.items[0], ir.Const):
+        for row in rows:
+            if len(row.items) > 2 and isinstance(row.items[0], ir.Const):
                 entry = row.items[1]
                 while isinstance(entry, (ir.Cast, ir.Unary)):
                     entry = entry.value
                 if isinstance(row.items[0].value, str) and isinstance(entry, ir.Name):
-                    out.setdefault(row.items[0].value, entry.id)  # a PyMethodDef row
+                    out.setdefault(row.items[0].value, entry.id)
     return out
 
 

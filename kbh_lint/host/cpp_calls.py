@@ -223,7 +223,7 @@ def bound(run: Any, owner: Any, name: str, given: tuple[ir.Expr, ...], args: lis
         if owner.path == "cutlass":
             return cpp_libraries.cutlass_method(run, owner, name, args, node.loc)
         if name in ("multiProcessorCount",):
-            return run.interp.world.device.sms
+            return run.interp.session.device.sms
         return LibObject(f"{owner.path}.{name}", {"pointers": pointers(args)})
     if isinstance(owner, tuple) and name in ("size",):
         return len(owner)

@@ -271,7 +271,7 @@ def _graph(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
 
 def _device_query(run: Any, short: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """What the runtime and the driver say of the GPU."""
-    found = run.interp.world.device
+    found = run.interp.session.device
     attribute = getattr(args[1], "path", "") if len(args) > 1 else ""
     if "Attribute" not in short or "apability" in attribute or "CAPABILITY" in attribute:
         run.interp.note("capability-read", {}, loc)

@@ -1,4 +1,4 @@
-"""The GPU that a submission finds: numbers of the declared target, or of the usual GPU of an architecture."""
+"""The GPU that a submission finds: the numbers of a target, and what follows from its architecture."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from kbh_lint.host.objects import LibObject
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.problems import Target
 
-# Multiprocessors, memory in GiB and L2 in MiB where no target says more: H100 SXM, B200, RTX PRO 6000.
-_USUAL = {9: (132, 80, 50), 10: (148, 180, 126), 12: (188, 96, 128)}
 _SHARED_KIB = {8: 163, 9: 227, 10: 227, 12: 99}  # per block, opted in; 1 KiB less than per multiprocessor
 _THREADS = {(8, 0): 2048, (9, 0): 2048, (10, 0): 2048}  # per multiprocessor; 1536 on the others
 
@@ -49,10 +47,9 @@ class Device:
 
 
 def of(capability: tuple[int, int] | None, target: Target | None) -> Device:
-    """The device of a capability; of a target, where it says more."""
+    """The device of a capability, with the numbers of a target."""
     major, minor = capability or (12, 0)
-    nothing: tuple[float | None, ...] = (None, None, None)
-    sms, memory, l2 = _USUAL.get(major, nothing) if target is None else (target.sms, target.memory_gib, target.l2_mib)
+    sms, memory, l2 = (target.sms, target.memory_gib, target.l2_mib) if target is not None else (None, None, None)
     shared = _SHARED_KIB.get(major, 99) if (major, minor) not in ((8, 6), (8, 9)) else 99
     return Device(
         major,

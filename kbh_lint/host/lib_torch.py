@@ -65,30 +65,40 @@ def torch_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], 
     return unknowns.merged(interp, *args, why=path)
 
 
+_CUDA_STATE = {
+    "is_available": True, "current_device": 0, "device_count": 1, "is_bf16_supported": True, "is_initialized": True,
+    "is_current_stream_capturing": True, "synchronize": None, "empty_cache": None, "set_device": None, "init": None,
+}  # fmt: skip
+_OF_THE_DEVICE = frozenset(
+    "get_device_capability get_device_properties get_device_name mem_get_info get_arch_list".split()
+)
+
+
+def _about_device(interp: Any, name: str, loc: ir.Loc | None) -> Any:
+    """What torch says of the GPU."""
+    found = interp.session.device
+    if name == "mem_get_info":
+        return operators.binary(interp, "-", found.memory, 8 << 30, loc), found.memory
+    if name == "get_arch_list":
+        return [f"sm_{found.major}{found.minor}"]
+    interp.note("capability-read", {}, loc)
+    if name == "get_device_capability":
+        return found.major, found.minor
+    return found.name if name == "get_device_name" else device.torch_properties(found)
+
+
 def cuda_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
-    found = interp.world.device
-    if name in ("get_device_capability", "get_device_properties", "get_device_name"):
-        interp.note("capability-read", {}, loc)
-    free = operators.binary(interp, "-", found.memory, 8 << 30, loc)
-    values: dict[str, Any] = {
-        "is_available": True, "current_device": 0, "device_count": 1,
-        "get_device_capability": (found.major, found.minor),
-        "is_bf16_supported": True, "get_device_name": found.name,
-        "is_current_stream_capturing": True,
-        "is_initialized": True, "mem_get_info": (free, found.memory), "synchronize": None,
-        "empty_cache": None, "set_device": None, "init": None, "get_arch_list": [f"sm_{found.major}{found.minor}"],
-    }  # fmt: skip
+    if name in _OF_THE_DEVICE:
+        return _about_device(interp, name, loc)
     if name == "synchronize":
         interp.lanes.wait_all()
     if name == "current_stream":
         return lanes.current(interp)
     if name == "set_stream":
         lanes.set_stream(interp, args[0] if args else None)
-    if name in values:
-        return values[name]
-    if name == "get_device_properties":
-        return device.torch_properties(found)
+    if name in _CUDA_STATE:
+        return _CUDA_STATE[name]
     if "memory" in name and name.rpartition("_")[2] in ("allocated", "reserved", "cached"):
         return Unknown((), path)
     if name == "CUDAGraph":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any
 
 from kbh_lint import ir
@@ -114,10 +115,11 @@ class Session:
         sidecars: Mapping[str, str],
         capability: tuple[int, int] | None,
         budgets: Budgets | None = None,
-        target: Target | None = None,
+        gpu: Callable[[], Target | None] = lambda: None,
     ) -> None:
         self.module = module
-        self.device = device.of(capability, target)
+        self._gpu = gpu  # the target that a run finds; few ask for it, and its file takes long to read
+        self._device: device.Device | None = None
         self.budgets = Budgets() if budgets is None else budgets
         self.sidecars = dict(sidecars)
         self.capability = capability
@@ -128,13 +130,19 @@ class Session:
         self.evaluated: dict[Any, Any] = {}
         self.flags: dict[int, dict[str, ir.Decl]] = {}  # the numbers in device memory that a kernel names
 
+    @property
+    def device(self) -> device.Device:
+        """The GPU that the submission finds."""
+        if self._device is None:
+            self._device = device.of(self.capability, self._gpu())
+        return self._device
+
 
 class Runner(Interp):
     """An interpreter with the world around it and the kernel analyses behind it."""
 
     def __init__(self, session: Session, flips: dict[Any, bool]) -> None:
         world = World(session.sidecars, session.capability, flips)
-        world.device = session.device
         self.granted = session.budgets.host.grant(FUEL)
         super().__init__(world, self.granted)
         self.session = session
@@ -457,8 +465,10 @@ def _questions(first: PathRun) -> list[dict[str, list[Any]]]:
         groups.append({"fork": []})
     if marks or groups:
         groups.append({"all": []})
-    one_by_one, rest = list(marks.items())[: MAX_PROBES - 1], dict(list(marks.items())[MAX_PROBES - 1 :])
-    return [*groups, *({mark: keys} for mark, keys in one_by_one), *([rest] if rest else [])]
+    asked = iter(marks.items())
+    groups += [{mark: keys} for mark, keys in islice(asked, MAX_PROBES - 1)]
+    rest = dict(asked)
+    return [*groups, rest] if rest else groups
 
 
 def run_reduced(session: Session, problem: Problem, contract: Contract, flips: dict[Any, bool]) -> list[ShapeRun]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import collections.abc
+from collections.abc import Iterable
 from typing import Any
 
 from kbh_lint.host import operators, unknowns
@@ -20,20 +21,18 @@ def is_instance(interp: Any, value: Any, kinds: Any) -> Any:
     """isinstance(value, kinds): True, False or an Unknown."""
     if isinstance(value, Unknown):
         return unknowns.merged(interp, value, why="a type test")
-    doubt: Any = False
-    for kind in _kinds(kinds):
-        answer = _is_a(interp, value, kind)
-        if answer is True:
-            return True
-        doubt = doubt if answer is False else answer
-    return doubt
+    return _any_of(_is_a(interp, value, kind) for kind in _kinds(kinds))
 
 
 def is_subclass(interp: Any, cls: Any, kinds: Any) -> Any:
     """issubclass(cls, kinds): True, False or an Unknown."""
+    return _any_of(_is_below(interp, cls, kind) for kind in _kinds(kinds))
+
+
+def _any_of(answers: Iterable[Any]) -> Any:
+    """True when an answer is; else the last that is not known, else False."""
     doubt: Any = False
-    for kind in _kinds(kinds):
-        answer = _is_below(interp, cls, kind)
+    for answer in answers:
         if answer is True:
             return True
         doubt = doubt if answer is False else answer

@@ -17,7 +17,6 @@ from kbh_lint.host import (
     classes,
     containers,
     contexts,
-    device,
     enums,
     foreign,
     importing,
@@ -39,7 +38,6 @@ class World:
     def __init__(self, sidecars: dict[str, str], capability: tuple[int, int] | None, flips: dict[Any, bool]) -> None:
         self.files: dict[str, str] = dict(sidecars)
         self.capability = capability
-        self.device = device.of(capability, None)
         self.flips = flips
         self.sites: dict[Any, Unknown] = {}
         self.mixed: set[Any] = set()

@@ -192,7 +192,8 @@ class KernelFacts:
             for store in self.stores:
                 types.setdefault(store.storage, store.dtype)
                 come.setdefault(store.storage, set()).update(o.storage for o in store.origins)
-            unplaced = frozenset(x.param for x in (*self.loads, *self.stores) if x.storage == -1)
+            unplaced = {load.param for load in self.loads if load.storage == -1}
+            unplaced |= {store.param for store in self.stores if store.storage == -1}
             stores = tuple((at, dtype, frozenset(come[at])) for at, dtype in types.items())
-            self._traffic = Traffic(frozenset(load.storage for load in self.loads), stores, unplaced)
+            self._traffic = Traffic(frozenset(load.storage for load in self.loads), stores, frozenset(unplaced))
         return self._traffic

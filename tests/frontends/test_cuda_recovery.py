@@ -16,6 +16,11 @@ def lowered(text: str) -> ir.Module:
     return cuda.lower(text, cuda.lines_origin(text, "k.cu"), cuda_arch=900)
 
 
+def calls_in(module: ir.Module) -> list[ir.Call]:
+    """All calls in a module, in order of text."""
+    return [node for node in cuda.walk(module.body) if isinstance(node, ir.Call)]
+
+
 def kernels(module: ir.Module) -> dict[str, int]:
     """Kernel names to the number of their statements."""
     return {
@@ -48,13 +53,13 @@ def test_a_kernel_with_a_broken_statement_keeps_its_other_statements() -> None:
     text = "__global__ void k(float* p) { float a = p[0]; int b = [ ; ]]; p[1] = sink(a); }"
     module = lowered(text)
     assert list(kernels(module)) == ["k"]
-    assert "sink" in [call.func.id for call in cuda.find_calls(module) if isinstance(call.func, ir.Name)]
+    assert "sink" in [call.func.id for call in calls_in(module) if isinstance(call.func, ir.Name)]
 
 
 def test_what_is_inside_an_error_is_kept_below_an_opaque_node() -> None:
     module = lowered("void f() { x = ( a @ b ; g(1); }")
     assert any(isinstance(node, ir.Opaque) for node in cuda.walk(module.body))
-    assert "g" in [call.func.id for call in cuda.find_calls(module) if isinstance(call.func, ir.Name)]
+    assert "g" in [call.func.id for call in calls_in(module) if isinstance(call.func, ir.Name)]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +74,7 @@ def test_what_is_inside_an_error_is_kept_below_an_opaque_node() -> None:
 def test_what_only_the_grammar_stops_at_is_no_error(text: str) -> None:
     module = lowered(text)
     assert not [node for node in cuda.walk(module.body) if isinstance(node, ir.Opaque)]
-    assert [call.func.id for call in cuda.find_calls(module) if isinstance(call.func, ir.Name)] == ["run"]
+    assert [call.func.id for call in calls_in(module) if isinstance(call.func, ir.Name)] == ["run"]
 
 
 @pytest.mark.parametrize(
@@ -139,7 +144,7 @@ def test_brackets_nested_too_deep_are_reported_with_their_place() -> None:
 def test_a_chain_that_is_too_deep_is_reported_once() -> None:
     module = lowered("int a = 1" + " + 1" * 400 + ";\nint b = 1" + " + 1" * 400 + ";\nint c = f();")
     assert [reason for reason, _ in module.unread] == ["nested more than 120 deep"]
-    assert len(cuda.find_calls(module)) == 1
+    assert len(calls_in(module)) == 1
 
 
 def test_text_that_is_too_ambiguous_to_parse_is_reported_and_includes_are_kept() -> None:

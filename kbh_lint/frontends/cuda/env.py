@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir, values
-from kbh_lint.frontends.walk import walk
 
 _MAX_BITS = 256
 _SIZES = {
@@ -199,8 +198,3 @@ def _apply(op: str, left: int | float, right: int | float) -> int | float | bool
     if op in ("<<", ">>") and 0 <= right < 64 and left.bit_length() <= 64:
         return left << right if op == "<<" else left >> right
     return {"&": left & right, "|": left | right, "^": left ^ right}.get(op)
-
-
-def find_calls(module: ir.Module) -> list[ir.Call]:
-    """All calls in a module, in order of text."""
-    return [node for node in walk(module.body) if isinstance(node, ir.Call)]
