@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from host_support import ARGUMENTS, GRID, HEAD, KERNEL, OUTPUT, TILES, classes, lint, states
+from host_support import ARGUMENTS, GRID, HEAD, KERNEL, OUTPUT, TILES, classes, lint, model, states
 
 from kbh_lint.findings import FileReport
 
@@ -21,26 +21,11 @@ def leak(self, x):
     y = torch.matmul(x.to(torch.bfloat16), self.weight.to(torch.bfloat16).t())
     return (y * self.weight_scale).to(torch.bfloat16)
 """
-MODEL = """
-
-class Model(nn.Module):
-    def __init__(self, M, N, K):
-        super().__init__()
-        self.register_buffer("weight", torch.zeros(N, K, dtype=torch.float8_e4m3fn))
-        self.register_buffer("weight_scale", torch.ones(N))
-{setup}
-    def forward(self, x):
-{body}
-"""
 
 
 def program(body: str, top: str = "", setup: str = "") -> str:
     """A file with both ways and a model whose `forward` chooses."""
-
-    def indented(text: str) -> str:
-        return "".join(f"        {line}\n" if line else "\n" for line in text.splitlines())
-
-    return HEAD + KERNEL + WAYS + top + MODEL.format(setup=indented(setup), body=indented(body))
+    return HEAD + KERNEL + WAYS + top + model(body, setup)
 
 
 def said(folder: Path, body: str, top: str = "", setup: str = "") -> FileReport:
