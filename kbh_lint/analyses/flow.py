@@ -8,8 +8,8 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.dtypes import FP8, WIDE_FLOATS
+from kbh_lint.host.path_runs import ShapeRun
 from kbh_lint.host.probes import result_contents
-from kbh_lint.host.run import ShapeRun
 from kbh_lint.host.tensors import Content, Event
 from kbh_lint.kernels.facts import KernelFacts
 

@@ -12,8 +12,8 @@ from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, last_call
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.host.objects import ClassV, Instance
+from kbh_lint.host.path_runs import PathRun, ShapeRun
 from kbh_lint.host.probes import result_contents
-from kbh_lint.host.run import PathRun, ShapeRun
 from kbh_lint.host.tensors import Content, Tensor
 from kbh_lint.values import Func
 

@@ -13,7 +13,7 @@ from kbh_lint.analyses.tampering import ended, tampering
 from kbh_lint.analyses.unbuilt import unbuilt
 from kbh_lint.frontends.walk import walk
 from kbh_lint.host.objects import ClassV, Extension
-from kbh_lint.host.run import PathRun
+from kbh_lint.host.path_runs import PathRun
 from kbh_lint.values import Func, JitFunction, Overloads
 
 

@@ -13,7 +13,7 @@ from kbh_lint.analyses.packing import Packing
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, computes, does_arithmetic
 from kbh_lint.dtypes import BITS, FP8
-from kbh_lint.host.run import ShapeRun
+from kbh_lint.host.path_runs import ShapeRun
 from kbh_lint.host.tensors import Event, product
 from kbh_lint.problems import Contract, Problem, Promise
 from kbh_lint.values import UNKNOWN

@@ -13,7 +13,7 @@ from kbh_lint.analyses.precision import operand_types
 from kbh_lint.analyses.products import ProductUse, products
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.dtypes import BITS, FLOATS
-from kbh_lint.host.run import PathRun, ShapeRun
+from kbh_lint.host.path_runs import PathRun, ShapeRun
 from kbh_lint.host.tensors import Content, Event
 from kbh_lint.kernels.facts import Branch, Origin, ProductTypes
 from kbh_lint.problems import Contract

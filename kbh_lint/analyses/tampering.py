@@ -9,7 +9,7 @@ from kbh_lint import ir
 from kbh_lint.analyses.flow import last_call, reach
 from kbh_lint.analyses.seeds import Seed, span_of
 from kbh_lint.host import asking
-from kbh_lint.host.run import PathRun
+from kbh_lint.host.path_runs import PathRun
 from kbh_lint.host.tensors import Event
 from kbh_lint.values import Scalar
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kbh_lint.analyses.seeds import span_of
-from kbh_lint.host.run import PathRun
+from kbh_lint.host.path_runs import PathRun
 from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
 
 MAX_LINES = 2000

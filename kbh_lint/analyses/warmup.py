@@ -8,7 +8,7 @@ from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, facts_of, reach
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.analyses.work import Work, category, sort_out
-from kbh_lint.host.run import ShapeRun
+from kbh_lint.host.path_runs import ShapeRun
 from kbh_lint.host.tensors import Content, Event
 
 

@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.dtypes import FLOATS
-from kbh_lint.formulas import evaluate_int
 from kbh_lint.host import (
     asking,
     decoding,
     device,
     lanes,
     launches,
+    loading,
     module_calls,
     outside,
     probes,
     pybuiltins,
-    recording,
     survivors,
     trace_nn,
 )
 from kbh_lint.host.frames import Frame, OutOfFuel, Raised
 from kbh_lint.host.interp import Interp
-from kbh_lint.host.objects import ClassV, Instance, LibObject
-from kbh_lint.host.probes import Call, Kept
+from kbh_lint.host.objects import ClassV, Instance
+from kbh_lint.host.path_runs import PathRun, Probe, ShapeRun
+from kbh_lint.host.probes import Call
 from kbh_lint.host.tensors import ADDRESS_BITS, Content, Storage, Tensor, Unknown
 from kbh_lint.host.world import World
 from kbh_lint.kernels.facts import KernelFacts
 from kbh_lint.limits import Budgets
-from kbh_lint.problems import Binding, Contract, Problem, Shape, Target
+from kbh_lint.problems import Contract, Problem, Shape, Target
 from kbh_lint.values import Env, Func
 
 FUEL = 400_000
@@ -40,70 +40,6 @@ PROCESS = 4242  # the process number of the run
 MAX_FLIPS = 5
 MAX_PROBES = 4
 MAX_BEYOND = 3
-
-
-@dataclass(slots=True, eq=False)
-class ShapeRun:
-    """What happened at one graded shape. `stopped` says why it did not come to its end."""
-
-    label: str
-    binding: Binding | None
-    calls: list[Call] = field(default_factory=list)
-    probes: list[Call] = field(default_factory=list)
-    l2: list[tuple[str, dict[str, Any], ir.Loc | None]] = field(default_factory=list)
-    survived: list[Kept] = field(default_factory=list)
-    inputs: dict[str, Tensor] = field(default_factory=dict)
-    state: dict[str, Tensor] = field(default_factory=dict)
-    registered: dict[str, str] = field(default_factory=dict)
-    stopped: str = ""
-    ignored: bool = False  # its own load_state_dict takes nothing of what it is given
-    stopped_at: ir.Loc | None = None  # where the exception was raised that stopped it
-    unread: list[tuple[str, ir.Loc | None]] = field(default_factory=list)
-    rewritten: str = ""  # what ran unread and may have changed what any name means
-    instance: Any = None
-
-
-@dataclass(slots=True, eq=False)
-class PathRun:
-    """One run along one path: the module level, then every shape."""
-
-    flips: dict[Any, bool]
-    shapes: list[ShapeRun] = field(default_factory=list)
-    sites: dict[Any, Unknown] = field(default_factory=dict)
-    notes: list[tuple[str, dict[str, Any], ir.Loc | None]] = field(default_factory=list)
-    unread: list[tuple[str, ir.Loc | None]] = field(default_factory=list)
-    env: Env = field(default_factory=Env)
-    failed: str = ""
-    contract: Contract | None = None
-    left_over: bool = False
-    given: set[int] = field(default_factory=set)  # storages of inputs and state that calls were given
-    sniffing: dict[Any, str] = field(default_factory=dict)  # branches on what was asked for, with its mark
-    probes: list[Probe] = field(default_factory=list)  # each of those branches, taken the other way
-    exit_loc: ir.Loc | None = None  # where an exception that ends the process was raised
-    children: list[tuple[str, str, ir.Loc | None]] = field(default_factory=list)  # processes nobody waited for
-    places: dict[Any, ir.Loc | None] = field(default_factory=dict)  # where the sites are
-    settled: dict[Any, Unknown] = field(default_factory=dict)  # branches that legal values decide
-    authored: list[Any] = field(default_factory=list)  # extensions and Triton kernels that were made, wherever kept
-    asserted: set[Any] = field(default_factory=set)  # those of them that an assert raises on
-    beyond: list[PathRun] = field(default_factory=list)  # of the default path: what other values would make of them
-    untried: int = 0  # of the first path: undecided branches whose other side no run came to an end on
-
-    def came_to_an_end(self) -> bool:
-        """Whether a call of `forward` returned."""
-        return any(run.calls for run in self.shapes)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Probe:
-    """The branches on one thing that was asked for, all taken the other way: the run without it, and the run with it.
-
-    The mark `fork` stands for the child of a process that the submission forks, `all` for all questions at once.
-    """
-
-    mark: str
-    sites: tuple[Any, ...]
-    origin: PathRun
-    other: PathRun
 
 
 class Session:
@@ -259,17 +195,17 @@ def run_shape(interp: Runner, contract: Contract, shape: Shape, further: bool) -
     interp.compared = False
     noted = len(interp.notes)
     try:
-        _shims(interp, binding)
+        loading.shims(interp, binding)
         model = interp.call(cls, list(binding.init.values()), {}, None)
         if not isinstance(model, Instance):
             run.stopped = "Model(...) did not make an object"
             return run
         model = run.instance = module_calls.placed(interp, model)
         if contract.made is None:
-            _load(interp, run, model, binding)
+            loading.load_state(interp, run, model, binding)
         else:
-            _name_weights(run, model)
-        _inputs(interp, run, contract, binding)
+            loading.name_weights(run, model)
+        loading.make_inputs(interp, run, contract, binding)
         seen = [survivors.slots(interp, model)]
         for call in (1, 2):
             interp.call_index = call
@@ -295,107 +231,6 @@ def run_shape(interp: Runner, contract: Contract, shape: Shape, further: bool) -
         except Exception as error:
             run.stopped, run.stopped_at = ended(error, "the run")
     return run
-
-
-def _shims(interp: Runner, binding: Binding) -> None:
-    """The benchmark sets module-level sizes of the reference before it makes inputs; submissions may read theirs."""
-    for name, value in binding.shape.symbols.items():
-        if name in interp.world.module_env.vars and isinstance(interp.world.module_env.vars[name], (int, float)):
-            interp.world.module_env.vars[name] = value
-
-
-def _name_weights(run: ShapeRun, model: Instance) -> None:
-    """Weights that the constructor drew, and that stay as they are; what was derived from them came from them."""
-    for name, tensor in trace_nn.state_of(model).items():
-        run.registered[name] = tensor.dtype
-        if tensor.storage.content.event is None and not tensor.storage.content.label.startswith("state:"):
-            tensor.storage.content.label = f"state:{name}"
-
-
-def _load(interp: Runner, run: ShapeRun, model: Instance, binding: Binding) -> None:
-    """load_state_dict, with the problem's names; hooks of the submission run."""
-    for name, spec in binding.state.items():
-        if isinstance(model.attrs.get(name), Unknown):  # made by means that were not followed; loaded all the same
-            model.attrs[name] = recording.make(interp, spec.shape, spec.dtype, "random")
-            model.buffers[name] = True
-    state = trace_nn.state_of(model)
-    run.registered = {name: tensor.dtype for name, tensor in state.items()}
-    if _load_by_own_code(interp, run, model, binding):
-        state = trace_nn.state_of(model)
-    for name, tensor in state.items():
-        declared = binding.state.get(name)
-        storage = tensor.storage
-        if storage.content.event is not None and storage.content.event.attrs.get("loading"):
-            continue
-        if declared is not None and tensor.shape != declared.shape:
-            tensor.shape, tensor.strides = declared.shape, None
-        storage.content = Content(storage, tensor.dtype, 0, f"state:{name}")
-        storage.version += 1
-        run.state[name] = tensor
-    for name, hook in trace_nn.state_hooks(model):
-        if "post_hook" in name and hook is not None:
-            interp.call(hook, [model, LibObject("incompatible_keys")], {}, None)
-
-
-def _load_by_own_code(interp: Runner, run: ShapeRun, model: Instance, binding: Binding) -> bool:
-    """Run a submission's own loading: an overridden load_state_dict, or a hook before it. False when it has none."""
-    own = [name for name in ("load_state_dict", "_load_from_state_dict") if name in _methods(model)]
-    hooks = [hook for kind, hook in trace_nn.state_hooks(model) if "pre_hook" in kind and "load" in kind]
-    if not own and not hooks:
-        return False
-    given: dict[str, Any] = {
-        name: recording.make(interp, spec.shape, spec.dtype, f"state:{name}") for name, spec in binding.state.items()
-    }
-    start = len(interp.events)
-    rest: list[Any] = ["", {}, True, [], [], []]
-    for hook in hooks:
-        interp.call(hook, [given, *rest], {}, None)
-    if own:
-        method = interp.world.get_attr(interp, model, own[0], None)
-        interp.call(method, [given] if own[0] == "load_state_dict" else [given, *rest], {}, None)
-    else:
-        trace_nn.instance_method(interp, model, "load_state_dict", [given], {}, None)
-    for event in interp.events[start:]:
-        event.attrs["loading"] = True
-    held = [v for v in model.attrs.values() if isinstance(v, Tensor) and v.storage.content.label.startswith("state:")]
-    run.ignored = bool(own) and bool(given) and not held and not interp.unread and len(interp.events) == start
-    return True
-
-
-def _methods(model: Instance) -> set[str]:
-    return {name for cls in model.cls.mro() for name in cls.env.vars}
-
-
-def _inputs(interp: Runner, run: ShapeRun, contract: Contract, binding: Binding) -> None:
-    domains = {spec.name: spec.domain for spec in contract.forward}
-    for spec in binding.inputs:
-        tensor = recording.make(interp, spec.shape, spec.dtype, f"input:{spec.name}")
-        domain = domains.get(spec.name, {})
-        tensor.attrs["known"] = known_elements(domain, binding)
-        tensor.attrs["range"] = value_range(domain)
-        run.inputs[spec.name] = tensor
-
-
-def known_elements(domain: Mapping[str, Any], binding: Binding) -> dict[int, int]:
-    """Elements whose value every legal input shares: the first and the last of an offsets array."""
-    total = domain.get("total")
-    if "offsets" not in str(domain.get("kind", "")) or not isinstance(total, (str, int)):
-        return {}
-    return {0: 0, -1: evaluate_int(total, binding.shape.symbols)}
-
-
-def value_range(domain: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The interval that drawn values stay in, for all practical purposes: eight deviations of a normal."""
-    if domain.get("kind") == "uniform":
-        return float(domain.get("low", 0)), float(domain.get("high", 1))
-    if domain.get("kind") == "normal":
-        spread, mean = 8 * float(domain.get("std", 1)), float(domain.get("mean", 0))
-        spike = float(domain.get("spikes", {}).get("value", mean))
-        return min(mean - spread, spike), max(mean + spread, spike)
-    if domain.get("kind") == "when":
-        one, other = value_range(domain["then"]), value_range(domain["else"])
-        return (min(one[0], other[0]), max(one[1], other[1])) if one and other else None
-    return None
 
 
 def explore(
