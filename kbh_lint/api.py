@@ -130,7 +130,12 @@ def lint_file(submission: Submission, options: Options, rules: tuple[Rule, ...] 
     engine = cast(_Engine, import_module(options.engine))
     try:
         with time_limit(options.timeout), fewer_collections():
-            analysis = engine.analyse(submission, problems_dir=Path(options.problems_dir), trace=options.trace)
+            analysis = engine.analyse(
+                submission,
+                problems_dir=Path(options.problems_dir),
+                trace=options.trace,
+                raise_errors=options.raise_errors,
+            )
             return Outcome(_judge(submission, rules, analysis), stable=True)
     except (DataError, ImportError):
         raise
@@ -150,7 +155,7 @@ def unproven(submission: Submission, reason: str) -> Outcome:
 
 
 class _Engine(Protocol):
-    def analyse(self, submission: Submission, *, problems_dir: Path, trace: bool) -> Analysis:
+    def analyse(self, submission: Submission, *, problems_dir: Path, trace: bool, raise_errors: bool) -> Analysis:
         """Facts, promise states and what could not be read of one submission."""
         ...
 

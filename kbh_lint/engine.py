@@ -36,9 +36,10 @@ UNTRIED = "more branches could not be decided than are followed both ways"
 DECK_CAPABILITIES = ((12, 0), (9, 0), (10, 0))
 
 
-def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False) -> Analysis:
+def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, raise_errors: bool = False) -> Analysis:
     """Everything that can be proved about one submission. Nothing of it is imported or executed.
 
+    With `raise_errors` an error of ours that ends a run is raised, which else is a reason for `unproven`.
     Raises ProblemError when the problem's own data cannot be read.
     """
     path = str(submission.path)
@@ -56,11 +57,11 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False) 
     target = _target(problems_dir, submission.target)
     capability = _capability(target)
     gpu = partial(_gpu, problems_dir, capability, target)
-    sessions = [Session(module, session_files, capability, budgets, gpu)]
+    sessions = [Session(module, session_files, capability, budgets, gpu, raise_errors)]
     runs = [explore(session, graded, None, MAX_FLIPS) for session in sessions]
     if submission.target is None and any(kind == "capability-read" for kind, _, _ in runs[0][0].notes):
         others = [(c, partial(_gpu, problems_dir, c, None)) for c in DECK_CAPABILITIES[1:]]
-        more = [Session(module, session_files, c, budgets, gpu) for c, gpu in others]
+        more = [Session(module, session_files, c, budgets, gpu, raise_errors) for c, gpu in others]
         runs += [explore(session, graded, None, MAX_FLIPS) for session in more]
         sessions += more
     paths = [p for run in runs for p in run]

@@ -52,8 +52,10 @@ class Session:
         capability: tuple[int, int] | None,
         budgets: Budgets | None = None,
         gpu: Callable[[], Target | None] = lambda: None,
+        raise_errors: bool = False,
     ) -> None:
         self.module = module
+        self.raise_errors = raise_errors
         self._gpu = gpu  # the target that a run finds; few ask for it, and its file takes long to read
         self._device: device.Device | None = None
         self.budgets = Budgets() if budgets is None else budgets
@@ -132,7 +134,7 @@ def run_path(
     try:
         interp.block(session.module.body, frame)
     except Exception as error:
-        path.failed, path.exit_loc = ended(error, "the module")
+        path.failed, path.exit_loc = ended(error, "the module", session)
     path.unread = list(interp.unread)
     if problem is not None and problem.shapes and not path.failed:
         if not any(model_class(interp.world.module_env, known) for known in problem.contracts.values()):
@@ -172,7 +174,7 @@ def choose_contract(interp: Runner, problem: Problem) -> Contract | None:
             name: tensor.dtype if tensor.dtype != "?" else None for name, tensor in trace_nn.state_of(model).items()
         }
     except Exception as error:  # the runs of the shapes come to the same, and say so
-        ended(error, "the run")
+        ended(error, "the run", interp.session)
     return problem.match(state)
 
 
@@ -222,14 +224,14 @@ def run_shape(interp: Runner, contract: Contract, shape: Shape, further: bool) -
             run.calls.append(Call(interp.events[start:], result, given, index=call, contents=contents))
             seen.append(survivors.slots(interp, model))
     except Exception as error:
-        run.stopped, run.stopped_at = ended(error, "the run")
+        run.stopped, run.stopped_at = ended(error, "the run", interp.session)
     run.unread, run.rewritten = list(interp.unread), interp.rewritten
     run.l2 = [note for note in interp.notes[noted:] if note[0] == "l2"]
     if not run.stopped and further:
         try:
             probes.probe(interp, run, model, seen)
         except Exception as error:
-            run.stopped, run.stopped_at = ended(error, "the run")
+            run.stopped, run.stopped_at = ended(error, "the run", interp.session)
     return run
 
 
@@ -329,10 +331,11 @@ def _default(value: Unknown) -> bool:
     return value.why.startswith("likely")
 
 
-def ended(error: Exception, what: str) -> tuple[str, ir.Loc | None]:
+def ended(error: Exception, what: str, session: Session) -> tuple[str, ir.Loc | None]:
     """What a reader is told of what ended a run before its end, and where an exception of the program was raised.
 
-    An error of ours ends the run as it ends a statement: what the program does from there on is not known.
+    An error of ours ends the run as it ends a statement: what the program does from there on is not known. Who asks
+    for errors gets it, unless it came up in what the program calls, where odd values may cause it.
     """
     if isinstance(error, MemoryError):
         raise error
@@ -342,7 +345,17 @@ def ended(error: Exception, what: str) -> tuple[str, ir.Loc | None]:
         return f"{what if what == 'the run' else what + ' level'} did not end within its bound", None
     if isinstance(error, RecursionError):
         return f"{what} nests too deeply", None
+    if session.raise_errors and not _in_a_call(error):
+        raise error
     return f"{what} could not be followed ({type(error).__name__}: {str(error)[:80]})", None
+
+
+def _in_a_call(error: Exception) -> bool:
+    """Whether an error came up below a call that the interpreted program made, or that was made for it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code is not Interp.call.__code__:
+        trace = trace.tb_next
+    return trace is not None
 
 
 def exception(value: Any) -> str:

@@ -20,7 +20,7 @@ from kbh_lint.source.spans import Span
 _DIRECTIVE = re.compile(r"# do: (\w+) ?(.*)")
 
 
-def analyse(submission: Any, *, problems_dir: Path, trace: bool) -> Analysis:
+def analyse(submission: Any, *, problems_dir: Path, trace: bool, raise_errors: bool) -> Analysis:
     log = os.environ.get("FAKE_ENGINE_LOG")
     if log:
         with open(log, "a") as stream:
