@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import artifacts, asking, bounds, containers, driver, outside, tensor_arguments
+from kbh_lint.host import artifacts, asking, bounds, containers, cpp_texts, driver, outside, tensor_arguments
 from kbh_lint.host.objects import Blob, Extension, ExtFunction, LibObject
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.source.embedded import FileText, Piece, Text, concat
@@ -79,13 +79,12 @@ def read_all(interp: Any, value: Any, loc: ir.Loc | None) -> list[str]:
 
 def build(interp: Any, name: str, sources: list[str], flags: list[str], loc: ir.Loc | None) -> Extension:
     """An extension from its sources: C++ is lowered once a text and kept."""
-    from kbh_lint.host import cpp
 
     capability = interp.world.capability
     arch = arch_from_flags(flags) or (capability[0] * 100 + capability[1] * 10 if capability else None)
-    env, lowered = cpp.build_env(interp, sources, flags, arch)
+    env, lowered = cpp_texts.build_env(interp, sources, flags, arch)
     extension = Extension(name, env, lowered, tuple(flags))
-    extension.attrs["__exports__"] = cpp.exports(lowered)
+    extension.attrs["__exports__"] = cpp_texts.exports(lowered)
     extension.attrs["__loc__"] = loc
     interp.world.authored.append(extension)
     for label, function in extension.attrs["__exports__"].items():

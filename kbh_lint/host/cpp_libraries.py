@@ -9,6 +9,7 @@ from kbh_lint.host import (
     cpp_calls,
     cpp_std,
     cpp_streams,
+    cpp_texts,
     device,
     l2,
     outside,
@@ -240,9 +241,7 @@ def _program(run: Any, args: list[Any], loc: ir.Loc | None) -> Any:
     if text is None:
         run.interp.miss("the text of a kernel compiled at run time is not known", loc)
         return Sym("NVRTC_SUCCESS")
-    from kbh_lint.host.cpp import build_env
-
-    run.programs.append(build_env(run.interp, [text], [], None)[0])
+    run.programs.append(cpp_texts.build_env(run.interp, [text], [], None)[0])
     return Sym("NVRTC_SUCCESS")
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.host import cpp_classes, cpp_std, cpp_types, equality, iteration, tensor_attributes
-from kbh_lint.host.cpp_types import COUNTS, MAX_LOOP
-from kbh_lint.host.frames import BREAK, CONTINUE, Raised, Returned
+from kbh_lint.host.cpp_types import COUNTS, MAX_COUNTED, MAX_LOOP
+from kbh_lint.host.frames import BREAK, CONTINUE, FULL_ITERATIONS, Raised, Returned
 from kbh_lint.host.objects import LibObject, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import CppType, Env
@@ -60,13 +60,13 @@ def s_if(run: Any, node: ir.If, env: Env) -> Any:
 
 
 def s_while(run: Any, node: ir.While, env: Env) -> Any:
-    return run.rounds(node, None, node.test, Env({}, env), node.once)
+    return _rounds(run, node, None, node.test, Env({}, env), node.once)
 
 
 def s_cfor(run: Any, node: ir.CFor, env: Env) -> Any:
     inner = Env({}, env)
     run.block(node.init, inner)
-    return run.rounds(node, node.step, node.test, inner, False)
+    return _rounds(run, node, node.step, node.test, inner, False)
 
 
 def s_for(run: Any, node: ir.For, env: Env) -> Any:
@@ -180,6 +180,50 @@ def s_opaque(run: Any, node: ir.Opaque, env: Env) -> Any:
         if signal is BREAK or signal is CONTINUE or isinstance(signal, Returned):
             return signal
     return None
+
+
+def _rounds(run: Any, node: Any, step: ir.Expr | None, test: ir.Expr | None, env: Env, once: bool) -> Any:
+    start = before = len(run.interp.events)
+    done, numbers = 0, _numbers(env)
+    while True:
+        if done >= MAX_LOOP and (done >= MAX_COUNTED or len(run.interp.events) > start):
+            run.interp.miss(f"a loop of more than {done} rounds", node.loc)
+            for table, name, value in numbers:
+                if table.get(name) != value:  # a counter: where it ends is not known
+                    table[name] = Unknown((), "counted in a loop that was not followed to its end")
+            break
+        numbers = _numbers(env) if done == MAX_LOOP - 1 or done == MAX_COUNTED - 1 else numbers
+        if test is not None and not (once and done == 0):
+            value = run.eval(test, env)
+            if isinstance(value, (Unknown, Tensor)):
+                if done:
+                    break
+            elif not run.interp.truth(value, test.loc):
+                break
+        before = len(run.interp.events)
+        signal = run.block(node.body, Env({}, env))
+        if signal is BREAK:
+            break
+        if isinstance(signal, Returned):
+            return signal
+        if step is not None:
+            run.eval(step, env)
+        run.interp.burn(2)
+        done += 1
+    if done > FULL_ITERATIONS:  # what only the last round leaves behind stands for what all of them did
+        for event in run.interp.events[before:]:
+            event.weight *= done
+    return None
+
+
+def _numbers(env: Env) -> list[tuple[dict[str, Any], str, int]]:
+    """The whole numbers among the variables of a function, with where they are."""
+    found: list[tuple[dict[str, Any], str, int]] = []
+    inner: Env | None = env
+    while inner is not None and inner.parent is not None:  # the outermost scope is the file
+        found += [(inner.vars, name, value) for name, value in inner.vars.items() if type(value) is int]
+        inner = inner.parent
+    return found
 
 
 STATEMENTS: dict[type, Callable[[Any, Any, Any], Any]] = {

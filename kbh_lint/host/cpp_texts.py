@@ -1,0 +1,71 @@
+"""The texts of an extension: one scope over all of them, and the names that they give to Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.frontends import cuda
+from kbh_lint.source.embedded import Text
+from kbh_lint.values import CppType, Env, Overloads
+
+
+def build_env(interp: Any, sources: list[str], flags: list[str], arch: int | None) -> tuple[Env, list[ir.Module]]:
+    """One scope over all texts of an extension, with `-D` flags applied; lowering is shared between runs."""
+    defines = {"HANDLE_TH_ERRORS": "", "END_HANDLE_TH_ERRORS": ""}
+    for flag in flags:
+        if flag.startswith("-D"):
+            name, _, value = flag[2:].partition("=")
+            defines[name] = value or "1"
+    env = Env()
+    lowered: list[ir.Module] = []
+    for text in sources:
+        key = (text, tuple(sorted(defines.items())), arch, getattr(text, "pieces", ())[:1])
+        cache = interp.lowered
+        if key not in cache:
+            origin = _origin(text)
+            cache[key] = cuda.lower(str(text), origin, defines=defines, cuda_arch=arch)
+        lowered.append(cache[key])
+        for name, value in cuda.module_env(cache[key]).vars.items():
+            known = env.vars.get(name)
+            if isinstance(known, Overloads) and isinstance(value, Overloads):
+                known.funcs.extend(f for f in value.funcs if f.node.body is not None or not known.funcs)
+            else:
+                env.vars[name] = value
+    for value in env.vars.values():
+        for func in value.funcs if isinstance(value, Overloads) else ():
+            func.env = env
+        if isinstance(value, CppType):
+            value.env = env
+    return env, lowered
+
+
+def _origin(text: str) -> Callable[[int], tuple[str, int, int]]:
+    if isinstance(text, Text):
+        return lambda offset: text.origin(offset) or ("<text>", 1, 1)
+    return cuda.lines_origin("<text>", text)
+
+
+def exports(modules: list[ir.Module]) -> dict[str, str]:
+    """Names given by `m.def("name", &function)` and TORCH_LIBRARY, and by rows of PyMethodDef."""
+    out: dict[str, str] = {}
+    for module in modules:
+        rows: list[ir.Seq] = []
+        for node in cuda.walk(module):
+            if isinstance(node, ir.Seq):
+                rows.append(node)
+            elif isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and node.func.name in ("def", "impl"):
+                label, target = node.args[:2] if len(node.args) > 1 else (None, None)
+                if isinstance(target, ir.Unary):
+                    target = target.value
+                if isinstance(label, ir.Const) and isinstance(label.value, str) and isinstance(target, ir.Name):
+                    out[label.value.partition("(")[0]] = target.id
+        for row in rows:
+            if len(row.items) > 2 and isinstance(row.items[0], ir.Const):
+                entry = row.items[1]
+                while isinstance(entry, (ir.Cast, ir.Unary)):
+                    entry = entry.value
+                if isinstance(row.items[0].value, str) and isinstance(entry, ir.Name):
+                    out.setdefault(row.items[0].value, entry.id)
+    return out
