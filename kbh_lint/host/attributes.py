@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import classes, dress, exceptions, lib_objects, module_calls, modules, tampering, tensor_attributes
+from kbh_lint.host import (
+    classes,
+    dress,
+    exceptions,
+    lanes,
+    lib_objects,
+    module_calls,
+    modules,
+    tampering,
+    tensor_attributes,
+)
 from kbh_lint.host.interp import Interp
 from kbh_lint.host.objects import (
     Blob,
@@ -26,6 +36,7 @@ from kbh_lint.host.objects import (
     Pointer,
     find_method,
     is_module,
+    is_named_tuple,
 )
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Func, JitFunction, Made, Sym
@@ -36,6 +47,9 @@ CUTE_ATTRIBUTES = frozenset(("element_type", "iterator", "memspace", "leading_di
 def get_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> Any:
     """`owner.name`."""
     if isinstance(owner, Sym):
+        last = owner.path.rpartition(".")[2]
+        if name in ("__name__", "__qualname__") and (last[:1].isupper() or owner.path.startswith("builtins.")):
+            return last  # of a class
         return modules.resolve(interp, f"{owner.path}.{name}", loc)
     if isinstance(owner, Tensor):
         return tensor_attr(interp, owner, name, loc)
@@ -57,6 +71,8 @@ def get_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> Any:
         return lib_cute.made_attribute(owner, name)
     if isinstance(owner, (DType, HostDescriptor, Config, Blob, Pointer)):
         return description_attr(owner, name)
+    if name in ("__name__", "__qualname__") and hasattr(owner, "__kbh_name__"):
+        return owner.__kbh_name__.rpartition(".")[2]
     if name == "value" and isinstance(owner, (int, float)):
         return owner  # a ctypes number
     if isinstance(owner, dict) and owner.get("__namespace__"):
@@ -150,9 +166,16 @@ def plain_attr(interp: Interp, owner: Instance, name: str, loc: ir.Loc | None) -
         return Method(owner, name)
     if owner.items is not None and not name.startswith("__"):
         return owner.items if name == "data" else Method(owner.items, name)
+    if name in ("_replace", "_asdict") and is_named_tuple(owner):
+        return Method(owner, name)
+    if lanes.THREADS.intersection(owner.cls.external_bases()):
+        return Method(lanes.of_object(owner), name)
     try:
         fallback = owner.cls.find("__getattr__")
     except KeyError:
+        if any(hasattr(base, "__kbh_name__") for cls in owner.cls.mro() for base in cls.bases):
+            interp.miss("what a class inherits from a list, a text or a number is not followed", loc)
+            return Unknown((), name)
         exceptions.raise_("AttributeError", [name], loc)
     return interp.call(Bound(owner, fallback), [name], {}, loc)
 

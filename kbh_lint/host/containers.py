@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from copy import copy
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.host import bounds, equality, exceptions, iteration, keys, subscripts, unknowns
 from kbh_lint.host.frames import OutOfFuel, Raised
-from kbh_lint.host.objects import LibObject
+from kbh_lint.host.objects import LibObject, Ring
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.source import embedded
 from kbh_lint.source.embedded import Text, concat, cut
@@ -23,6 +24,9 @@ _SAFE_STR = frozenset(
     "title capitalize zfill ljust rjust center partition rpartition encode isspace isupper islower removeprefix "
     "removesuffix isnumeric isalnum expandtabs swapcase casefold".split()
 )
+
+
+_NESTED = re.compile(r"\{[^{}:!]*[.\[]|\{[^{}]*:[^{}]*\{")  # fields of attributes, items or fields
 
 
 def show(value: Any) -> str:
@@ -39,6 +43,9 @@ def show(value: Any) -> str:
         return _with_doubt(shown, value.values() if isinstance(value, dict) else value)
     if isinstance(value, DType):
         return f"torch.{value.name}"
+    if isinstance(value, LibObject) and value.path.startswith("builtins.") and "args" in value.attrs:
+        given = value.attrs["args"]  # an exception
+        return show(given[0]) if len(given) == 1 else show(tuple(given)) if given else ""
     if isinstance(value, LibObject) and "path" in value.attrs:
         return str(value.attrs["path"])
     if isinstance(value, LibObject) and value.path == "torch.device":
@@ -80,6 +87,8 @@ def string_method(interp: Any, text: str, name: str, args: list[Any], kwargs: di
         if len(new) * (str.count(text, str(args[0])) or 1) > embedded.MAX_TEXT:
             raise bounds.TooLarge("a text grew past the bound")
         return embedded.replace(text, str(args[0]), new, args[2] if len(args) > 2 else -1)
+    if name == "format" and _NESTED.search(str(text).replace("{{", "").replace("}}", "")):
+        return unknowns.merged(interp, text, *args, *kwargs.values(), why="str.format")
     if name == "format":
         return format_text(text, args, kwargs)
     if name == "encode":
@@ -93,12 +102,13 @@ def string_method(interp: Any, text: str, name: str, args: list[Any], kwargs: di
         keep = bool(args and args[0]) or bool(kwargs.get("keepends"))
         lines = embedded.split_lines(text)
         return lines if keep else [embedded.strip(line, "\r\n", False, True) for line in lines]
-    if name == "split" and isinstance(text, Text) and args and isinstance(args[0], str):
+    separator = (args[0] if args else kwargs.get("sep")) if name == "split" else None
+    if isinstance(text, Text) and isinstance(separator, str):
         out: list[str] = []
         at = 0
-        for plain in str(text).split(args[0]):
+        for plain in str(text).split(str(separator), args[1] if len(args) > 1 else kwargs.get("maxsplit", -1)):
             out.append(cut(text, at, at + len(plain)))
-            at += len(plain) + len(args[0])
+            at += len(plain) + len(separator)
         return out
     if name == "translate":
         if not isinstance(args[0], dict) or embedded.doubts(text):
@@ -109,7 +119,8 @@ def string_method(interp: Any, text: str, name: str, args: list[Any], kwargs: di
         plain_args = [str(a) if isinstance(a, Text) else a for a in args]
         for arg in (*args, *kwargs.values()):
             bounds.width(arg)
-        return getattr(str, name)(str(text), *plain_args)
+        plain_kwargs = {key: str(value) if isinstance(value, Text) else value for key, value in kwargs.items()}
+        return getattr(str, name)(str(text), *plain_args, **plain_kwargs)
     return Unknown((), f"str.{name}")
 
 
@@ -162,10 +173,25 @@ def list_method(
         bounds.visited(interp, owner)
     if name == "append":
         owner.append(args[0])
+        _kept(owner, 0)
+    elif name in ("appendleft", "extendleft"):
+        more = [args[0]] if name == "appendleft" else iteration.iterate(interp, args[0], loc)
+        bounds.items(interp, len(owner) + len(more))
+        owner[:0] = list(more)[::-1]
+        _kept(owner, -1)
+    elif name == "popleft":
+        if not owner:
+            exceptions.may_fail(interp, "IndexError", loc)
+        return owner.pop(0) if owner else Unknown()
+    elif name == "rotate":
+        count = args[0] if args and isinstance(args[0], int) else 1
+        at = -count % len(owner) if owner else 0
+        owner[:] = owner[at:] + owner[:at]
     elif name == "extend":
         more = iteration.iterate(interp, args[0], loc)
         bounds.items(interp, len(owner) + len(more))
         owner.extend(more)
+        _kept(owner, 0)
     elif name == "insert":
         owner.insert(args[0] if isinstance(args[0], int) else 0, args[1])
     elif name == "pop":
@@ -197,6 +223,13 @@ def list_method(
     return None
 
 
+def _kept(owner: list[Any], end: int) -> None:
+    """Drops what a full deque loses at one end."""
+    longest = owner.longest if isinstance(owner, Ring) else None
+    while longest is not None and len(owner) > longest:
+        owner.pop(end)
+
+
 def sort_items(interp: Any, items: list[Any], kwargs: dict[str, Any]) -> None:
     key = kwargs.get("key")
     if not all(map(bounds.is_small, items)):
@@ -222,6 +255,10 @@ def dict_method(
         return subscripts.set_item(interp, owner, args[0], args[1], loc)
     if name == "__contains__":
         return subscripts.contains(interp, owner, args[0])
+    if name == "__delitem__":
+        if owner.pop(keys.check_key(args[0]), keys.MISSING) is keys.MISSING:
+            exceptions.may_fail(interp, "KeyError", loc)
+        return None
     if name == "get":
         found = keys.find_key(interp, owner, args[0])
         return (args[1] if len(args) > 1 else kwargs.get("default")) if found is keys.MISSING else found
@@ -287,6 +324,13 @@ def set_method(interp: Any, owner: set[Any], name: str, args: list[Any], loc: ir
         for arg in args:
             owner.update(map(keys.check_key, iteration.materialise(interp, arg, loc)))
         return None
-    if name in ("union", "intersection", "difference", "issubset", "issuperset", "copy"):
+    if name == "pop":
+        if not owner:
+            exceptions.may_fail(interp, "KeyError", loc)
+            return Unknown()
+        taken = min(owner, key=repr)  # which one, nobody knows; the same each time
+        owner.discard(taken)
+        return taken
+    if name in ("union", "intersection", "difference", "symmetric_difference", "issubset", "issuperset", "copy"):
         return getattr(owner, name)(*[set(map(keys.check_key, iteration.materialise(interp, a, loc))) for a in args])
     return Unknown((), f"set.{name}")

@@ -22,7 +22,7 @@ def is_success(value: Any) -> bool:
 def same(interp: Any, left: Any, right: Any) -> Any:
     """`left == right`: True, False or an Unknown."""
     if left is right:
-        return True
+        return not isinstance(left, float) or left == left  # a NaN is not
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         return unknowns.same_unknown(interp, left, right)
     if isinstance(left, str) and isinstance(right, str) and (doubts(left) or doubts(right)):
@@ -55,9 +55,22 @@ def same(interp: Any, left: Any, right: Any) -> Any:
             if verdict is not True:
                 doubt = verdict
         return doubt
+    if isinstance(left, dict) and isinstance(right, dict):
+        return _same_items(interp, left, right)
     if asking.of_library(left) or asking.of_library(right):
         return asking.presumed(_same_objects(interp, left, right) is True)
     return _same_objects(interp, left, right)
+
+
+def _same_items(interp: Any, left: dict[Any, Any], right: dict[Any, Any]) -> Any:
+    """Whether dicts are equal, whose values may be unknown."""
+    if len(left) != len(right) or any(key not in right for key in left):
+        return False
+    bounds.steps(interp, len(left))
+    verdicts = [same(interp, value, right[key]) for key, value in left.items()]
+    if False in verdicts:
+        return False
+    return next((verdict for verdict in verdicts if verdict is not True), True)
 
 
 def _same_objects(interp: Any, left: Any, right: Any) -> Any:

@@ -265,9 +265,11 @@ class Interp:
                     self.weight = outer * left
                     bind(items[-1])
                     signal = self.block(body, frame)
+                    if signal is BREAK:
+                        return None
                     if isinstance(signal, Returned):
                         return signal
-                    return None
+                    break
         finally:
             self.weight = outer
         return self.block(orelse, frame)

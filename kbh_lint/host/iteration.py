@@ -6,9 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, tensor_views, unknowns
+from kbh_lint.host import bounds, exceptions, tensor_views, unknowns
+from kbh_lint.host.frames import Raised
+from kbh_lint.host.objects import Instance, find_method
 from kbh_lint.host.tensors import Tensor, Unknown
-from kbh_lint.source.embedded import cut
+from kbh_lint.source.embedded import cut, doubts
+from kbh_lint.values import Sym
+
+MAX_DRAWN = 256  # items of an iterator of the submission
+MAX_PLACED = 10_000  # characters of a text that are gone through with their places
 
 
 def materialise(interp: Any, value: Any, loc: ir.Loc | None) -> Sequence[Any]:
@@ -27,7 +33,9 @@ def iterate(interp: Any, value: Any, loc: ir.Loc | None, want: int | None = None
         return list(value)
     if isinstance(value, str):
         bounds.items(interp, len(value))
-        return [cut(value, i, i + 1) for i in range(len(value))] if len(value) < 10_000 else []
+        if len(value) > MAX_PLACED:  # such a text is data: where each character stands does not matter
+            return [unknowns.merged(interp, value)] if doubts(value) else list(str(value))
+        return [cut(value, i, i + 1) for i in range(len(value))]
     if isinstance(value, dict):
         return list(bounds.visited(interp, value))
     if isinstance(value, (set, frozenset)):
@@ -41,3 +49,19 @@ def iterate(interp: Any, value: Any, loc: ir.Loc | None, want: int | None = None
     if items is not None:
         return items if isinstance(items, range) else list(items)
     return [unknowns.merged(interp, value) for _ in range(want or 1)]
+
+
+def drawn(interp: Any, value: Instance, loc: ir.Loc | None) -> list[Any] | None:
+    """The items that `__next__` of an object gives, up to a bound; None for an object without one."""
+    found = find_method(value, "__next__")
+    items: list[Any] = []
+    while found is not None and len(items) < MAX_DRAWN:
+        try:
+            items.append(interp.call(found, [], {}, loc))
+        except Raised as error:
+            if exceptions.catches(interp, Sym("builtins.StopIteration"), error.value):
+                return items
+            raise
+    if found is not None:
+        interp.miss(f"an iterator that gives more than {MAX_DRAWN} items", loc)
+    return items if found is not None else None

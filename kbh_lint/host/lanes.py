@@ -14,12 +14,13 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.host import outside
 from kbh_lint.host.frames import OutOfFuel, Raised
-from kbh_lint.host.objects import LibObject
+from kbh_lint.host.objects import Bound, Instance, LibObject
 from kbh_lint.host.tensors import Event, Unknown
 
 THREAD_FUEL = 4_000
 LONG_WAIT = 1.0  # seconds; a shorter join may come back before the work is done
 MAX_THREADS = 32
+OWN_THREAD = "__thread__"  # the attribute of an object that is a thread
 STREAMS = frozenset({"torch.cuda.Stream", "torch.Stream", "torch.cuda.ExternalStream", "cpp.stream"})
 THREADS = frozenset(
     {"threading.Thread", "multiprocessing.Process", "threading.Timer", "_thread.start_new_thread", "future"}
@@ -174,6 +175,15 @@ def _timeout(args: list[Any], kwargs: dict[str, Any]) -> float | None:
     return float(given) if isinstance(given, (int, float)) else None
 
 
+def of_object(owner: Instance) -> LibObject:
+    """The thread that an object of a subclass of Thread is: it runs the object's own `run`."""
+    held = owner.attrs.get(OWN_THREAD)
+    if not isinstance(held, LibObject):
+        target = owner.cls.find("run") if "run" in owner.cls.env.vars else None
+        held = owner.attrs[OWN_THREAD] = LibObject("threading.Thread", {}, (None, Bound(owner, target)))
+    return held
+
+
 def _thread_method(interp: Any, owner: LibObject, name: str, timeout: float | None, loc: ir.Loc | None) -> Any:
     if name in ("start", "run"):
         target, args, kwargs = _target(owner)
@@ -216,7 +226,9 @@ def _pool_method(
         from kbh_lint.host import iteration
 
         return [interp.call(args[0], [item], {}, loc) for item in iteration.materialise(interp, args[1], loc)]
-    if name in ("shutdown", "close", "join", "__exit__"):
+    if name == "close" or name == "shutdown" and (args[0] if args else kwargs.get("wait", True)) is False:
+        return None  # nothing more comes in; nothing is waited for
+    if name in ("shutdown", "join", "__exit__"):
         for future in futures:
             interp.lanes.wait(None, future)
         return None

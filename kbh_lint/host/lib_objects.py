@@ -152,7 +152,11 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
     if isinstance(owner, (int, float)) and name in ("bit_length", "is_integer", "bit_count", "conjugate"):
         return getattr(owner, name)()
     if isinstance(owner, (tuple, range)) and name in ("index", "count"):
-        return getattr(owner, name)(*args) if args and args[0] in owner else 0
+        if args and args[0] in owner:
+            return getattr(owner, name)(*args)
+        if name == "index":
+            exceptions.may_fail(interp, "ValueError", loc)
+        return 0
     if isinstance(owner, tuple) and name == "numel":
         from kbh_lint.host.tensors import product
 
@@ -229,9 +233,12 @@ def object_method(
     beside = lanes.method(interp, owner, name, args, kwargs, loc)
     if beside is not NotImplemented:
         return beside
+    if owner.path == "namedtuple" and name in ("_replace", "_asdict"):
+        fields = {**{key: value for key, value in owner.attrs.items() if key != "items"}, **kwargs}
+        return fields if name == "_asdict" else LibObject("namedtuple", {"items": list(fields.values()), **fields})
     if owner.path == "pathlib.Path":
         return builds.path_method(interp, owner, name, args, kwargs, loc)
-    if owner.path == "itertools.count" and name == "__next__":
+    if owner.path in ("itertools.count", "itertools.cycle") and name == "__next__":
         return lib_python.next_count(interp, owner, loc)
     if owner.path == "file":
         return builds.file_method(interp, owner, name, args, loc)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import posixpath
 from typing import Any
 
 from kbh_lint import ir
@@ -22,7 +24,7 @@ from kbh_lint.host import (
     unknowns,
 )
 from kbh_lint.host.frames import Handler
-from kbh_lint.host.objects import Bound, ClassV, Defaults, LibObject, Memo, Partial, Tally
+from kbh_lint.host.objects import Bound, ClassV, Defaults, Instance, LibObject, Memo, Partial, Ring, Tally, is_module
 from kbh_lint.host.pybuiltins import builtin
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import Func
@@ -58,15 +60,29 @@ def operator_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any
         return builtin(lambda i, a, k, where: _attribute_path(i, a[0], args[0], where))
     if name == "itemgetter" and len(args) == 1:
         return builtin(lambda i, a, k, where: subscripts.get_item(i, a[0], args[0], where))
+    if name == "itemgetter" and args:
+        return builtin(lambda i, a, k, where: tuple(subscripts.get_item(i, a[0], key, where) for key in args))
+    if name == "call" and args:
+        return interp.call(args[0], args[1:], kwargs, loc)
+    if name == "setitem" and len(args) == 3:
+        return subscripts.set_item(interp, args[0], args[1], args[2], loc)
+    if name == "getitem" and len(args) == 2:
+        return subscripts.get_item(interp, args[0], args[1], loc)
+    if name == "contains" and len(args) == 2:
+        return operators.compare(interp, "in", args[1], args[0], loc)
+    dunder = name if name.startswith("__") else f"__{name.rstrip('_')}__"
+    if dunder in operators.DUNDERS and len(args) == 2:
+        return operators.dunder(interp, args[0], dunder, args[1], loc)
+    if dunder in _COMPARED and len(args) == 2:
+        return operators.compare(interp, _COMPARED[dunder], args[0], args[1], loc)
     if name == "methodcaller" and args:
         called, rest = containers.show(args[0]), args[1:]
         return builtin(lambda i, a, k, where: i.call(i.world.get_attr(i, a[0], called, where), rest, kwargs, where))
-    if name in _OPERATORS and len(args) == 2:
-        return operators.binary(interp, _OPERATORS[name], args[0], args[1], loc)
     return unknown_call(interp, path, args, kwargs, loc)
 
 
-_OPERATORS = {"matmul": "@", "add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%"}
+_COMPARED = {"__eq__": "==", "__ne__": "!=", "__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">=",
+             "__is__": "is", "__is_not__": "is not"}  # fmt: skip
 
 
 def _attribute_path(interp: Any, owner: Any, names: str, loc: ir.Loc | None) -> Any:
@@ -84,8 +100,19 @@ def itertools_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
         return LibObject(
             "itertools.count", {"value": start, "step": args[1] if len(args) > 1 else kwargs.get("step", 1)}
         )
+    if name in _CALLING:
+        return _calling(interp, name, args, kwargs, loc)
+    if name == "repeat" and args:
+        times = args[1] if len(args) > 1 else kwargs.get("times")
+        bounds.items(interp, times if isinstance(times, int) else 0)
+        return [args[0]] * times if isinstance(times, int) else Unknown((), path)
+    if name == "cycle" and args:
+        return LibObject("itertools.cycle", {"items": list(iteration.materialise(interp, args[0], loc)), "at": 0})
     rows = [list(iteration.materialise(interp, a, loc)) if not isinstance(a, (int, Func)) else a for a in args]
     if name in ("product", "chain", "zip_longest", "permutations", "combinations", "islice", "pairwise"):
+        if name == "zip_longest" and "fillvalue" in kwargs:
+            filled = [row for row in rows if isinstance(row, list)]
+            return [tuple(row) for row in itertools.zip_longest(*filled, fillvalue=kwargs["fillvalue"])]
         repeat = {"repeat": kwargs["repeat"]} if isinstance(kwargs.get("repeat"), int) and kwargs["repeat"] < 8 else {}
         # an item is as wide as there are rows, or as the one row that is permuted
         wide = 8 * max(len(rows), *(len(r) for r in rows[:1] if isinstance(r, list) and name.endswith("tions")), 1)
@@ -97,8 +124,36 @@ def itertools_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
     return Unknown((), path)
 
 
+_CALLING = frozenset(("starmap", "accumulate", "takewhile", "dropwhile", "filterfalse"))
+
+
+def _calling(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """The functions of itertools that call a function of the submission for each item."""
+    if name == "accumulate":
+        func = args[1] if len(args) > 1 else kwargs.get("func")
+        out: list[Any] = [] if kwargs.get("initial") is None else [kwargs["initial"]]
+        for item in iteration.materialise(interp, args[0], loc):
+            interp.burn()
+            pair = [out[-1], item] if out else []
+            added = operators.binary(interp, "+", pair[0], pair[1], loc) if pair and func is None else None
+            out.append(item if not pair else added if func is None else interp.call(func, pair, {}, loc))
+        return out
+    items = iteration.materialise(interp, args[1], loc) if len(args) > 1 else ()
+    if name == "starmap":
+        return [interp.call(args[0], list(iteration.iterate(interp, item, loc)), {}, loc) for item in items]
+    holds = [interp.truth(interp.call(args[0], [item], {}, loc), loc) for item in items]
+    if name == "filterfalse":
+        return [item for item, held in zip(items, holds, strict=True) if not held]
+    end = holds.index(False) if False in holds else len(holds)
+    return list(items[:end] if name == "takewhile" else items[end:])
+
+
 def next_count(interp: Any, owner: LibObject, loc: ir.Loc | None) -> Any:
-    """next() of an itertools.count."""
+    """next() of an itertools.count or an itertools.cycle."""
+    if owner.path == "itertools.cycle":
+        items, at = owner.attrs["items"], owner.attrs["at"]
+        owner.attrs["at"] = at + 1
+        return items[at % len(items)] if items else Unknown()
     value = owner.attrs["value"]
     owner.attrs["value"] = operators.binary(interp, "+", value, owner.attrs["step"], loc)
     return value
@@ -120,7 +175,11 @@ def collections_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, 
     if name in ("OrderedDict", "WeakValueDictionary", "WeakKeyDictionary"):
         return interp.call(interp.builtins["dict"], args, kwargs, loc)
     if name == "deque":
-        return list(iteration.iterate(interp, args[0], loc)) if args else []
+        ring = Ring(iteration.materialise(interp, args[0], loc) if args else ())
+        longest = args[1] if len(args) > 1 else kwargs.get("maxlen")
+        ring.longest = longest if isinstance(longest, int) else None
+        del ring[: max(len(ring) - longest, 0) if isinstance(longest, int) else 0]
+        return ring
     if name == "namedtuple" and len(args) > 1:
         fields = args[1].replace(",", " ").split() if isinstance(args[1], str) else list(args[1])
         return LibObject("collections.namedtuple", {"fields": fields})
@@ -157,12 +216,11 @@ def os_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
             out = part if part.startswith("/") or not out else f"{out}/{part}"
         return out
     if name == "dirname" and text:
-        return text[0].rpartition("/")[0]
+        return posixpath.dirname(text[0])
     if name == "basename" and text:
         return text[0].rpartition("/")[2]
     if name == "splitext" and text:
-        stem, dot, ext = text[0].rpartition(".")
-        return (stem, dot + ext) if dot else (text[0], "")
+        return posixpath.splitext(text[0])
     if name in ("abspath", "realpath", "expanduser", "normpath", "fspath", "expandvars") and text:
         return text[0]
     if name in ("exists", "isfile", "isdir", "islink", "access") and text:
@@ -254,11 +312,46 @@ def importlib_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
 
 def copy_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     value = args[0] if args else None
+    if path.endswith("deepcopy"):
+        return _deep(interp, value, {}, loc)
     if isinstance(value, (list, dict, set)):
-        return bounds.visited(interp, value).copy()
+        return copy.copy(bounds.visited(interp, value))
     if isinstance(value, Tensor):
         return tensor_copies.contiguous(interp, "clone", [value], {}, loc)
-    return value
+    return _beside(value) if isinstance(value, Instance) else value
+
+
+def _beside(value: Instance) -> Instance:
+    """Another object of the same class with the same attributes."""
+    items = None if value.items is None else dict(value.items)
+    return Instance(value.cls, dict(value.attrs), dict(value.buffers), items)
+
+
+def _deep(interp: Any, value: Any, done: dict[int, Any], loc: ir.Loc | None) -> Any:
+    """copy.deepcopy: containers, objects and tensors of their own. Modules stay what they are: their weights are loaded
+    like those of the first."""
+    if id(value) in done or len(done) > bounds.MAX_NODES:
+        return done.get(id(value), value)
+    interp.burn()
+    made: Any = value
+    if isinstance(value, Tensor):
+        made = tensor_copies.contiguous(interp, "clone", [value], {}, loc)
+    elif isinstance(value, (list, set)):
+        made = done[id(value)] = copy.copy(value)
+        parts = [_deep(interp, item, done, loc) for item in value]
+        made.clear()
+        made.extend(parts) if isinstance(made, list) else made.update(parts)
+    elif isinstance(value, tuple):
+        made = tuple(_deep(interp, item, done, loc) for item in value)
+    elif isinstance(value, dict):
+        made = done[id(value)] = copy.copy(value)
+        made.update((key, _deep(interp, item, done, loc)) for key, item in value.items())
+    elif isinstance(value, Instance) and not is_module(value.cls):
+        made = done[id(value)] = _beside(value)
+        made.attrs = {name: _deep(interp, item, done, loc) for name, item in value.attrs.items()}
+        made.items = _deep(interp, value.items, done, loc)
+    done[id(value)] = made
+    return made
 
 
 def plain(value: Any) -> Handler:
@@ -285,6 +378,9 @@ def text_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
     from kbh_lint.source import embedded
 
     if args and isinstance(args[0], str):
+        if path.endswith("indent") and not path.endswith("dedent") and len(args) > 1 and isinstance(args[1], str):
+            lines = embedded.split_lines(args[0]) if isinstance(args[0], embedded.Text) else args[0].splitlines(True)
+            return embedded.concat([part for line in lines for part in ((args[1], line) if line.strip() else (line,))])
         return embedded.dedent(args[0]) if path.endswith("dedent") else args[0]
     return unknown_call(interp, path, args, kwargs, loc)
 

@@ -97,6 +97,11 @@ class LibObject(Brief):
     kwargs: dict[str, Any] = field(default_factory=dict)
 
 
+def is_named_tuple(value: Instance) -> bool:
+    """Whether an object is of a class derived from a named tuple: a tuple of its fields."""
+    return not value.cls.dataclass and bool(value.cls.field_names())
+
+
 def compared_as(value: Any) -> Any:
     """What equality and hashing see of a value: a named tuple is the tuple of its fields, an object of a dataclass
     its class and its fields. Everything else is itself."""
@@ -108,6 +113,12 @@ def compared_as(value: Any) -> Any:
             fields = tuple(value.attrs.get(name) for name in names)
             return (value.cls, *fields) if value.cls.dataclass else fields
     return value
+
+
+class Ring(list[Any]):
+    """collections.deque, which may hold no more than its `longest` items."""
+
+    longest: int | None = None
 
 
 class Tally(dict[Any, Any]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "%": operator.mod, "**": operator.pow, "<<": operator.lshift, ">>": operator.rshift, "&": operator.and_,
     "|": operator.or_, "^": operator.xor,
 }  # fmt: skip
+_WIDE = re.compile(r"%\([^)]*\)[^sd%]")  # a conversion of a name that says more than that
 UNION = "types.UnionType"  # `int | float`, with the classes as its arguments
 _UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "~": operator.invert, "+": operator.pos}
 _SEQUENCES = (str, bytes, bytearray, list, tuple)
@@ -29,6 +31,7 @@ _TENSOR = {
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+_SETS = {"|": "update", "&": "intersection_update", "-": "difference_update", "^": "symmetric_difference_update"}
 DUNDERS = {
     f"__{kind}{name}__": (op, kind)
     for kind in ("", "r", "i")
@@ -37,20 +40,23 @@ DUNDERS = {
         ("matmul", "@"), ("lshift", "<<"), ("rshift", ">>"), ("and", "&"), ("or", "|"), ("xor", "^"),
     )
 }  # fmt: skip
-_SPECIAL = {"+": "__add__", "-": "__sub__", "*": "__mul__", "/": "__truediv__", "@": "__matmul__", "%": "__mod__"}
+_SPECIAL = {op: name.strip("_") for name, (op, kind) in DUNDERS.items() if not kind}
+_ORDER = {"<": ("__lt__", "__gt__"), "<=": ("__le__", "__ge__"), ">": ("__gt__", "__lt__"), ">=": ("__ge__", "__le__")}
+_OF_ONE = {"-": "__neg__", "~": "__invert__", "+": "__pos__"}
 
 
 def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> Any:
     """`left op right`."""
+    if isinstance(left, Instance) or isinstance(right, Instance):
+        name = _SPECIAL[op]
+        answer = _asked(interp, ((left, f"__{name}__", right), (right, f"__r{name}__", left)), loc)
+        if answer is not NotImplemented:
+            return answer
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         asking.flows(interp, left, right, loc)
         return torchlib.call(interp, f"torch.{_TENSOR.get(op, 'add')}", [left, right], {}, loc, spelled=op)
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         return unknowns.merged(interp, left, right)
-    if isinstance(left, Instance) and op in _SPECIAL:
-        found = find_method(left, _SPECIAL[op])
-        if found is not None:
-            return interp.call(found, [right], {}, loc)
     if isinstance(left, str) and op == "%":
         bounds.text(interp, left)
         shown = percent(left, right)
@@ -74,6 +80,9 @@ def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
         else:
             bounds.text(interp, made)
         return made
+    if op in _SETS and isinstance(left, (set, frozenset, dict)):
+        bounds.visited(interp, left)
+        bounds.visited(interp, right)
     if op == "+" and isinstance(left, _SEQUENCES) and isinstance(right, _SEQUENCES):
         bounds.items(interp, len(left) + len(right))
     if op == "/" and isinstance(left, LibObject) and left.path == "pathlib.Path":
@@ -87,6 +96,17 @@ def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
     except Exception as error:
         failed(interp, error, loc)
         return unknowns.merged(interp, left, right, why=f"{type(left).__name__} {op} {type(right).__name__}")
+
+
+def _asked(interp: Any, ways: tuple[tuple[Any, str, Any], ...], loc: ir.Loc | None) -> Any:
+    """What the first of several methods says of its operand; NotImplemented when no class has one that knows."""
+    for owner, name, other in ways:
+        found = find_method(owner, name) if isinstance(owner, Instance) else None
+        if found is not None:
+            answer = interp.call(found, [other], {}, loc)
+            if not (isinstance(answer, Unknown) and answer.why == "NotImplemented"):
+                return answer
+    return NotImplemented
 
 
 def _is_type(value: Any) -> bool:
@@ -111,6 +131,8 @@ def percent(template: str, values: Any) -> Any:
         for key, value in values.items():
             for conv in ("s", "d"):
                 out = replace(out, f"%({key}){conv}", value if isinstance(value, str) else str(value))
+        if _WIDE.search(out):
+            return str(bounds.format_spec(template)) % values
         return replace(out, "%%", "%")
     parts: list[str] = []
     i = start = used = 0
@@ -124,7 +146,10 @@ def percent(template: str, values: Any) -> Any:
             parts.append("%")
         elif conv in "sdr" and used < len(args):
             value = args[used]
-            parts.append(value if isinstance(value, str) else str(value))
+            if conv == "d" and isinstance(value, (bool, float)):
+                value = int(value)
+            shown = repr(str(value)) if conv == "r" and isinstance(value, str) and not doubts(value) else value
+            parts.append(shown if isinstance(shown, str) else str(shown))
             used += 1
         else:
             if "*" in template:
@@ -152,6 +177,9 @@ def unary(interp: Any, op: str, value: Any, loc: ir.Loc | None) -> Any:
         return torchlib.call(interp, f"torch.{name}", [value], {}, loc)
     if isinstance(value, Unknown):
         return unknowns.merged(interp, value)
+    own = find_method(value, _OF_ONE[op]) if isinstance(value, Instance) else None
+    if own is not None:
+        return interp.call(own, [], {}, loc)
     try:
         return _UNARY[op](value)
     except Exception as error:
@@ -170,9 +198,19 @@ def inplace(interp: Any, op: str, old: Any, value: Any, loc: ir.Loc | None) -> A
         bounds.items(interp, len(old) + len(more))
         old.extend(more)
         return old
-    if isinstance(old, dict) and op == "|" and isinstance(value, dict):
-        old.update(value)
+    if isinstance(old, list) and op == "*" and isinstance(value, int):
+        old[:] = binary(interp, op, old, value, loc)
         return old
+    if isinstance(old, dict) and op == "|" and isinstance(value, dict):
+        old.update(bounds.visited(interp, value))
+        return old
+    if isinstance(old, set) and op in _SETS and isinstance(value, (set, frozenset)):
+        getattr(old, _SETS[op])(bounds.visited(interp, value))
+        return old
+    if isinstance(old, Instance):
+        answer = _asked(interp, ((old, f"__i{_SPECIAL[op]}__", value),), loc)
+        if answer is not NotImplemented:
+            return answer
     return binary(interp, op, old, value, loc)
 
 
@@ -200,6 +238,11 @@ def compare(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> 
         if isinstance(answer, Unknown):
             return answer
         return answer if op == "in" else not answer
+    if op in _ORDER and (isinstance(left, Instance) or isinstance(right, Instance)):
+        own, reflected = _ORDER[op]
+        answer = _asked(interp, ((left, own, right), (right, reflected, left)), loc)
+        if answer is not NotImplemented:
+            return answer
     if isinstance(left, Tensor) and left.shape == () and isinstance(right, (int, float)) and op in _COMPARE:
         settled = unknowns.by_range(op, Unknown((), "", left.attrs.get("range")), right)
         if settled is not None:

@@ -10,7 +10,16 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.host import asking, bounds, containers, exceptions, iteration, keys, operators, typetests, unknowns
 from kbh_lint.host.frames import OutOfFuel, Raised
-from kbh_lint.host.objects import ClassV, Instance, LibObject, Method, compared_as, find_method
+from kbh_lint.host.objects import (
+    ClassV,
+    Instance,
+    LibObject,
+    Method,
+    compared_as,
+    find_method,
+    is_module,
+    is_named_tuple,
+)
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Text, doubts
 from kbh_lint.values import Func, Sym
@@ -95,6 +104,8 @@ def _len(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
         found = find_method(value, "__len__")
         if found is None and value.items is not None:
             return len(value.items)
+        if found is None and is_named_tuple(value):
+            return len(value.cls.field_names())
         return interp.call(found, [], {}, loc) if found is not None else Unknown()
     if isinstance(value, LibObject) and isinstance(value.attrs.get("items"), (list, dict)):
         return len(value.attrs["items"])
@@ -106,6 +117,8 @@ def _extreme(name: str) -> Callable[..., Any]:
     def run(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         items = list(iteration.materialise(interp, args[0], loc)) if len(args) == 1 else list(args)
         if not items:
+            if "default" not in kwargs:
+                exceptions.may_fail(interp, "ValueError", loc)
             return kwargs.get("default", Unknown())
         if not all(map(bounds.is_small, items)):
             return unknowns.merged(interp, *items[:2], why=name)
@@ -168,8 +181,24 @@ def _getattr(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc |
     if isinstance(name, Unknown):
         return unknowns.merged(interp, owner, name, why="an attribute by unknown name")
     if len(args) > 2 and not has_attr(interp, owner, str(name)):
-        return args[2]
+        made = find_method(owner, "__getattr__") if isinstance(owner, Instance) else None
+        return args[2] if made is None else _made_attribute(interp, made, str(name), args[2], loc)
     return interp.world.get_attr(interp, owner, str(name), loc)
+
+
+_OF_MODULES = frozenset(
+    ("training", "to", "eval", "train", "parameters", "buffers", "state_dict", "load_state_dict", "named_parameters")
+)
+
+
+def _made_attribute(interp: Any, made: Any, name: str, default: Any, loc: ir.Loc | None) -> Any:
+    """What `__getattr__` gives, or the default when it says that there is no such attribute."""
+    try:
+        return interp.call(made, [name], {}, loc)
+    except Raised as error:
+        if exceptions.catches(interp, Sym("builtins.AttributeError"), error.value):
+            return default
+        raise
 
 
 def has_attr(interp: Any, owner: Any, name: str) -> bool:
@@ -181,7 +210,7 @@ def has_attr(interp: Any, owner: Any, name: str) -> bool:
             owner.cls.find(name)
             return True
         except KeyError:
-            return False
+            return name in _OF_MODULES and is_module(owner.cls)
     if isinstance(owner, Func):
         return name in owner.attrs
     if isinstance(owner, ClassV):
@@ -201,7 +230,10 @@ def has_attr(interp: Any, owner: Any, name: str) -> bool:
 def _hasattr(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     if isinstance(args[0], Sym) and args[0].path.partition(".")[0] == "torch":
         return has_library_attr(interp, f"{args[0].path}.{args[1]}")
-    return has_attr(interp, args[0], str(args[1]))
+    if has_attr(interp, args[0], str(args[1])):
+        return True
+    made = find_method(args[0], "__getattr__") if isinstance(args[0], Instance) else None
+    return made is not None and _made_attribute(interp, made, str(args[1]), keys.MISSING, loc) is not keys.MISSING
 
 
 def has_library_attr(interp: Any, path: str) -> Any:
@@ -228,7 +260,9 @@ def _type(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
         return Sym(value.path)
     if isinstance(value, Unknown) and value.why.startswith(asking.MARK):
         return value
-    return Sym(f"builtins.{type(value).__name__}")
+    name = "str" if isinstance(value, str) else type(value).__name__
+    known = interp.builtins.get(name)
+    return known if hasattr(known, "__kbh_name__") else Sym(f"builtins.{name}")
 
 
 @builtin
@@ -243,6 +277,14 @@ def _str(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
     if isinstance(args[0], int):
         interp.burn(args[0].bit_length() // 64)  # quadratic in the digits
     return args[0] if isinstance(args[0], (str, Unknown)) else containers.show(args[0])
+
+
+@builtin
+def _repr(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    if args and isinstance(args[0], str) and not doubts(args[0]):
+        bounds.text(interp, args[0])
+        return repr(str(args[0]))
+    return _str(interp, args, kwargs, loc)
 
 
 def _collect(kind: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -262,6 +304,8 @@ def _dict(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
     if args:
         if isinstance(args[0], dict):
             out.update(bounds.visited(interp, args[0]))
+        elif isinstance(args[0], Instance) and args[0].items is not None:
+            out.update(bounds.visited(interp, args[0].items))
         else:
             out.update(
                 {
@@ -319,7 +363,7 @@ def _iter(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
 
 @builtin
 def _next(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    if isinstance(args[0], LibObject) and args[0].path == "itertools.count":
+    if isinstance(args[0], LibObject) and args[0].path in ("itertools.count", "itertools.cycle"):
         return interp.call(Method(args[0], "__next__"), [], {}, loc)
     if isinstance(args[0], Instance):
         found = find_method(args[0], "__next__")
@@ -380,7 +424,7 @@ def table() -> dict[str, Any]:
     names.update(
         range=_range, len=_len, max=_extreme("max"), min=_extreme("min"), sum=_sum, all=_truths(True),
         any=_truths(False), isinstance=_isinstance, issubclass=_issubclass, getattr=_getattr, hasattr=_hasattr,
-        setattr=_setattr, type=_type, callable=_callable, str=_str, repr=_str, list=_collect(list),
+        setattr=_setattr, type=_type, callable=_callable, str=_str, repr=_repr, list=_collect(list),
         tuple=_collect(tuple), set=_collect(set), frozenset=_collect(frozenset), dict=_dict, enumerate=_enumerate,
         zip=_zip, map=_map, filter=_filter, sorted=_sorted, reversed=_reversed, iter=_iter, next=_next, id=_id,
         print=_print, exec=_exec, eval=_exec, super=builtin(lambda *a: Unknown()), locals=builtin(lambda *a: {}),

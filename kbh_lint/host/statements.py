@@ -11,9 +11,9 @@ from kbh_lint import ir
 from kbh_lint.host import around, enums, exceptions, iteration, keys, operators, rounds
 from kbh_lint.host.frames import BREAK, CONTINUE, FULL_ITERATIONS, Frame, Leave, OutOfFuel, Raised, Returned
 from kbh_lint.host.keys import MISSING
-from kbh_lint.host.objects import Bound, ClassV, Compiled, LibObject, Memo
+from kbh_lint.host.objects import Bound, ClassV, Compiled, Instance, LibObject, Memo, find_method
 from kbh_lint.host.tensors import Tensor, Unknown
-from kbh_lint.values import Env, Func
+from kbh_lint.values import Env, Func, Sym
 
 
 def s_expr(interp: Any, node: ir.ExprS, frame: Frame) -> None:
@@ -107,7 +107,12 @@ def s_jump(interp: Any, node: ir.Jump, frame: Frame) -> Any:
 def s_raise(interp: Any, node: ir.Raise, frame: Frame) -> None:
     if node.value is None and interp.handling:  # the exception that is being handled, once more
         raise Raised(interp.handling[-1], node.loc)
-    raise Raised(interp.eval(node.value, frame) if node.value is not None else None, node.loc)
+    value = interp.eval(node.value, frame) if node.value is not None else None
+    if isinstance(value, Sym) and value.path.startswith("builtins."):  # a class: Python makes an object of it
+        value = LibObject(value.path, {"args": ()})
+    elif isinstance(value, ClassV):
+        value = interp.call(value, [], {}, node.loc)
+    raise Raised(value, node.loc)
 
 
 def s_with(interp: Any, node: ir.With, frame: Frame) -> Any:
@@ -217,6 +222,12 @@ def s_delete(interp: Any, node: ir.Delete, frame: Frame) -> None:
                     exceptions.may_fail(interp, "KeyError", node.loc)
             elif isinstance(owner, list) and isinstance(key, (int, slice)):
                 del owner[key]
+            elif isinstance(owner, Instance):
+                found = find_method(owner, "__delitem__")
+                if found is not None:
+                    interp.call(found, [key], {}, node.loc)
+                elif owner.items is not None and owner.items.pop(keys.check_key(key), MISSING) is MISSING:
+                    exceptions.may_fail(interp, "KeyError", node.loc)
         elif isinstance(target, ir.Attr):
             interp.world.del_attr(interp.eval(target.value, frame), target.name)
 
@@ -267,8 +278,15 @@ def s_class(interp: Any, node: ir.ClassDef, frame: Frame) -> None:
         hook = base.env.vars.get("__init_subclass__")
         if hook is not None:
             hook = hook.attrs["func"] if isinstance(hook, LibObject) else hook
-            interp.call(hook, [cls], {}, node.loc)
+            given = {
+                name: interp.eval(value, frame) for name, value in node.keywords if name not in (None, "metaclass")
+            }
+            interp.call(hook, [cls], given, node.loc)
             break
+    for name, value in list(env.vars.items()):
+        named = find_method(value, "__set_name__") if isinstance(value, Instance) else None
+        if named is not None:
+            interp.call(named, [cls, name], {}, node.loc)
     made: Any = cls
     if any(isinstance(interp.eval(value, frame), ClassV) for name, value in node.keywords if name == "metaclass"):
         made = Unknown((), "a class that a metaclass of the submission makes")

@@ -7,7 +7,7 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.host import bounds, equality, exceptions, iteration, keys, tensor_views, unknowns
 from kbh_lint.host.modules import GRADER_NAMES
-from kbh_lint.host.objects import Configured, Defaults, Instance, LibObject, Tally, find_method
+from kbh_lint.host.objects import Configured, Defaults, Instance, LibObject, Tally, find_method, is_named_tuple
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Text, cut, doubted, doubts
 from kbh_lint.values import JitFunction, Sym
@@ -21,6 +21,8 @@ def contains(interp: Any, owner: Any, item: Any, loc: ir.Loc | None = None) -> A
         return unknowns.merged(interp, owner, item, why="membership")
     if isinstance(owner, dict):
         return keys.find_key(interp, owner, item) is not keys.MISSING
+    if isinstance(owner, range) and isinstance(item, Unknown):
+        return unknowns.merged(interp, item, why="membership")
     if isinstance(owner, (list, tuple, set, frozenset)):
         doubt: Any = False
         bounds.steps(interp, len(owner))
@@ -88,6 +90,8 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
             return interp.call(found, [key], {}, loc)
         if owner.items is not None:
             return item_of(interp, owner, key, loc)
+        if is_named_tuple(owner):
+            return get_item(interp, tuple(owner.attrs.get(name) for name in owner.cls.field_names()), key, loc)
     if isinstance(owner, (list, tuple, range)):
         try:
             return owner[key] if isinstance(key, int) else bounds.visited(interp, owner[key])
@@ -95,6 +99,8 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
             if isinstance(key, int):
                 exceptions.raise_("IndexError", [key], loc)
             return unknowns.merged(interp, key)
+    if isinstance(owner, (bytes, bytearray)) and not isinstance(key, Unknown):
+        return bounds.visited(interp, owner)[key]
     return interp.world.get_item(interp, owner, key, loc)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import module_calls, recording, tensor_copies, torchlib
-from kbh_lint.host.objects import Bound, ClassV, Instance, LibObject, Method
+from kbh_lint.host.objects import Bound, ClassV, Instance, LibObject, Method, is_named_tuple
 from kbh_lint.host.pybuiltins import builtin
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType
@@ -164,6 +164,14 @@ def instance_method(
     name = name.removeprefix("super:")
     if not isinstance(owner, Instance):
         return Unknown((), name)
+    if name in ("_replace", "_asdict") and is_named_tuple(owner):
+        fields = {**{field: owner.attrs.get(field) for field in owner.cls.field_names()}, **kwargs}
+        return fields if name == "_asdict" else Instance(owner.cls, fields)
+    if name in ("get_parameter", "get_buffer", "get_submodule") and args:
+        found: Any = owner
+        for part in str(args[0]).split("."):
+            found = interp.world.get_attr(interp, found, part, loc)
+        return found
     base = layer_base(owner)
     if base and name == "__init__":  # a subclass of a layer has the layer's own weights
         owner.attrs.update(module(interp, base, args, kwargs, loc).attrs)

@@ -20,6 +20,7 @@ from kbh_lint.host import (
     enums,
     foreign,
     importing,
+    iteration,
     lib_objects,
     lib_triton,
     libraries,
@@ -164,7 +165,12 @@ class World:
         if isinstance(value, Instance):
             found = find_method(value, "__iter__")
             if found is not None:
-                return interp.call(found, [], {}, loc)
+                made = interp.call(found, [], {}, loc)
+                return (
+                    iteration.drawn(interp, made, loc)
+                    if isinstance(made, Instance)
+                    else iteration.iterate(interp, made, loc)
+                )
             if value.items is not None:
                 return list(value.items)
             if not value.cls.dataclass and value.cls.field_names():

@@ -153,6 +153,115 @@ class Config(Base):
         self.k = self.n * self.m
 answer = Config(3).k
 """,
+    "objects say what operators do": """
+class A:
+    def __add__(self, o): return 5
+    def __radd__(self, o): return 6
+    def __iadd__(self, o): return 7
+    def __or__(self, o): return 9
+    def __neg__(self): return 10
+    def __lt__(self, o): return True
+    def __delitem__(self, key): self.gone = key
+a, b = A(), A()
+b += 1
+del a["key"]
+answer = [a + 1, 1 + a, b, a | 1, -a, a < 1, 1 > a, a.gone]
+""",
+    "what changes in place is the same object": """
+a = b = {1}
+a |= {2}
+c = d = [1]
+c *= 2
+e = f = {1: 2}
+e |= {3: 4}
+g = {1, 2}
+g.pop()
+answer = [b, d, f, len(g)]
+""",
+    "copies share nothing when they are deep": """
+import copy
+class A:
+    def __init__(self): self.v = [1]
+a = A()
+b, c = copy.copy(a), copy.deepcopy(a)
+b.w = 3
+c.v.append(2)
+d = {"x": [1]}
+copy.deepcopy(d)["x"].append(2)
+answer = [a.v, hasattr(a, "w"), d]
+""",
+    "a deque has two ends and a longest length": """
+import collections
+d = collections.deque([1, 2], maxlen=2)
+d.append(3)
+e = collections.deque([1, 2, 3])
+e.appendleft(0)
+e.rotate(1)
+answer = [list(d), e.popleft(), e.pop(), list(e)]
+""",
+    "itertools and operator call what they are given": """
+import itertools, operator
+c = itertools.cycle([1, 2])
+a = [0, 0]
+operator.setitem(a, 0, 9)
+answer = [list(itertools.starmap(pow, [(2, 3)])), list(itertools.accumulate([1, 2, 3])), list(itertools.repeat(1, 2)),
+          list(itertools.takewhile(lambda x: x < 2, [1, 2, 1])), [next(c) for _ in range(3)], a,
+          list(itertools.zip_longest([1, 2], [3], fillvalue=0)), operator.call(len, [1]), operator.pow(2, 3),
+          operator.eq(1, 1), operator.itemgetter(0, 1)([5, 6])]
+""",
+    "types have names and are what they are": """
+try:
+    raise ValueError
+except Exception as error:
+    kind = type(error).__name__
+answer = [type(3) is int, type("a") in (int, str), type([]).__name__, kind, int.__name__, str(ValueError("a"))]
+""",
+    "texts are cut and made as they are asked": """
+import os, textwrap
+answer = ["a,b".split(sep=","), "a b c".split(maxsplit=1), "%d %r %d" % (3.7, "a", True), repr("a"),
+          "%(a)s %(b)03d" % {"a": 1, "b": 2}, len([c for c in "ab" * 6000]), b"abc"[1], b"abc"[:2],
+          os.path.splitext("a/b.c/d"), os.path.dirname("/x"), textwrap.indent(chr(10).join("ab"), "  ")]
+""",
+    "what is not a number equals nothing": """
+n = float("nan")
+answer = [n == n, n != n]
+""",
+    "an iterator of one's own is gone through": """
+class A:
+    def __init__(self): self.n = 0
+    def __iter__(self): return self
+    def __next__(self):
+        self.n += 1
+        if self.n > 3: raise StopIteration
+        return self.n
+answer = [list(A()), [x for x in A()]]
+""",
+    "__getattr__ makes what getattr asks for": """
+class A:
+    def __getattr__(self, name):
+        if name == "no": raise AttributeError(name)
+        return name
+answer = [getattr(A(), "yes", None), hasattr(A(), "yes"), getattr(A(), "no", 3), hasattr(A(), "no")]
+""",
+    "a named tuple is a tuple": """
+import collections, typing
+class A(typing.NamedTuple):
+    n: int
+    m: int = 2
+P = collections.namedtuple("P", "a b")
+a, p = A(1), P(1, 2)
+answer = [a[1], len(a), a._replace(n=5).n, a == (1, 2), tuple(a), a._asdict(), p._replace(a=3).a, p._asdict()]
+""",
+    "a class tells its parts": """
+class Base:
+    def __init_subclass__(cls, k=0, **kw): cls.k = k
+class Part:
+    def __set_name__(self, owner, name): self.name = name
+    def __get__(self, o, c): return self.name
+class A(Base, k=3):
+    part = Part()
+answer = [A.k, A().part]
+""",
 }
 
 
