@@ -179,10 +179,11 @@ class Overloads(Brief):
 
 @dataclass(slots=True, eq=False, repr=False)
 class CppType(Brief):
-    """A struct, class, enum or alias of the submission's C++ text."""
+    """A struct, class, enum or alias of the submission's C++ text; `special` are specialisations of a template."""
 
     node: ir.ClassDef | ir.Using
     env: Env
+    special: list[CppType] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -150,6 +150,10 @@ def _type_call(run: Any, target: TypeValue, args: list[Any], node: ir.Call, env:
     ref = target.ref
     short = ref.name.rpartition("::")[2]
     if ref.member:
+        own = cpp_classes.static_method(run, ref, env)
+        if own is not None:
+            func = run.choose(own, args)
+            return run.call(func, run.by_reference(func, node.args, args, env), node.loc)
         resolved, scope = cpp_types.resolve(run, ref, env)
         if ref.member[-1] in ("get_workspace_size", "can_implement", "get_smem_size"):
             return 0

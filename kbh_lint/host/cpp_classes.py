@@ -54,6 +54,21 @@ def lineage(kind: CppType, depth: int = 0) -> list[CppType]:
     return out[:MAX_BASES]
 
 
+def static_method(run: Any, ref: ir.TypeRef, env: Env) -> Overloads | None:
+    """What `Class<arguments>::name` calls."""
+    try:
+        found = env.lookup(ref.name)
+    except KeyError:
+        return None
+    if not isinstance(found, CppType) or not isinstance(found.node, ir.ClassDef) or len(ref.member) != 1:
+        return None
+    kind, args = cpp_types.specialised(run, found, ref.args, env)
+    assert isinstance(kind.node, ir.ClassDef)
+    inner = Env(cpp_types.bound_parameters(run, kind.node.template, args, env), kind.env)
+    funcs = [Func(s, inner) for s in kind.node.body if isinstance(s, ir.FuncDef) and s.name == ref.member[0]]
+    return Overloads(funcs) if funcs else None
+
+
 def method(owner: LibObject, name: str) -> Overloads | None:
     """A method of a struct object."""
     kind = owner.kwargs.get("kind")

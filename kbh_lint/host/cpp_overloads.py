@@ -8,7 +8,7 @@ from kbh_lint import dtypes, ir
 from kbh_lint.host import cpp_types
 from kbh_lint.host.objects import Pointer, Slot
 from kbh_lint.host.tensors import Tensor
-from kbh_lint.values import Env, Func, Overloads, TypeValue
+from kbh_lint.values import Env, Func, Overloads
 
 
 def choose(run: Any, overloads: Overloads, args: list[Any], given: tuple[ir.Expr, ...], env: Env | None) -> Func:
@@ -18,10 +18,10 @@ def choose(run: Any, overloads: Overloads, args: list[Any], given: tuple[ir.Expr
     if len(bodies) == 1:
         return bodies[0]
     if given and env is not None:
-        wanted = [_spelled(run, arg, env) for arg in given]
+        wanted = [cpp_types.spelled(run, arg, env) for arg in given]
         for func in bodies:
             special = func.node.specialization
-            if special and [_spelled(run, arg, func.env) for arg in special] == wanted:
+            if special and [cpp_types.spelled(run, arg, func.env) for arg in special] == wanted:
                 return func
         bodies = [f for f in bodies if not f.node.specialization] or bodies
     fitting = [f for f in bodies if takes(f.node, len(args))]
@@ -51,9 +51,3 @@ def _likeness(func: ir.FuncDef, args: list[Any]) -> int:
             kinds = dtypes.FLOATS if isinstance(value, float) else dtypes.INTS
             total += -2 if pointed or is_tensor else 2 if wanted in kinds else 1 if wanted else 0
     return total
-
-
-def _spelled(run: Any, node: ir.Expr, env: Env) -> Any:
-    """A template argument as something that can be compared."""
-    value = cpp_types.argument(run, node, env)
-    return value.ref.name if isinstance(value, TypeValue) else value

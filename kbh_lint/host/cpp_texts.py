@@ -37,6 +37,8 @@ def build_env(interp: Any, sources: list[str], flags: list[str], arch: int | Non
         for func in value.funcs if isinstance(value, Overloads) else ():
             func.env = env
         if isinstance(value, CppType):
+            for special in value.special:
+                special.env = env
             value.env = env
     return env, lowered
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kbh_lint import dtypes, ir
@@ -85,7 +85,9 @@ def resolve(run: Any, ref: ir.TypeRef, env: Env, depth: int = 0) -> tuple[ir.Typ
             continue
         if not ref.member:
             return ref, env
-        inner = Env(bound_parameters(run, found.node.template, ref.args, env), found.env)
+        found, args = specialised(run, found, ref.args, env)
+        assert isinstance(found.node, ir.ClassDef)
+        inner = Env(bound_parameters(run, found.node.template, args, env), found.env)
         inside = next((s for s in found.node.body if isinstance(s, ir.Using) and s.name == ref.member[0]), None)
         for stmt in found.node.body:
             if isinstance(stmt, ir.Using) and stmt.name:
@@ -102,6 +104,30 @@ def resolve(run: Any, ref: ir.TypeRef, env: Env, depth: int = 0) -> tuple[ir.Typ
             inner,
         )
     return ref, env
+
+
+def spelled(run: Any, node: ir.Expr, env: Env) -> Any:
+    """A template argument as something that can be compared."""
+    value = argument(run, node, env)
+    return value.ref.name if isinstance(value, TypeValue) else value
+
+
+def specialised(run: Any, found: CppType, args: tuple[ir.Expr, ...], env: Env) -> tuple[CppType, tuple[ir.Expr, ...]]:
+    """The specialisation of a class template that arguments pick, with the arguments for its own parameters; the
+    template itself and all arguments when there is none."""
+    given = [*args, *(p.default for p in found.node.template[len(args) :] if p.default is not None)]
+    for kind in found.special:
+        assert isinstance(kind.node, ir.ClassDef)
+        own = {param.name: param.default for param in kind.node.template}
+        for pattern, arg in zip(kind.node.specialization, given, strict=False):
+            name = getattr(pattern, "name", getattr(pattern, "id", ""))
+            if name in own and not getattr(pattern, "args", ()) and not getattr(pattern, "pointers", 0):
+                own[name] = arg
+            elif spelled(run, pattern, kind.env) != spelled(run, arg, env):
+                break
+        else:
+            return kind, tuple(arg for arg in own.values() if arg is not None)
+    return found, args
 
 
 def bound_parameters(
@@ -331,7 +357,8 @@ def construct(run: Any, ref: ir.TypeRef, items: list[Any], env: Env, loc: ir.Loc
     except KeyError:
         found = None
     if isinstance(found, CppType) and isinstance(found.node, ir.ClassDef) and not target.member:
-        return cpp_classes.struct(run, found, target, items, scope)
+        found, args = specialised(run, found, target.args, scope)
+        return cpp_classes.struct(run, found, replace(target, args=args), items, scope)
     kind = cutlass(run, target, scope) if not target.member or target.member[-1] != "Arguments" else None
     if kind is not None:
         return LibObject("cutlass", {"kind": kind, "pointers": cpp_calls.pointers(items), "__name__": target.name})

@@ -18,6 +18,15 @@ _TRANSPARENT = frozenset(
 _BITS_TYPES = {"uint128_t": ("u32", 4), "__uint128_t": ("u32", 4), "__int128": ("u32", 4)}
 
 
+def _meant(value: V) -> Any:
+    """A template argument as something to compare: a type by what it is, not by how it is spelled."""
+    ct = value.const
+    if not isinstance(ct, CType):
+        return type(ct), ct
+    named = ct.name if ct.dtype in ("", "?") else ""
+    return ct.dtype, ct.lanes, ct.pointers, ct.dims, named
+
+
 class CudaTypes(Machine):
     """Resolves types; a type as a value is `V(const=CType)`."""
 
@@ -123,10 +132,33 @@ class CudaTypes(Machine):
                 return CType(name=node.name)
             made = self.under(args, found.env, node.type, depth)
         else:
-            made = CType(name=node.name, decl=found, args=tuple(args.items()))
+            kind, args = self._specialised(found, args) if found.special else (found, args)
+            made = CType(name=node.name, decl=kind, args=tuple(args.items()))
         for member in ref.member:
             made = self.member_type(made, member) or CType(name=f"{made.name}::{member}")
         return made
+
+    def _specialised(self, found: values.CppType, args: dict[str, V]) -> tuple[values.CppType, dict[str, V]]:
+        """The specialisation of a class template that arguments pick, with its own parameters; else the template."""
+        params = found.node.template
+        for kind in found.special:
+            assert isinstance(kind.node, ir.ClassDef)
+            own = {param.name for param in kind.node.template}
+            bound: dict[str, V] = {}
+            for pattern, param in zip(kind.node.specialization, params, strict=False):
+                value, name = args.get(param.name), getattr(pattern, "name", getattr(pattern, "id", ""))
+                if value is None:
+                    break
+                if name in own and not getattr(pattern, "args", ()) and not getattr(pattern, "pointers", 0):
+                    bound[name] = value
+                elif value.const is NOTHING:
+                    self.unread(f"a specialisation of {found.node.name} for something unknown", pattern.loc)
+                    break
+                elif _meant(self.template_value(pattern, param.kind)) != _meant(value):
+                    break
+            else:
+                return kind, bound
+        return found, args
 
     def under(self, args: dict[str, V], env: values.Env, ref: ir.TypeRef, depth: int) -> CType:
         """Resolves a type where template arguments are bound, or in another scope."""

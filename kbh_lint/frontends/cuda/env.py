@@ -31,6 +31,9 @@ def _add(env: values.Env, body: tuple[ir.Stmt, ...], unit: Any, owner: str, scop
             _bind_function(env, node, prefix, bool(owner))
         elif isinstance(node, ir.ClassDef):
             kind = values.CppType(node, env)
+            primary = env.vars.get(node.name) if node.specialization else None
+            if isinstance(primary, values.CppType):
+                primary.special.append(kind)
             if not node.specialization:
                 _bind(env, node.name, prefix, kind, bool(owner))
             if node.name and not node.template and not node.specialization:
