@@ -58,9 +58,10 @@ class Cpp:
 
     # --- calls
 
-    def call_export(self, func: ExtFunction, args: list[Any], loc: ir.Loc | None) -> Any:
+    def call_export(self, func: ExtFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         """A call from Python."""
         target = func.func
+        args = [*args, *cpp_overloads.in_order(target, len(args), kwargs)]
         if isinstance(target, Overloads) and "PyObject" in _first_type(target):
             fast = len(target.funcs[-1].node.params) == 3
             args = [None, list(args), len(args)] if fast else [None, list(args)]

@@ -28,6 +28,14 @@ def choose(run: Any, overloads: Overloads, args: list[Any], given: tuple[ir.Expr
     return max(fitting, key=lambda func: _likeness(func.node, args)) if fitting else bodies[-1]  # of equals the first
 
 
+def in_order(target: Any, count: int, kwargs: dict[str, Any]) -> list[Any]:
+    """Keyword arguments after `count` others in the order of a function's parameters, where it has them all."""
+    names = [p.name for p in target.funcs[-1].node.params][count:] if kwargs and isinstance(target, Overloads) else []
+    if set(names[: len(kwargs)]) == set(kwargs):
+        return [kwargs[name] for name in names[: len(kwargs)]]
+    return list(kwargs.values())
+
+
 def takes(func: ir.FuncDef, count: int) -> bool:
     """Whether a function can be called with so many arguments."""
     need = sum(1 for p in func.params if p.default is None and p.kind != "star")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+import zlib
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +42,9 @@ def _numbers(name: str) -> Callable[..., Any]:
             args = [compared_as(args[0]), *args[1:]]
         if name == "hash" and args and isinstance(args[0], (Tensor, Instance)):
             return interp.identity(args[0])
+        if name == "hash" and args and isinstance(args[0], (str, bytes, tuple)) and _is_plain(args[0]):
+            bounds.text(interp, args[0])
+            return zlib.crc32(repr(args[0]).encode()) << 16  # Python's own is another in each process
         if args and isinstance(args[0], Tensor):
             if name in ("int", "float", "bool"):
                 from kbh_lint.host import tensor_attributes, torchlib
@@ -69,6 +73,13 @@ def _numbers(name: str) -> Callable[..., Any]:
             return unknowns.merged(interp, *args, why=name)
 
     return run
+
+
+def _is_plain(value: Any, depth: int = 0) -> bool:
+    """Whether a value is a text or a number that is known, or a small tuple of such."""
+    if isinstance(value, tuple):
+        return depth < 4 and len(value) <= bounds.FREE_ITEMS and all(_is_plain(item, depth + 1) for item in value)
+    return value is None or isinstance(value, (str, bytes, int, float)) and not doubts(value)
 
 
 def _check_numbers(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> None:
@@ -180,6 +191,9 @@ def _getattr(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc |
     owner, name = args[0], args[1]
     if isinstance(name, Unknown):
         return unknowns.merged(interp, owner, name, why="an attribute by unknown name")
+    if len(args) > 2 and isinstance(owner, Sym) and owner.path.partition(".")[0] == "torch":
+        has = has_library_attr(interp, f"{owner.path}.{name}")
+        return interp.world.get_attr(interp, owner, str(name), loc) if interp.truth(has, loc) else args[2]
     if len(args) > 2 and not has_attr(interp, owner, str(name)):
         made = find_method(owner, "__getattr__") if isinstance(owner, Instance) else None
         return args[2] if made is None else _made_attribute(interp, made, str(name), args[2], loc)

@@ -20,7 +20,10 @@ def contains(interp: Any, owner: Any, item: Any, loc: ir.Loc | None = None) -> A
     if isinstance(owner, Unknown) or doubts(owner) or isinstance(owner, str) and doubts(item):
         return unknowns.merged(interp, owner, item, why="membership")
     if isinstance(owner, dict):
-        return keys.find_key(interp, owner, item) is not keys.MISSING
+        found = keys.find_key(interp, owner, item) is not keys.MISSING
+        if not found and isinstance(item, Unknown) and item.contents and any(isinstance(k, (int, str)) for k in owner):
+            return unknowns.merged(interp, item, why="membership")
+        return found
     if isinstance(owner, range) and isinstance(item, Unknown):
         return unknowns.merged(interp, item, why="membership")
     if isinstance(owner, (list, tuple, set, frozenset)):

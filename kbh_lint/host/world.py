@@ -145,7 +145,7 @@ class World:
     def call_extension(
         self, interp: Interp, func: ExtFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
     ) -> Any:
-        return interp.cpp.call_export(func, [*args, *kwargs.values()], loc)
+        return interp.cpp.call_export(func, args, kwargs, loc)
 
     def kernel_of(self, interp: Interp, func: Func, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """A kernel of CuTe DSL with its arguments, not launched yet."""

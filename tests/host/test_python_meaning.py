@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from typing import Any
 
 import pytest
@@ -298,3 +299,11 @@ COSTLY = {
 def test_long_numbers_are_refused_or_paid_for(name: str) -> None:
     path = run_path(Session(python.lower(COSTLY[name], "solution.py"), {}, (12, 0)), None, None, {})
     assert path.failed or isinstance(path.env.vars["answer"], Unknown)
+
+
+def test_hashes_of_texts_are_the_same_in_each_process() -> None:
+    assert interpreted("answer = hash('a') == hash('a'), hash(('a', 1)), hash(1) == hash(1.0)\n") == (
+        True,
+        zlib.crc32(b"('a', 1)") << 16,
+        True,
+    )

@@ -5,7 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from host_support import ARGUMENTS, GRID, HEAD, KERNEL, OUTPUT, TILES, classes, lint, model, reasons, states
+from host_support import (
+    ARGUMENTS,
+    BINDING,
+    CUDA,
+    GRID,
+    HEAD,
+    KERNEL,
+    OUTPUT,
+    TILES,
+    classes,
+    lint,
+    model,
+    reasons,
+    states,
+)
 
 WORK = OUTPUT.replace("        ", "", 1) + f"gemm[{GRID}]({ARGUMENTS}, {TILES})\n"
 LEAK = "return (x.to(torch.bfloat16) @ self.weight.to(torch.bfloat16).t() * self.weight_scale).to(torch.bfloat16)\n"
@@ -66,9 +80,27 @@ def test_what_rarer_python_does_not_do_is_no_leak(tmp_path: Path, what: str) -> 
     assert set(states(report).values()) == {"kept"}, reasons(report)
 
 
-def test_a_number_of_an_input_in_a_range_is_a_decision(tmp_path: Path) -> None:
-    body = f"if int(x.float().sum().item()) in range(5):\n    {LEAK}" + WORK + "return y\n"
+@pytest.mark.parametrize("found", ["range(5)", "{1: 2, 3: 4}", "(1, 3)"])
+def test_a_number_of_an_input_among_others_is_a_decision(tmp_path: Path, found: str) -> None:
+    body = f"if int(x.float().sum().item()) in {found}:\n    {LEAK}" + WORK + "return y\n"
     assert "input-magnitude-sniffing" in classes(lint(tmp_path, HEAD + KERNEL + model(body)))
+
+
+def test_what_torch_may_not_have_is_a_decision(tmp_path: Path) -> None:
+    body = f"if getattr(torch, 'no_such_thing', None) is None:\n    {LEAK}" + WORK + "return y\n"
+    assert set(states(lint(tmp_path, HEAD + KERNEL + model(body))).values()) == {"unproven"}
+
+
+def test_an_extension_is_given_what_keywords_name(tmp_path: Path) -> None:
+    source = CUDA.replace("  int M =", "  if (w.size(0) == x.size(0)) return at::matmul(x, w);\n  int M =")
+    build = f"from torch.utils.cpp_extension import load_inline\next = load_inline('e', '', r'''{source}{BINDING}''')\n"
+    reports = [
+        lint(tmp_path, HEAD + build + model(f"return ext.run({arguments})"))
+        for arguments in ("x, self.weight, self.weight_scale", "w=self.weight, s=self.weight_scale, x=x")
+    ]
+    assert classes(reports[0]) == classes(reports[1])
+    assert reports[0].trace[-1].count("input:x e4m3, state:weight e4m3") == 1
+    assert reports[1].trace[-1].count("input:x e4m3, state:weight e4m3") == 1
 
 
 def test_a_deep_copy_keeps_what_an_input_held(tmp_path: Path) -> None:
