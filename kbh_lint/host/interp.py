@@ -457,6 +457,8 @@ class Interp:
         if isinstance(value, (list, tuple, set)) and depth < 3:
             out: list[Content] = []
             for item in list(value)[:200]:
+                if item is None or type(item) is int:
+                    continue
                 for content in self.contents_of(item, depth + 1):
                     if content not in out:
                         out.append(content)

@@ -26,7 +26,7 @@ def launch(interp: Any, target: Any, args: list[Any], kwargs: dict[str, Any], lo
         given = {**kwargs, "grid": configured.grid, "warmup": False}
         return interp.call(jit.func.attrs["run"], args, given, loc)
     bound = dict(configured.bound)
-    runtime = [p.name for p in jit.func.node.params if not is_constexpr(p)]
+    runtime = [p.name for p in jit.func.node.params if not is_constexpr(p)] if bound else []
     if bound and len(args) == len(runtime):  # a compiled kernel may be given its run-time arguments alone
         bound.update(zip(runtime, args, strict=True))
     else:
@@ -105,30 +105,19 @@ def emit(interp: Any, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: i
     """Record the launch of a Triton kernel under all its configurations."""
     settings = jit.configs[:MAX_CONFIGS] or [{}]
     bindings: list[dict[str, Any]] = []
-    defaults = jit.func.defaults
+    given = {**jit.func.defaults, **bound}
     tensors = pointer_arguments(interp, bound)
     held = tensor_flags.values(interp, bound)
-    params = [(p.name, is_constexpr(p)) for p in jit.func.node.params]
-    made: dict[str, tuple[Any, Any]] = {}  # by parameter: a value and what became of it; few differ by configuration
-
-    def argument(name: str, value: Any, constexpr: bool) -> Any:
-        known = made.get(name)
-        if known is None or known[0] is not value:
-            known = made[name] = value, kernel_arg(interp, value, constexpr)
-        return known[1]
-
+    params = {p.name: is_constexpr(p) for p in jit.func.node.params}
+    common = {n: kernel_arg(interp, given[n], const) if n in given else UNKNOWN for n, const in params.items()}
     for setting in settings:
-        full = (
-            {**defaults, **setting, **bound}
-            if not setting
-            else {**defaults, **bound, **{k: v for k, v in setting.items() if k not in LAUNCH_OPTIONS}}
-        )
-        for name, rule in jit.heuristics.items():
-            full[name] = interp.call(rule, [full], {}, loc)
-        binding = {
-            name: argument(name, full[name], constexpr) if name in full else UNKNOWN for name, constexpr in params
-        }
-        bindings.append(binding)
+        chosen = {name: value for name, value in setting.items() if name not in LAUNCH_OPTIONS}
+        if jit.heuristics:
+            full = {**given, **chosen}
+            for name, rule in jit.heuristics.items():
+                full[name] = chosen[name] = interp.call(rule, [full], {}, loc)
+        changed = {n: kernel_arg(interp, value, params[n]) for n, value in chosen.items() if n in params}
+        bindings.append({**common, **changed})
     facts = interp.analyse_kernel(jit.func, [{**binding, **held} for binding in bindings] if held else bindings)
     size = evaluate_grid(interp, grid, {**bound, **settings[0]}, loc)
     steer = interp.contents_of([size, *(v for v in bound.values() if isinstance(v, Unknown))])

@@ -105,9 +105,6 @@ class Runner(Interp):
         budget.take(self.granted - max(self.fuel, 0))
         self.fuel = self.granted = budget.grant(most)
 
-    def note(self, kind: str, attrs: dict[str, Any], loc: ir.Loc | None) -> None:
-        super().note(kind, attrs, loc)
-
     def run_text(self, args: list[Any], loc: ir.Loc | None) -> Any:
         """exec and eval of a known text run it here; of an unknown one, that is a hole."""
         scope = args[1] if len(args) > 1 and isinstance(args[1], dict) else None

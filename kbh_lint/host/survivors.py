@@ -42,6 +42,7 @@ OWN_ATTRS = frozenset(("known", "range", "value", "steer"))  # what the interpre
 IDENTITY_BASE = 0x7F00_0000_0000  # what id() gives starts here
 PLAIN = (bool, str, DType, Sym, CppType, Overloads)  # that hold nothing
 CODE = (Extension, ExtFunction, JitFunction, Configured, Compiled, Specialized)
+KEPT = (Tensor, Unknown, Graph, HostDescriptor, Pointer, *CODE)
 
 
 class Version(int):
@@ -121,7 +122,7 @@ class _Walk:
         if id(value) in self.seen:
             return
         self.seen.add(id(value))
-        if isinstance(value, (Tensor, Unknown, Graph, HostDescriptor, Pointer, *CODE)):
+        if isinstance(value, KEPT):
             self.found.append(Survivor(*item))
         if isinstance(value, (list, dict, set)):
             self.length((path, value, keys, value, None))

@@ -12,14 +12,17 @@ from kbh_lint.values import DType
 
 def tensors_in(values: Any, depth: int = 0) -> list[Tensor]:
     """The tensors among arguments, also inside lists, tuples and dicts."""
-    found: list[Tensor] = []
     if isinstance(values, Tensor):
         return [values]
+    found: list[Tensor] = []
     if isinstance(values, dict):
         values = list(values.values())
     if isinstance(values, (list, tuple)) and depth < 4:
         for value in values:
-            found.extend(tensors_in(value, depth + 1))
+            if isinstance(value, Tensor):
+                found.append(value)
+            elif isinstance(value, (list, tuple, dict)):
+                found.extend(tensors_in(value, depth + 1))
     return found
 
 
