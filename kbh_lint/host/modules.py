@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 from kbh_lint import dtypes, ir
@@ -38,6 +39,7 @@ BACKEND_ROOTS = ("torch.backends.", "torch._dynamo.config", "torch._inductor.con
 GRADER_NAMES = frozenset("benchmark check correctness timing eval bench check_correctness reference grader".split())
 
 
+@lru_cache(maxsize=4096)
 def canonical(path: str) -> str:
     """One name for what can be reached by several."""
     path = _ALIASES.get(path, path)
