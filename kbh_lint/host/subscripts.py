@@ -21,7 +21,7 @@ def contains(interp: Any, owner: Any, item: Any, loc: ir.Loc | None = None) -> A
         return unknowns.merged(interp, owner, item, why="membership")
     if isinstance(owner, dict):
         found = keys.find_key(interp, owner, item) is not keys.MISSING
-        if not found and isinstance(item, Unknown) and item.contents and any(isinstance(k, (int, str)) for k in owner):
+        if not found and isinstance(item, Unknown) and item.contents and _is_table(interp, owner):
             return unknowns.merged(interp, item, why="membership")
         return found
     if isinstance(owner, range) and isinstance(item, Unknown):
@@ -47,6 +47,12 @@ def contains(interp: Any, owner: Any, item: Any, loc: ir.Loc | None = None) -> A
         return item in owner
     except Exception:
         return unknowns.merged(interp, owner, item, why="membership")
+
+
+def _is_table(interp: Any, owner: dict[Any, Any]) -> bool:
+    """Whether the keys of a dict are all numbers and texts of the program: not what earlier calls left there."""
+    bounds.steps(interp, len(owner))
+    return bool(owner) and all(isinstance(key, (int, float, str)) for key in owner)
 
 
 def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
