@@ -43,7 +43,7 @@ def run(interp: Any, made: LibObject, body: Callable[[Any], Any], loc: ir.Loc | 
     """Run the function with `body` where it yields; what the body gave."""
     around = interp.around = _Around(body)
     try:
-        interp.call_function(made.attrs["func"], made.attrs["args"], made.attrs["kwargs"], loc)
+        interp.call(made.attrs["func"], made.attrs["args"], made.attrs["kwargs"], loc)
     finally:
         interp.around = None
     return around.signal

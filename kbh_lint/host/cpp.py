@@ -20,8 +20,7 @@ from kbh_lint.host import (
     cpp_types,
     operators,
 )
-from kbh_lint.host.frames import Returned
-from kbh_lint.host.interp import MAX_FRAMES, _names
+from kbh_lint.host.frames import MAX_FRAMES, Returned, target_names
 from kbh_lint.host.objects import ExtFunction, LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import CppType, DType, Env, Func, Overloads
@@ -181,7 +180,7 @@ class Cpp:
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
             self.interp.miss(f"could not follow this C++ ({type(error).__name__}: {str(error)[:60]})", node.loc)
             target: Any = getattr(node, "target", None)
-            for name in _names(target) if target is not None else ():
+            for name in target_names(target) if target is not None else ():
                 env.vars[name] = Unknown((), "not followed")
             if isinstance(node, ir.Decl):
                 env.vars[node.name] = Unknown((), "not followed")

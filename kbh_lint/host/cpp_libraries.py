@@ -47,27 +47,10 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
     if name.startswith(("at::cuda::", "c10::cuda::", "at::get", "torch::cuda")):
         return LibObject(name)
     if name.startswith(("at::", "torch::", "c10::", "aten::")):
-        if short in ("dtype", "TensorOptions", "device"):
-            return cpp_calls.tensor_options(LibObject("TensorOptions"), args)
-        if short in ("kCUDA", "kCPU", "None", "nullopt", "optional", "Device", "getCurrentCUDAStream"):
-            return LibObject(name)
-        if short.endswith("_out") and len(args) > 1:
-            plain, kwargs = cpp_calls.torch_args(args[1:])
-            return torchlib.call(interp, f"at::{short.removesuffix('_out')}", plain, {**kwargs, "out": args[0]}, loc)
-        if short == "from_blob" and args and isinstance(args[0], (list, Pointer)):
-            return _from_blob(run, args, loc)
-        plain, kwargs = cpp_calls.torch_args(args)
-        if short in ("empty_cuda", "zeros_cuda", "empty_strided_cuda", "empty_generic"):
-            name = f"at::{short.rpartition('_')[0]}"
-        return torchlib.call(interp, name, plain, kwargs, loc)
-    if name in ("std::min", "min", "std::max", "max", "fmin", "fmax"):
-        known = [a for a in args if isinstance(a, (int, float))]
-        return (min if "min" in name else max)(known) if len(known) == len(args) and known else Unknown((), name)
-    if name == "std::get" and args and isinstance(args[0], (tuple, list)) and given:
-        index = run.eval(given[0], Env())
-        return args[0][index] if isinstance(index, int) and index < len(args[0]) else Unknown()
-    if name in ("std::move", "std::forward", "std::make_tuple", "std::make_pair", "std::tie", "std::get"):
-        return args[0] if name in ("std::move", "std::forward") and args else tuple(args)
+        return _aten(run, name, args, loc)
+    plain = _standard(run, name, given, args)
+    if plain is not NotImplemented:
+        return plain
     if short in ("cudaMemcpyAsync", "cudaMemcpy", "cudaMemcpy2DAsync", "cudaMemcpy2D"):
         return _memcpy(run, short, args, loc)
     if short.startswith("cuTensorMapEncode"):
@@ -106,6 +89,37 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
     ):
         return LibObject(name, {"pointers": cpp_calls.pointers(args)})
     return LibObject(name, {"pointers": cpp_calls.pointers(args), "items": args})
+
+
+def _aten(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """A function or a type of torch's C++ interface."""
+    short = name.rpartition("::")[2]
+    if short in ("dtype", "TensorOptions", "device"):
+        return cpp_calls.tensor_options(LibObject("TensorOptions"), args)
+    if short in ("kCUDA", "kCPU", "None", "nullopt", "optional", "Device", "getCurrentCUDAStream"):
+        return LibObject(name)
+    if short.endswith("_out") and len(args) > 1:
+        plain, kwargs = cpp_calls.torch_args(args[1:])
+        return torchlib.call(run.interp, f"at::{short.removesuffix('_out')}", plain, {**kwargs, "out": args[0]}, loc)
+    if short == "from_blob" and args and isinstance(args[0], (list, Pointer)):
+        return _from_blob(run, args, loc)
+    plain, kwargs = cpp_calls.torch_args(args)
+    if short in ("empty_cuda", "zeros_cuda", "empty_strided_cuda", "empty_generic"):
+        name = f"at::{short.rpartition('_')[0]}"
+    return torchlib.call(run.interp, name, plain, kwargs, loc)
+
+
+def _standard(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[Any]) -> Any:
+    """Minima, moves and tuples of the standard library; NotImplemented for anything else."""
+    if name in ("std::min", "min", "std::max", "max", "fmin", "fmax"):
+        known = [a for a in args if isinstance(a, (int, float))]
+        return (min if "min" in name else max)(known) if len(known) == len(args) and known else Unknown((), name)
+    if name == "std::get" and args and isinstance(args[0], (tuple, list)) and given:
+        index = run.eval(given[0], Env())
+        return args[0][index] if isinstance(index, int) and index < len(args[0]) else Unknown()
+    if name in ("std::move", "std::forward", "std::make_tuple", "std::make_pair", "std::tie", "std::get"):
+        return args[0] if name in ("std::move", "std::forward") and args else tuple(args)
+    return NotImplemented
 
 
 def _pure(name: str, args: list[Any]) -> Any:

@@ -10,6 +10,7 @@ from kbh_lint.host.objects import ClassV
 from kbh_lint.values import Env, Func
 
 FULL_ITERATIONS = 6  # of a loop that works on tensors; the rest is taken to be like them
+MAX_FRAMES = 60  # calls within one another
 MAPPED_STRING = 24  # shorter literals carry no map: none holds code
 
 # A call of a library: (interpreter, path, arguments, keyword arguments, place).
@@ -59,3 +60,12 @@ class Frame:
         self.loc = loc
         self.func = func
         self.cls: ClassV | None = func.cls if func is not None else None
+
+
+def target_names(target: ir.Expr) -> list[str]:
+    """The names that an assignment to a target binds."""
+    if isinstance(target, ir.Name):
+        return [target.id]
+    if isinstance(target, ir.Seq):
+        return [n for item in target.items for n in target_names(item)]
+    return []

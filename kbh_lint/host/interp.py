@@ -12,20 +12,19 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import (
-    around,
     asking,
     bounds,
+    calls,
     equality,
     exceptions,
     expressions,
     iteration,
-    keys,
     remembered,
     rounds,
     statements,
     subscripts,
 )
-from kbh_lint.host.frames import BREAK, FULL_ITERATIONS, Frame, OutOfFuel, Raised, Returned
+from kbh_lint.host.frames import BREAK, FULL_ITERATIONS, Frame, OutOfFuel, Raised, Returned, target_names
 from kbh_lint.host.lanes import Lanes
 from kbh_lint.host.objects import (
     Bound,
@@ -42,8 +41,6 @@ from kbh_lint.host.objects import (
 from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.source.embedded import Text, doubts
 from kbh_lint.values import Env, Func, JitFunction, Sym
-
-MAX_FRAMES = 60
 
 
 class Interp:
@@ -224,7 +221,7 @@ class Interp:
         """After a statement that could not be followed: its plain targets are unknown."""
         targets = getattr(node, "targets", None) or ([node.target] if hasattr(node, "target") else [])
         for target in targets:
-            for name in _names(target):
+            for name in target_names(target):
                 self.store_name(name, Unknown((), "not followed"), frame)
 
     def loop(self, items: Any, bind: Callable[[Any], None], body: Any, orelse: Any, frame: Frame) -> Any:
@@ -358,13 +355,13 @@ class Interp:
     def call(self, func: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         """Call any value."""
         if isinstance(func, Func):
-            return self.call_function(func, args, kwargs, loc)
+            return calls.call_function(self, func, args, kwargs, loc)
         if isinstance(func, Bound):
             return self.call(func.func, [func.self, *args], kwargs, loc)
         if isinstance(func, Partial):
             return self.call(func.func, [*func.args, *args], {**func.kwargs, **kwargs}, loc)
         if isinstance(func, Memo):
-            return self.call_memo(func, args, kwargs, loc)
+            return calls.call_memo(self, func, args, kwargs, loc)
         if isinstance(func, ClassV):
             return self.world.instantiate(self, func, args, kwargs, loc)
         if isinstance(func, Instance):
@@ -382,67 +379,6 @@ class Interp:
         if callable(func) and getattr(func, "__kbh_builtin__", False):
             return func(self, args, kwargs, loc)
         return self.world.call_library(self, func, args, kwargs, loc)
-
-    def call_memo(self, func: Memo, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-        try:
-            key = (tuple(args), tuple(sorted(kwargs.items())))
-            hash(keys.check_key(key))
-        except (TypeError, ValueError):
-            return self.call(func.func, args, kwargs, loc)
-        found = keys.find_key(self, func.results, key)
-        if found is keys.MISSING:
-            found = func.results[key] = self.call(func.func, args, kwargs, loc)
-        return found
-
-    def call_function(self, func: Func, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-        if func.node.loc[0].language == "cuda":
-            return self.cpp.call(func, args, loc)
-        if func.language == "cute.kernel":
-            return self.world.kernel_of(self, func, args, kwargs)
-        if len(self.frames) > MAX_FRAMES:
-            self.miss("calls nest too deep", loc)
-            return Unknown((), "calls nest too deep")
-        self.burn(4)
-        if func.node.generator and around.MARK in func.attrs and self.around is None:
-            return around.manager(func, args, kwargs)
-        env = Env({}, func.env)
-        self.bind(func, args, kwargs, env)
-        if func.node.generator:
-            env.vars["__yielded__"], self.around = self.around or [], None
-        frame = Frame(env, self.world.globals_of(func, self), loc, func)
-        self.frames.append(frame)
-        try:
-            signal = self.block(func.node.body or (), frame)
-        finally:
-            self.frames.pop()
-        if func.node.generator:
-            return env.vars["__yielded__"]
-        return signal.value if isinstance(signal, Returned) else None
-
-    def bind(self, func: Func, args: list[Any], kwargs: dict[str, Any], env: Env) -> None:
-        """Arguments to parameters, as Python does; what is missing is unknown."""
-        rest = dict(kwargs)
-        i = 0
-        for param in func.node.params:
-            if param.kind == "positional":
-                if i < len(args):
-                    env.vars[param.name] = args[i]
-                    i += 1
-                elif param.name in rest:
-                    env.vars[param.name] = rest.pop(param.name)
-                elif param.name in func.defaults:
-                    env.vars[param.name] = func.defaults[param.name]
-                else:
-                    env.vars[param.name] = Unknown((), f"no argument for {param.name}")
-            elif param.kind == "star":
-                env.vars[param.name] = tuple(args[i:])
-                i = len(args)
-            elif param.kind == "keyword":
-                default = func.defaults.get(param.name, Unknown((), f"no argument for {param.name}"))
-                env.vars[param.name] = rest.pop(param.name, default)
-            else:
-                env.vars[param.name] = rest
-                rest = {}
 
     # --- the world as seen by libraries
 
@@ -467,11 +403,3 @@ class Interp:
 
     def method(self, owner: Any, name: str) -> Method:
         return Method(owner, name)
-
-
-def _names(target: ir.Expr) -> list[str]:
-    if isinstance(target, ir.Name):
-        return [target.id]
-    if isinstance(target, ir.Seq):
-        return [n for item in target.items for n in _names(item)]
-    return []

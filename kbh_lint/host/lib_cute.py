@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 
 from kbh_lint import dtypes, ir
+from kbh_lint.host import calls, foreign, launches, tensor_arguments, tensor_views
 from kbh_lint.host import cute_shapes as shapes
-from kbh_lint.host import foreign, launches, tensor_arguments, tensor_views
 from kbh_lint.host.objects import Bound, ClassV, Instance, LibObject, Memo, Pointer, Specialized, find_method
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.kernels import cute_ops as ops
@@ -209,7 +209,7 @@ def _is_constexpr(param: ir.Param) -> bool:
 def launcher(interp: Any, func: Func, args: list[Any], kwargs: dict[str, Any]) -> LibObject:
     """A kernel with its arguments, that `.launch(...)` runs."""
     env = Env({}, func.env)
-    interp.bind(func, args, kwargs, env)
+    calls.bind(func, args, kwargs, env)
     return LibObject("cute.launcher", {"func": func, "bound": env.vars})
 
 

@@ -1,0 +1,78 @@
+"""Calls of functions of the submission: arguments to parameters, a frame, and results that a cache holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import around, keys
+from kbh_lint.host.frames import MAX_FRAMES, Frame, Returned
+from kbh_lint.host.objects import Memo
+from kbh_lint.host.tensors import Unknown
+from kbh_lint.values import Env, Func
+
+
+def call_function(interp: Any, func: Func, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """Runs a function in a frame of its own; one of C++ or of a kernel language goes where these are run."""
+    if func.node.loc[0].language == "cuda":
+        return interp.cpp.call(func, args, loc)
+    if func.language == "cute.kernel":
+        return interp.world.kernel_of(interp, func, args, kwargs)
+    if len(interp.frames) > MAX_FRAMES:
+        interp.miss("calls nest too deep", loc)
+        return Unknown((), "calls nest too deep")
+    interp.burn(4)
+    if func.node.generator and around.MARK in func.attrs and interp.around is None:
+        return around.manager(func, args, kwargs)
+    env = Env({}, func.env)
+    bind(func, args, kwargs, env)
+    if func.node.generator:
+        env.vars["__yielded__"], interp.around = interp.around or [], None
+    frame = Frame(env, interp.world.globals_of(func, interp), loc, func)
+    interp.frames.append(frame)
+    try:
+        signal = interp.block(func.node.body or (), frame)
+    finally:
+        interp.frames.pop()
+    if func.node.generator:
+        return env.vars["__yielded__"]
+    return signal.value if isinstance(signal, Returned) else None
+
+
+def bind(func: Func, args: list[Any], kwargs: dict[str, Any], env: Env) -> None:
+    """Arguments to parameters, as Python does; what is missing is unknown."""
+    rest = dict(kwargs)
+    i = 0
+    for param in func.node.params:
+        if param.kind == "positional":
+            if i < len(args):
+                env.vars[param.name] = args[i]
+                i += 1
+            elif param.name in rest:
+                env.vars[param.name] = rest.pop(param.name)
+            elif param.name in func.defaults:
+                env.vars[param.name] = func.defaults[param.name]
+            else:
+                env.vars[param.name] = Unknown((), f"no argument for {param.name}")
+        elif param.kind == "star":
+            env.vars[param.name] = tuple(args[i:])
+            i = len(args)
+        elif param.kind == "keyword":
+            default = func.defaults.get(param.name, Unknown((), f"no argument for {param.name}"))
+            env.vars[param.name] = rest.pop(param.name, default)
+        else:
+            env.vars[param.name] = rest
+            rest = {}
+
+
+def call_memo(interp: Any, func: Memo, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A call of what functools.cache decorated: the result that equal arguments had, else a new one."""
+    try:
+        key = (tuple(args), tuple(sorted(kwargs.items())))
+        hash(keys.check_key(key))
+    except (TypeError, ValueError):
+        return interp.call(func.func, args, kwargs, loc)
+    found = keys.find_key(interp, func.results, key)
+    if found is keys.MISSING:
+        found = func.results[key] = interp.call(func.func, args, kwargs, loc)
+    return found
