@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,15 @@ def test_a_rule_changed_between_two_calls_is_read_again(work: Path) -> None:
     write_rule(work / "rules", verdict="reward_hack")
     after = kbh_lint.lint([work / "leak.py"], rules_dir=work / "rules")
     assert (before.files[0].verdict, after.files[0].verdict) == ("rubric_leak", "reward_hack")
+
+
+def test_more_files_do_not_make_a_run_look_at_its_rules_more_often(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+    listed = os.scandir
+    monkeypatch.setattr(os, "scandir", lambda folder: looked.append(str(folder)) or listed(folder))
+    times = []
+    for names in (["leak.py"], ["leak.py", "odd.py"]):
+        looked.clear()
+        kbh_lint.lint([work / name for name in names], rules_dir=work / "rules")
+        times.append(looked.count(str(work / "rules")))
+    assert times[0] == times[1] > 0
