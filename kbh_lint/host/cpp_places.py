@@ -94,6 +94,8 @@ def assign(run: Any, target: ir.Expr, value: Any, env: Env) -> None:
         if isinstance(owner, Tensor):
             tensor_views.assign_index(run.interp, owner, run.eval(target.index, env), value, target.loc)
             return
+    if isinstance(value, Slot) and isinstance(target, ir.Name) and _point_elsewhere(target.id, value, env):
+        return
     slot = place(run, target, env)
     if slot is not None:
         holder, dtype = run.widths.get((id(slot.env), slot.name), (None, None))
@@ -103,6 +105,20 @@ def assign(run: Any, target: ir.Expr, value: Any, env: Env) -> None:
             old.set(value)
         else:
             slot.set(value)
+
+
+def _point_elsewhere(name: str, address: Slot, env: Env) -> bool:
+    """Lets a pointer that points at a number or an object point at another; false when the name is no such pointer."""
+    found: Env | None = env
+    while found is not None and name not in found.vars:
+        found = found.parent
+    held = found.vars[name] if found is not None else None
+    at = held.get() if isinstance(held, Slot) and (not isinstance(held.env, dict) or held.name in held.env) else None
+    plain = isinstance(at, (int, float, str, list)) or isinstance(at, LibObject) and at.path.startswith("struct:")
+    if found is None or not plain:
+        return False
+    found.vars[name] = address
+    return True
 
 
 def lookup(run: Any, name: str, env: Env) -> Any:

@@ -70,6 +70,7 @@ TRUE = {
     "copies": ("std::vector<int> a = {1}; auto b = a; b[0] = 5; Held c; Held d = c; d.n = 5; change(a, c);",
                "a[0] == 1 && c.n == 1 && b[0] == 5"),
     "an address": ("int n = 0; store(&n); int* p = &n; *p += 1;", "n == 6"),
+    "another address": ("int a = 1, b = 2; int* p = &a; p = &b; *p = 5;", "a == 1 && b == 5"),
     "swap and exchange": ("int a = 1, b = 2; std::swap(a, b); int c = std::exchange(b, 7);",
                           "a == 2 && b == 7 && c == 1"),
     "a function that is called once": ("std::once_flag f; int n = 0; std::call_once(f, [&] { n = 4; });", "n == 4"),
