@@ -34,7 +34,6 @@ from kbh_lint.host.objects import (
     ExtFunction,
     Instance,
     Memo,
-    Method,
     Partial,
     find_method,
 )
@@ -400,6 +399,3 @@ class Interp:
                         out.append(content)
             return tuple(out)
         return ()
-
-    def method(self, owner: Any, name: str) -> Method:
-        return Method(owner, name)
