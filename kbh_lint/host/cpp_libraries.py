@@ -19,7 +19,7 @@ from kbh_lint.host import (
     torchlib,
 )
 from kbh_lint.host.objects import Graph, HostDescriptor, LibObject, Pointer, Slot
-from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.host.tensors import Content, Tensor, Unknown
 from kbh_lint.values import Env, Func, Overloads, Sym
 
 _DEVICE_QUERIES = frozenset(
@@ -301,6 +301,12 @@ def _device_query(run: Any, short: str, args: list[Any], loc: ir.Loc | None) -> 
     return Sym("cudaSuccess")
 
 
+# Parts of the names of functions that do work; others set something up.
+_WORKING = frozenset(
+    "gemm Gemm Matmul Sort sort Reduce reduce Scan scan Select TopK conv Conv forward Forward gemv Gemv dot".split()
+)
+
+
 def solid(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """cuBLAS, cuDNN, thrust, cub device-wide: library work on the pointers it is given; the last one is written."""
     found = cpp_calls.pointers(args)
@@ -310,38 +316,41 @@ def solid(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
         for a in args
         if isinstance(a, Sym) and a.path.rsplit("::", 1)[-1].startswith("CUDA_R_")
     ]
-    if not found or not any(
-        word in name
-        for word in (
-            "gemm",
-            "Gemm",
-            "Matmul",
-            "Sort",
-            "sort",
-            "Reduce",
-            "reduce",
-            "Scan",
-            "scan",
-            "Select",
-            "TopK",
-            "conv",
-            "Conv",
-            "forward",
-            "Forward",
-            "gemv",
-            "Gemv",
-            "dot",
-        )
-    ):
+    if not found or not any(word in name for word in _WORKING):
         return LibObject(name, {"pointers": found})
     interp.note("symbol", {"symbol": name, "spelled": "call", "layer": "c++"}, loc)
     operands = tuple(_cuda_type(t) for t in (types or run.cuda_types)[:2]) or tuple(p.dtype for p in found[:2])
-    writes = [p for p in found if p.tensor.storage.content.label == "empty"] or found[-1:]
-    reads = [p.tensor for p in found if p not in writes]
-    event = recording.record(interp, "library", name, loc, reads, {"symbol": name, "operands": operands, "flops": None})
-    for pointer in writes:
-        recording.write(interp, pointer.tensor, event)
+    _work(run, "library", name, found, loc, {"symbol": name, "operands": operands, "flops": None})
     return Sym("CUBLAS_STATUS_SUCCESS")
+
+
+def _written(interp: Any, found: list[Pointer], name: str) -> tuple[int, ...]:
+    """Which of the pointers that a library's work gets it writes: to memory that holds nothing yet, and to a workspace
+    that is kept, which holds what an earlier `forward` left there in the same place of a call of the same function.
+    Where there is neither, the last.
+    """
+
+    def scratch(content: Content, place: int) -> bool:
+        event = content.event
+        if event is None or event.name != name or content.previous is not None:
+            return False
+        if event.attrs.get("round", interp.round) == interp.round:
+            return False
+        before = zip(event.writes, event.attrs["places"], strict=False)
+        return any(held is content and at == place for held, at in before)
+
+    contents = [pointer.tensor.storage.content for pointer in found]
+    places = [place for place, held in enumerate(contents) if held.label == "empty" or scratch(held, place)]
+    return tuple(places) or tuple(range(len(found))[-1:])
+
+
+def _work(run: Any, kind: str, name: str, found: list[Pointer], loc: ir.Loc | None, attrs: dict[str, Any]) -> None:
+    """The event of a library's work on pointers."""
+    places = _written(run.interp, found, name)
+    reads = [pointer.tensor for place, pointer in enumerate(found) if place not in places]
+    event = recording.record(run.interp, kind, name, loc, reads, {**attrs, "places": places, "round": run.interp.round})
+    for place in places:
+        recording.write(run.interp, found[place].tensor, event)
 
 
 def _cuda_type(name: str) -> str:
@@ -371,18 +380,9 @@ def cutlass_run(run: Any, owner: LibObject, args: list[Any], loc: ir.Loc | None)
         if all(pointer.tensor.storage is not other.tensor.storage for other in found):
             found.append(pointer)
     kind = owner.attrs.get("kind")
-    writes = [p for p in found if p.tensor.storage.content.label == "empty"] or found[-1:]
-    reads = [p.tensor for p in found if p not in writes]
-    event = recording.record(
-        run.interp,
-        "cutlass",
-        owner.attrs.get("__name__", "cutlass"),
-        loc,
-        reads,
-        {"cutlass": kind, "operands": (kind.a, kind.b) if kind else ()},
-    )
-    for pointer in writes:
-        recording.write(run.interp, pointer.tensor, event)
+    name = owner.attrs.get("__name__", "cutlass")
+    operands = (kind.a, kind.b) if kind else ()
+    _work(run, "cutlass", name, found, loc, {"cutlass": kind, "operands": operands})
     return Sym("kSuccess")
 
 
