@@ -104,8 +104,7 @@ def replay(
     nothing was shown.
     """
     code, master = load_code(problem), bytes.fromhex(trial.master)
-    if caches is not None:
-        restore_caches(caches, scratch / "caches")
+    _swept(scratch, caches)
     with _session(snapshot, device, options, sandbox, scratch) as session:
         again = Trial(problem, code, master, options, device, session, progress)
         return tuple(again.replayed(planning.graded_shapes(problem, scale), trial))
