@@ -143,7 +143,7 @@ def _agrees(folder: Path, cell: Cell) -> list[bool]:
 
 
 def traced(folder: Path) -> Mapping[str, float]:
-    """Seconds from the first start to the last end of a call at each shape, as the tracer saw it; the shorter call."""
+    """Seconds from the first start to the last end of a call at each shape, as the tracer saw it; the median call."""
     silicon, bundle = load_view(folder).silicon, Bundle.open(folder)
     if silicon is None or not silicon.shapes or len(silicon.traces) % len(silicon.shapes):
         return {}
@@ -156,7 +156,7 @@ def traced(folder: Path) -> Mapping[str, float]:
         except ProfilerError:
             continue
         if spans and min(spans) > 0:
-            found[shape.shape] = min(spans)
+            found[shape.shape] = statistics.median(spans)
     return found
 
 

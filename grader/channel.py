@@ -58,6 +58,7 @@ class Kind(IntEnum):
     GO = 21  # run the batch; brings the memory of its inputs
     FINISH = 22  # this shape is over
     REHEARSE = 23  # take the memory of a batch's inputs as GO does; brings what it has already
+    BEGIN = 24  # start using the device, which a process that was started ahead leaves alone until then
 
 
 # What the submission's process may say to a question besides that all went well.

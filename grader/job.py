@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -71,11 +72,13 @@ class Job:
             theirs = published.read(hardware_file(self.problem).parent)
             samples = theirs.problems[self.problem.id].trials
             return replace(found, samples=samples, later=0, warmups=theirs.warmups, published=True)
+        wanted = scoring.wanted(self.problem, self.chosen)
         if self.request.samples is None:
-            return replace(found, errors=scoring.wanted_errors(self.problem, self.chosen))
+            return replace(found, wanted=wanted)
         later = self.request.samples // 2 if found.later else 0
         first = self.request.samples - later
-        return replace(found, samples=first, later=later, warmups=min(found.warmups, first // 2))
+        asked = {label: replace(one, error=math.inf) for label, one in wanted.items()}  # no more than was asked for
+        return replace(found, samples=first, later=later, warmups=min(found.warmups, first // 2), wanted=asked)
 
 
 def prepare(request: Request, scratch: Path, tell: Tell) -> Job:

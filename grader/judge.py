@@ -6,7 +6,9 @@ judge copied them, inputs are checked to hold what the judge wrote, and batches 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import random
 import time
 from collections.abc import Callable
@@ -19,7 +21,7 @@ from grader.deck import load_code
 from grader.keys import derive, new_master
 from grader.native import cannot_run
 from grader.plan import TrialOptions, default_options
-from grader.sandbox import Sandbox
+from grader.sandbox import Sandbox, SandboxError, second
 from grader.session import Session
 from grader.supervise import CachesError, Snapshot, remove, restore_caches
 from grader.trial import Compiled, NotReplayed, Trial
@@ -27,6 +29,9 @@ from kbh_lint.problems import Problem
 
 __all__ = ["NotReplayed", "TrialOptions", "build", "commitment", "default_options", "replay", "run_trial"]
 
+FOLDERS = ("work", "caches")  # what a process may write to
+FIRST = "first-"
+LEAST_CPUS = 4  # so that importing torch takes none from what is measured meanwhile
 Say = Callable[[str], None]
 Held = Callable[[], AbstractContextManager[None]]
 
@@ -52,18 +57,18 @@ def run_trial(
         untouched = tuple(ShapeResult(shape.label, "not-run", "", 0, 0, (), None) for shape in shapes)
         return TrialResult(index, commitment(master), master.hex(), "refused", reason, untouched, sandbox.record, 0.0)
     _swept(scratch, caches)
-    with _session(snapshot, device, options, sandbox, scratch) as session:  # it starts while the judge plans
-        code = load_code(problem)
-        plans = [planning.plan_shape(problem, shape, master, options, code) for shape in shapes]
-        order = random.Random(derive(master, "shapes")).sample(plans, len(plans))
-        trial = Trial(problem, code, master, options, device, session, progress)
-        trial.run(order)
-    logs = [session.log]
-    if trial.goes_on:
-        _swept(scratch, caches)
-        with _session(snapshot, device, options, sandbox, scratch) as session:
-            trial.go_on(session, order)
-        logs.append(session.log)
+    with _Ahead(snapshot, device, options, sandbox, scratch, caches) as ahead:
+        with _session(snapshot, device, options, sandbox, scratch) as session:  # it starts while the judge plans
+            code = load_code(problem)
+            plans = [planning.plan_shape(problem, shape, master, options, code) for shape in shapes]
+            order = random.Random(derive(master, "shapes")).sample(plans, len(plans))
+            trial = Trial(problem, code, master, options, device, session, progress)
+            trial.run(order, ahead.start)
+        logs = [session.log]
+        if trial.goes_on:
+            with ahead.session() as session:
+                trial.go_on(session, order)
+            logs.append(session.log)
     results = tuple(trial.result(plan) for plan in plans)
     return TrialResult(
         index=index, commitment=commitment(master), master=master.hex(), status=trial.status(results),
@@ -112,14 +117,63 @@ def replay(
 
 def _swept(scratch: Path, caches: Path | None) -> None:
     """Leaves nothing in a scratch folder of what a process wrote there but compiler caches that were kept."""
-    for name in ("work", "caches"):
+    for name in FOLDERS:
         remove(scratch / name)
     if caches is not None:
         restore_caches(caches, scratch / "caches")
 
 
-def _session(snapshot: Snapshot, device: str, options: TrialOptions, sandbox: Sandbox, scratch: Path) -> Session:
+def _session(
+    snapshot: Snapshot, device: str, options: TrialOptions, sandbox: Sandbox, scratch: Path, *, ahead: bool = False
+) -> Session:  # fmt: skip
     return Session(
         snapshot, device=device, sandbox=sandbox, scratch=scratch, timeout=options.timeout,
-        call_timeout=options.call_timeout, timing=options.timing, published=options.published,
+        call_timeout=options.call_timeout, timing=options.timing, published=options.published, ahead=ahead,
     )  # fmt: skip
+
+
+class _Ahead:
+    """The process of a trial's later samples, of shapes that want one; a context manager.
+
+    Where the sandbox keeps two processes apart, it starts beside the first, as another user, and waits with torch
+    imported, which takes a second or more. It has folders of its own under the same names, because builds remember
+    names; the first keeps the ones that it was started with. No code of the submission runs in it before the first has
+    ended.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, device: str, options: TrialOptions, sandbox: Sandbox, scratch: Path,
+        caches: Path | None,
+    ) -> None:  # fmt: skip
+        self._snapshot, self._device, self._options = snapshot, device, options
+        self._sandbox, self._scratch, self._caches = sandbox, scratch, caches
+        self._waiting: Session | None = None
+
+    def __enter__(self) -> _Ahead:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._waiting is not None:
+            self._waiting.close()
+        for name in FOLDERS:
+            remove(self._scratch / f"{FIRST}{name}")
+
+    def start(self) -> None:
+        """Starts it beside the first process; left for later where that cannot be."""
+        if not (self._options.later and self._options.wanted) or len(os.sched_getaffinity(0)) < LEAST_CPUS:
+            return
+        with contextlib.suppress(SandboxError):
+            sandbox = second(self._sandbox)
+            if sandbox is not None:
+                for name in FOLDERS:
+                    (self._scratch / name).rename(self._scratch / f"{FIRST}{name}")
+                self._waiting = self._made(sandbox, ahead=True)
+
+    def session(self) -> Session:
+        """The process, after the first has ended."""
+        found, self._waiting = self._waiting, None
+        return found or self._made(self._sandbox, ahead=False)
+
+    def _made(self, sandbox: Sandbox, *, ahead: bool) -> Session:
+        _swept(self._scratch, self._caches)
+        return _session(self._snapshot, self._device, self._options, sandbox, self._scratch, ahead=ahead)

@@ -16,7 +16,7 @@ from grader.cases import BASE, CaseSpec, plan_cases, state_group
 from grader.cell import SealedBatch
 from grader.deck import Code, DeckError
 from grader.keys import derive
-from grader.spread import MEDIAN
+from grader.spread import MEDIAN, Wanted
 from kbh_lint.problems import Problem, Shape
 
 __all__ = [
@@ -49,14 +49,14 @@ _DRAWING = threading.Lock()  # hypothesis and imports of the deck's code are not
 class TrialOptions:
     """How much a trial does. `timeout` bounds the seconds of the submission in all, `call_timeout` those of one call.
 
-    `samples` timed calls a shape count after `warmups` calls, and `later` ones in a second process, which is there
-    for nothing else: how long a call takes depends on the process too. `batches` are sealed ones. `compare_least`
-    is how many timed calls of the first are compared where comparing all is too dear (None: all), and as large a
-    share of the others. `instances` models with weights of their own take turns (None: as many as it takes that
-    weights are not found in the cache). `trim` is the share of claimed times at each end that does not count for
-    their middle. `errors` has the standard error of that, as a share, above which a shape (by its label) gets more
-    samples. With `published` the claimed clock is that of the protocol of 2026-04, all single calls get the same
-    tensors, and the median counts.
+    `samples` timed calls a shape count after `warmups` calls, and `later` ones after those. Of a shape (by its label)
+    that `wanted` wants to be known well the later ones are taken in a second process, which is there for nothing
+    else: how long a call takes depends on the process too. `batches` are sealed ones. `compare_least` is how many
+    timed calls of the first are compared where comparing all is too dear (None: all), and as large a share of the
+    others. `instances` models with weights of their own take turns (None: as many as it takes that weights are not
+    found in the cache). `trim` is the share of claimed times at each end that does not count for their middle. With
+    `published` the claimed clock is that of the protocol of 2026-04, all single calls get the same tensors, and the
+    median counts.
     """
 
     samples: int
@@ -69,17 +69,17 @@ class TrialOptions:
     timing: bool = True
     published: bool = False
     trim: float = MEDIAN
-    errors: Mapping[str, float] = field(default_factory=dict)
+    wanted: Mapping[str, Wanted] = field(default_factory=dict)
     later: int = 0
 
 
 def default_options(device: str, *, timeout: float = 600.0) -> TrialOptions:
-    """200 samples on a GPU, half of them in a second process, of which 16 are compared.
+    """200 samples on a GPU, of which 16 are compared; half of them may be taken in a second process.
 
     10 on a CPU, where calls may be interpreted, all compared.
 
     Events of one call on an H200 vary by 0.5 us and more, those of a kernel that reads scattered pages by 4 %: the
-    middle of 200 is known to 0.3 %. More are taken where `errors` wants it known better.
+    middle of 200 is known to 0.3 %. More are taken where it is wanted to be known better.
     """
     if device.startswith("cuda"):
         return TrialOptions(100, 10, 3, timeout, min(60.0, timeout), 8, trim=GPU_TRIM, later=100)
@@ -143,7 +143,7 @@ def plan_shape(problem: Problem, shape: Shape, master: bytes, options: TrialOpti
 
 
 def later_calls(plan: ShapePlan, master: bytes, options: TrialOptions) -> ShapePlan:
-    """A plan of the calls of a shape in the second process: warm-ups and `later` samples."""
+    """A plan of the later calls of a shape: warm-ups and `later` samples."""
     return _timed_calls(plan, master, options, _extra(options), options.warmups, options.later)
 
 

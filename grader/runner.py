@@ -208,17 +208,16 @@ class Runner:
     def _poison(self, index: int) -> None:
         """Fills free blocks of the allocator that fit the outputs, so that unwritten ones do not hold old results.
 
-        On a GPU there is one for each slot, and all but one of them are kept for the time of the call: the outputs of
-        calls lie in as many places in turns.
+        On a GPU there is a block for each slot, and all but the one that was filled are kept for the time of the call:
+        the outputs of calls lie in as many places in turns.
         """
         self.kept = []
         count = max(len(self.calls), 2) if self.device.type == "cuda" else 2
-        held = [tuple(torch.empty_like(tensor) for tensor in self.calls[0].outputs) for _ in range(count)]
-        for tensor in (tensor for block in held for tensor in block if tensor.numel()):
-            tensor.view(torch.uint8).fill_(0xFF)
+        free = [tuple(torch.empty_like(tensor) for tensor in self.calls[0].outputs) for _ in range(count)]
         if self.device.type == "cuda":
-            del held[index % count]
-            self.kept = held
+            self.kept, free = free, [free.pop(index % count)]
+        for tensor in (tensor for block in free for tensor in block if tensor.numel()):
+            tensor.view(torch.uint8).fill_(0xFF)
 
     def _wait(self) -> None:
         if self.device.type == "cuda":

@@ -23,13 +23,14 @@ from dataclasses import dataclass
 from grader import published, spread
 from grader.cell import Scores, ShapeResult, ShapeScore, ShapeTiming, TrialResult
 from grader.report.words import seconds
+from grader.spread import Wanted
 from grader.targets import Chosen, TargetError, hardware_file
 from kbh_lint.authors.floors import COMPUTE, MEMORY, Floor, floor
 from kbh_lint.problems import Problem, Shape
 
 __all__ = [
     "NO_SCORES", "check_2026_04", "least_time", "noise_limit", "score_2026_04", "shape_scores", "suspicion", "total",
-    "unstable", "wanted_errors",
+    "unstable", "wanted",
 ]  # fmt: skip
 
 DATASHEET_SHARE = 0.95
@@ -144,15 +145,19 @@ def noise_limit(problem: Problem, chosen: Chosen, score: ShapeScore) -> float:
     return NOISE_MEMORY if bound.binding == MEMORY else NOISE_COMPUTE
 
 
-def wanted_errors(problem: Problem, chosen: Chosen) -> dict[str, float]:
-    """The standard error, as a share, that the middle of a shape's samples should have for its times to repeat.
+def wanted(problem: Problem, chosen: Chosen) -> dict[str, Wanted]:
+    """How well the middle of a shape's samples should be known for its times to repeat as `noise_limit` says.
 
-    Only of shapes of a GPU whose class allows little: a few more samples bring them below it.
+    Only of shapes of a GPU whose class allows little, where memory binds: a few more samples bring them below it.
     """
     if chosen.record.device == "cpu":
         return {}
-    bounds = {shape.label: _floor(problem, chosen, shape) for shape in _shapes(problem, chosen)}
-    return {label: ERROR_SHARE * NOISE_MEMORY for label, bound in bounds.items() if bound.binding == MEMORY}
+    floors = {shape.label: _floor(problem, chosen, shape) for shape in _shapes(problem, chosen)}
+    return {
+        label: Wanted(ERROR_SHARE * NOISE_MEMORY, SHORT_S, bound.t_floor / LATENCY_BOUND)
+        for label, bound in floors.items()
+        if bound.binding == MEMORY
+    }
 
 
 def least_time(chosen: Chosen, bound: Floor, null_s: float) -> float:

@@ -10,13 +10,30 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-__all__ = ["MEDIAN", "REPEATS", "middle", "of_batches", "of_samples", "of_trials"]
+__all__ = ["MEDIAN", "REPEATS", "Wanted", "middle", "of_batches", "of_samples", "of_trials"]
 
 REPEATS = 3  # the fewest batches, and parts of the samples, that a spread is worked out of
 OUTSIDE = 0.05  # the probability that a median's interval is to leave the median out
 MEDIAN = 0.5  # as a share that is trimmed at each end
 CHANCE = 0.01  # with which thirds of steady samples may be taken for samples that move
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How well the middle of samples should be known: its standard error, as a share, is to be `error` at most.
+
+    That is so for times from `least` to `most` seconds; others may vary by more.
+    """
+
+    error: float
+    least: float = 0.0
+    most: float = math.inf
+
+    def of(self, seconds: float) -> bool:
+        """Whether it is so for a time."""
+        return self.least <= seconds <= self.most
 
 
 def middle(samples: Sequence[float], trim: float) -> float:

@@ -26,17 +26,16 @@ from grader.empty_calls import empty_calls
 from grader.keys import derive
 from grader.plan import Group, ShapePlan, TrialOptions
 from grader.resources import cache_bytes, free_bytes, ring_room
-from grader.scoring import SHORT_S
 from grader.seen import Null, Seen, compared_calls
 from grader.session import Called, Session
-from grader.spread import MEDIAN, middle, of_samples
+from grader.spread import MEDIAN, Wanted, middle, of_samples
 from grader.supervise import CheckError, ChildGone
 from kbh_lint.problems import Binding, Problem, Shape
 
 __all__ = ["Compiled", "NotReplayed", "Trial"]
 
 MOST_INSTANCES = 16
-DIGESTS = 2
+DIGESTS = 2  # of the outputs of a shape: hashing 100 MB takes 0.1 s
 MOST_GPU_MEMORY = 0.5  # the share that a submission may hold before the judge's want of it is its fault
 UNGATED_CALLS = 5
 WRONG = ("wrong", "crashed", "timeout")
@@ -72,36 +71,43 @@ class Trial:
         self.failure = self.refusal = self.detail = self.unsure = ""
         self.spent: dict[str, float] = {}  # seconds of each stage
         self._since = time.monotonic()
-        self.last = not options.later  # whether no process comes after this one
+        self.last = not (options.later and options.timing)  # whether no process comes after this one
+        self.split: set[str] = set()  # shapes whose later samples are left to another process
 
     # --- the course of a trial ---
 
-    def run(self, plans: Sequence[ShapePlan]) -> None:
-        """Everything: calibration, the import, and shape after shape until nothing further can be asked."""
+    def run(self, plans: Sequence[ShapePlan], imported: Callable[[], None] = lambda: None) -> None:
+        """Everything: calibration, the import, and shape after shape until nothing further can be asked.
+
+        After the import `imported` is called, while nothing is timed that the judge's clock would see disturbed.
+        """
         for plan in plans:
             self.states[plan.shape.label] = Seen()
             drawn = random.Random(derive(self.master, "whole", plan.shape.label))
             self.whole[plan.shape.label] = drawn.choice(sorted(plan.compared))
-        self._course(plans, [plan.shape for plan in plans] if self.options.timing else [], self._shape)
+        calibrate = [plan.shape for plan in plans] if self.options.timing else []
+        self._course(plans, calibrate, self._shape, imported)
 
     @property
     def goes_on(self) -> bool:
-        """Whether more samples are to be taken in another process: all was right so far."""
+        """Whether more samples are to be taken in another process: some shape wants it, and all was right so far."""
         right = not (self.failure or self.refusal) and all(seen.status == "right" for seen in self.states.values())
-        return self.options.later > 0 and self.options.timing and right
+        return right and not self.last and bool(self.split)
 
     def go_on(self, session: Session, plans: Sequence[ShapePlan]) -> None:
-        """Times more calls of each shape in a process of its own: how long they take depends on the process too."""
+        """Times more calls, in a process of its own, of the shapes whose times are wanted to be known well."""
         self.session, self.last = session, True
         self._since = time.monotonic()
-        self._course(plans, [], self._later)
+        self._course([plan for plan in plans if plan.shape.label in self.split], [], self._later)
 
     def _course(
-        self, plans: Sequence[ShapePlan], calibrate: Sequence[Shape], step: Callable[[ShapePlan, Seen], None]
+        self, plans: Sequence[ShapePlan], calibrate: Sequence[Shape], step: Callable[[ShapePlan, Seen], None],
+        imported: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         current: Seen | None = None
         try:
             self._started(calibrate)
+            imported()
             for plan in plans:
                 current = self.states[plan.shape.label]
                 step(plan, current)
@@ -239,8 +245,8 @@ class Trial:
         loaded = self.session.load(first.binding, states, rounds=slots)
         if not self.usable(loaded, f"when its model was made at {shape.label}", state):
             return ()
-        again = self._asked_again(plan, group)
         for part, calls in itertools.chain([(plan, group)], self._more(plan, state) if group.base else ()):
+            again = self._asked_again(calls, plan.shape, state)
             for number, spec in enumerate(calls.specs):
                 index = number % slots
                 model = index % len(states)
@@ -267,14 +273,27 @@ class Trial:
         return True
 
     def _more(self, plan: ShapePlan, state: Seen) -> Iterator[tuple[ShapePlan, Group]]:
-        """More timed calls for as long as the times vary so much that their middle is not known well."""
-        wanted, trim = self.options.errors.get(plan.shape.label, math.inf), self.options.trim
-        for number in range(0, planning.MOST_MORE if self.last else 0, planning.MORE_SAMPLES):
-            error = of_samples(state.claimed, trim)
-            if state.status != "right" or error is None or error <= wanted or middle(state.claimed, trim) < SHORT_S:
+        """More timed calls: the later ones where they are not left to another process, and in the last process as many
+        as it takes until the middle of the times is known as well as it is wanted.
+        """
+        wanted = self._wanted(plan.shape.label)
+        if state.status == "right" and not self.last:
+            if wanted is not None:
+                self.split.add(plan.shape.label)
+                return
+            later = planning.later_calls(plan, self.master, self.options)
+            yield later, later.groups[0]
+        for number in range(0, planning.MOST_MORE if wanted and self.last else 0, planning.MORE_SAMPLES):
+            error = of_samples(state.claimed, self.options.trim)
+            if state.status != "right" or wanted is None or error is None or error <= wanted.error:
                 return
             more = planning.more_calls(plan, self.master, number, self.options)
             yield more, more.groups[0]
+
+    def _wanted(self, label: str) -> Wanted | None:
+        """How well the times of a shape should be known, if better than a hundred calls tell."""
+        wanted, claimed = self.options.wanted.get(label), self.states[label].claimed
+        return wanted if wanted and claimed and wanted.of(middle(claimed, self.options.trim)) else None
 
     def _slots(self, case: Case, models: int) -> int:
         if self.options.published:
@@ -284,14 +303,16 @@ class Trial:
         held = sum(tensor.nbytes for tensor in case.inputs.values()) + out
         return planning.slot_count(self.session.device.type if self.options.timing else "cpu", models, held)
 
-    def _asked_again(self, plan: ShapePlan, group: Group) -> frozenset[str]:
+    def _asked_again(self, group: Group, shape: Shape, state: Seen) -> frozenset[str]:
         """The timed calls that the evidence pass may ask for: drawn, so that they are not guessed.
 
-        They are compared like those of the lot.
+        They are compared like those of the lot. As many are of the first calls as of the later ones.
         """
         timed = [spec.id for spec in group.specs if spec.id.startswith("timed/")]
-        drawn = random.Random(derive(self.master, "again", plan.shape.label))
-        return frozenset(drawn.sample(timed, min(DIGESTS, len(timed)))) if group.base else frozenset()
+        drawn = random.Random(derive(self.master, "again", shape.label))
+        left = DIGESTS - sum(case.digest != "" for case in state.cases)
+        count = min(left, DIGESTS // 2 if self.options.later else DIGESTS, len(timed))
+        return frozenset(drawn.sample(timed, count)) if group.base else frozenset()
 
     def _take(
         self, plan: ShapePlan, group: Group, state: Seen, case: Case, called: Called, index: int, *,

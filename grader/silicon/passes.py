@@ -40,9 +40,10 @@ from grader.silicon.tools import ToolError
 from grader.supervise import ChildGone, Snapshot, restore_caches
 from kbh_lint.problems import Problem, Shape
 
-__all__ = ["MARKED_CALLS", "Bench", "Counted", "Traces", "arch_of", "count", "same_results", "trace"]
+__all__ = ["MARKED_CALLS", "TRACED_CALLS", "Bench", "Counted", "Traces", "arch_of", "count", "same_results", "trace"]
 
-MARKED_CALLS = 2
+MARKED_CALLS = 2  # the counters repeat, and every one costs a run of each kernel for each group of metrics
+TRACED_CALLS = 5  # a tracer's times vary by some per cent from call to call
 REPORT = Path("work", "ncu.csv")
 TRACES = Path("work", "tmp")  # TMPDIR of the process
 MOST_REPORT = 32 << 20  # bytes
@@ -115,7 +116,7 @@ def count(bench: Bench, metrics: Sequence[str]) -> Counted:
     log = scratch / REPORT
     log.parent.mkdir(parents=True, exist_ok=True)
     profiled = Profiled(bench.sandbox, "counters", ncu, tuple(metrics), log)
-    models, differences = _asked(bench, profiled, scratch)
+    models, differences = _asked(bench, profiled, scratch, MARKED_CALLS)
     text = _text(log, MOST_REPORT)
     launches = parse(text, metrics)
     numbers = range(UNSEEN_CALLS + 1, UNSEEN_CALLS + MARKED_CALLS + 1)
@@ -165,11 +166,11 @@ def trace(bench: Bench) -> Traces:
     if not torch.profiler.kineto_available():
         raise Unavailable("this torch was built without a profiler")
     scratch = bench.scratch()
-    models, differences = _asked(bench, Profiled(bench.sandbox, "trace"), scratch)
+    models, differences = _asked(bench, Profiled(bench.sandbox, "trace"), scratch, TRACED_CALLS)
     found, texts = {}, []
     for model, label in models.items():
         calls = []
-        for call in range(UNSEEN_CALLS + 1, UNSEEN_CALLS + MARKED_CALLS + 1):
+        for call in range(UNSEEN_CALLS + 1, UNSEEN_CALLS + TRACED_CALLS + 1):
             text = _text(scratch / TRACES / f"{MARK}-{model}-{call}.json", MOST_TRACE)
             calls.append(parse_trace(text))
             texts.append(text)
@@ -177,8 +178,8 @@ def trace(bench: Bench) -> Traces:
     return Traces(found, differences, tuple(bench.keep(text) for text in texts))
 
 
-def _asked(bench: Bench, sandbox: Profiled, scratch: Path) -> tuple[dict[int, str], dict[str, bool]]:
-    """Asks for a result of each shape. Returns the labels by the number of the model, and what was different."""
+def _asked(bench: Bench, sandbox: Profiled, scratch: Path, marked: int) -> tuple[dict[int, str], dict[str, bool]]:
+    """Asks for results of each shape, `marked` of them for a profiler. Returns labels by model, and differences."""
     if bench.caches is not None:
         restore_caches(bench.caches, scratch / "caches")
     code, found = load_code(bench.problem), dict[str, bool]()
@@ -193,7 +194,7 @@ def _asked(bench: Bench, sandbox: Profiled, scratch: Path) -> tuple[dict[int, st
             _expect(session.submission(), "when it was imported")
             for model, shape in enumerate(bench.shapes, 1):
                 bench.say(f"profiling {shape.label}")
-                other = _again(bench, code, session, shape)
+                other = _again(bench, code, session, shape, marked)
                 if other is not None:
                     found[shape.label] = other
                 models[model] = shape.label
@@ -203,7 +204,7 @@ def _asked(bench: Bench, sandbox: Profiled, scratch: Path) -> tuple[dict[int, st
     return models, found
 
 
-def _again(bench: Bench, code: Code, session: Session, shape: Shape) -> bool | None:
+def _again(bench: Bench, code: Code, session: Session, shape: Shape, marked: int) -> bool | None:
     """Calls on one input, the last ones marked. None if those gave what the trial saw, else whether they are right."""
     seen = bench.case(shape.label)
     spec = CaseSpec(seen.case, "nominal", state=model_group(seen.model))
@@ -211,7 +212,7 @@ def _again(bench: Bench, code: Code, session: Session, shape: Shape) -> bool | N
     case = materialise(bench.problem, shape, spec, master, device=bench.device, code=code, state=None)
     _expect(session.load(case.binding, [case.state], rounds=planning.LEAST_ROUNDS), f"at {shape.label}")
     marks, right = [], True
-    for number in range(UNSEEN_CALLS + MARKED_CALLS):
+    for number in range(UNSEEN_CALLS + marked):
         index = number % planning.LEAST_ROUNDS
         _expect(session.call(index, case.inputs, f"run at {shape.label}").answer, f"at {shape.label}")
         outputs = session.outputs(index)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import stat
 import tempfile
@@ -11,25 +12,28 @@ from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from toy import HONEST, solution, toy_problem
 
+from grader import judge, supervise
 from grader import plan as planning
-from grader import supervise
-from grader import trial as trial_module
 from grader.cell import TrialResult
 from grader.deck import load_code
 from grader.judge import NotReplayed, TrialOptions, build, default_options, replay, run_trial
 from grader.keys import new_master
-from grader.sandbox import choose
+from grader.sandbox import SandboxError, choose
 from grader.session import Session
+from grader.spread import Wanted
 from grader.supervise import Snapshot, restore_caches, snapshot
+from grader.trial import Trial
 from kbh_lint.problems import Problem
 
 MASTER = bytes(range(32))
 OPTIONS = TrialOptions(4, 2, 2, 60.0, 20.0, None, 2)
+EXACT = Wanted(math.inf)  # in two processes, with as many samples as others
 
 
 class Ground:
@@ -40,6 +44,12 @@ class Ground:
         self.scratch = folder / "scratch"
         self.snapshot: Snapshot = snapshot(solution(folder, text), self.scratch / "submission")
         self.logs: list[str] = []
+        self.sandbox = choose(device="cpu", wanted="plain")
+
+    @property
+    def label(self) -> str:
+        """The one shape that is graded."""
+        return self.problem.reduced[0].label
 
     def keep(self, text: str) -> str:
         self.logs.append(text)
@@ -47,7 +57,7 @@ class Ground:
 
     def settings(self, options: TrialOptions) -> dict[str, object]:
         return {
-            "device": "cpu", "scale": "reduced", "options": options, "sandbox": choose(device="cpu", wanted="plain"),
+            "device": "cpu", "scale": "reduced", "options": options, "sandbox": self.sandbox,
             "scratch": self.scratch, "progress": lambda text: None,
         }  # fmt: skip
 
@@ -107,9 +117,8 @@ def test_times_that_vary_much_get_more_samples_some_of_them_compared(
     here = ground(HONEST)
     for name, value in (("MORE_SAMPLES", 4), ("MOST_MORE", 8)):
         monkeypatch.setattr(planning, name, value)
-    monkeypatch.setattr(trial_module, "SHORT_S", 0.0)
-    label = here.problem.reduced[0].label
-    (shape,) = here.trial(replace(OPTIONS, samples=8, compare_least=4, errors={label: wanted})).shapes
+    options = replace(OPTIONS, samples=8, compare_least=4, wanted={here.label: Wanted(wanted)})
+    (shape,) = here.trial(options).shapes
     assert shape.status == "right" and shape.timing is not None and len(shape.timing.claimed) == calls
     more = {f"timed/{i}" for i in range(10, 18)}
     compared = {case.case for case in shape.cases}
@@ -122,8 +131,7 @@ def test_half_of_the_samples_may_come_from_a_second_process_that_finds_nothing_o
     note = "import os, pathlib\nnote = pathlib.Path(os.environ['HOME'], 'note')\n"
     note += "print('it is', note.exists())\nnote.write_text('n')\n"
     here = ground(note + forward("print('in', hash(x.numpy().tobytes()))\n" + RIGHT + "return y"))
-    options = replace(OPTIONS, samples=8, later=6, compare_least=4)
-    result = here.trial(options)
+    result = here.trial(replace(OPTIONS, samples=8, later=6, compare_least=4, wanted={here.label: EXACT}))
     (shape,) = result.shapes
     assert result.status == "right" and shape.timing is not None and len(shape.timing.claimed) == 14
     assert len(shape.timing.sealed) == 2, "the first process has them all"
@@ -134,6 +142,97 @@ def test_half_of_the_samples_may_come_from_a_second_process_that_finds_nothing_o
     asked_again = {case.case for case in shape.cases if case.digest}
     assert len(({case.case for case in shape.cases} & later) - asked_again) <= 3 and asked_again & later
     assert here.replay(result) == ()
+
+
+@pytest.mark.parametrize("wanted", [{}, {"most": 0.0}], ids=["not wanted", "too slow a call"])
+def test_one_process_takes_all_samples_of_a_shape_that_need_not_be_known_so_well(
+    ground: Callable[[str], Ground], wanted: dict[str, float]
+) -> None:
+    here = ground("print('import')\n" + HONEST)
+    options = replace(OPTIONS, samples=8, later=6, compare_least=4)
+    if wanted:
+        options = replace(options, wanted={here.label: Wanted(0.0, **wanted)})
+    result = here.trial(options)
+    (shape,) = result.shapes
+    assert result.status == "right" and here.logs == ["import\n"]
+    assert shape.timing is not None and len(shape.timing.claimed) == 14
+    asked_again = {case.case for case in shape.cases if case.digest}
+    assert len(asked_again) == 2 and len(asked_again & {f"timed/{i}" for i in range(10, 18)}) == 1
+
+
+def test_samples_that_the_first_process_took_are_not_taken_again_when_they_change_what_is_wanted(
+    ground: Callable[[str], Ground], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([None])
+    monkeypatch.setattr(Trial, "_wanted", lambda self, label: next(answers, EXACT))
+    here = ground("print('import')\n" + HONEST)
+    (shape,) = here.trial(replace(OPTIONS, samples=8, later=6)).shapes
+    assert here.logs == ["import\n"] and shape.timing is not None and len(shape.timing.claimed) == 14
+
+
+@pytest.fixture
+def apart(ground: Callable[[str], Ground], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Ground]:
+    """Grounds with a sandbox that keeps two processes apart, on a machine that has room for two."""
+
+    def made(text: str) -> Ground:
+        here = ground(text)
+        here.sandbox = bubblewrap
+        return here
+
+    try:
+        bubblewrap = choose(device="cpu", wanted="bubblewrap")
+    except SandboxError as error:
+        pytest.skip(str(error))
+    monkeypatch.setattr(judge, "LEAST_CPUS", 1)
+    return made
+
+
+def test_the_second_process_starts_beside_the_first_and_runs_the_submission_when_that_has_ended(
+    apart: Callable[[str], Ground], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+
+    def spy(name: str) -> None:
+        original = getattr(Session, name)
+
+        def noted(self: Session, *rest: Any, **more: Any) -> Any:
+            events.append(name)
+            return original(self, *rest, **more)
+
+        monkeypatch.setattr(Session, name, noted)
+
+    for name in ("__init__", "start", "submission", "close"):
+        spy(name)
+    note = "import os, pathlib, time\nhome = pathlib.Path(os.environ['HOME'])\nnote = home / 'note'\n"
+    note += "print('it is', note.exists(), os.getuid(), home, time.monotonic())\nnote.write_text('n')\n"
+    again = "note.write_text('more')\nprint('call', time.monotonic())\n"
+    here = apart(note + forward(again + RIGHT + "return y"))
+    result = here.trial(replace(OPTIONS, samples=8, later=6, compare_least=4, wanted={here.label: EXACT}))
+    assert result.status == "right", result.message
+    first, second = (line.split()[2:] for line in here.logs[0].splitlines() if line.startswith("it is"))
+    assert (first[0], second[0]) == ("False", "False") and first[2] == second[2], "other folders, of the same name"
+    if os.getuid() == 0:
+        assert first[1] != second[1]
+    assert events == ["__init__", "start", "submission", "__init__", "close", "start", "submission", "close"]
+    calls = [float(line.split()[1]) for line in here.logs[0].splitlines() if line.startswith("call")]
+    before = [call for call in calls if call < float(second[3])]
+    assert len(before) > 8 and len(calls) - len(before) == 8, "two warm-ups and six samples come after its import"
+    assert not list(here.scratch.glob("first-*"))
+
+
+def test_a_second_process_that_is_not_wanted_any_more_is_ended(
+    apart: Callable[[str], Ground], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Session] = []
+
+    def noted(*rest: Any, _do: Any = judge._session, **more: Any) -> Session:
+        made.append(_do(*rest, **more))
+        return made[-1]
+
+    monkeypatch.setattr(judge, "_session", noted)
+    here = apart(forward("return x * 0 + 7"))
+    assert here.trial(replace(OPTIONS, later=4, wanted={here.label: EXACT})).status == "wrong"
+    assert len(made) == 2 and all(one._child._closed for one in made) and not list(here.scratch.glob("first-*"))
 
 
 @pytest.mark.parametrize(
@@ -148,7 +247,8 @@ def test_what_goes_wrong_in_the_second_process_counts(
     ground: Callable[[str], Ground], shared: Path, body: str, status: str, words: str
 ) -> None:
     mark = f"import os, pathlib\nmark = pathlib.Path({str(shared / 'mark')!r})\nagain = mark.exists()\nmark.touch()\n"
-    result = ground(forward(RIGHT + body, mark)).trial(replace(OPTIONS, later=4))
+    here = ground(forward(RIGHT + body, mark))
+    result = here.trial(replace(OPTIONS, later=4, wanted={here.label: EXACT}))
     assert result.status == status and words in result.message
 
 

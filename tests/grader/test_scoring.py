@@ -21,7 +21,7 @@ from grader.scoring import (
     suspicion,
     total,
     unstable,
-    wanted_errors,
+    wanted,
 )
 from grader.spread import of_batches, of_samples, of_trials
 from grader.targets import Chosen, TargetError
@@ -306,8 +306,12 @@ def test_repeats_may_spread_as_far_as_their_class_allows(
 
 
 def test_only_where_memory_binds_on_a_gpu_are_samples_wanted_until_their_middle_is_known_well() -> None:
-    assert wanted_errors(GEMM, H200) == {GEMM.shapes[2].label: pytest.approx(0.002)}
-    assert wanted_errors(GEMM, CPU) == {}
+    ((label, one),) = wanted(GEMM, H200).items()
+    bound = floor(GEMM, GEMM.shapes[2], H200.target)
+    assert bound is not None and label == GEMM.shapes[2].label and one.error == pytest.approx(0.002)
+    times = (19e-6, 21e-6, 49 * bound.t_floor, 51 * bound.t_floor)  # latency binds where the floor is a fiftieth
+    assert [one.of(seconds) for seconds in times] == [False, True, True, False]
+    assert wanted(GEMM, CPU) == {}
 
 
 def test_scores_are_geometric_means_and_none_unless_every_shape_has_one() -> None:
