@@ -85,6 +85,11 @@ def from_torch(name: str) -> str | None:
     return _TORCH.get(name)
 
 
+def torch_name(name: str) -> str:
+    """`bf16` -> `bfloat16`, as torch writes it; itself where torch has no such type."""
+    return next((known for known, found in _TORCH.items() if found == name), name)
+
+
 def from_triton(name: str) -> str | None:
     """`float8e4nv` (the attribute of `triton.language`, or a signature spelling) -> `e4m3`."""
     return _TRITON.get(name.lstrip("*"))

@@ -294,6 +294,7 @@ class Decl:
     storage: frozenset[str]
     loc: Loc
     annotation: Expr | None = None  # Python's
+    bits: Expr | None = None  # the width of a bit field
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from kbh_lint.dtypes import BITS, FP8
 from kbh_lint.host.path_runs import ShapeRun
 from kbh_lint.host.tensors import Event, product
 from kbh_lint.problems import Contract, Problem, Promise
-from kbh_lint.values import UNKNOWN
+from kbh_lint.values import UNKNOWN, Func
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.compensation import CompensationFacts
@@ -47,14 +47,22 @@ def judge(
             facts.reasons[promise.id] = reason
 
 
-def unread_reason(run: ShapeRun, found: Reach, work: Work) -> str:
-    """Why a missing piece of evidence may only be unread: a sentence, or nothing."""
-    if work.unread:
-        return f"{work.unread[0].name} could not be read"
+def unread_kernel(work: Work) -> str:
+    """What could not be read in a kernel on the way to the result, where the product that makes it may stand."""
     for event in work.authored:
         for facts in facts_of(event):
             if facts.unread:
                 return f"{facts.name}: {facts.unread[0][0]}"
+    return ""
+
+
+def unread_reason(run: ShapeRun, found: Reach, work: Work) -> str:
+    """Why a missing piece of evidence may only be unread: a sentence, or nothing."""
+    if work.unread:
+        return f"{work.unread[0].name} could not be read"
+    hole = unread_kernel(work)
+    if hole:
+        return hole
     if run.stopped:
         return run.stopped
     if not found.events:
@@ -80,6 +88,9 @@ def fp8_products(
         return "unproven", [], f"what {opaque[0].engine} computes is not known"
     good = [u for u in wanted if u.operands[0] in FP8 and u.operands[1] in FP8]
     if good and len(good) == len(wanted):
+        hole = unread_kernel(work)
+        if hole:
+            return "unproven", [], hole
         return "kept", [(u.loc, f"{u.engine} on {u.operands[0]} x {u.operands[1]}") for u in good], ""
     return "unproven", [], unread_reason(run, found, work) or "no product of the inputs was found"
 
@@ -198,7 +209,8 @@ def compensated(
                 for loc in a.sites
             ]
             facts.seeds.append(Seed("compensation", {"state": state}, places[0][0] if places else None))
-            return verdict, places[:4], ""
+            hole = unread_kernel(work)
+            return ("unproven", [], hole) if hole else (verdict, places[:4], "")
     softmax = [e for e in work.library if category(e) == "softmax"]
     unknown = Seed("compensation", {"state": "unknown"}, None)  # so that no rule calls the sum uncompensated
     if not seen and not softmax and not work.torch:
@@ -256,9 +268,14 @@ MAX_EVALUATED = 8
 def _worst_configuration(event: Event, found: Reach) -> CompensationFacts:
     """Of an autotuned launch the least compensated configuration counts: any of them may be the one that is timed."""
     answers = []
-    for i, binding in enumerate(event.attrs["bindings"][:MAX_EVALUATED]):
+    bindings, kernels = event.attrs["bindings"], event.attrs.get("kernels")
+    told_apart = {id(facts): i for i, facts in reversed(list(enumerate(event.attrs["facts"])))}
+    order = dict.fromkeys((*sorted(told_apart.values()), *range(len(bindings))))
+    for i in list(order)[:MAX_EVALUATED]:
+        binding = bindings[i]
         grid = event.attrs.get("grid") if i == 0 else None
-        answer = compensation_of(event, binding, grid, event.attrs.get("block"))
+        kernel = kernels[i] if kernels else event.attrs["kernel"]
+        answer = compensation_of(event, kernel, binding, grid, event.attrs.get("block"))
         if answer.state == "effective" and not _reaches(event, binding, answer, found):
             answer = replace(answer, state="vacuous", reason="unused")
         answers.append(answer)
@@ -272,10 +289,11 @@ def _reaches(event: Event, binding: dict[str, object], answer: CompensationFacts
     return not written or any(w.ident in found.contents for w in written)
 
 
-def compensation_of(event: Event, binding: dict[str, object], grid: object, block: object) -> CompensationFacts:
+def compensation_of(
+    event: Event, kernel: Func, binding: dict[str, object], grid: object, block: object
+) -> CompensationFacts:
     """The compensation of one launch, evaluated once for equal launches."""
     cache: dict[object, CompensationFacts] = event.attrs["cache"]
-    kernel = event.attrs["kernel"]
     from kbh_lint.host.kernel_cache import identity, normal_key
     from kbh_lint.kernels import compensation
 
@@ -283,7 +301,12 @@ def compensation_of(event: Event, binding: dict[str, object], grid: object, bloc
     key = ("compensation", identity(kernel), normal_key(binding), *dims)
     if key not in cache:
         numbers = event.attrs["budgets"].numbers
-        cache[key] = compensation.evaluate(kernel, binding, grid=dims[0], block=dims[1], budget=numbers)
+        if event.attrs.get("scope", key[1]) != key[1]:  # other numbers than those that it was launched with
+            changed = "what the kernel sees changed after its launch", kernel.node.loc
+            return compensation.CompensationFacts("unknown", unread=(changed,))
+        cache[key] = compensation.evaluate(
+            kernel, binding, grid=dims[0], block=dims[1], budget=numbers, outer=event.attrs.get("outer")
+        )
     return cache[key]
 
 

@@ -13,6 +13,7 @@ from kbh_lint.host.tensors import Event
 
 MAX_OPERATIONS = 400
 MAX_ROUNDS = 16
+_ALIASES = {"max": "amax", "min": "amin", "divide": "div", "true_divide": "div", "multiply": "mul", "subtract": "sub"}
 Step = tuple[str, frozenset[str]]  # an operation, and the inputs and weights behind what it reads
 
 
@@ -70,7 +71,7 @@ def _name(event: Event) -> str:
         return "product"
     if name in ("to", "float", "double", "half", "bfloat16", "type", "copy_", "clone", "contiguous"):
         return "convert"
-    return name
+    return _ALIASES.get(name.rstrip("_"), name.rstrip("_"))
 
 
 def likeness(known: Traits, found: Reach) -> float:

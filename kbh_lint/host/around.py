@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host.objects import LibObject
+from kbh_lint.host import generators
+from kbh_lint.host.frames import Leave, Raised
+from kbh_lint.host.objects import LibObject, Once
 from kbh_lint.values import Func
 
 MARK = "__manager__"
@@ -49,6 +51,21 @@ def run(interp: Any, made: LibObject, body: Callable[[Any], Any], loc: ir.Loc | 
     return around.signal
 
 
-def enter(interp: Any, made: LibObject, loc: ir.Loc | None) -> Any:
-    """A manager that is entered by hand, or put on an ExitStack: its end follows at once. Gives what it yields."""
-    return run(interp, made, lambda value: value, loc)
+def enter(interp: Any, made: LibObject, exits: list[Leave], loc: ir.Loc | None) -> Any:
+    """A manager that is entered by hand, or put on an ExitStack: what it yields, and in `exits` what ends it. Of a
+    function that is not followed step by step, the end comes at once."""
+    func = made.attrs["func"]
+    plain = Func(func.node, func.env, func.defaults, {}, func.cls, func.language)
+    steps = interp.call(plain, made.attrs["args"], made.attrs["kwargs"], loc) if interp.around is None else None
+    if not isinstance(steps, Once) or steps.source is None:
+        return run(interp, made, lambda value: value, loc) if not steps else steps[0]
+    steps.more()
+
+    def leave(raised: Raised | None) -> bool:
+        if raised is not None:
+            return not generators.throw(steps, raised)
+        steps.more()
+        return False
+
+    exits.append(leave)
+    return steps.pop(0) if len(steps) else None

@@ -41,6 +41,7 @@ from kbh_lint.host.objects import (
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Func, JitFunction, Made, Sym
 
+CODE = "types.CodeType"
 CUTE_ATTRIBUTES = frozenset(("element_type", "iterator", "memspace", "leading_dim"))
 
 
@@ -73,12 +74,15 @@ def get_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> Any:
         return description_attr(owner, name)
     if name in ("__name__", "__qualname__") and hasattr(owner, "__kbh_name__"):
         return owner.__kbh_name__.rpartition(".")[2]
+    if name in ("real", "imag", "numerator", "denominator") and isinstance(owner, (int, float, complex)):
+        return getattr(owner, name, Unknown())
     if name == "value" and isinstance(owner, (int, float)):
         return owner  # a ctypes number
     if isinstance(owner, dict) and owner.get("__namespace__"):
         return owner.get(name, Unknown())
     if isinstance(owner, tuple) and tensor_attributes.RESULTS.get(name, len(owner)) < len(owner):
         return owner[tensor_attributes.RESULTS[name]]
+    exceptions.no_attribute(interp, owner, name, loc)
     return Method(owner, name)
 
 
@@ -102,6 +106,8 @@ def callable_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> 
     if isinstance(owner, Func):
         if name in owner.attrs:
             return owner.attrs[name]
+        if name == "__code__":
+            return LibObject(CODE, {"func": owner})
         return {"__name__": owner.node.name, "__doc__": owner.node.doc, "__wrapped__": owner}.get(name, Unknown())
     if isinstance(owner, Partial):
         return {"func": owner.func, "args": owner.args, "keywords": owner.kwargs}.get(name, Unknown())
@@ -143,7 +149,8 @@ def instance_attr(interp: Interp, owner: Instance, name: str, loc: ir.Loc | None
 def plain_attr(interp: Interp, owner: Instance, name: str, loc: ir.Loc | None) -> Any:
     """An attribute as `object.__getattribute__` finds it."""
     if name in owner.attrs:
-        return owner.attrs[name]
+        first = data_descriptor(owner.cls, name)
+        return owner.attrs[name] if first is None else classes.bind(interp, owner, first, loc)
     if name == "__dict__":
         return owner.attrs
     if name == "__class__":
@@ -178,6 +185,18 @@ def plain_attr(interp: Interp, owner: Instance, name: str, loc: ir.Loc | None) -
             return Unknown((), name)
         exceptions.raise_("AttributeError", [name], loc)
     return interp.call(Bound(owner, fallback), [name], {}, loc)
+
+
+def data_descriptor(cls: ClassV, name: str) -> Any:
+    """The member of a class that comes before what an object holds under its name: a property, or an object that
+    has `__set__`; None where there is no such member."""
+    for base in cls.mro():
+        if name in base.env.vars:
+            found = base.env.vars[name]
+            if isinstance(found, LibObject):
+                return found if found.path == "property" and not found.attrs.get("cached") else None
+            return found if isinstance(found, Instance) and find_method(found, "__set__") is not None else None
+    return None
 
 
 def class_attr(owner: ClassV, name: str) -> Any:
@@ -222,6 +241,8 @@ def set_attr(interp: Interp, owner: Any, name: str, value: Any, loc: ir.Loc | No
     if own is not None:
         interp.call(own, [name, value], {}, loc)
     else:
+        if isinstance(owner, Instance) and owner.cls.frozen:
+            exceptions.may_fail(interp, "FrozenInstanceError", loc)
         set_plain(interp, owner, name, value, loc)
 
 
@@ -232,8 +253,21 @@ def set_plain(interp: Interp, owner: Any, name: str, value: Any, loc: ir.Loc | N
             found = owner.cls.find(name)
         except KeyError:
             found = None
-        if isinstance(found, LibObject) and found.path == "property" and found.attrs.get("fset") is not None:
-            interp.call(Bound(owner, found.attrs["fset"]), [value], {}, loc)
+        if isinstance(found, LibObject) and found.path == "property" and not found.attrs.get("cached"):
+            if found.attrs.get("fset") is None:
+                exceptions.may_fail(interp, "AttributeError", loc)
+            else:
+                interp.call(Bound(owner, found.attrs["fset"]), [value], {}, loc)
+                return
+        setter = find_method(found, "__set__") if isinstance(found, Instance) else None
+        if setter is not None:
+            interp.call(setter, [owner, value], {}, loc)
+            return
+        if name == "__class__" and isinstance(value, ClassV):
+            owner.cls = value
+            return
+        if name == "__dict__" and isinstance(value, dict):
+            owner.attrs = value
             return
         if isinstance(value, Tensor) and value.parameter:
             owner.buffers.setdefault(name, True)
@@ -261,14 +295,34 @@ def set_plain(interp: Interp, owner: Any, name: str, value: Any, loc: ir.Loc | N
     elif isinstance(owner, Unknown):
         tampering.attribute_set(interp, owner, name, loc)
     elif isinstance(owner, Func):
-        owner.attrs[name] = value
+        _set_of_function(owner, name, value)
     elif isinstance(owner, JitFunction):
         owner.func.attrs[name] = value
 
 
-def del_attr(owner: Any, name: str) -> None:
-    """`del owner.name`."""
-    if isinstance(owner, (Instance, LibObject, Func)):
+def _set_of_function(owner: Func, name: str, value: Any) -> None:
+    """`function.name = value`; its code and its defaults are what a call uses from then on."""
+    code = value.attrs.get("func") if isinstance(value, LibObject) and value.path == CODE else None
+    params = [param.name for param in owner.node.params if param.kind == "positional"]
+    if name == "__code__" and isinstance(code, Func):
+        owner.node = code.node
+    elif name == "__defaults__" and (value is None or isinstance(value, tuple)):
+        given = value or ()
+        for param in params:
+            owner.defaults.pop(param, None)
+        owner.defaults.update(zip(params[len(params) - len(given) :], given, strict=False))
+    elif name == "__kwdefaults__" and isinstance(value, dict):
+        owner.defaults.update(value)
+    else:
+        owner.attrs[name] = value
+
+
+def del_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> None:
+    """`del owner.name`, by the class's own `__delattr__` where it has one."""
+    own = find_method(owner, "__delattr__") if isinstance(owner, Instance) else None
+    if own is not None:
+        interp.call(own, [name], {}, loc)
+    elif isinstance(owner, (Instance, LibObject, Func)):
         owner.attrs.pop(name, None)
     elif isinstance(owner, ClassV):
         owner.env.vars.pop(name, None)

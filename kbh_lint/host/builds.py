@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import artifacts, asking, bounds, containers, cpp_texts, driver, outside, tensor_arguments
+from kbh_lint.host import (
+    artifacts,
+    asking,
+    bounds,
+    containers,
+    cpp_texts,
+    driver,
+    exceptions,
+    outside,
+    tensor_arguments,
+)
 from kbh_lint.host.objects import Blob, Extension, ExtFunction, LibObject
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.source.embedded import FileText, Piece, Text, concat
@@ -150,6 +160,8 @@ def open_file(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
     if asking.about_process(name) and "r" in mode:
         outside.process_file(interp, name, loc)
         asking.asked(interp, name[:40], asking.PROCESS, loc)
+    elif interp.trying and "r" in mode and find_file(interp, name) is None and artifacts.read(interp, name) is None:
+        exceptions.may_fail(interp, "FileNotFoundError", loc)
     return LibObject("file", {"name": name, "mode": mode})
 
 

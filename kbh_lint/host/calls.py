@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import around, keys
+from kbh_lint.host import around, exceptions, generators, keys
 from kbh_lint.host.frames import MAX_FRAMES, Frame, Returned
-from kbh_lint.host.objects import Memo
+from kbh_lint.host.objects import Bound, ClassV, Memo, Once
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import Env, Func
 
@@ -19,6 +19,7 @@ def call_function(interp: Any, func: Func, args: list[Any], kwargs: dict[str, An
     if func.language == "cute.kernel":
         return interp.world.kernel_of(interp, func, args, kwargs)
     if len(interp.frames) > MAX_FRAMES:
+        exceptions.may_fail(interp, "RecursionError", loc)
         interp.miss("calls nest too deep", loc)
         return Unknown((), "calls nest too deep")
     interp.burn(4)
@@ -26,9 +27,12 @@ def call_function(interp: Any, func: Func, args: list[Any], kwargs: dict[str, An
         return around.manager(func, args, kwargs)
     env = Env({}, func.env)
     bind(func, args, kwargs, env)
-    if func.node.generator:
-        env.vars["__yielded__"], interp.around = interp.around or [], None
     frame = Frame(env, interp.world.globals_of(func, interp), loc, func)
+    if func.node.generator:
+        made = generators.make(interp, func.node, frame) if interp.around is None else None
+        if made is not None:
+            return made
+        env.vars["__yielded__"], interp.around = Once() if interp.around is None else interp.around, None
     interp.frames.append(frame)
     try:
         signal = interp.block(func.node.body or (), frame)
@@ -65,6 +69,38 @@ def bind(func: Func, args: list[Any], kwargs: dict[str, Any], env: Env) -> None:
             rest = {}
 
 
+def _member(cls: ClassV, name: str) -> Any:
+    return next((base.env.vars[name] for base in cls.mro() if name in base.env.vars), None)
+
+
+def misfit(func: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether Python refuses the arguments of a call of a function or a class: one is missing, or one too many."""
+    count, target = len(args), func
+    if isinstance(target, Bound):
+        count, target = count + 1, target.func
+    if isinstance(target, ClassV):
+        others = any(not isinstance(base, ClassV) for cls in target.mro() for base in cls.bases)
+        if others or target.dataclass or _member(target, "__new__") is not None:
+            return False
+        count, target = count + 1, _member(target, "__init__")
+        if target is None:
+            return count > 1 or bool(kwargs)
+    if not isinstance(target, Func) or target.language or target.node.loc[0].language != "python":
+        return False
+    params = target.node.params
+    positional = [param.name for param in params if param.kind == "positional"]
+    named = {param.name for param in params if param.kind in ("positional", "keyword")}
+    kinds = {param.kind for param in params}
+    given = {*positional[:count], *kwargs}
+    return (
+        count > len(positional)
+        and "star" not in kinds
+        or bool(kwargs.keys() - named)
+        and kinds <= {"positional", "keyword", "star"}
+        or any(name not in given and name not in target.defaults for name in named)
+    )
+
+
 def call_memo(interp: Any, func: Memo, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A call of what functools.cache decorated: the result that equal arguments had, else a new one."""
     try:
@@ -75,4 +111,8 @@ def call_memo(interp: Any, func: Memo, args: list[Any], kwargs: dict[str, Any], 
     found = keys.find_key(interp, func.results, key)
     if found is keys.MISSING:
         found = func.results[key] = interp.call(func.func, args, kwargs, loc)
+    elif func.longest is not None and key in func.results:
+        func.results[key] = func.results.pop(key)  # used last, lost last
+    while func.longest is not None and len(func.results) > max(func.longest, 0):
+        del func.results[next(iter(func.results))]
     return found

@@ -25,8 +25,8 @@ def instantiate(interp: Interp, cls: ClassV, args: list[Any], kwargs: dict[str, 
         maker = base.env.vars.get("__new__")
         if isinstance(maker, Func):  # a singleton, say
             made = interp.call(maker, [cls, *args], kwargs, loc)
-            if not isinstance(made, Instance):
-                return made
+            if not isinstance(made, Instance) or cls not in made.cls.mro():
+                return made  # of another class: its own __init__ is all that ran
             instance = made
             break
     direct = [base for c in cls.mro() for base in c.bases]

@@ -8,9 +8,10 @@ from copy import copy
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, equality, exceptions, iteration, keys, subscripts, unknowns
+from kbh_lint.dtypes import torch_name
+from kbh_lint.host import bounds, equality, exceptions, iteration, keys, ordering, subscripts, unknowns
 from kbh_lint.host.frames import OutOfFuel, Raised
-from kbh_lint.host.objects import LibObject, Ring
+from kbh_lint.host.objects import Instance, LibObject, Once, Ring
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.source import embedded
 from kbh_lint.source.embedded import Text, concat, cut
@@ -42,7 +43,7 @@ def show(value: Any) -> str:
             return type(value).__name__
         return _with_doubt(shown, value.values() if isinstance(value, dict) else value)
     if isinstance(value, DType):
-        return f"torch.{value.name}"
+        return f"torch.{torch_name(value.name)}"
     if isinstance(value, LibObject) and value.path.startswith("builtins.") and "args" in value.attrs:
         given = value.attrs["args"]  # an exception
         return show(given[0]) if len(given) == 1 else show(tuple(given)) if given else ""
@@ -89,6 +90,13 @@ def string_method(interp: Any, text: str, name: str, args: list[Any], kwargs: di
         return embedded.replace(text, str(args[0]), new, args[2] if len(args) > 2 else -1)
     if name == "format" and _NESTED.search(str(text).replace("{{", "").replace("}}", "")):
         return unknowns.merged(interp, text, *args, *kwargs.values(), why="str.format")
+    if name == "format" and any(isinstance(value, Instance) for value in (*args, *kwargs.values())):
+        from kbh_lint.host import texts
+
+        if "{:" in text or ":}" in text or "!" in text:
+            return unknowns.merged(interp, text, *args, *kwargs.values(), why="str.format")
+        args = [texts.of(interp, value, None, "format") for value in args]
+        kwargs = {key: texts.of(interp, value, None, "format") for key, value in kwargs.items()}
     if name == "format":
         return format_text(text, args, kwargs)
     if name == "encode":
@@ -169,7 +177,7 @@ def list_method(
 ) -> Any:
     """A method of list."""
     interp.burn()
-    if name not in ("append", "pop"):
+    if name not in ("append", "pop") and not isinstance(owner, Once):
         bounds.visited(interp, owner)
     if name == "append":
         owner.append(args[0])
@@ -218,9 +226,28 @@ def list_method(
         return Unknown()
     elif name == "count":
         return sum(1 for x in owner if equality.same(interp, x, args[0]) is True)
+    elif isinstance(owner, Once) and name in ("__next__", "send", "__iter__", "close", "throw"):
+        return _iterator_method(interp, owner, name, args, loc)
     else:
         return Unknown((), f"list.{name}")
     return None
+
+
+def _iterator_method(interp: Any, owner: Once, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    from kbh_lint.host import generators
+
+    if name == "__iter__":
+        return owner
+    if name == "close":
+        return generators.close(owner)
+    if name == "throw":
+        generators.throw(owner, exceptions.raised(interp, args[0], loc))
+    if name == "send":
+        owner.sent = args[0]
+    if not len(owner) and not owner.more():
+        exceptions.may_fail(interp, "StopIteration", loc)
+        return Unknown()
+    return owner.pop(0)
 
 
 def _kept(owner: list[Any], end: int) -> None:
@@ -236,7 +263,7 @@ def sort_items(interp: Any, items: list[Any], kwargs: dict[str, Any]) -> None:
         return
     try:
         items.sort(
-            key=(lambda x: interp.call(key, [x], {}, None)) if key is not None else None,
+            key=lambda x: ordering.key_of(interp, x if key is None else interp.call(key, [x], {}, None), None),
             reverse=bool(kwargs.get("reverse", False)),
         )
     except (Raised, OutOfFuel, MemoryError):

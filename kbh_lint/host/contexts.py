@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import exceptions, lanes, lib_objects
-from kbh_lint.host.frames import Leave
+from kbh_lint.host import around, exceptions, lanes, lib_objects
+from kbh_lint.host.frames import Leave, Raised
 from kbh_lint.host.interp import Interp
 from kbh_lint.host.objects import Graph, Instance, LibObject, find_method
+
+STACK, EXITS = "contextlib.ExitStack", "__exits__"
 
 
 def enter(interp: Interp, manager: Any, exits: list[Leave], loc: ir.Loc | None) -> Any:
@@ -29,6 +31,16 @@ def enter(interp: Interp, manager: Any, exits: list[Leave], loc: ir.Loc | None) 
     if isinstance(manager, LibObject) and manager.path == "contextlib.suppress":
         exits.append(lambda raised: raised is not None and exceptions.catches(interp, manager.args, raised.value))
         return None
+    if isinstance(manager, LibObject) and manager.path == STACK:
+        exits.append(lambda raised: unwind(manager, raised))
+        return manager
+    if isinstance(manager, LibObject) and manager.path == "contextlib.closing" and manager.args:
+        exits.append(
+            lambda raised: interp.call(interp.world.get_attr(interp, manager.args[0], "close", loc), [], {}, loc)
+        )
+        return manager.args[0]
+    if isinstance(manager, LibObject) and manager.path == "contextlib.nullcontext":
+        return manager.args[0] if manager.args else manager.kwargs.get("enter_result")
     if isinstance(manager, LibObject) and manager.path == "unittest.mock.patcher":
         return interp.call(manager.attrs["__enter__"], [], {}, loc)
     if isinstance(manager, Instance):
@@ -40,6 +52,47 @@ def enter(interp: Interp, manager: Any, exits: list[Leave], loc: ir.Loc | None) 
     if isinstance(manager, list):  # a @contextmanager generator: what it yields
         return manager[0] if manager else None
     return manager
+
+
+def stack_method(
+    interp: Interp, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
+    """A method of an ExitStack, which leaves what was entered and calls what was given, the last first."""
+    exits: list[Leave] = owner.attrs.setdefault(EXITS, [])
+    given = args[0] if args else None
+    if isinstance(given, LibObject) and around.is_manager(given) and name == "enter_context":
+        return around.enter(interp, given, exits, loc)
+    if name == "enter_context":
+        return enter(interp, given, exits, loc)
+    if name == "callback":
+        exits.append(lambda raised: interp.call(given, args[1:], kwargs, loc) and None)
+    elif name == "push":
+        leave = find_method(given, "__exit__") if isinstance(given, Instance) else given
+        exits.append(lambda raised: interp.call(leave, exceptions.exception_parts(raised), {}, loc))
+    elif name == "pop_all":
+        owner.attrs[EXITS] = []
+        return LibObject(STACK, {EXITS: exits})
+    elif name in ("close", "__exit__"):
+        unwind(owner, None)
+        return None
+    elif name == "__enter__":
+        return owner
+    return given
+
+
+def unwind(stack: LibObject, raised: Raised | None) -> bool:
+    """Leaves an ExitStack; whether that swallowed the exception it was left with."""
+    exits: list[Leave] = stack.attrs.pop(EXITS, [])
+    now = raised
+    while exits:
+        try:
+            if exits.pop()(now) is True:
+                now = None
+        except Raised as error:
+            now = error
+    if now is not None and now is not raised:
+        raise now
+    return raised is not None and now is None
 
 
 def start_capture(interp: Interp, graph: Graph) -> None:

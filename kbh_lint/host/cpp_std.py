@@ -143,7 +143,7 @@ def thread(run: Any, items: list[Any], loc: ir.Loc | None) -> LibObject:
     """std::thread: it runs from where it is made, beside the caller."""
     made = LibObject("threading.Thread", {})
     if items and isinstance(items[0], Func):
-        made.attrs["result"] = lanes.run(run.interp, made, items[0], items[1:], {}, loc)
+        made.attrs[lanes.GAVE] = lanes.run(run.interp, made, items[0], items[1:], {}, loc)
     return made
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.frontends.python import PythonUnit
-from kbh_lint.host import builds, containers
+from kbh_lint.host import builds, containers, exceptions
 from kbh_lint.host.frames import Frame
 from kbh_lint.host.objects import LibObject
 from kbh_lint.host.tensors import Unknown
@@ -109,7 +109,8 @@ def decode(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc:
     interp.burn(len(data) // 512)
     try:
         made = decoder(bytes(data))
-    except (ValueError, EOFError, OSError, zlib.error, lzma.LZMAError, MemoryError):
+    except (ValueError, EOFError, OSError, zlib.error, lzma.LZMAError, MemoryError) as error:
+        exceptions.may_fail(interp, "ValueError" if isinstance(error, ValueError) else "OSError", loc)
         return _unknown(path)
     interp.burn(len(made) // 512)
     return made
@@ -130,6 +131,7 @@ def parse_json(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], 
     try:
         return json.loads(str(text) if isinstance(text, str) else text)
     except (ValueError, RecursionError):
+        exceptions.may_fail(interp, "JSONDecodeError", loc)
         return Unknown((), path)
 
 

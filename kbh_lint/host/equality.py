@@ -12,6 +12,7 @@ from kbh_lint.values import Sym
 
 SUCCESS = Sym("CUDA_SUCCESS")
 SUCCESSES = frozenset({"CUDA_SUCCESS", "cudaSuccess", "NVRTC_SUCCESS", "CUBLAS_STATUS_SUCCESS"})
+_NUMBERS = ("fractions.", "decimal.")
 
 
 def is_success(value: Any) -> bool:
@@ -78,6 +79,9 @@ def _same_objects(interp: Any, left: Any, right: Any) -> Any:
         if not bounds.is_small(left.attrs) or not bounds.is_small(right.attrs):
             return unknowns.merged(interp, left, right, why="a comparison past the bound")
         return left.path == right.path and left.attrs == right.attrs
+    for one, other in ((left, right), (right, left)):  # numbers of classes that are not followed
+        if isinstance(one, LibObject) and one.path.startswith(_NUMBERS) and isinstance(other, (int, float)):
+            return unknowns.merged(interp, left, right, why="a comparison")
     if isinstance(left, LibObject) and left.path == "torch.device" or isinstance(right, LibObject):
         return tensor_arguments.same_device(left, right)
     if isinstance(left, (bytes, bytearray)) != isinstance(right, (bytes, bytearray)):  # bytes of a text are the text

@@ -22,6 +22,18 @@ def exception_parts(raised: Raised | None) -> list[Any]:
     return [kind, value, Unknown((), "a traceback")]
 
 
+_OF_LIBRARIES = {"JSONDecodeError": ValueError, "FrozenInstanceError": AttributeError}
+
+
+def raised(interp: Any, value: Any, loc: ir.Loc | None) -> Raised:
+    """The exception that `raise value` raises: of a class, Python makes an object."""
+    if isinstance(value, Sym) and value.path.startswith("builtins."):
+        value = LibObject(value.path, {"args": ()})
+    elif isinstance(value, ClassV):
+        value = interp.call(value, [], {}, loc)
+    return Raised(value, loc)
+
+
 def raise_(name: str, args: list[Any], loc: ir.Loc | None) -> NoReturn:
     """Raises one of Python's own exceptions."""
     raise Raised(LibObject(f"builtins.{name}", {"args": tuple(args)}), loc)
@@ -34,6 +46,22 @@ def may_fail(interp: Any, name: str, loc: ir.Loc | None) -> None:
         raise_(name, [], loc)
 
 
+def plain(value: Any) -> bool:
+    """Whether a value is a number, a truth or None as Python has them, which have no items and cannot be called."""
+    return value is None or type(value) in (int, float, bool)
+
+
+_STAND_INS = frozenset("value name dtype shape numpy item decode hex tobytes".split())
+
+
+def no_attribute(interp: Any, owner: Any, name: str, loc: ir.Loc | None) -> None:
+    """An attribute of a value is asked for: a number, a text or None has few. Some stand for numbers of other
+    libraries, for members of enumerations or for bytes."""
+    if interp.trying and (plain(owner) or isinstance(owner, str)) and not hasattr(owner, name):
+        if owner is None or name not in _STAND_INS:
+            may_fail(interp, "AttributeError", loc)
+
+
 def catches(interp: Any, kind: Any, value: Any) -> bool:
     """Whether `except kind` catches the exception `value`; `kind` is a class or a tuple of classes."""
     if isinstance(kind, tuple):
@@ -44,6 +72,7 @@ def catches(interp: Any, kind: Any, value: Any) -> bool:
     name = getattr(kind, "path", "").rsplit(".", 1)[-1]
     raised = getattr(value, "path", "builtins.Exception").rsplit(".", 1)[-1]
     a, b = getattr(builtins, name, None), getattr(builtins, raised, None)
+    b = _OF_LIBRARIES.get(raised, b)
     if isinstance(a, type) and isinstance(b, type):
         return issubclass(b, a)
     return name in (raised, "Exception", "BaseException")

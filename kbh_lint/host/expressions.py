@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, iteration, keys, operators, subscripts, unknowns
+from kbh_lint.host import bounds, calls, exceptions, iteration, keys, operators, subscripts, texts, unknowns
 from kbh_lint.host.frames import MAPPED_STRING, Frame
+from kbh_lint.host.objects import Bound, ClassV, Instance, Once
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Literal, Piece, Text, concat, doubts
-from kbh_lint.values import Env
+from kbh_lint.values import Env, Func
 
 
 def e_const(interp: Any, node: ir.Const, frame: Frame) -> Any:
@@ -52,6 +53,9 @@ def e_call(interp: Any, node: ir.Call, frame: Frame) -> Any:
         return frame.env.vars
     if func is interp.builtins.get("globals"):
         return interp.world.module_dict(interp, frame)
+    if interp.trying and isinstance(func, (Func, Bound, ClassV)) and calls.misfit(func, args, kwargs):
+        if not any(isinstance(arg, ir.Star) for arg in node.args) and all(key for key, _ in node.keywords):
+            exceptions.may_fail(interp, "TypeError", node.loc)
     return interp.call(func, args, kwargs, node.loc)
 
 
@@ -139,10 +143,34 @@ def e_comp(interp: Any, node: ir.Comp, frame: Frame) -> Any:
             if all(interp.truth(interp.eval(t, inner), t.loc) for t in tests):
                 clause(i + 1)
 
+    if node.kind == "generator":
+        return _generator(interp, node, frame, inner)
     clause(0)
     if node.kind == "dict":
         return {keys.check_key(key): value for key, value in out}
     return set(map(keys.check_key, out)) if node.kind == "set" else out
+
+
+def _generator(interp: Any, node: ir.Comp, frame: Frame, inner: Frame) -> Once:
+    """A generator expression: of its parts, only the first iterable is looked at before it is asked for an item."""
+    first = interp.eval(node.clauses[0][1], frame)
+
+    def clause(i: int) -> Iterator[Any]:
+        interp.burn()
+        if i == len(node.clauses):
+            yield interp.eval(node.item, inner)
+            return
+        target, iterable, tests = node.clauses[i]
+        value = interp.eval(iterable, inner) if i else first
+        items = iteration.in_turn(value) if isinstance(value, Once) else iteration.iterate(interp, value, node.loc)
+        for item in items:
+            interp.assign(target, item, inner)
+            if all(interp.truth(interp.eval(t, inner), t.loc) for t in tests):
+                yield from clause(i + 1)
+
+    made = Once()
+    made.source = clause(0)
+    return made
 
 
 def e_lambda(interp: Any, node: ir.Lambda, frame: Frame) -> Any:
@@ -166,10 +194,14 @@ def e_fstring(interp: Any, node: ir.FString, frame: Frame) -> Any:
             bounds.text(interp, value)
             parts.append(value)
             continue
+        if isinstance(value, Instance):
+            way = {"r": "repr", "a": "repr", "s": "str"}.get(conversion, "format")
+            parts.append(texts.of(interp, value, node.loc, way, interp.eval(spec, frame) if spec is not None else ""))
+            continue
         if not isinstance(value, (str, int, float, bool, type(None), tuple, list)):
             parts.append(interp.world.show(value))
             continue
-        shown = interp.world.show(value) if isinstance(value, (tuple, list)) else value
+        shown = texts.of(interp, value, node.loc) if isinstance(value, (tuple, list)) else value
         if isinstance(shown, Text) and doubts(shown):
             parts.append(shown)
             continue

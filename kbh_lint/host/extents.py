@@ -1,7 +1,8 @@
 """Launches over what something else computed: whether they can have replaced all of it.
 
 A store is taken for one of the whole tensor, as a grid that covers it cannot be proved to. Only where the programs of a
-launch are too few, however their tiles lie, does what was there before stay a part of the tensor.
+launch are too few, however their tiles lie, or where all its stores are seen to end before the tensor does, does what
+was there before stay a part of the tensor.
 """
 
 from __future__ import annotations
@@ -24,7 +25,29 @@ def overwrites(tensor: Tensor, event: Event) -> bool:
 
 
 def leaves_some(tensor: Tensor, event: Event) -> bool:
-    """Whether the programs of a launch cannot write all of a tensor's memory, however their tiles lie."""
+    """Whether the programs of a launch cannot write all of a tensor's memory."""
+    return _too_few(tensor, event) or _ends_early(tensor, event)
+
+
+def _ends_early(tensor: Tensor, event: Event) -> bool:
+    """Whether every store is seen to end before the tensor does, by its masks and bounds."""
+    kernel, bindings, grid = (event.attrs[name] for name in ("kernel", "bindings", "grid"))
+    size, ident = tensor.storage.size, tensor.storage.ident
+    if len(bindings) != 1 or not isinstance(size, int) or any(f.unread for f in event.attrs["distinct"]):
+        return False
+    stores = [s for facts in event.attrs["distinct"] for s in facts.stores if s.storage == ident]
+    if not stores or not all(s.dtype in BITS for s in stores) or tensor.offset != 0:
+        return False
+    from kbh_lint.kernels.reach import reach
+
+    block = event.attrs["block"]
+    found = reach(kernel, bindings[0], *(tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in (grid, block)))
+    ends = [found.get((ident, s.loc)) for s in stores]
+    return all(n is not None and n * BITS[s.dtype] < size * 8 for s, n in zip(stores, ends, strict=True))
+
+
+def _too_few(tensor: Tensor, event: Event) -> bool:
+    """Whether the programs of a launch store too few elements, however their tiles lie."""
     kernel, bindings, grid = (event.attrs[name] for name in ("kernel", "bindings", "grid"))
     size, ident = tensor.storage.size, tensor.storage.ident
     counts = list(grid) if isinstance(grid, (tuple, list)) else [grid]

@@ -75,6 +75,7 @@ class Interp:
         self.hooks: dict[tuple[str, str], list[Any]] = {}  # hooks of the process, with all they were set to
         self.children: list[tuple[str, str, ir.Loc | None]] = []  # processes that nothing waited for
         self.numbers: dict[int, Any] = {}  # of tensors of one whole number, by storage
+        self.plans: dict[int, Any] = {}  # which statements of a generator function yield, by its node
         self.device_memory: dict[int, Tensor] = {}  # __device__ variables, by declaration
 
     @property

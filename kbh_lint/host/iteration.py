@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import bounds, exceptions, tensor_views, unknowns
 from kbh_lint.host.frames import Raised
-from kbh_lint.host.objects import Instance, find_method
+from kbh_lint.host.objects import Instance, Once, find_method
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import cut, doubts
 from kbh_lint.values import Sym
@@ -27,7 +27,7 @@ def materialise(interp: Any, value: Any, loc: ir.Loc | None) -> Sequence[Any]:
 def iterate(interp: Any, value: Any, loc: ir.Loc | None, want: int | None = None) -> Sequence[Any]:
     """The items a `for`, an unpacking or `*` sees. Of an unknown iterable: one unknown item (or `want` of them)."""
     if isinstance(value, (list, tuple, range)):
-        return value
+        return value.taken() if isinstance(value, Once) else value
     if isinstance(value, (bytes, bytearray)):
         bounds.items(interp, len(value))
         return list(value)
@@ -45,10 +45,33 @@ def iterate(interp: Any, value: Any, loc: ir.Loc | None, want: int | None = None
     if isinstance(value, Unknown):
         why = value.why if value.why.startswith("sniff:") else "an item of an unknown"
         return [Unknown(value.contents, why, made=value.made) for _ in range(want or 1)]
+    if exceptions.plain(value):
+        exceptions.may_fail(interp, "TypeError", loc)
     items = interp.world.iterate(interp, value, loc)
     if items is not None:
         return items if isinstance(items, range) else list(items)
     return [unknowns.merged(interp, value) for _ in range(want or 1)]
+
+
+def by_index(interp: Any, value: Instance, loc: ir.Loc | None) -> list[Any]:
+    """The items of an object that has them by number only, up to the first that is not there."""
+    items: list[Any] = []
+    found = find_method(value, "__getitem__")
+    try:
+        while len(items) < MAX_DRAWN:
+            items.append(interp.call(found, [len(items)], {}, loc))
+    except Raised as error:
+        if not exceptions.catches(interp, Sym("builtins.IndexError"), error.value):
+            raise
+        return items
+    interp.miss(f"an object that gives more than {MAX_DRAWN} items", loc)
+    return items
+
+
+def in_turn(once: Once) -> Iterator[Any]:
+    """The items of an iterator that somebody else may draw from meanwhile."""
+    while len(once) or once.more():
+        yield once.pop(0)
 
 
 def drawn(interp: Any, value: Instance, loc: ir.Loc | None) -> list[Any] | None:

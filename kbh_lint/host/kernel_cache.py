@@ -8,10 +8,9 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, cast
 
-from kbh_lint.host import bounds
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.facts import KernelFacts, Origin, Traffic
-from kbh_lint.values import Brief, Buffer, Descriptor, DType, Func, Made, Scalar, StructArg
+from kbh_lint.values import Buffer, Descriptor, Func, Made, Scalar, StructArg
 
 MAX_KNOWN = 256  # bindings of one kernel that differ in what decides
 MAX_MET = 10_000  # of one file
@@ -68,22 +67,13 @@ def _analysed(session: Any, kernel: Func, named: Any, normal: dict[str, Any]) ->
 
 
 def identity(kernel: Func) -> Any:
-    """A kernel as a key. One that closes over a function's variables is another kernel where they differ."""
-    if not kernel.language or kernel.env.parent is None:
+    """A kernel as a key. One that closes over a function's variables, or whose language builds it anew for other
+    globals, is another kernel where what it sees differs."""
+    if kernel.node.kind != "python" or not kernel.language and kernel.env.parent is None:
         return id(kernel.node)
-    closed = []
-    env: Any = kernel.env
-    while env.parent is not None:
-        closed += [(k, _exact(v)) for k, v in env.vars.items() if bounds.is_small(v) and _is_plain(v)]
-        env = env.parent
-    return (id(kernel.node), *closed)
+    from kbh_lint.host import kernel_scope
 
-
-def _is_plain(value: Any) -> bool:
-    """Whether a value is its own text: a number, a type, a tuple of them."""
-    if isinstance(value, tuple):
-        return all(_is_plain(item) for item in value)
-    return isinstance(value, (int, float, str, DType, Made))
+    return kernel_scope.key(kernel)
 
 
 def agree(left: dict[str, Any], right: dict[str, Any], decided: frozenset[str]) -> bool:
@@ -179,21 +169,7 @@ def _parts(made: Any) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[int, ...]
 
 def normal_key(binding: dict[str, Any]) -> tuple[Any, ...]:
     """A hashable form of a binding in which equal launches on other tensors are equal."""
+    from kbh_lint.host.kernel_scope import exact
+
     numbers: dict[int, int] = {}
-    return tuple((name, _exact(_normal(value, numbers))) for name, value in binding.items())
-
-
-def _exact(value: Any) -> Any:
-    """A hashable form of an argument: numbers of different types differ, functions are those of one text, and other
-    objects are equal only to themselves."""
-    if isinstance(value, Func):
-        return Func, id(value.node)
-    if isinstance(value, Brief):
-        return value
-    if isinstance(value, (tuple, list)):
-        return type(value), tuple(_exact(item) for item in value)
-    if isinstance(value, Scalar):
-        return Scalar, _exact(value.value), value.dtype
-    if isinstance(value, StructArg):
-        return StructArg, tuple((name, _exact(item)) for name, item in value.fields)
-    return (Made, value.path, _exact(value.fields)) if isinstance(value, Made) else repr(value)
+    return tuple((name, exact(_normal(value, numbers))) for name, value in binding.items())

@@ -21,6 +21,7 @@ THREAD_FUEL = 4_000
 LONG_WAIT = 1.0  # seconds; a shorter join may come back before the work is done
 MAX_THREADS = 32
 OWN_THREAD = "__thread__"  # the attribute of an object that is a thread
+GAVE, ERROR = "__gave__", "__error__"  # attributes of a thread: its result, and the exception that ended it
 STREAMS = frozenset({"torch.cuda.Stream", "torch.Stream", "torch.cuda.ExternalStream", "cpp.stream"})
 THREADS = frozenset(
     {"threading.Thread", "multiprocessing.Process", "threading.Timer", "_thread.start_new_thread", "future"}
@@ -163,9 +164,14 @@ def method(
             return NotImplemented
         return None
     if owner.path in THREADS:
+        if name == "add_done_callback" and args:
+            run(interp, owner, args[0], [owner], {}, loc)
+            return None
         return _thread_method(interp, owner, name, _timeout(args, kwargs), loc)
     if owner.path in POOLS:
-        return _pool_method(interp, owner, name, args, kwargs, loc)
+        from kbh_lint.host import pools
+
+        return pools.method(interp, owner, name, args, kwargs, loc)
     return NotImplemented
 
 
@@ -189,13 +195,15 @@ def _thread_method(interp: Any, owner: LibObject, name: str, timeout: float | No
         target, args, kwargs = _target(owner)
         owner.attrs["loc"] = loc
         if target is not None:
-            owner.attrs["result"] = run(interp, owner, target, args, kwargs, loc)
+            owner.attrs[GAVE] = run(interp, owner, target, args, kwargs, loc)
         return None
     if name in ("join", "wait") and timeout is not None and timeout < LONG_WAIT:
         return None
-    if name in ("join", "result", "get", "wait", "exception"):
+    if name in ("result", "get"):
+        return result(interp, owner)
+    if name in ("join", "wait", "exception"):
         interp.lanes.wait(None, owner)
-        return owner.attrs.get("result") if name in ("result", "get") else None
+        return getattr(owner.attrs.get(ERROR), "value", None) if name == "exception" else None
     return True if name in ("is_alive", "done") else NotImplemented
 
 
@@ -212,50 +220,47 @@ def _target(owner: LibObject) -> tuple[Any, list[Any], dict[str, Any]]:
     )
 
 
-def _pool_method(
-    interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+def result(interp: Any, lane: LibObject) -> Any:
+    """What a thread gave, once the caller has waited for it; the exception that ended it is raised there."""
+    interp.lanes.wait(None, lane)
+    error = lane.attrs.get(ERROR)
+    if error is not None:
+        raise error
+    return lane.attrs.get(GAVE)
+
+
+def run(
+    interp: Any,
+    lane: LibObject,
+    target: Any,
+    args: list[Any],
+    kwargs: dict[str, Any],
+    loc: ir.Loc | None,
+    bounded: bool = True,
 ) -> Any:
-    futures: list[LibObject] = owner.attrs.setdefault("futures", [])
-    if name in ("submit", "apply_async") and args:
-        future = LibObject("future", {"loc": loc})
-        given = args[1:] if name == "submit" else list(args[1]) if len(args) > 1 else []
-        future.attrs["result"] = run(interp, future, args[0], given, kwargs if name == "submit" else {}, loc)
-        futures.append(future)
-        return future
-    if name in ("map", "starmap", "imap") and len(args) > 1:
-        from kbh_lint.host import iteration
-
-        return [interp.call(args[0], [item], {}, loc) for item in iteration.materialise(interp, args[1], loc)]
-    if name == "close" or name == "shutdown" and (args[0] if args else kwargs.get("wait", True)) is False:
-        return None  # nothing more comes in; nothing is waited for
-    if name in ("shutdown", "join", "__exit__"):
-        for future in futures:
-            interp.lanes.wait(None, future)
-        return None
-    return NotImplemented
-
-
-def run(interp: Any, lane: LibObject, target: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """What a thread does, on fuel of its own: one that loops for ever is remembered and goes on between the calls."""
+    """What a thread does, on fuel of its own where it is `bounded`: one that loops for ever is remembered and goes on
+    between the calls."""
     lanes: Lanes = interp.lanes
-    lanes.threads += 1
+    lanes.threads += lane.path != "future"  # a pool has few threads for many of them
     if lanes.threads > MAX_THREADS:
         if lanes.threads == MAX_THREADS + 1:
             outside.note(interp, "resource", "threading.Thread", f"more than {MAX_THREADS} threads", loc)
         return Unknown((), "a thread")
     before = interp.fuel
-    interp.fuel = min(before, THREAD_FUEL)
+    interp.fuel = min(before, THREAD_FUEL) if bounded else before
     given = interp.fuel
     lanes.current.append(lane)
     depth, frames = len(lanes.current), len(interp.frames)
     try:
         return interp.call(target, args, kwargs, loc)
     except OutOfFuel:
+        if not bounded:
+            raise
         if lane not in lanes.endless:
             lane.attrs["again"] = (target, args, kwargs)
             lanes.endless.append(lane)
-    except Raised:
-        pass  # ends the thread, nothing else
+    except Raised as error:  # ends the thread, nothing else
+        lane.attrs[ERROR] = error
     finally:
         del lanes.current[depth - 1 :]
         del interp.frames[frames:]

@@ -13,6 +13,7 @@ from typing import Any
 from kbh_lint import dtypes, ir
 from kbh_lint.host import calls, foreign, launches, tensor_arguments, tensor_views
 from kbh_lint.host import cute_shapes as shapes
+from kbh_lint.host.kernel_cache import identity
 from kbh_lint.host.objects import Bound, ClassV, Instance, LibObject, Memo, Pointer, Specialized, find_method
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.kernels import cute_ops as ops
@@ -148,7 +149,7 @@ def _compiled(interp: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     names = _parameters(func, args[0])
     bound = {**dict(zip(names, args[1:], strict=False)), **given}
     fixed = {p.name: bound[p.name] for p in func.node.params if _is_constexpr(p) and p.name in bound}
-    return Specialized(args[0], fixed)
+    return Specialized(args[0], fixed, scope=identity(func))
 
 
 def call_compiled(interp: Any, made: Specialized, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -158,6 +159,9 @@ def call_compiled(interp: Any, made: Specialized, args: list[Any], kwargs: dict[
         from kbh_lint.host import lib_tilelang
 
         return lib_tilelang.launch(interp, made, args, kwargs, loc)
+    if func is not None and identity(func) != made.scope:
+        inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
+        return foreign.unread_call(interp, "a compiled function whose names mean something else now", inputs, loc)
     names = _parameters(func, made.func) if func is not None else []
     if len(args) != len(names):
         names = [name for name in names if name not in made.fixed]
@@ -217,13 +221,14 @@ def launch(interp: Any, owner: LibObject, kwargs: dict[str, Any], loc: ir.Loc | 
     """Records the launch of a kernel."""
     func, bound = owner.attrs["func"], owner.attrs["bound"]
     binding = {name: argument(interp, value) for name, value in bound.items()}
-    interp.session.outer = partial(_outer, interp, {})
+    interp.session.outer = partial(outer, interp, {})
     facts = interp.analyse_kernel(func, [binding])
     tensors = launches.pointer_arguments(interp, {**bound, **_held(bound)})
     grid, block = kwargs.get("grid"), kwargs.get("block")
     steer = interp.contents_of([grid, *(v for v in bound.values() if isinstance(v, Unknown))])
     event = launches.record(interp, func, tensors, [binding], facts, grid, loc, steer, block)
     event.attrs["numbers"] = launches.numbers(interp, bound)
+    event.attrs["outer"], event.attrs["scope"] = interp.session.outer, identity(func)
 
 
 def _held(bound: dict[str, Any]) -> dict[str, Any]:
@@ -240,12 +245,26 @@ def argument(interp: Any, value: Any, level: int = 0) -> Any:
         return _object(interp, value, level)
     if isinstance(value, (tuple, list)):
         return tuple(argument(interp, v, level + 1) for v in list(value)[:_MAX_FIELDS])
+    table = value if isinstance(value, dict) else _namespace(value)
+    if table is not None and level < _DEPTH:
+        return _table(interp, ops.TABLE if table is value else ops.NAMESPACE, table, level)
     if level and isinstance(value, (bool, int, float, str)) and interp.tensor_at(value) is None:
         return value
     return launches.kernel_arg(interp, value, isinstance(value, bool))
 
 
-def _outer(interp: Any, known: dict[int, Any], value: Any) -> Any:
+def _namespace(value: Any) -> dict[str, Any] | None:
+    """What a `types.SimpleNamespace` holds; None for anything else."""
+    return value.attrs if isinstance(value, LibObject) and value.path == "types.SimpleNamespace" else None
+
+
+def _table(interp: Any, kind: str, table: dict[Any, Any], level: int) -> Made:
+    """A dict, or a namespace, by its keys."""
+    items: list[tuple[Any, Any]] = [(k, v) for k, v in table.items() if isinstance(k, (str, int, DType))]
+    return Made(kind, tuple((k, argument(interp, v, level + 1)) for k, v in items[:_MAX_FIELDS]))
+
+
+def outer(interp: Any, known: dict[int, Any], value: Any) -> Any:
     """A value of the host that a kernel sees through its scope; UNKNOWN where kernels cannot use it."""
     while isinstance(value, Memo):
         value = value.func
@@ -258,6 +277,8 @@ def _outer(interp: Any, known: dict[int, Any], value: Any) -> Any:
         return known[id(value)][1]
     if isinstance(value, LibObject) and value.path == "module":  # a file beside the submission
         return Made(ops.CLASS, (), Env(value.attrs))
+    if isinstance(value, dict) or _namespace(value) is not None:
+        return argument(interp, value)
     return value if isinstance(value, (Func, Made, DType, Sym, int, float, str, tuple)) else UNKNOWN
 
 

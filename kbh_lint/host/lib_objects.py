@@ -17,6 +17,7 @@ from kbh_lint.host import (
     exceptions,
     foreign,
     lanes,
+    lib_itertools,
     lib_python,
     lib_triton,
     module_calls,
@@ -72,6 +73,8 @@ def object_attr(interp: Any, owner: LibObject, name: str, loc: ir.Loc | None) ->
         return Method(owner, name)
     if name in owner.attrs:
         return owner.attrs[name]
+    if owner.path == "types.CodeType" or owner.path.startswith("builtins.") and name in ("__cause__", "__context__"):
+        return Unknown((), name)
     if owner.path == "types.SimpleNamespace":
         return owner.attrs if name == "__dict__" else exceptions.raise_("AttributeError", [name], loc)
     if owner.path in ("super", "os.environ", "property", "module", "functools.lru_cache.decorator"):
@@ -222,24 +225,32 @@ def replay(interp: Any, graph: Graph, loc: ir.Loc | None) -> None:
 def object_method(
     interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
+    if owner.path == "tilelang.factory" and name == "compile":
+        from kbh_lint.host import lib_tilelang
+
+        return lib_tilelang.build(interp, owner, args, kwargs, loc)
     if owner.path == "cute.launcher":
         from kbh_lint.host import lib_cute
 
         return lib_cute.launch(interp, owner, kwargs, loc) if name == "launch" else owner
-    entered = owner if name == "__enter__" else args[0] if name == "enter_context" and args else None
-    if isinstance(entered, LibObject) and around.is_manager(entered):
-        return around.enter(interp, entered, loc)
+    if around.is_manager(owner) and name in ("__enter__", "__exit__"):
+        exits = owner.attrs.setdefault("exits", [])
+        return around.enter(interp, owner, exits, loc) if name == "__enter__" else exits and exits.pop()(None)
     outside.method(interp, owner, name, args, loc)
     beside = lanes.method(interp, owner, name, args, kwargs, loc)
     if beside is not NotImplemented:
         return beside
+    if owner.path.startswith("queue.") and name in ("get", "get_nowait") and not owner.path.endswith("Full"):
+        exceptions.may_fail(interp, "Empty", loc)
+    if owner.path == "contextlib.ExitStack":
+        return interp.world.stack_method(interp, owner, name, args, kwargs, loc)
     if owner.path == "namedtuple" and name in ("_replace", "_asdict"):
         fields = {**{key: value for key, value in owner.attrs.items() if key != "items"}, **kwargs}
         return fields if name == "_asdict" else LibObject("namedtuple", {"items": list(fields.values()), **fields})
     if owner.path == "pathlib.Path":
         return builds.path_method(interp, owner, name, args, kwargs, loc)
     if owner.path in ("itertools.count", "itertools.cycle") and name == "__next__":
-        return lib_python.next_count(interp, owner, loc)
+        return lib_itertools.next_count(interp, owner, loc)
     if owner.path == "file":
         return builds.file_method(interp, owner, name, args, loc)
     if owner.path == "os.environ":
@@ -275,7 +286,7 @@ def object_method(
 def items_of(value: LibObject) -> Sequence[Any] | None:
     """The items of a container object."""
     if value.path == "itertools.count":
-        return lib_python.count_range(value)
+        return lib_itertools.count_range(value)
     items = value.attrs.get("items")
     return list(items) if isinstance(items, (list, dict, tuple)) else None
 

@@ -18,13 +18,26 @@ from kbh_lint.host import (
     keys,
     modules,
     operators,
+    ordering,
     outside,
     subscripts,
     tensor_copies,
     unknowns,
 )
 from kbh_lint.host.frames import Handler
-from kbh_lint.host.objects import Bound, ClassV, Defaults, Instance, LibObject, Memo, Partial, Ring, Tally, is_module
+from kbh_lint.host.objects import (
+    Bound,
+    ClassV,
+    Defaults,
+    Instance,
+    LibObject,
+    Memo,
+    Partial,
+    Ring,
+    Tally,
+    find_method,
+    is_module,
+)
 from kbh_lint.host.pybuiltins import builtin
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import Func
@@ -37,20 +50,29 @@ def functools_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
     if name in ("lru_cache", "cache"):
         if args and isinstance(args[0], (Func, Bound, ClassV)):
             return Memo(args[0])
-        return LibObject("functools.lru_cache.decorator")
+        given = args[0] if args else kwargs.get("maxsize")
+        return LibObject("functools.lru_cache.decorator", {"maxsize": given})
     if name == "wraps":
-        return builtin(lambda i, a, k, where: a[0])
+        return builtin(lambda i, a, k, where: _wrapping(a[0], args[0] if args else None))
     if name == "reduce" and len(args) > 1:
         items = list(iteration.iterate(interp, args[1], loc))
         total = args[2] if len(args) > 2 else items.pop(0) if items else None
         for item in items:
             total = interp.call(args[0], [total, item], {}, loc)
         return total
+    if name == "cmp_to_key" and args:
+        return builtin(lambda i, a, k, where: ordering.Ordered(i, a[0], args[0], where))
     if name == "cached_property" and args:
         return LibObject("property", {"fget": args[0], "fset": None, "cached": True})
     if name.startswith("singledispatch"):
         interp.miss(f"what {path} makes of a function is not followed", loc)
     return Unknown((), path)
+
+
+def _wrapping(wrapper: Any, wrapped: Any) -> Any:
+    if isinstance(wrapper, Func):
+        wrapper.attrs["__wrapped__"] = wrapped
+    return wrapper
 
 
 def operator_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -89,81 +111,6 @@ def _attribute_path(interp: Any, owner: Any, names: str, loc: ir.Loc | None) -> 
     for name in names.split("."):
         owner = interp.world.get_attr(interp, owner, name, loc)
     return owner
-
-
-def itertools_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    import itertools
-
-    name = path.rsplit(".", 1)[-1]
-    if name == "count":
-        start = args[0] if args else kwargs.get("start", 0)
-        return LibObject(
-            "itertools.count", {"value": start, "step": args[1] if len(args) > 1 else kwargs.get("step", 1)}
-        )
-    if name in _CALLING:
-        return _calling(interp, name, args, kwargs, loc)
-    if name == "repeat" and args:
-        times = args[1] if len(args) > 1 else kwargs.get("times")
-        bounds.items(interp, times if isinstance(times, int) else 0)
-        return [args[0]] * times if isinstance(times, int) else Unknown((), path)
-    if name == "cycle" and args:
-        return LibObject("itertools.cycle", {"items": list(iteration.materialise(interp, args[0], loc)), "at": 0})
-    rows = [list(iteration.materialise(interp, a, loc)) if not isinstance(a, (int, Func)) else a for a in args]
-    if name in ("product", "chain", "zip_longest", "permutations", "combinations", "islice", "pairwise"):
-        if name == "zip_longest" and "fillvalue" in kwargs:
-            filled = [row for row in rows if isinstance(row, list)]
-            return [tuple(row) for row in itertools.zip_longest(*filled, fillvalue=kwargs["fillvalue"])]
-        repeat = {"repeat": kwargs["repeat"]} if isinstance(kwargs.get("repeat"), int) and kwargs["repeat"] < 8 else {}
-        # an item is as wide as there are rows, or as the one row that is permuted
-        wide = 8 * max(len(rows), *(len(r) for r in rows[:1] if isinstance(r, list) and name.endswith("tions")), 1)
-        return bounds.visited(
-            interp, list(itertools.islice(getattr(itertools, name)(*rows, **repeat), bounds.MAX_ITEMS // wide))
-        )
-    if name == "from_iterable" and isinstance(rows[0], list):
-        return [x for row in rows[0] for x in iteration.materialise(interp, row, loc)]
-    return Unknown((), path)
-
-
-_CALLING = frozenset(("starmap", "accumulate", "takewhile", "dropwhile", "filterfalse"))
-
-
-def _calling(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """The functions of itertools that call a function of the submission for each item."""
-    if name == "accumulate":
-        func = args[1] if len(args) > 1 else kwargs.get("func")
-        out: list[Any] = [] if kwargs.get("initial") is None else [kwargs["initial"]]
-        for item in iteration.materialise(interp, args[0], loc):
-            interp.burn()
-            pair = [out[-1], item] if out else []
-            added = operators.binary(interp, "+", pair[0], pair[1], loc) if pair and func is None else None
-            out.append(item if not pair else added if func is None else interp.call(func, pair, {}, loc))
-        return out
-    items = iteration.materialise(interp, args[1], loc) if len(args) > 1 else ()
-    if name == "starmap":
-        return [interp.call(args[0], list(iteration.iterate(interp, item, loc)), {}, loc) for item in items]
-    holds = [interp.truth(interp.call(args[0], [item], {}, loc), loc) for item in items]
-    if name == "filterfalse":
-        return [item for item, held in zip(items, holds, strict=True) if not held]
-    end = holds.index(False) if False in holds else len(holds)
-    return list(items[:end] if name == "takewhile" else items[end:])
-
-
-def next_count(interp: Any, owner: LibObject, loc: ir.Loc | None) -> Any:
-    """next() of an itertools.count or an itertools.cycle."""
-    if owner.path == "itertools.cycle":
-        items, at = owner.attrs["items"], owner.attrs["at"]
-        owner.attrs["at"] = at + 1
-        return items[at % len(items)] if items else Unknown()
-    value = owner.attrs["value"]
-    owner.attrs["value"] = operators.binary(interp, "+", value, owner.attrs["step"], loc)
-    return value
-
-
-def count_range(owner: LibObject) -> range | None:
-    """What a loop over an itertools.count sees."""
-    start, step = owner.attrs["value"], owner.attrs["step"]
-    known = isinstance(start, int) and isinstance(step, int) and step
-    return range(start, start + step * containers.MAX_RANGE, step) if known else None
 
 
 def collections_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -312,6 +259,10 @@ def importlib_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
 
 def copy_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     value = args[0] if args else None
+    name = "__deepcopy__" if path.endswith("deepcopy") else "__copy__"
+    own = find_method(value, name) if isinstance(value, Instance) else None
+    if own is not None:
+        return interp.call(own, [{}] if name == "__deepcopy__" else [], {}, loc)
     if path.endswith("deepcopy"):
         return _deep(interp, value, {}, loc)
     if isinstance(value, (list, dict, set)):

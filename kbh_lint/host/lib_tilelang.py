@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import foreign, launches, recording, tensor_arguments
+from kbh_lint.host import foreign, kernel_scope, launches, lib_cute, recording, tensor_arguments
+from kbh_lint.host.kernel_cache import identity
 from kbh_lint.host.objects import LibObject, Specialized
 from kbh_lint.host.tensors import Tensor, Unknown
-from kbh_lint.values import DType, Func
+from kbh_lint.values import DType, Env, Func
 
 LANGUAGE = "tilelang"
 FACTORY = "tilelang.factory"
@@ -42,14 +44,17 @@ def decorate(path: str, target: Any, kwargs: dict[str, Any]) -> Any:
     name = path.rpartition(".")[2]
     if name == "prim_func" and isinstance(target, Func):
         target.language = LANGUAGE
+        target.env = Env(kernel_scope.seen(target), target.env)  # it is read here, whatever its names become later
     elif name in ("jit", "lazy_jit") and isinstance(target, Func):
         if target.language == LANGUAGE:
             return _compiled(target, kwargs.get("out_idx"))
-        return LibObject(FACTORY, {"func": target, "out": kwargs.get("out_idx"), "tuned": {}})
+        return LibObject(FACTORY, {"func": target, "out": kwargs.get("out_idx"), "configs": None})
+    elif name in ("jit", "lazy_jit") and isinstance(target, LibObject) and target.path == FACTORY:
+        target.attrs["out"] = kwargs.get("out_idx")
+    elif name == "autotune" and isinstance(target, Func) and target.language != LANGUAGE:
+        return LibObject(FACTORY, {"func": target, "out": None, "configs": kwargs.get("configs")})
     elif name == "autotune" and isinstance(target, LibObject) and target.path == FACTORY:
-        configs = kwargs.get("configs")
-        if isinstance(configs, list) and configs and isinstance(configs[0], dict):
-            target.attrs["tuned"] = configs[0]
+        target.attrs["configs"] = kwargs.get("configs")
     return target
 
 
@@ -66,8 +71,23 @@ def build(interp: Any, factory: LibObject, args: list[Any], kwargs: dict[str, An
     inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
     if inputs:
         return foreign.unread_call(interp, EAGER, inputs, loc)
-    made = interp.call(factory.attrs["func"], args, {**factory.attrs["tuned"], **kwargs}, loc)
-    return _compiled(made, factory.attrs["out"])
+    configs, func = factory.attrs["configs"], factory.attrs["func"]
+    if configs is None:
+        return _compiled(interp.call(func, args, kwargs, loc), factory.attrs["out"])
+    listed = configs if isinstance(configs, (list, tuple)) else interp.call(configs, args, kwargs, loc)
+    known = [c for c in listed if isinstance(c, dict)] if isinstance(listed, (list, tuple)) else []
+    found: dict[Any, Any] = {}
+    for config in known[: launches.MAX_CONFIGS] or [{}]:
+        made = _compiled(interp.call(func, args, {**kwargs, **config}, loc), factory.attrs["out"])
+        found.setdefault(identity(made.func) if isinstance(made, Specialized) else id(made), made)
+    first, *rest = found.values()
+    if isinstance(first, Specialized):
+        first.others = tuple(made.func for made in rest if isinstance(made, Specialized))
+        if not known or len(known) < len(listed):
+            first.cut = "autotune configurations that are not known were not read"
+        elif len(known) > launches.MAX_CONFIGS:
+            first.cut = f"only {launches.MAX_CONFIGS} of {len(known)} autotune configurations were read"
+    return first
 
 
 def launch(interp: Any, made: Specialized, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -86,9 +106,14 @@ def launch(interp: Any, made: Specialized, args: list[Any], kwargs: dict[str, An
     if wrong:
         return foreign.unread_call(interp, wrong, tensor_arguments.tensors_in(bound), loc)
     binding = {name: launches.kernel_arg(interp, bound[name], False) for name in names if name in bound}
-    facts = interp.analyse_kernel(func, [binding])
+    interp.session.outer = partial(lib_cute.outer, interp, {})
+    kernels = (func, *made.others)
+    facts = [found for kernel in kernels for found in interp.analyse_kernel(kernel, [binding])]
     tensors = launches.pointer_arguments(interp, bound)
-    launches.record(interp, func, tensors, [binding], facts, None, loc)
+    event = launches.record(interp, func, tensors, [binding] * len(kernels), facts, None, loc)
+    event.attrs["kernels"], event.attrs["outer"] = kernels, interp.session.outer
+    if made.cut:
+        event.attrs["cut"] = made.cut
     return results[0] if len(results) == 1 else tuple(results) if results else None
 
 

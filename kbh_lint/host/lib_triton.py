@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from kbh_lint import ir
@@ -22,6 +23,9 @@ from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import Func, JitFunction, Sym
 
 JIT = ("triton.jit", "triton.experimental.gluon.jit")
+
+# Packages whose decorators are told apart by name, or change nothing of what a function computes.
+KNOWN = frozenset("torch triton cutlass tilelang tvm cuda numpy typing_extensions einops".split())
 
 
 def triton_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -94,7 +98,7 @@ def decorate(interp: Any, decorator: Any, target: Any, loc: ir.Loc | None) -> An
         return Compiled(target, loc)
     if path in ("property", "builtins.property", "functools.cached_property"):
         return LibObject("property", {"fget": target, "fset": None, "cached": path == "functools.cached_property"})
-    if path.startswith("functools.singledispatch") or isinstance(decorator, Unknown):
+    if path.startswith("functools.singledispatch") or isinstance(decorator, Unknown) or _is_foreign(path):
         interp.miss(f"what {path or 'a decorator that is not known'} makes of a function is not followed", loc)
         return Unknown((), "a decorated function")
     if path == "contextlib.contextmanager" and isinstance(target, Func):
@@ -106,16 +110,25 @@ def decorate(interp: Any, decorator: Any, target: Any, loc: ir.Loc | None) -> An
         decorator.self.attrs["fset" if decorator.name == "setter" else decorator.name] = target
         return decorator.self
     if path in ("functools.lru_cache", "functools.cache", "functools.lru_cache.decorator"):
-        return Memo(target)
+        longest = getattr(decorator, "attrs", {}).get("maxsize")
+        return Memo(target, longest=longest if isinstance(longest, int) else None)
     if path.startswith("dataclasses.dataclass") and isinstance(target, ClassV):
         target.dataclass = True
-        target.by_identity = getattr(decorator, "kwargs", {}).get("eq") is False
+        given = getattr(decorator, "kwargs", {})
+        target.by_identity, target.frozen = given.get("eq") is False, given.get("frozen") is True
         return target
-    if isinstance(decorator, (Func, Bound, Partial, Memo, Instance, ClassV)):
+    known = hasattr(decorator, "__kbh_builtin__")  # as functools.wraps(f)
+    if known or isinstance(decorator, (Func, Bound, Partial, Memo, Instance, ClassV)):
         return interp.call(decorator, [target], {}, loc)
     if path == "torch.library.decorator":
         interp.world.custom_ops[decorator.attrs["name"]] = target
     return target
+
+
+def _is_foreign(path: str) -> bool:
+    """Whether a decorator is of a package of which nothing is known: it may put any function in the place of one."""
+    root = path.partition(".")[0]
+    return bool(root) and root not in KNOWN and root not in sys.stdlib_module_names
 
 
 def _triton_decorator(interp: Any, decorator: LibObject, target: Any) -> Any:

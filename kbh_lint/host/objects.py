@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +26,7 @@ class ClassV(Brief):
     node: ir.ClassDef | None
     dataclass: bool = False
     by_identity: bool = False  # a dataclass made with eq=False
+    frozen: bool = False  # a dataclass made with frozen=True
     fields: list[str] = field(default_factory=list)
     order: list[ClassV] | None = None  # what mro() gives, once it was asked for
 
@@ -121,6 +123,37 @@ class Ring(list[Any]):
     longest: int | None = None
 
 
+class Once(list[Any]):
+    """What an iterator has left to give: what it holds, and then what `source`, if there is one, finds when asked."""
+
+    source: Iterator[Any] | None = None
+    sent: Any = None  # the value of the `yield` at which a generator goes on
+
+    def __bool__(self) -> bool:
+        return True  # an iterator, however little it has left
+
+    def more(self) -> bool:
+        """Asks `source` for one item; whether there was one."""
+        if self.source is not None:
+            for item in self.source:
+                self.append(item)
+                return True
+            self.source = None
+        return False
+
+    def filled(self) -> Once:
+        """Itself, holding all that it has left."""
+        while self.more():
+            pass
+        return self
+
+    def taken(self) -> list[Any]:
+        """All that is left, after which there is nothing."""
+        left = list(self.filled())
+        self.clear()
+        return left
+
+
 class Tally(dict[Any, Any]):
     """collections.Counter: what is not in it counts nothing."""
 
@@ -166,10 +199,11 @@ class Partial(Brief):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Memo(Brief):
-    """A function under functools.lru_cache or cache."""
+    """A function under functools.lru_cache or cache, which keeps no more than its `longest` last results."""
 
     func: Any
     results: dict[Any, Any] = field(default_factory=dict)
+    longest: int | None = None
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -235,11 +269,16 @@ class Compiled(Brief):
 @dataclass(slots=True, eq=False, repr=False)
 class Specialized(Brief):
     """A function of a kernel language compiled for its compile-time arguments, which are in `fixed` by name; `outputs`
-    are the places of the parameters for which a call allocates tensors, and gives them back."""
+    are the places of the parameters for which a call allocates tensors, and gives them back. `others` are what the
+    other configurations of an autotuner made; `cut` says which of them were not looked at. `scope` is what the names
+    in it meant when it was compiled."""
 
     func: Any
     fixed: dict[str, Any] = field(default_factory=dict)
     outputs: tuple[int, ...] = ()
+    others: tuple[Func, ...] = ()
+    cut: str = ""
+    scope: Any = None
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -59,6 +59,7 @@ def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
         return unknowns.merged(interp, left, right)
     if isinstance(left, str) and op == "%":
         bounds.text(interp, left)
+        right = _as_texts(interp, left, right, loc)
         shown = percent(left, right)
         parts = right if isinstance(right, tuple) else right.values() if isinstance(right, dict) else (right,)
         unknown = [part for part in parts if isinstance(part, Unknown) or doubts(part)]
@@ -96,6 +97,18 @@ def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
     except Exception as error:
         failed(interp, error, loc)
         return unknowns.merged(interp, left, right, why=f"{type(left).__name__} {op} {type(right).__name__}")
+
+
+def _as_texts(interp: Any, template: str, values: Any, loc: ir.Loc | None) -> Any:
+    """The values of `template % values`, with objects of the submission as the texts that they make."""
+    objects = values if isinstance(values, tuple) else (values,)
+    if not any(isinstance(part, Instance) for part in objects):
+        return values
+    from kbh_lint.host import texts
+
+    way = "repr" if "%r" in template else "str"
+    made = tuple(texts.of(interp, part, loc, way) if isinstance(part, Instance) else part for part in objects)
+    return made if isinstance(values, tuple) else made[0]
 
 
 def _asked(interp: Any, ways: tuple[tuple[Any, str, Any], ...], loc: ir.Loc | None) -> Any:

@@ -5,17 +5,30 @@ from __future__ import annotations
 import builtins
 import math
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import asking, bounds, containers, exceptions, iteration, keys, operators, typetests, unknowns
+from kbh_lint.host import (
+    asking,
+    bounds,
+    containers,
+    exceptions,
+    iteration,
+    keys,
+    operators,
+    ordering,
+    texts,
+    typetests,
+    unknowns,
+)
 from kbh_lint.host.frames import OutOfFuel, Raised
 from kbh_lint.host.objects import (
     ClassV,
     Instance,
     LibObject,
     Method,
+    Once,
     compared_as,
     find_method,
     is_module,
@@ -55,6 +68,8 @@ def _numbers(name: str) -> Callable[..., Any]:
 
             return torchlib.call(interp, f"torch.{name}", args, kwargs, loc)
         args = [unknowns.merged(interp, a) if doubts(a) else a for a in args]
+        if args and isinstance(args[0], Once) and name.startswith("byte"):
+            args = [iteration.materialise(interp, args[0], loc)]
         if name == "bool" and args and isinstance(args[0], Instance):
             return interp.truth(args[0], loc)
         if name == "bool" and args and asking.of_library(args[0]):
@@ -98,6 +113,8 @@ def _check_numbers(interp: Any, name: str, args: list[Any], kwargs: dict[str, An
 @builtin
 def _range(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     if not all(isinstance(a, int) for a in args):
+        if any(a is None or isinstance(a, (float, str, list, tuple)) for a in args):
+            exceptions.may_fail(interp, "TypeError", loc)
         return unknowns.merged(interp, *args, why="a range")
     try:
         made = range(*args)
@@ -120,6 +137,8 @@ def _len(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
         return interp.call(found, [], {}, loc) if found is not None else Unknown()
     if isinstance(value, LibObject) and isinstance(value.attrs.get("items"), (list, dict)):
         return len(value.attrs["items"])
+    if exceptions.plain(value) or isinstance(value, Once):
+        exceptions.may_fail(interp, "TypeError", loc)
     return len(value) if hasattr(value, "__len__") and not doubts(value) else unknowns.merged(interp, value)
 
 
@@ -138,7 +157,7 @@ def _extreme(name: str) -> Callable[..., Any]:
         key = kwargs.get("key")
         try:
             return getattr(builtins, name)(
-                items, key=(lambda x: interp.call(key, [x], {}, loc)) if key is not None else None
+                items, key=lambda x: ordering.key_of(interp, x if key is None else interp.call(key, [x], {}, loc), loc)
             )
         except (Raised, OutOfFuel, MemoryError):
             raise
@@ -235,6 +254,8 @@ def has_attr(interp: Any, owner: Any, name: str) -> bool:
         return name in owner.attrs or torchlib.has_attribute(name)
     if isinstance(owner, LibObject) and owner.path in ("module", "types.SimpleNamespace"):
         return name in owner.attrs
+    if isinstance(owner, Once):
+        return name in ("__iter__", "__next__", "send", "close", "throw")
     if isinstance(owner, (int, float, str, list, dict, tuple)):
         return hasattr(owner, name)
     return owner is not None
@@ -290,7 +311,7 @@ def _str(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
         return ""
     if isinstance(args[0], int):
         interp.burn(args[0].bit_length() // 64)  # quadratic in the digits
-    return args[0] if isinstance(args[0], (str, Unknown)) else containers.show(args[0])
+    return args[0] if isinstance(args[0], (str, Unknown)) else texts.of(interp, args[0], loc)
 
 
 @builtin
@@ -298,6 +319,8 @@ def _repr(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
     if args and isinstance(args[0], str) and not doubts(args[0]):
         bounds.text(interp, args[0])
         return repr(str(args[0]))
+    if args and isinstance(args[0], (Instance, list, tuple, dict)):
+        return texts.of(interp, args[0], loc, "repr")
     return _str(interp, args, kwargs, loc)
 
 
@@ -334,28 +357,44 @@ def _dict(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
 
 @builtin
 def _enumerate(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    start = args[1] if len(args) > 1 else kwargs.get("start", 0)
-    return [
-        (i, item)
-        for i, item in enumerate(iteration.materialise(interp, args[0], loc), start if isinstance(start, int) else 0)
-    ]
+    given = args[1] if len(args) > 1 else kwargs.get("start", 0)
+    start = given if isinstance(given, int) else 0
+    if isinstance(args[0], Once):
+        return _lazy(enumerate(iteration.in_turn(args[0]), start))
+    return Once(enumerate(iteration.materialise(interp, args[0], loc), start))
+
+
+def _lazy(source: Iterator[Any]) -> Once:
+    made = Once()
+    made.source = source
+    return made
+
+
+def _columns(interp: Any, args: list[Any], loc: ir.Loc | None) -> list[Any]:
+    """The items of several iterables, of an iterator as they are asked for."""
+    return [iteration.in_turn(a) if isinstance(a, Once) else iteration.materialise(interp, a, loc) for a in args]
 
 
 @builtin
 def _zip(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return list(zip(*[iteration.materialise(interp, a, loc) for a in args], strict=False))
+    if any(isinstance(a, Once) for a in args):
+        return _lazy(zip(*_columns(interp, args, loc), strict=False))
+    columns = [iteration.materialise(interp, a, loc) for a in args]
+    if kwargs.get("strict") is True and len({len(column) for column in columns}) > 1:
+        exceptions.may_fail(interp, "ValueError", loc)
+    return Once(zip(*columns, strict=False))
 
 
 @builtin
 def _map(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    rows = zip(*[iteration.materialise(interp, a, loc) for a in args[1:]], strict=False)
-    return [interp.call(args[0], list(row), {}, loc) for row in rows]
+    rows = zip(*_columns(interp, args[1:], loc), strict=False)
+    return _lazy(interp.call(args[0], list(row), {}, loc) for row in rows)
 
 
 @builtin
 def _filter(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    items = iteration.materialise(interp, args[1], loc)
-    return [i for i in items if interp.truth(interp.call(args[0], [i], {}, loc) if args[0] is not None else i, loc)]
+    (items,) = _columns(interp, args[1:2], loc)
+    return _lazy(i for i in items if interp.truth(i if args[0] is None else interp.call(args[0], [i], {}, loc), loc))
 
 
 @builtin
@@ -367,12 +406,18 @@ def _sorted(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | 
 
 @builtin
 def _reversed(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return list(reversed(list(iteration.materialise(interp, args[0], loc))))
+    own = find_method(args[0], "__reversed__") if isinstance(args[0], Instance) else None
+    if own is not None:
+        return interp.call(own, [], {}, loc)
+    return Once(reversed(list(iteration.materialise(interp, args[0], loc))))
 
 
 @builtin
 def _iter(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return list(iteration.materialise(interp, args[0], loc)) if args else []
+    if not args or isinstance(args[0], Once):
+        return args[0] if args else []
+    items = iteration.materialise(interp, args[0], loc)
+    return list(items) if isinstance(args[0], (Unknown, Tensor)) else Once(items)
 
 
 @builtin
@@ -383,12 +428,14 @@ def _next(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
         found = find_method(args[0], "__next__")
         if found is not None:
             return interp.call(found, [], {}, loc)
-    items = iteration.iterate(interp, args[0], loc)
-    if isinstance(items, list) and items:
+    if isinstance(args[0], Once) and not len(args[0]):
+        args[0].more()
+    items = args[0] if isinstance(args[0], Once) else iteration.iterate(interp, args[0], loc)
+    if isinstance(items, list) and len(items):
         return items.pop(0)
-    if not items and len(args) < 2:
+    if not len(items) and len(args) < 2:
         exceptions.may_fail(interp, "StopIteration", loc)
-    return items[0] if items else (args[1] if len(args) > 1 else Unknown())
+    return items[0] if len(items) else (args[1] if len(args) > 1 else Unknown())
 
 
 @builtin
@@ -464,7 +511,7 @@ def table() -> dict[str, Any]:
     return names
 
 
-def math_call(interp: Any, name: str, args: list[Any]) -> Any:
+def math_call(interp: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """math.NAME on known numbers."""
     if any(isinstance(a, (Unknown, Tensor)) for a in args):
         return unknowns.merged(interp, *args)
@@ -480,5 +527,6 @@ def math_call(interp: Any, name: str, args: list[Any]) -> Any:
         elif name == "lcm":
             bounds.argument(16 * len(args))
         return getattr(math, name)(*args)
-    except Exception:
+    except Exception as error:
+        operators.failed(interp, error, loc)
         return unknowns.merged(interp, *args, why=f"math.{name}")

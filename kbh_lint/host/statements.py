@@ -11,9 +11,11 @@ from kbh_lint import ir
 from kbh_lint.host import around, enums, exceptions, iteration, keys, operators, rounds
 from kbh_lint.host.frames import BREAK, CONTINUE, FULL_ITERATIONS, Frame, Leave, OutOfFuel, Raised, Returned
 from kbh_lint.host.keys import MISSING
-from kbh_lint.host.objects import Bound, ClassV, Compiled, Instance, LibObject, Memo, find_method
+from kbh_lint.host.objects import Bound, ClassV, Compiled, Instance, LibObject, Memo, Once, find_method
 from kbh_lint.host.tensors import Tensor, Unknown
-from kbh_lint.values import Env, Func, Sym
+from kbh_lint.values import Env, Func
+
+MAX_SHARED = 64  # items of an iterator with a name that are followed one by one
 
 
 def s_expr(interp: Any, node: ir.ExprS, frame: Frame) -> None:
@@ -92,7 +94,12 @@ def s_while(interp: Any, node: ir.While, frame: Frame) -> Any:
 
 def s_for(interp: Any, node: ir.For, frame: Frame) -> Any:
     iterable = interp.eval(node.iterable, frame)
-    items = iteration.iterate(interp, iterable, node.loc)
+    if isinstance(iterable, Once) and (
+        iterable.source is not None or len(iterable) <= MAX_SHARED and not isinstance(node.iterable, ir.Call)
+    ):
+        items: Any = iteration.in_turn(iterable)  # the body may draw from it, and a break leaves the rest
+    else:
+        items = iteration.iterate(interp, iterable, node.loc)
     return interp.loop(items, lambda item: interp.assign(node.target, item, frame), node.body, node.orelse, frame)
 
 
@@ -108,11 +115,7 @@ def s_raise(interp: Any, node: ir.Raise, frame: Frame) -> None:
     if node.value is None and interp.handling:  # the exception that is being handled, once more
         raise Raised(interp.handling[-1], node.loc)
     value = interp.eval(node.value, frame) if node.value is not None else None
-    if isinstance(value, Sym) and value.path.startswith("builtins."):  # a class: Python makes an object of it
-        value = LibObject(value.path, {"args": ()})
-    elif isinstance(value, ClassV):
-        value = interp.call(value, [], {}, node.loc)
-    raise Raised(value, node.loc)
+    raise exceptions.raised(interp, value, node.loc)
 
 
 def s_with(interp: Any, node: ir.With, frame: Frame) -> Any:
@@ -189,6 +192,8 @@ def _handled(interp: Any, node: ir.Try, frame: Frame) -> Any:
                 return interp.block(body, frame)
             finally:
                 interp.handling.pop()
+                if name is not None:  # Python unbinds it
+                    frame.outer.get(name, frame.env).vars.pop(name, None)
         raise
     finally:
         interp.trying = trying
@@ -229,7 +234,7 @@ def s_delete(interp: Any, node: ir.Delete, frame: Frame) -> None:
                 elif owner.items is not None and owner.items.pop(keys.check_key(key), MISSING) is MISSING:
                     exceptions.may_fail(interp, "KeyError", node.loc)
         elif isinstance(target, ir.Attr):
-            interp.world.del_attr(interp.eval(target.value, frame), target.name)
+            interp.world.del_attr(interp, interp.eval(target.value, frame), target.name, node.loc)
 
 
 def s_assert(interp: Any, node: ir.Assert, frame: Frame) -> None:

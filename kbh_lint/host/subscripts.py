@@ -7,7 +7,7 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.host import bounds, equality, exceptions, iteration, keys, tensor_views, unknowns
 from kbh_lint.host.modules import GRADER_NAMES
-from kbh_lint.host.objects import Configured, Defaults, Instance, LibObject, Tally, find_method, is_named_tuple
+from kbh_lint.host.objects import Configured, Defaults, Instance, LibObject, Once, Tally, find_method, is_named_tuple
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Text, cut, doubted, doubts
 from kbh_lint.values import JitFunction, Sym
@@ -29,7 +29,7 @@ def contains(interp: Any, owner: Any, item: Any, loc: ir.Loc | None = None) -> A
     if isinstance(owner, (list, tuple, set, frozenset)):
         doubt: Any = False
         bounds.steps(interp, len(owner))
-        for other in owner:
+        for other in iteration.in_turn(owner) if isinstance(owner, Once) else owner:
             verdict = equality.same(interp, other, item)
             if verdict is True:
                 return True
@@ -110,6 +110,8 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
             return unknowns.merged(interp, key)
     if isinstance(owner, (bytes, bytearray)) and not isinstance(key, Unknown):
         return bounds.visited(interp, owner)[key]
+    if exceptions.plain(owner):
+        exceptions.may_fail(interp, "TypeError", loc)
     return interp.world.get_item(interp, owner, key, loc)
 
 
@@ -157,4 +159,6 @@ def set_item(interp: Any, owner: Any, key: Any, value: Any, loc: ir.Loc | None) 
         elif owner.items is not None:
             keys.store(interp, owner.items, key, value)
     else:
+        if exceptions.plain(owner) or isinstance(owner, (tuple, str)):
+            exceptions.may_fail(interp, "TypeError", loc)
         interp.world.set_item(interp, owner, key, value, loc)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kbh_lint.host import operators, unknowns
-from kbh_lint.host.objects import CALLABLES, ClassV, Instance, LibObject, find_method, is_module
+from kbh_lint.host.objects import CALLABLES, ClassV, Instance, LibObject, Once, find_method, is_module
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Sym
 
@@ -65,7 +65,10 @@ def _is_a(interp: Any, value: Any, kind: Any) -> Any:
     if isinstance(kind, Unknown):
         return unknowns.merged(interp, kind, why="a type test")
     if isinstance(kind, ClassV):
-        return isinstance(value, Instance) and kind in value.cls.mro()
+        if isinstance(value, Instance) and kind in value.cls.mro():
+            return True
+        asks = "__subclasshook__" in kind.env.vars or "typing.Protocol" in kind.external_bases()
+        return unknowns.merged(interp, value, why="a type test") if asks else False
     path = _path(kind)
     name = path.rsplit(".", 1)[-1]
     if kind is None or value is None:
@@ -92,7 +95,7 @@ def _is_a(interp: Any, value: Any, kind: Any) -> Any:
         real = getattr(builtins, name, None)
         return own == name or isinstance(raised, type) and isinstance(real, type) and issubclass(raised, real)
     real = getattr(builtins, name, None)
-    return isinstance(real, type) and isinstance(value, real)
+    return isinstance(real, type) and isinstance(value, real) and not isinstance(value, Once)
 
 
 def _is_abstract(interp: Any, value: Any, path: str, name: str) -> Any:
@@ -103,6 +106,8 @@ def _is_abstract(interp: Any, value: Any, path: str, name: str) -> Any:
 
     names = {"List": list, "Dict": dict, "Tuple": tuple, "FrozenSet": frozenset}
     real = names.get(name) or getattr(numbers if path.startswith("numbers.") else collections.abc, name, None)
+    if isinstance(value, Once):
+        return isinstance(real, type) and isinstance(iter(()), real)
     if isinstance(value, _PLAIN) and isinstance(real, type):
         return isinstance(value, real)
     if isinstance(value, Tensor) and name in ("Number", "Real", "Integral", "Mapping", "Sequence", "Set"):

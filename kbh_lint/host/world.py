@@ -18,6 +18,7 @@ from kbh_lint.host import (
     containers,
     contexts,
     enums,
+    exceptions,
     foreign,
     importing,
     iteration,
@@ -28,7 +29,7 @@ from kbh_lint.host import (
 )
 from kbh_lint.host.frames import Frame
 from kbh_lint.host.interp import Interp
-from kbh_lint.host.objects import Blob, ClassV, ExtFunction, Instance, LibObject, Method, Specialized, find_method
+from kbh_lint.host.objects import Blob, ClassV, ExtFunction, Instance, LibObject, Method, Once, Specialized, find_method
 from kbh_lint.host.tensors import Content, Unknown
 from kbh_lint.values import DType, Env, Func, Made, Sym
 
@@ -88,6 +89,7 @@ class World:
     call_instance = staticmethod(classes.call_instance)
     super_ = staticmethod(classes.super_)
     enter = staticmethod(contexts.enter)
+    stack_method = staticmethod(contexts.stack_method)
     decorate = staticmethod(lib_triton.decorate)
     get_item = staticmethod(lib_objects.get_item)
     set_item = staticmethod(lib_objects.set_item)
@@ -100,6 +102,7 @@ class World:
             return {"__file__": "/submission/solution.py", "__name__": "solution", "__doc__": None}.get(name, Unknown())
         if hasattr(builtins, name):
             return Sym(f"builtins.{name}")
+        exceptions.may_fail(interp, "NameError", loc)
         interp.miss(f"name {name} is not defined", loc)
         return Unknown((), f"undefined {name}")
 
@@ -117,6 +120,9 @@ class World:
     def call_library(
         self, interp: Interp, func: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
     ) -> Any:
+        for arg in args:
+            if isinstance(arg, Once) and not getattr(func, "path", "").startswith("itertools."):
+                arg.filled()
         if isinstance(func, Method):
             return lib_objects.call_method(interp, func.self, func.name, args, kwargs, loc)
         if isinstance(func, Sym):
@@ -139,6 +145,8 @@ class World:
         )
         if inputs:
             return foreign.unread_call(interp, "a value that is not a function", inputs, loc)
+        if exceptions.plain(func) or isinstance(func, (str, list, dict, tuple)):
+            exceptions.may_fail(interp, "TypeError", loc)
         interp.miss(f"a {type(func).__name__} was called", loc)
         return Unknown()
 
@@ -173,6 +181,8 @@ class World:
                 )
             if value.items is not None:
                 return list(value.items)
+            if find_method(value, "__getitem__") is not None:
+                return iteration.by_index(interp, value, loc)
             if not value.cls.dataclass and value.cls.field_names():
                 return [value.attrs[f] for f in value.cls.field_names()]
         if isinstance(value, LibObject):

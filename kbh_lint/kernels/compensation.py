@@ -8,7 +8,7 @@ of a sum (not of a product or quotient), is made of exponentials, and moves what
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -76,6 +76,7 @@ class _Evaluation:
     block: Dims
     grid: Dims
     assume_exp_inputs: bool
+    outer: Callable[[Any], Any] | None = None
     sites: Sites = field(default_factory=Sites)
     bits: dict[int, int] = field(default_factory=dict)
     memos: dict[tuple[int, bool], dict[tuple[str, int], tuple[int, float, float]]] = field(default_factory=dict)
@@ -94,7 +95,7 @@ class _Evaluation:
         numbers = Numbers(seed, memo, self.bits, products=products, amplify=amplify, scale=scale)
         machine = Machine(
             numbers, self.sites, many=many, fuel=self.fuel, block=self.block, grid=self.grid,
-            language=self.kernel.language,
+            language=self.kernel.language, outer=self.outer,
         )  # fmt: skip
         node = self.kernel.node
         cpp = node.kind != "python"
@@ -223,16 +224,17 @@ def evaluate(
     grid: Dims = _UNKNOWN_DIMS,
     assume_exp_inputs: bool = True,
     budget: Budget | None = None,
+    outer: Callable[[Any], Any] | None = None,
 ) -> CompensationFacts:
     """Evaluates a kernel at one set of arguments.
 
     `trips="many"` pretends that every loop runs often. `fuel` bounds the steps of all runs together, which are
     taken from `budget`. `block` and
     `grid` are a launch's dimensions where known. `assume_exp_inputs` takes floating-point data that no exponential
-    of this kernel reads for sums of exponentials made by an earlier kernel.
+    of this kernel reads for sums of exponentials made by an earlier kernel. `outer` is as in `analyze.analyze`.
     """
     given = fuel if budget is None else budget.grant(fuel)
-    work = _Evaluation(kernel, args, given, block, grid, assume_exp_inputs)
+    work = _Evaluation(kernel, args, given, block, grid, assume_exp_inputs, outer)
     made = _evaluated(work, trips == "many")
     if budget is not None:
         budget.take(given - work.fuel)
@@ -246,6 +248,8 @@ def _evaluated(work: _Evaluation, many: bool) -> CompensationFacts:
     if real.runs[0].failed is not None:
         return CompensationFacts("unknown", unread=unread)
     sums = _sums(work, real)
+    if any(run.machine.blind for run in real.runs):
+        return CompensationFacts("unknown", "", work.locs(real.sites), sums, (), unread)
     if real.sites:
         return CompensationFacts("effective", "", work.locs(real.sites), sums, tuple(sorted(real.stored)), unread)
     wide, stored = work.precise(real.runs, many)
@@ -303,8 +307,23 @@ def _wide(work: _Evaluation, runs: list[_Run]) -> list[int]:
 
 def _moved(before: _Run, after: _Run) -> set[str]:
     """The parameters that got other values in the second run than in the first."""
+    gone = _overwritten(before.machine)
     pairs = zip(before.machine.stores, after.machine.stores, strict=False)
-    return {a[0] for a, b in pairs if a[0] == b[0] and _differs(a[1], b[1])}
+    return {a[0] for i, (a, b) in enumerate(pairs) if i not in gone and a[0] == b[0] and _differs(a[1], b[1])}
+
+
+def _overwritten(machine: Machine) -> set[int]:
+    """The stores (by index) whose memory later ones fill again. What was read in between went on from there."""
+    gone: set[int] = set()
+    filled: set[tuple[str, int]] = set()
+    for i in sorted(machine.cells, reverse=True):
+        places, sure = machine.cells[i]
+        cells = {(machine.stores[i][0], at) for at in places}
+        if cells <= filled:
+            gone.add(i)
+        elif sure:
+            filled |= cells
+    return gone
 
 
 def _differs(a: Any, b: Any) -> bool:

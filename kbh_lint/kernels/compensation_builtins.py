@@ -361,7 +361,9 @@ def operator(m: Machine, name: str, args: list[Any], node: Any, frame: Frame) ->
         if found:
             env = first.type.struct.env
             bound = dict(first.type.args)
-            result = m.call(found[0], env, list(args[1:]), {}, node, frame, this=first, bound=bound)
+            fitting = _chosen(m, [values.Func(f, env) for f in found], args[1:], ())
+            func = found[0] if fitting is None else fitting.node
+            result = m.call(func, env, list(args[1:]), {}, node, frame, this=first, bound=bound)
             return UNKNOWN if result is None else result
     try:
         free = frame.env.lookup(name)
@@ -374,6 +376,22 @@ def operator(m: Machine, name: str, args: list[Any], node: Any, frame: Frame) ->
     cells = [Reference(VarRef({"v": a}, "v")) if isinstance(a, Obj) else a for a in args]
     result = m.call(chosen.node, chosen.env, cells, {}, node, frame)
     return UNKNOWN if result is None else result
+
+
+def conversion(m: Machine, value: Any, wanted: str = "") -> Any:
+    """A struct as the number that its conversion operator makes of it (to `wanted` if it can); None without one."""
+    if not isinstance(value, Obj) or value.type.kind != "struct":
+        return None
+    found = {
+        dtypes.from_cpp(s.name.removeprefix("operator ")): s
+        for s in value.type.struct.node.body
+        if isinstance(s, ir.FuncDef) and s.name.startswith("operator ") and s.body is not None
+    }
+    numeric = {dt: s for dt, s in found.items() if dt in dtypes.FLOATS}
+    if not numeric:
+        return None
+    func, env = numeric.get(wanted) or next(iter(numeric.values())), value.type.struct.env
+    return m.call(func, env, [], {}, func, Frame([{}], env, True, 0), this=value, bound=dict(value.type.args))
 
 
 def construct(m: Machine, kind: CType, args: list[Any], node: Any, frame: Frame) -> Any:

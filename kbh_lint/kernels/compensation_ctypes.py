@@ -158,21 +158,37 @@ def zero(m: Machine, kind: CType, depth: int = 0) -> Any:
     for stmt in kind.struct.node.body:
         if isinstance(stmt, ir.Decl) and "static" not in stmt.storage and stmt.name and len(fields) < 64:
             fields[stmt.name] = declared(m, stmt, frame, depth + 1)
+        elif _unnamed(kind.struct.node, stmt):
+            inner = zero(m, CType("struct", struct=CppType(stmt, kind.struct.env), args=kind.args), depth + 1)
+            fields.update(inner.fields)
     return Obj(fields, kind)
+
+
+def _unnamed(owner: ir.ClassDef, stmt: ir.Stmt) -> bool:
+    """Whether a member is a struct or union without a name, whose fields are those of its owner."""
+    if not isinstance(stmt, ir.ClassDef) or not stmt.name.startswith("__anonymous"):
+        return False
+    return not any(
+        isinstance(s, ir.Decl) and s.type is not None and s.type.name == stmt.name and s.name for s in owner.body
+    )
 
 
 def _union(m: Machine, kind: CType, frame: Frame) -> Obj:
     """A union: all its fields lie in one memory."""
     shared = Memory(kind.struct.node.name, "local", OTHER)
     fields: dict[str, Any] = {}
-    for stmt in kind.struct.node.body:
-        if isinstance(stmt, ir.Decl) and stmt.type is not None and stmt.name:
+    for member in kind.struct.node.body:
+        at = 0
+        for stmt in member.body if _unnamed(kind.struct.node, member) else (member,):
+            if not isinstance(stmt, ir.Decl) or stmt.type is None or not stmt.name:
+                continue
             m.spend()
             held = resolve(m, stmt.type, frame)
             if stmt.type.dims:
-                fields[stmt.name] = Ptr(shared, 0, held, (1,) * len(stmt.type.dims))
+                fields[stmt.name] = Ptr(shared, at, held, (1,) * len(stmt.type.dims))
             else:
-                fields[stmt.name] = Reference(Ptr(shared, 0, held))
+                fields[stmt.name] = Reference(Ptr(shared, at, held))
+            at += held.lanes
     return Obj(fields, kind)
 
 
@@ -180,7 +196,8 @@ def convert(m: Machine, value: Any, kind: CType, site: int = 0) -> Any:
     """`value` as this type holds it."""
     if kind.kind == "float":
         if isinstance(value, Obj):
-            value = next(iter(value.fields.values()), UNKNOWN)
+            made = builtins.conversion(m, value, kind.dt)
+            value = next(iter(value.fields.values()), UNKNOWN) if made is None else made
         if isinstance(value, Bits):
             return UNKNOWN
         number = ops.number(value, m.numbers, site)
@@ -217,7 +234,7 @@ def like(m: Machine, old: Any, new: Any) -> Any:
         return convert(m, new, CType("int", "i32"))
     if isinstance(old, Obj) and not isinstance(new, Obj):
         return convert(m, new, old.type)
-    return new
+    return new.copy() if isinstance(new, Obj) else new
 
 
 def declared(m: Machine, decl: ir.Decl, frame: Frame, depth: int = 0) -> Any:

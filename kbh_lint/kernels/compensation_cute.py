@@ -34,6 +34,9 @@ def attribute(m: Machine, value: Any, name: str, frame: Frame) -> Any:
         return dtypes.BITS.get(value.name, UNKNOWN)
     if isinstance(value, Made) and any(key == name for key, _ in value.fields):
         return parameter(m, f"self.{name}", None, value.get(name), frame)
+    if isinstance(value, Made) and value.methods is not None:  # what a class of the submission says of its objects
+        found = value.methods.vars.get(name)
+        return found if isinstance(found, (bool, int, float, str, DType)) else None
     return None
 
 
@@ -57,8 +60,13 @@ def _flat(index: Any) -> list[Any]:
     return [place for part in index for place in _flat(part)] if isinstance(index, tuple) else [index]
 
 
-def read(m: Machine, ptr: Ptr, index: Any, site: int) -> Any:
-    """`tensor[index]`: an element, or a view."""
+def read(m: Machine, ptr: Any, index: Any, site: int) -> Any:
+    """`tensor[index]`: an element, or a view; or what a dict of the host holds."""
+    if isinstance(ptr, Made):
+        found = ptr.get(index, UNKNOWN) if ptr.path == cute_ops.TABLE else UNKNOWN
+        return (
+            UNKNOWN if found is UNKNOWN else parameter(m, str(index), None, found, Frame([{}], values.Env(), False, 0))
+        )
     return ptr if opens(index) else m.read(at(ptr, index, site), site)
 
 

@@ -71,6 +71,15 @@ def named(m: Machine, name: str, frame: Frame) -> Any:
             m.globals[id(value)] = UNKNOWN
             known = m.globals[id(value)] = ctypes.declared(m, value, Frame([{}], frame.env, True, 0))
         return known
+    return seen(m, value)
+
+
+def seen(m: Machine, value: Any) -> Any:
+    """A value of the surrounding program; objects of the host as kernels of CuTe DSL and TileLang see them."""
+    plain = isinstance(value, (int, float, str, tuple, list, Sym, DType, values.Func))
+    if m.outer is not None and not plain and values.module_names(value) is None:
+        found = m.outer(value)
+        return value if found is UNKNOWN else found
     return ops.wrapped(value)
 
 
@@ -144,7 +153,7 @@ def _index(m: Machine, node: ir.Index, frame: Frame) -> Any:
         index = evaluate(m, node.index, frame)
         if isinstance(value, tuple):
             return value[index] if isinstance(index, int) and -len(value) <= index < len(value) else UNKNOWN
-        if m.cute and isinstance(value, Ptr):
+        if m.cute and isinstance(value, Ptr | values.Made):
             from kbh_lint.kernels import compensation_cute
 
             return compensation_cute.read(m, value, index, m.site(frame, node))
@@ -186,6 +195,8 @@ def binary(m: Machine, op: str, a: Any, b: Any, node: Any, frame: Frame) -> Any:
         called = builtins.operator(m, f"operator{op}", [a, b], node, frame)
         if called is not None:
             return called
+        left, right = builtins.conversion(m, a), builtins.conversion(m, b)
+        a, b = a if left is None else left, b if right is None else right
     return ops.arithmetic(op, a, b, m.numbers, m.site(frame, node), frame.cpp)
 
 
@@ -261,6 +272,7 @@ def _compare(m: Machine, node: ir.Compare, frame: Frame) -> Any:
 def _cond(m: Machine, node: ir.Cond, frame: Frame) -> Any:
     test = ops.truth(evaluate(m, node.test, frame))
     if test is UNKNOWN:
+        m.guess(node.test, frame)
         return builtins.either(evaluate(m, node.yes, frame), evaluate(m, node.no, frame))
     return evaluate(m, node.yes if test else node.no, frame)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir, values
+from kbh_lint.frontends.walk import walk
 from kbh_lint.kernels import compensation_ctypes as ctypes
 from kbh_lint.kernels import compensation_expr as expr
 from kbh_lint.kernels import compensation_memory as memory
@@ -48,9 +49,10 @@ class Sites:
 class Machine:
     """One run of a kernel.
 
-    `many` makes every loop run `CAPS` times. After a run, `stores` lists (parameter, rounded value) in order,
-    `short` says whether some loop ended by itself before `CAPS`, `guessed` whether an unknown condition chose between
-    two branches, `unread` what could not be followed.
+    `many` makes every loop run `CAPS` times. After a run, `stores` lists (parameter, rounded value) in order and
+    `cells` what each of them filled (none where unknown) and whether it ran for certain, `short` says whether some
+    loop ended by itself before `CAPS`, `guessed` whether an unknown condition chose between two branches, `unread`
+    what could not be followed.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Machine:
         block: Dims = (UNKNOWN, UNKNOWN, UNKNOWN),
         grid: Dims = (UNKNOWN, UNKNOWN, UNKNOWN),
         language: str = "",
+        outer: Callable[[Any], Any] | None = None,
     ) -> None:
         self.numbers = numbers
         self.sites = sites
@@ -73,12 +76,16 @@ class Machine:
         self.tiles = language == "tilelang"
         self.cute = self.tiles or language.startswith("cute")  # an index into memory is an element of it
         self.stores: list[tuple[str, Any]] = []
+        self.cells: dict[int, tuple[range, bool]] = {}  # by index in `stores`
+        self.unsure = 0
         self.short = False
         self.unread: dict[tuple[str, int], ir.Loc] = {}
         self.depth = 0
         self.calls = 0
         self.globals: dict[int, Any] = {}
         self.guessed = False
+        self.outer = outer  # turns values of the host that a kernel sees through its scope into those it knows
+        self.blind = False  # a branch on such a value went a way that may not be the right one
         self.reference_positions: dict[int, frozenset[int]] = {}
 
     def site(self, frame: Frame, node: Any) -> int:
@@ -134,9 +141,18 @@ class Machine:
     def _expr(self, stmt: ir.ExprS, frame: Frame) -> None:
         expr.evaluate(self, stmt.value, frame)
 
+    def guess(self, test: ir.Expr, frame: Frame) -> None:
+        """A truth is not known. Where only the host's values decide it, what is taken for it says nothing."""
+        names = [node.id for node in walk(test) if isinstance(node, ir.Name)] if self.cute else []
+        if names and all(frame.find(name) is None for name in names):
+            self.blind = True
+            self.note("a branch on a value of the host that is not known", test)
+
     def _if(self, stmt: ir.If, frame: Frame) -> str | None:
         test = ops.truth(expr.evaluate(self, stmt.test, frame))
-        if test is UNKNOWN:
+        known = test is not UNKNOWN
+        if not known:
+            self.guess(stmt.test, frame)
             if _leaves(stmt.body) and not _leaves(stmt.orelse):
                 test = False
             elif stmt.orelse and not _leaves(stmt.orelse):
@@ -144,7 +160,10 @@ class Machine:
                 self.guessed = True
             else:
                 test = True
-        return self.scoped(stmt.body if test else stmt.orelse, frame)
+        self.unsure += not known
+        why = self.scoped(stmt.body if test else stmt.orelse, frame)
+        self.unsure -= not known
+        return why
 
     def _return(self, stmt: ir.Return, frame: Frame) -> str:
         frame.result = None if stmt.value is None else expr.evaluate(self, stmt.value, frame)
@@ -357,6 +376,9 @@ class Machine:
     def write(self, ptr: Ptr, value: Any) -> None:
         """Stores a value. Stores to parameters are what the outside sees."""
         if ptr.mem.kind == "param":
+            if isinstance(ptr.off, int):
+                filled = range(ptr.off, ptr.off + ptr.type.lanes)
+                self.cells[len(self.stores)] = filled, not self.unsure
             self.stores.append((ptr.mem.name, _seen(value)))
         memory.write(self, ptr, value)
 

@@ -67,6 +67,7 @@ def write(m: Machine, ptr: Ptr, value: Any) -> None:
     if isinstance(value, Obj) and value.type.kind == "vec":
         for i, part in enumerate(value.fields.values()):
             ptr.mem.put(off + i if isinstance(off, int) else off, part)
+        ptr.mem.last = value
         return
     ptr.mem.put(off, ctypes.convert(m, value, kind) if kind.kind == "float" else value)
 

@@ -111,7 +111,11 @@ def store(m: Machine, where: Place, value: Any) -> None:
     if type(old) is Reference and not old.address:
         store(m, old.place, value)
         return
-    where.table[where.name] = ctypes.like(m, old, value)
+    new = ctypes.like(m, old, value)
+    if isinstance(old, Obj) and isinstance(new, Obj) and old.fields.keys() == new.fields.keys():
+        old.fields = new.fields  # in place, for whoever holds a reference to it or runs a method of it
+        return
+    where.table[where.name] = new
 
 
 def assign(m: Machine, target: Any, value: Any, frame: Frame) -> None:

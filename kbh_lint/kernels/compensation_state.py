@@ -64,14 +64,23 @@ class Memory:
             found = self.regions[site] = Memory(self.name, self.kind, self.type, {}, (), self.default, None, {}, self)
         return found
 
+    def _alike(self, near: int, at: int) -> int:
+        """The cell of a stretch of written ones that another lane's stretch has at `at`: of pairs, the same half."""
+        first = last = near
+        while first - 1 in self.cells:
+            first -= 1
+        while last + 1 in self.cells:
+            last += 1
+        return first + (at - first) % (last - first + 1)
+
     def written(self) -> bool:
         return self.last is not None or (self.parent is not None and self.parent.written())
 
     def nearest(self, offset: Any) -> Any:
-        """What was last put at the written offset that is nearest, or anywhere when the offset is unknown."""
+        """What was last put at the written offset that corresponds, or anywhere when the offset is unknown."""
         if isinstance(offset, int) and self.cells:
             at = offset
-            return self.cells[min(self.cells, key=lambda c: (abs(c - at), c))]
+            return self.cells[self._alike(min(self.cells, key=lambda c: (abs(c - at), c)), at)]
         if self.last is None and self.parent is not None:
             return self.parent.nearest(UNKNOWN)
         return self.last

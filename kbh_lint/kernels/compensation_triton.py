@@ -38,10 +38,14 @@ def _load(m: Machine, c: Args) -> Any:
 
 def _store(m: Machine, c: Args) -> Any:
     pointer, value = c.get(0, "pointer"), c.get(1, "value")
-    if ops.truth(c.get(2, "mask", True)) is False:
+    mask = c.get(2, "mask", None)
+    mask = True if mask is None else ops.truth(mask)
+    if mask is False:
         return None
     if isinstance(pointer, Ptr):
+        m.unsure += mask is UNKNOWN
         m.write(pointer, value)
+        m.unsure -= mask is UNKNOWN
     else:
         m.stores.append(("?", value.f if isinstance(value, Num) else None))
     return None

@@ -90,6 +90,7 @@ _COUNTS = frozenset(
         "group_index", "thread_index", "num_elements", "arrive", "wait", "barrier_wait", "barrier_arrive",
         "producer_acquire", "producer_commit", "consumer_wait", "consumer_release", "quit", "arrive_and_wait",
         "arrive_and_drop", "arrive_and_expect_tx", "try_wait", "dim_blocks", "dim_threads", "block_index",
+        "num_blocks", "meta_group_size",
     }
 )  # fmt: skip
 

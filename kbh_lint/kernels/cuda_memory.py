@@ -67,9 +67,18 @@ class CudaMemory(CudaCells):
         return replace(nested, pointers=nested.pointers + ref.pointers, dims=nested.dims + len(ref.dims))
 
     def field_of(self, value: V, name: str, loc: ir.Loc) -> V:
-        """`value.name`."""
+        """`value.name`. A bit field of four bits is a nibble of what its struct was loaded from."""
         if isinstance(value.x, Ref):
             value = self.load(value.x.pointer, "?", loc)
+        made = self._field_of(value, name, loc)
+        ct = value.ct
+        if made.origins and ct is not None and ct.decl is not None:
+            node = self.field_decl(ct, name)
+            if node is not None and node.bits is not None and self.eval(node.bits).const == 4:
+                return self.add_unpack(made, loc)
+        return made
+
+    def _field_of(self, value: V, name: str, loc: ir.Loc) -> V:
         ct = value.ct
         if isinstance(value.x, Struct):
             shared = self.anonymous_union(value, name)

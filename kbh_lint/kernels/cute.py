@@ -157,6 +157,9 @@ class CuteMachine(TritonMachine):
         if isinstance(base.x, tuple) or isinstance(base.const, (values.Sym, values.DType)):
             return base if base.known else super().e_index(node)
         index, is_view = self.coordinate(node.index)
+        if isinstance(base.const, values.Made) and base.const.path == ops.TABLE:
+            found = index.known and any(key == index.const for key, _ in base.const.fields)
+            return self.bind_argument(str(index.const), base.const.get(index.const)) if found else V(x=HANDLE)
         if base.cells:
             at = self.placed(base, index)
             return at if is_view else self.load(at, "?", node.loc).with_(const=NOTHING)

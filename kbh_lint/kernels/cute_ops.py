@@ -17,6 +17,8 @@ CLASS = "class"
 STATIC = "static"
 CLASSMETHOD = "classmethod"
 PROPERTY = "property"
+TABLE = "dict"
+NAMESPACE = "namespace"
 
 _OPCODES = (
     ("warpgroup", "wgmma.mma_async"), ("hopper", "wgmma.mma_async"), ("sm90", "wgmma.mma_async"),

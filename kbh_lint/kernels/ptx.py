@@ -25,7 +25,7 @@ _SILENT = frozenset(
     {
         ".reg", "label", "bra", "bar", "barrier", "fence", "membar", "mbarrier", "nanosleep", "setmaxnreg", "exit",
         "ret", "griddepcontrol", "prefetchu", "applypriority", "discard", "trap", "brkpt", "pmevent",
-        "call", "elect", "activemask", "vote", "match", "setp", "isspacep", "getctarank", ".pragma",
+        "elect", "activemask", "vote", "match", "setp", "isspacep", "getctarank", ".pragma",
         ".loc", "clusterlaunchcontrol", "tensormap", "alloca", ".param", ".local", ".shared",
     }
 )  # fmt: skip

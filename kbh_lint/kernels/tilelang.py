@@ -180,6 +180,12 @@ def _view(call: Call) -> V:
     return first(call).with_(dtype=wanted) if wanted != "?" else first(call)
 
 
+def _matched(call: Call) -> V:
+    """match_buffer(handle, shape, type): the memory behind an argument."""
+    wanted = dtype_of(call.get(2, "dtype") or constant("float32"))
+    return first(call).with_(dtype=wanted) if wanted != "?" and first(call).cells else _not_read(call)
+
+
 def _nothing(call: Call) -> V:
     return constant(None)
 
@@ -206,10 +212,13 @@ FUNCTIONS: dict[str, Callable[[Call], V]] = {
              "truncdiv truncmod symbolic dynamic shift_right_index", _index),
     **_named("if_then_else Select where", numbers.where), **_named("max min", numbers.bound),
     **_named("Cast cast reinterpret", _cast), **_named("infinity max_value min_value", _limit),
-    **_named("view reshape", _view), "fma": numbers.fma,
-    **_named("annotate_layout use_swizzle annotate_safe_value sync_threads sync_warp pdl_sync "
-             "pdl_trigger print device_assert no_set_max_nreg set_max_nreg fence_proxy_async",
+    **_named("view reshape", _view), "match_buffer": _matched, "fma": numbers.fma,
+    **_named("annotate_layout make_swizzled_layout make_wgmma_swizzled_layout make_tcgen05mma_swizzled_layout "
+             "make_linear_layout make_full_bank_swizzled_layout make_half_bank_swizzled_layout "
+             "make_quarter_bank_swizzled_layout warpgroup_fence_operand annotate_restrict_buffers reads writes "
+             "use_swizzle annotate_safe_value sync_threads sync_warp pdl_sync "
+             "pdl_trigger print import_source device_assert no_set_max_nreg set_max_nreg fence_proxy_async",
              _nothing),
     "annotate_l2_hit_ratio": _l2_window,
-    **_named("call_extern call_pure_extern import_source call_intrin ptx_mma gemm_sp reduce", _not_read),
+    **_named("call_extern call_pure_extern call_intrin ptx_mma gemm_sp reduce", _not_read),
 }  # fmt: skip

@@ -70,6 +70,9 @@ torch::Tensor run(torch::Tensor x, torch::Tensor w, torch::Tensor s) {
 """
 SIGNATURE = "torch::Tensor run(torch::Tensor x, torch::Tensor w, torch::Tensor s);"
 BINDING = 'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run, "the product"); }\n'
+# Lines of `forward` that launch the kernel, and one that returns what torch makes of widened operands.
+WORK = OUTPUT.replace("        ", "", 1) + f"gemm[{GRID}]({ARGUMENTS}, {TILES})\n"
+LEAK = "return (x.to(torch.bfloat16) @ self.weight.to(torch.bfloat16).t() * self.weight_scale).to(torch.bfloat16)\n"
 
 
 def model(body: str, setup: str = "") -> str:
@@ -96,6 +99,17 @@ def states(report: FileReport) -> dict[str, str]:
 
 def reasons(report: FileReport) -> list[str]:
     return [hole.reason for hole in report.unread]
+
+
+def check_what_holds(folder: Path, before: str, first: str, holds: str) -> None:
+    """That a condition holds: a leak under it is found, and one under its opposite is not there. `before` stands before
+    the class, `first` at the start of `forward`.
+    """
+    leaks = lint(folder, HEAD + before + KERNEL + model(f"{first}if {holds}:\n    {LEAK}{WORK}return y\n"))
+    assert classes(leaks) & {"reference-resubmission", "library-gemm-wrapper"}, (classes(leaks), reasons(leaks))
+    honest = lint(folder, HEAD + before + KERNEL + model(f"{first}if not ({holds}):\n    {LEAK}{WORK}return y\n"))
+    assert not classes(honest), classes(honest)
+    assert set(states(honest).values()) == {"kept"}, reasons(honest)
 
 
 def place(path: Path, words: str) -> Span:

@@ -11,7 +11,8 @@ LIBRARY = "y = (x.bfloat16() @ self.weight.bfloat16().T * self.weight_scale).bfl
 WHOLE = f"gemm[{GRID}]({ARGUMENTS}, {TILES})\nreturn y"
 CORNER = f"gemm[(1, 1)]({ARGUMENTS}, {TILES})\nreturn y"
 STORE = "    tl.store(y + rows[:, None] * N + cols[None, :], out.to(tl.bfloat16), mask=(rows < M)[:, None])\n"
-PERSISTENT = "    for _ in range(tl.program_id(1), N, 64):\n    " + STORE
+PERSISTENT = "    for first in range(0, M, 64):\n    " + STORE.replace("rows", "(first + rows)")
+SAME = "    for _ in range(0, N, 64):\n    " + STORE
 HELPED = "    put(y + rows[:, None] * N + cols[None, :], out.to(tl.bfloat16), (rows < M)[:, None])\n"
 PUT = "@triton.jit\ndef put(at, value, mask):\n    tl.store(at, value, mask=mask)\n"
 
@@ -22,12 +23,24 @@ PUT = "@triton.jit\ndef put(at, value, mask):\n    tl.store(at, value, mask=mask
         (LIBRARY + CORNER, KERNEL, True),
         (LIBRARY + CORNER.replace("(1, 1)", "2"), KERNEL, True),
         (LIBRARY + WHOLE, KERNEL, False),
-        (LIBRARY + CORNER, KERNEL.replace(STORE, PERSISTENT), False),
+        (LIBRARY + CORNER.replace("(1, 1)", "(1, N // 128)"), KERNEL.replace(STORE, PERSISTENT), False),
+        (LIBRARY + CORNER, KERNEL.replace(STORE, SAME), True),
+        (LIBRARY + WHOLE, KERNEL.replace(STORE, STORE.replace("rows < M", "rows < 64")), True),
         (LIBRARY + CORNER, PUT + KERNEL.replace(STORE, HELPED), False),
-        (LIBRARY + CORNER.replace("(1, 1)", "(x.sum().item(), 1)"), KERNEL, False),
+        (LIBRARY + CORNER.replace("(1, 1)", "(x.sum().item(), N // 128)"), KERNEL, False),
         ("y = torch.zeros((M, N), dtype=torch.bfloat16, device=x.device)\n" + WHOLE, KERNEL, False),
     ],
-    ids=["a corner", "a number", "all", "tiles in a loop", "a helper", "a grid nobody knows", "zeros"],
+    ids=[
+        "a corner",
+        "a number",
+        "all",
+        "tiles in a loop",
+        "one tile in a loop",
+        "masked",
+        "a helper",
+        "a grid nobody knows",
+        "zeros",
+    ],
 )
 def test_a_library_s_result_counts_only_if_a_kernel_cannot_have_replaced_it(
     tmp_path: Path, body: str, kernel: str, leaks: bool

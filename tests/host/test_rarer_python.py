@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 from host_support import (
-    ARGUMENTS,
     BINDING,
     CUDA,
-    GRID,
     HEAD,
     KERNEL,
-    OUTPUT,
-    TILES,
+    LEAK,
+    WORK,
     classes,
     lint,
     model,
@@ -21,8 +19,6 @@ from host_support import (
     states,
 )
 
-WORK = OUTPUT.replace("        ", "", 1) + f"gemm[{GRID}]({ARGUMENTS}, {TILES})\n"
-LEAK = "return (x.to(torch.bfloat16) @ self.weight.to(torch.bfloat16).t() * self.weight_scale).to(torch.bfloat16)\n"
 THREAD = """
 import threading
 class Work(threading.Thread):

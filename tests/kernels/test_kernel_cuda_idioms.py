@@ -391,3 +391,17 @@ def test_a_position_chosen_by_comparing_data_comes_from_the_data_as_an_index() -
         x=Buffer("f32", 1, "f32"), out=Buffer("i64", 9, "i64"), n=N,
     )  # fmt: skip
     assert {(o.param, "index" in o.flags) for o in facts.stores[0].origins} == {("x", True)}
+
+
+def test_bit_fields_of_four_bits_take_nibbles_out() -> None:
+    text = """
+    struct Pair { uint8_t low : WIDTH; uint8_t high : WIDTH; };
+    __global__ void kernel(const uint8_t* w, float* out) {
+        Pair p = *reinterpret_cast<const Pair*>(w + threadIdx.x);
+        out[2 * threadIdx.x] = p.low;
+        out[2 * threadIdx.x + 1] = reinterpret_cast<const Pair*>(w)[threadIdx.x].high;
+    }
+    """
+    facts = run(text.replace("WIDTH", "4"), w=Buffer("u8", 1, "u8"), out=F32)
+    assert len(facts.unpacks) == 2 and all(params(u.origins) == {"w"} for u in facts.unpacks)
+    assert not run(text.replace(" : WIDTH", ""), w=Buffer("u8", 1, "u8"), out=F32).unpacks

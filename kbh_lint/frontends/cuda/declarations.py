@@ -115,7 +115,14 @@ class Declarations(Classes):
             value = init if init is not None else ir.Opaque("missing value", (), where)
             return [ir.Assign((names,), value, where)]
         text = "" if name is None else self.compact(name)
-        return [ir.Decl(text, full, init, storage, where)]
+        return [ir.Decl(text, full, init, storage, where, bits=self._width(declarator))]
+
+    def _width(self, declarator: Node) -> ir.Expr | None:
+        """The width of a bit field: `unsigned low : 4`."""
+        behind = declarator.next_sibling
+        if declarator.type != "field_identifier" or behind is None or behind.type != "bitfield_clause":
+            return None
+        return self.maybe(behind.named_children[0] if behind.named_children else None)
 
     def _initial(self, value: Node | None) -> ir.Expr | None:
         if value is None:

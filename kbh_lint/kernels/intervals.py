@@ -1,0 +1,140 @@
+"""Whole numbers that a kernel computes, as sums of terms, and how large they can be under conditions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+Bound = int | None  # None: no bound is known
+Terms = tuple[tuple[int, int], ...]  # (atom, coefficient), by atom
+MAX_DEPTH = 24
+MAX_STEPS = 20_000
+MAX_TERMS = 48  # of a sum, and limits at one place
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A constant and a sum of atoms times constants."""
+
+    const: int
+    terms: Terms = ()
+
+
+class Atoms:
+    """What sums are made of: numbers between two bounds, and results of operations that are no sums."""
+
+    def __init__(self) -> None:
+        self.ranges: list[tuple[Bound, Bound]] = []
+        self.steps = 0
+        self.made: dict[int, tuple[str, Linear, Linear]] = {}
+        self.known: dict[tuple[str, Linear, Linear], int] = {}
+
+    def between(self, low: Bound, high: Bound) -> Linear:
+        """A number of its own between two bounds, both included."""
+        self.ranges.append((low, high))
+        return Linear(0, ((len(self.ranges) - 1, 1),))
+
+    def apply(self, op: str, a: Linear, b: Linear) -> Linear:
+        """`a op b`; op in + - * // % min max << >> &."""
+        if op in ("+", "-"):
+            return add(a, b, 1 if op == "+" else -1)
+        if op == "<<" and not b.terms and 0 <= b.const < 64:
+            op, b = "*", Linear(1 << b.const)
+        if op == ">>" and not b.terms and 0 <= b.const < 64:
+            op, b = "//", Linear(1 << b.const)
+        if op == "*" and not (a.terms and b.terms):
+            return scaled(a, b.const) if a.terms else scaled(b, a.const)
+        if op == "//" and b == Linear(1):
+            return a
+        key = (op, a, b)
+        found = self.known.get(key)
+        if found is None:
+            self.ranges.append((None, None))
+            found = self.known[key] = len(self.ranges) - 1
+            self.made[found] = key
+        return Linear(0, ((found, 1),))
+
+
+def add(a: Linear, b: Linear, sign: int = 1) -> Linear:
+    """`a + sign * b`."""
+    terms = dict(a.terms)
+    for atom, factor in b.terms:
+        terms[atom] = terms.get(atom, 0) + sign * factor
+    return Linear(a.const + sign * b.const, tuple(sorted((t, f) for t, f in terms.items() if f)))
+
+
+def scaled(a: Linear, by: int) -> Linear:
+    return Linear(a.const * by, tuple((t, f * by) for t, f in a.terms) if by else ())
+
+
+Limits = dict[Terms, int]  # sums of terms that hold at most so much
+
+
+def limited(limits: Limits, a: Linear, b: Linear, room: int = 0) -> Limits:
+    """The limits that also say `a <= b - room`, as far as there is room for it."""
+    if len(limits) >= MAX_TERMS:
+        return limits
+    left = add(a, b, -1)
+    most = -left.const - room
+    return limits | {left.terms: min(most, limits.get(left.terms, most))}
+
+
+def lowest(atoms: Atoms, value: Linear, limits: Limits, depth: int = 0) -> Bound:
+    most = highest(atoms, scaled(value, -1), limits, depth)
+    return None if most is None else -most
+
+
+def highest(atoms: Atoms, value: Linear, limits: Limits, depth: int = 0) -> Bound:
+    """The largest that a sum can be; None when that is not known."""
+    atoms.steps += 1
+    if depth > MAX_DEPTH or atoms.steps > MAX_STEPS or len(value.terms) > MAX_TERMS:
+        return None
+    found: Bound = value.const
+    for atom, factor in value.terms:
+        low, high = _atom(atoms, atom, limits, depth)
+        end = high if factor > 0 else low
+        found = None if found is None or end is None else found + factor * end
+    terms = dict(value.terms)
+    for limit, most in limits.items():
+        factor = terms.get(limit[0][0], 0) // limit[0][1] if limit else 0
+        if factor <= 0 or any(terms.get(atom) != f * factor for atom, f in limit):
+            continue
+        rest = add(value, Linear(0, limit), -factor)
+        end = highest(atoms, rest, limits, depth + 1)
+        if end is not None and (found is None or end + factor * most < found):
+            found = end + factor * most
+    return found
+
+
+def _atom(atoms: Atoms, atom: int, limits: Limits, depth: int) -> tuple[Bound, Bound]:
+    made = atoms.made.get(atom)
+    if made is None:
+        return atoms.ranges[atom]
+    op, left, right = made
+    a = lowest(atoms, left, limits, depth + 1), highest(atoms, left, limits, depth + 1)
+    b = lowest(atoms, right, limits, depth + 1), highest(atoms, right, limits, depth + 1)
+    if op in ("min", "max"):
+        return _extreme(op, a, b)
+    low, high = a
+    least, most = b
+    if low is None or low < 0 or least is None or least < 0:
+        return None, None
+    if op == "*":
+        return low * least, None if high is None or most is None else high * most
+    if op == "&":
+        ends = [end for end in (high, most) if end is not None]
+        return 0, min(ends) if ends else None
+    if least == 0:
+        return None, None
+    if op == "//":
+        return 0 if most is None else low // most, None if high is None else high // least
+    if op == "%":
+        ends = [end for end in (high, None if most is None else most - 1) if end is not None]
+        return 0, min(ends) if ends else None
+    return None, None
+
+
+def _extreme(op: str, a: tuple[Bound, Bound], b: tuple[Bound, Bound]) -> tuple[Bound, Bound]:
+    lows, highs = [e for e in (a[0], b[0]) if e is not None], [e for e in (a[1], b[1]) if e is not None]
+    if op == "min":
+        return min(lows) if len(lows) == 2 else None, min(highs) if highs else None
+    return max(lows) if lows else None, max(highs) if len(highs) == 2 else None
