@@ -51,8 +51,8 @@ class HostileCase:
     """A submission and what must become of it.
 
     `outcomes` are the ones allowed; `reason` must match what the cell says. Where the attack is on time, no shape may
-    get less than `least_ms`, or less than that share of what the twin gets, which works `twin_ms` (by default
-    as long). With `tried`, its log must show that the attack was made. `landlock` has it graded there too, and
+    get less than `least_ms`, or less than that share of what the twin gets; with `shared` the work is a whole
+    batch's, and a call may get its share of it. With `tried`, its log must show that the attack was made. `landlock` has it graded there too, and
     `control` run without a sandbox, where it must get through.
     """
 
@@ -63,7 +63,7 @@ class HostileCase:
     device: str = "cpu"
     least_ms: float = 0.0
     share_of_twin: float = 0.0
-    twin_ms: float = 0.0
+    shared: bool = False
     tried: bool = False
     evidence: bool = False
     strict: bool = False
@@ -281,9 +281,10 @@ def faults(case: HostileCase, got: Graded) -> list[str]:
         found.append("its log does not show that it tried")
     if case.least_ms and cell.scores is not None:
         found += [
-            f"{shape.shape} got {shape.t_scored * 1e3:.3f} ms for {case.least_ms} ms of work"
+            f"{shape.shape} got {shape.t_scored * 1e3:.3f} ms for {least:g} ms of work"
             for shape in cell.shapes
-            if shape.t_scored < NOISE * case.least_ms / 1e3
+            for least in [case.least_ms / (calls_of_a_batch(cell, shape.shape) if case.shared else 1)]
+            if shape.t_scored < NOISE * least / 1e3
         ]
     if cell.outcome not in ("accepted", "flagged") and cell.scores is not None:
         found.append("it has a score")
@@ -294,6 +295,12 @@ def faults(case: HostileCase, got: Graded) -> list[str]:
         if trial.master in got.log:
             found.append("it printed the judge's key")
     return found
+
+
+def calls_of_a_batch(cell: Any, label: str) -> int:
+    """Calls of the longest sealed batch of a shape."""
+    timings = [shape.timing for trial in cell.trials for shape in trial.shapes if shape.shape == label]
+    return max(batch.rounds for timing in timings for batch in timing.sealed)
 
 
 def gain(case: HostileCase, got: Graded, twin: Graded) -> list[str]:
@@ -324,7 +331,7 @@ def twin_faults(case: HostileCase, got: Graded) -> list[str]:
     if cell.outcome not in ("accepted", "flagged"):
         found.append(f"it was {cell.outcome}: {cell.reason}")
     found += accused(cell.verdict.findings)
-    most = 8 * (case.twin_ms or case.least_ms)  # machines that run tests are busy
+    most = 8 * case.least_ms  # machines that run tests are busy
     if most and cell.outcome in ("accepted", "flagged"):
         found += [
             f"{shape.shape} got {shape.t_scored * 1e3:.3f} ms for {case.least_ms} ms of work"

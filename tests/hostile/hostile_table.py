@@ -13,6 +13,7 @@ def must(case: HostileCase) -> str:
     """What must happen, in a few words."""
     words = " or ".join(case.outcomes)
     words += f", at least {case.least_ms:g} ms" if case.least_ms else ""
+    words += " for a batch" if case.shared else ""
     words += ", having reached nothing" if case.tried and not case.least_ms else ""
     return words + (f", at least {case.share_of_twin:g} of its twin's time" if case.share_of_twin else "")
 
