@@ -51,9 +51,9 @@ class HostileCase:
     """A submission and what must become of it.
 
     `outcomes` are the ones allowed; `reason` must match what the cell says. Where the attack is on time, no shape may
-    get less than `least_ms`, or less than that share of what the twin gets; with `shared` the work is a whole
-    batch's, and a call may get its share of it. With `tried`, its log must show that the attack was made. `landlock` has it graded there too, and
-    `control` run without a sandbox, where it must get through.
+    get less than `least_ms`, or less than that share of what the twin gets; with `shared` the work is that of a whole
+    batch, and a call may get its share of it. With `tried`, its log must show that the attack was made. `landlock` has
+    it graded there too, and `control` run without a sandbox, where it must get through.
     """
 
     name: str
