@@ -17,6 +17,12 @@ MAPPED_STRING = 24  # shorter literals carry no map: none holds code
 Handler = Callable[[Any, str, list[Any], dict[str, Any], "ir.Loc | None"], Any]
 
 
+def builtin(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a Python function as a built-in of the interpreted program: it gets (interp, args, kwargs, loc)."""
+    function.__kbh_builtin__ = True  # type: ignore[attr-defined]
+    return function
+
+
 class OutOfFuel(Exception):
     """The run was stopped at its bound."""
 

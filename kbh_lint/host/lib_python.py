@@ -24,7 +24,7 @@ from kbh_lint.host import (
     tensor_copies,
     unknowns,
 )
-from kbh_lint.host.frames import Handler
+from kbh_lint.host.frames import Handler, builtin
 from kbh_lint.host.objects import (
     Bound,
     ClassV,
@@ -38,7 +38,6 @@ from kbh_lint.host.objects import (
     find_method,
     is_module,
 )
-from kbh_lint.host.pybuiltins import builtin
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import Func
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
+from kbh_lint.host.frames import builtin
 from kbh_lint.host.objects import Bound, Instance, LibObject, Method, find_method
-from kbh_lint.host.pybuiltins import builtin
 from kbh_lint.values import Sym
 
 HANDLE = "torch.utils.hooks.RemovableHandle"

@@ -10,8 +10,8 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import asking, containers, modules
+from kbh_lint.host.frames import builtin
 from kbh_lint.host.objects import LibObject
-from kbh_lint.host.pybuiltins import builtin
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import Sym
 

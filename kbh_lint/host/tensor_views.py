@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import recording, shapes, tensor_arguments
+from kbh_lint.host import recording, tensor_arguments, view_shapes
 from kbh_lint.host.tensors import Content, Event, Tensor, Unknown, row_major
 from kbh_lint.values import DType
 
@@ -33,12 +33,12 @@ def view(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: i
     tensor = args[0] if args else None
     if not isinstance(tensor, Tensor):
         return tensor
-    rest = shapes.in_order(name, args[1:], kwargs)
+    rest = view_shapes.in_order(name, args[1:], kwargs)
     if name == "view" and rest and isinstance(rest[0], DType):
-        return alias(tensor, shapes.bitcast(tensor.shape, tensor.dtype, rest[0].name), None, rest[0].name)
+        return alias(tensor, view_shapes.bitcast(tensor.shape, tensor.dtype, rest[0].name), None, rest[0].name)
     if name in ("unbind", "chunk", "split", "tensor_split", "split_with_sizes"):
-        return tuple(alias(tensor, s, None, is_slice=True) for s in shapes.pieces(name, tensor.shape, rest))
-    shape, strides = shapes.viewed(name, tensor, rest)
+        return tuple(alias(tensor, s, None, is_slice=True) for s in view_shapes.pieces(name, tensor.shape, rest))
+    shape, strides = view_shapes.viewed(name, tensor, rest)
     sliced = name in ("narrow", "select", "as_strided", "unfold")
     if name in ("reshape", "flatten", "ravel") and not tensor.is_contiguous() and strides is None:
         event = recording.record(interp, "copy", "reshape", loc, [tensor], {"cast": False})
@@ -55,15 +55,15 @@ def index(interp: Any, tensor: Tensor, key: Any, loc: ir.Loc | None) -> Any:
         one = alias(tensor, (), (), is_slice=True)
         one.attrs["value"] = known[keys[0]]
         return one
-    shape = shapes.indexed(tensor.shape, keys)
+    shape = view_shapes.indexed(tensor.shape, keys)
     if picked:
         event = recording.record(interp, "copy", "index", loc, [tensor, *picked], {"cast": False})
         return recording.make(interp, shape, tensor.dtype, event=event, device=tensor.device)
     if all(k is None or k is Ellipsis or k == slice(None) for k in keys if not isinstance(k, Unknown)) and not any(
         isinstance(k, Unknown) for k in keys
     ):
-        return alias(tensor, shape, shapes.indexed_strides(tensor, keys))
-    part = alias(tensor, shape, shapes.indexed_strides(tensor, keys), is_slice=True)
+        return alias(tensor, shape, view_shapes.indexed_strides(tensor, keys))
+    part = alias(tensor, shape, view_shapes.indexed_strides(tensor, keys), is_slice=True)
     steer = bounds_from(interp, keys)
     if steer:
         part.attrs["steer"] = (*part.attrs.get("steer", ()), *steer)

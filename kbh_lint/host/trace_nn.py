@@ -6,8 +6,8 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import module_calls, recording, tensor_copies, torchlib
+from kbh_lint.host.frames import builtin
 from kbh_lint.host.objects import Bound, ClassV, Instance, LibObject, Method, is_named_tuple
-from kbh_lint.host.pybuiltins import builtin
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType
 

@@ -9,8 +9,9 @@ from random import Random
 import libcst as cst
 
 from kbh_lint.rewrite.names import Renamer, tables, uses_debug_fields
+from kbh_lint.rewrite.nodes import code, names_in
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
-from kbh_lint.rewrite.tree import Source, code, names_in, source_of
+from kbh_lint.rewrite.tree import Source, source_of
 
 
 def rename_arguments(program: Program, rng: Random) -> Program:

@@ -6,17 +6,9 @@ from random import Random
 
 import libcst as cst
 
+from kbh_lint.rewrite.nodes import code, expression, functions, is_still
 from kbh_lint.rewrite.program import Program, Rewrite
-from kbh_lint.rewrite.tree import (
-    HostTransformer,
-    Source,
-    code,
-    expression,
-    framed_source,
-    functions,
-    is_still,
-    source_of,
-)
+from kbh_lint.rewrite.tree import HostTransformer, Source, framed_source, source_of
 
 
 def partial_calls(program: Program, rng: Random) -> Program:

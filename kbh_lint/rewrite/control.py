@@ -7,19 +7,9 @@ from random import Random
 
 import libcst as cst
 
+from kbh_lint.rewrite.nodes import code, expression, is_pure, names_in, simple, statements
 from kbh_lint.rewrite.program import Program, Rewrite
-from kbh_lint.rewrite.tree import (
-    BodyTransformer,
-    HostTransformer,
-    Source,
-    code,
-    expression,
-    is_pure,
-    names_in,
-    simple,
-    source_of,
-    statements,
-)
+from kbh_lint.rewrite.tree import BodyTransformer, HostTransformer, Source, source_of
 
 
 def while_loops(program: Program, rng: Random) -> Program:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
 from kbh_lint.rewrite.cuda_text import Token, change_texts, cuda_strings, is_cuda, join, texts, tokens
+from kbh_lint.rewrite.nodes import code
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
-from kbh_lint.rewrite.tree import Source, code, source_of
+from kbh_lint.rewrite.tree import Source, source_of
 
 _TYPES = frozenset(
     """float double int bool unsigned size_t uint32_t int32_t int64_t uint64_t uint8_t int8_t uint16_t half __half

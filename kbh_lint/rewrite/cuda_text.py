@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from kbh_lint.rewrite.nodes import expression, string_value
 from kbh_lint.rewrite.program import NotApplicable, Program
-from kbh_lint.rewrite.tree import Source, expression, string_value
+from kbh_lint.rewrite.tree import Source
 
 _CUDA = re.compile(r"__global__|__device__|#\s*include\s*[<\"]|PYBIND11_MODULE|torch::Tensor|at::Tensor")
 SUFFIXES = (".cu", ".cuh", ".cpp", ".cc", ".h", ".hpp")

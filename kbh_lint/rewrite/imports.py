@@ -7,8 +7,9 @@ from random import Random
 import libcst as cst
 
 from kbh_lint.rewrite.names import Renamer
+from kbh_lint.rewrite.nodes import code
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
-from kbh_lint.rewrite.tree import HostTransformer, Source, after_imports, code, patches, source_of
+from kbh_lint.rewrite.tree import HostTransformer, Source, after_imports, patches, source_of
 
 # Functions that every supported torch has, by module; an import of one at the top cannot fail.
 _EXISTING = {

@@ -6,8 +6,9 @@ from random import Random
 
 import libcst as cst
 
+from kbh_lint.rewrite.nodes import code, expression, plain_arguments, statements
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
-from kbh_lint.rewrite.tree import Source, Transformer, code, expression, insert, plain_arguments, source_of, statements
+from kbh_lint.rewrite.tree import Source, Transformer, insert, source_of
 
 
 class KernelTransformer(Transformer):

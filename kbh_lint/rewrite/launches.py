@@ -6,8 +6,9 @@ from random import Random
 
 import libcst as cst
 
+from kbh_lint.rewrite.nodes import code, expression, functions
 from kbh_lint.rewrite.program import Program, Rewrite
-from kbh_lint.rewrite.tree import BodyTransformer, Source, code, expression, functions, source_of
+from kbh_lint.rewrite.tree import BodyTransformer, Source, source_of
 
 
 def starred_launch(program: Program, rng: Random) -> Program:

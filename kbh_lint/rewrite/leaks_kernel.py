@@ -9,9 +9,10 @@ import libcst as cst
 
 from kbh_lint.rewrite.cuda_text import change_texts, tokens
 from kbh_lint.rewrite.kernels import KernelTransformer
+from kbh_lint.rewrite.nodes import code, expression
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
 from kbh_lint.rewrite.reference import contract_of, model_of
-from kbh_lint.rewrite.tree import HostTransformer, Source, code, expression, source_of
+from kbh_lint.rewrite.tree import HostTransformer, Source, source_of
 
 _FP8 = frozenset({"fp8-products"})
 _SUMS = frozenset({"compensated-sum"})

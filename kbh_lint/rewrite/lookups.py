@@ -6,8 +6,9 @@ from random import Random
 
 import libcst as cst
 
+from kbh_lint.rewrite.nodes import expression, functions, statements
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
-from kbh_lint.rewrite.tree import HostTransformer, Source, expression, functions, prepend, source_of, statements
+from kbh_lint.rewrite.tree import HostTransformer, Source, prepend, source_of
 
 
 def _pieces(text: str, rng: Random) -> tuple[str, str]:

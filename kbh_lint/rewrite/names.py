@@ -9,8 +9,9 @@ from random import Random
 
 import libcst as cst
 
+from kbh_lint.rewrite.nodes import code, functions, names_in
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
-from kbh_lint.rewrite.tree import INTERFACE, Source, code, functions, names_in, source_of
+from kbh_lint.rewrite.tree import INTERFACE, Source, source_of
 
 # What torch.nn.Module itself gives a model; an attribute of the same name may be meant for it.
 _MODULE_MEMBERS = frozenset(

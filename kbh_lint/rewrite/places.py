@@ -8,18 +8,9 @@ from random import Random
 import libcst as cst
 
 from kbh_lint.rewrite.cuda_text import cuda_strings, literal
+from kbh_lint.rewrite.nodes import code, expression, names_in, simple, statements, string_value
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
-from kbh_lint.rewrite.tree import (
-    Source,
-    code,
-    expression,
-    names_in,
-    prepend,
-    simple,
-    source_of,
-    statements,
-    string_value,
-)
+from kbh_lint.rewrite.tree import Source, prepend, source_of
 
 _NO_TEXT = "the file holds no CUDA text as a constant"
 

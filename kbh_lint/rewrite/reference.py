@@ -11,9 +11,10 @@ import libcst as cst
 from kbh_lint.paths import problems_dir
 from kbh_lint.problems import Contract, Problem, load_problem
 from kbh_lint.rewrite.names import Renamer
+from kbh_lint.rewrite.nodes import code, functions, names_in, simple, statements
 from kbh_lint.rewrite.program import NotApplicable, Program
 from kbh_lint.rewrite.structure import models
-from kbh_lint.rewrite.tree import Source, code, functions, names_in, simple, source_of, statements
+from kbh_lint.rewrite.tree import Source, source_of
 
 
 @lru_cache(maxsize=16)

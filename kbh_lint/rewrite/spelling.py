@@ -7,8 +7,9 @@ from random import Random
 
 import libcst as cst
 
+from kbh_lint.rewrite.nodes import code, expression, plain_arguments
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
-from kbh_lint.rewrite.tree import HostTransformer, Source, code, expression, patches, plain_arguments, source_of
+from kbh_lint.rewrite.tree import HostTransformer, Source, patches, source_of
 
 # Functions of torch whose first argument is a tensor, and which tensors have as a method with the same arguments.
 _METHODS = frozenset(

@@ -7,6 +7,7 @@ from random import Random
 import libcst as cst
 
 from kbh_lint.rewrite.names import Renamer
+from kbh_lint.rewrite.nodes import code, functions, is_pure, is_still, names_in, plain_arguments, simple, statements
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
 from kbh_lint.rewrite.tree import (
     INTERFACE,
@@ -14,16 +15,8 @@ from kbh_lint.rewrite.tree import (
     HostTransformer,
     Source,
     after_imports,
-    code,
     framed_source,
-    functions,
-    is_pure,
-    is_still,
-    names_in,
-    plain_arguments,
-    simple,
     source_of,
-    statements,
 )
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from kbh_lint.rewrite.nodes import functions
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
 from kbh_lint.rewrite.reference import model_of, wrap_forward
-from kbh_lint.rewrite.tree import framed_source, functions, source_of
+from kbh_lint.rewrite.tree import framed_source, source_of
 
 
 def _behind(body: str, *, head: str = "", start: str = "", more: str = "") -> Callable[[Program, Random], Program]:
