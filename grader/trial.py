@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal
@@ -21,21 +20,20 @@ from grader.batches import State, sealed_batches
 from grader.cases import Case, CaseSpec, materialise, model_group
 from grader.cell import CaseOutcome, ShapeResult, TrialResult
 from grader.channel import Frame, Kind
-from grader.deck import TORCH_DTYPES, Code, DeckError, ours
+from grader.deck import Code, DeckError, ours
 from grader.empty_calls import empty_calls
 from grader.keys import derive
-from grader.plan import Group, ShapePlan, TrialOptions
-from grader.resources import cache_bytes, free_bytes, ring_room
+from grader.plan import ShapePlan, TrialOptions
+from grader.resources import free_bytes
 from grader.seen import Null, Seen, compared_calls
-from grader.session import Called, Session
-from grader.spread import MEDIAN, Wanted, middle, of_samples
+from grader.session import Session
+from grader.single_calls import single_calls
+from grader.spread import MEDIAN, Wanted, middle
 from grader.supervise import CheckError, ChildGone
 from kbh_lint.problems import Binding, Problem, Shape
 
 __all__ = ["Compiled", "NotReplayed", "Trial"]
 
-MOST_INSTANCES = 16
-DIGESTS = 2  # of the outputs of a shape: hashing 100 MB takes 0.1 s
 MOST_GPU_MEMORY = 0.5  # the share that a submission may hold before the judge's want of it is its fault
 UNGATED_CALLS = 5
 WRONG = ("wrong", "crashed", "timeout")
@@ -212,7 +210,7 @@ class Trial:
     def _shape(self, plan: ShapePlan, state: Seen) -> None:
         state.status = "right"
         for group in plan.groups:
-            models = self._group(plan, group, state)
+            models = single_calls(self, plan, group, state)
             self._spend("calls")
             if not models:
                 continue
@@ -225,7 +223,7 @@ class Trial:
 
     def _later(self, plan: ShapePlan, state: Seen) -> None:
         later = planning.later_calls(plan, self.master, self.options)
-        if self._group(later, later.groups[0], state):
+        if single_calls(self, later, later.groups[0], state):
             self._finish(plan.shape, state)
         self._spend("calls")
 
@@ -236,101 +234,10 @@ class Trial:
         else:
             expect(answer, f"at {shape.label}")
 
-    def _group(self, plan: ShapePlan, group: Group, state: Seen) -> Sequence[State]:
-        """The single calls of one group. Returns the states of its models; none when they cannot be used further."""
-        shape = plan.shape
-        first = self.case(shape, group.specs[0], None)
-        states = self._states(shape, first, self._instances(first)) if group.base else [first.state]
-        slots = self._slots(first, len(states)) if group.base else planning.LEAST_ROUNDS
-        loaded = self.session.load(first.binding, states, rounds=slots)
-        if not self.usable(loaded, f"when its model was made at {shape.label}", state):
-            return ()
-        for part, calls in itertools.chain([(plan, group)], self._more(plan, state) if group.base else ()):
-            again = self._asked_again(calls, plan.shape, state)
-            for number, spec in enumerate(calls.specs):
-                index = number % slots
-                model = index % len(states)
-                held = states[model] if group.base else None
-                case = first if number == 0 and not group.base else self.case(shape, spec, held)
-                self.say(f"{shape.label}: call {number + 1} of {len(calls.specs)}")
-                if not self._one(part, calls, state, case, index, model=model, again=spec.id in again):
-                    return ()
-        return states
-
-    def _one(
-        self, plan: ShapePlan, group: Group, state: Seen, case: Case, index: int, *, model: int, again: bool
-    ) -> bool:  # fmt: skip
-        """One single call; whether the model can be called further."""
-        spec, label = case.spec, plan.shape.label
-        called = self.session.call(index, case.inputs, f"run {spec.id} at {label}")
-        state.calls += 1
-        if called.answer.kind == Kind.FAULT:
-            state.wrong_case(spec.id, f"{spec.id} at {label}: {first_line(called.answer.text)}")
-        elif self.usable(called.answer, f"in {spec.id} at {label}", state):
-            self._take(plan, group, state, case, called, index, model=model, again=again)
-        else:
-            return False
-        return True
-
-    def _more(self, plan: ShapePlan, state: Seen) -> Iterator[tuple[ShapePlan, Group]]:
-        """More timed calls: the later ones where they are not left to another process, and in the last process as many
-        as it takes until the middle of the times is known as well as it is wanted.
-        """
-        wanted = self._wanted(plan.shape.label)
-        if state.status == "right" and not self.last:
-            if wanted is not None:
-                self.split.add(plan.shape.label)
-                return
-            later = planning.later_calls(plan, self.master, self.options)
-            yield later, later.groups[0]
-        for number in range(0, planning.MOST_MORE if wanted and self.last else 0, planning.MORE_SAMPLES):
-            error = of_samples(state.claimed, self.options.trim)
-            if state.status != "right" or wanted is None or error is None or error <= wanted.error:
-                return
-            more = planning.more_calls(plan, self.master, number, self.options)
-            yield more, more.groups[0]
-
-    def _wanted(self, label: str) -> Wanted | None:
+    def wanted(self, label: str) -> Wanted | None:
         """How well the times of a shape should be known, if better than a hundred calls tell."""
         wanted, claimed = self.options.wanted.get(label), self.states[label].claimed
         return wanted if wanted and claimed and wanted.of(middle(claimed, self.options.trim)) else None
-
-    def _slots(self, case: Case, models: int) -> int:
-        if self.options.published:
-            return 1
-        outputs = case.binding.outputs
-        out = sum(math.prod(spec.shape) * TORCH_DTYPES[spec.dtype].itemsize for spec in outputs)
-        held = sum(tensor.nbytes for tensor in case.inputs.values()) + out
-        return planning.slot_count(self.session.device.type if self.options.timing else "cpu", models, held)
-
-    def _asked_again(self, group: Group, shape: Shape, state: Seen) -> frozenset[str]:
-        """The timed calls that the evidence pass may ask for: drawn, so that they are not guessed.
-
-        They are compared like those of the lot. As many are of the first calls as of the later ones.
-        """
-        timed = [spec.id for spec in group.specs if spec.id.startswith("timed/")]
-        drawn = random.Random(derive(self.master, "again", shape.label))
-        left = DIGESTS - sum(case.digest != "" for case in state.cases)
-        count = min(left, DIGESTS // 2 if self.options.later else DIGESTS, len(timed))
-        return frozenset(drawn.sample(timed, count)) if group.base else frozenset()
-
-    def _take(
-        self, plan: ShapePlan, group: Group, state: Seen, case: Case, called: Called, index: int, *,
-        model: int, again: bool,
-    ) -> None:  # fmt: skip
-        """Copies what the call left, then looks whether the call counts for right or for time."""
-        outputs = self.session.outputs(index)
-        changed = self.session.changed(index, case.inputs)
-        spec, label = case.spec, plan.shape.label
-        if changed:
-            state.wrong_case(spec.id, f"{spec.id} at {label}: it changed its input {', '.join(changed)}")
-        elif spec.id in plan.compared or again:
-            self.compare(case, outputs, state, model=model, digest=again)
-        if spec.id in group.timed:
-            seconds, waited = (*called.answer.numbers, 0.0, 0.0)[:2]
-            state.claimed.append(seconds if math.isfinite(seconds) and seconds > 0 else 0.0)
-            state.walls.append(called.wall)
-            state.waited |= waited != 0
 
     def compare(
         self, case: Case, outputs: Sequence[Tensor], state: Seen, *, model: int = 0, digest: bool = False
@@ -393,26 +300,6 @@ class Trial:
             )  # fmt: skip
         self.bindings[shape.label] = case.binding
         return case
-
-    def _states(self, shape: Shape, first: Case, count: int) -> list[State]:
-        """States of as many models: the plain one and others drawn like it."""
-        others = (CaseSpec("state", "nominal", state=model_group(i)) for i in range(1, count))
-        return [first.state, *(self.case(shape, spec).state for spec in others)]
-
-    def _instances(self, case: Case) -> int:
-        """How many models take turns: so many that a round of calls does not find weights in the cache.
-
-        A time depends on where weights lie as well (0.7 % between processes for three models of 67 MB on an H200), so
-        there are more of them where they are small enough.
-        """
-        if self.options.instances is not None or not self.options.timing:
-            return self.options.instances or 1
-        weights, cache = sum(tensor.nbytes for tensor in case.state.values()), cache_bytes(self.session.device)
-        if weights < 4096 or not cache:
-            return 1
-        cold, room = math.ceil(4 * cache / weights), ring_room(self.session.device)
-        places = min(planning.PLACES_BYTES, room // 4) // weights  # the submission may hold three times as much
-        return max(1, min(MOST_INSTANCES, max(cold, places), room // weights))
 
     def _memory_taken(self) -> float:
         """Ends the submission and returns the share of the GPU's memory that is free for that."""

@@ -164,7 +164,7 @@ def test_samples_that_the_first_process_took_are_not_taken_again_when_they_chang
     ground: Callable[[str], Ground], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = iter([None])
-    monkeypatch.setattr(Trial, "_wanted", lambda self, label: next(answers, EXACT))
+    monkeypatch.setattr(Trial, "wanted", lambda self, label: next(answers, EXACT))
     here = ground("print('import')\n" + HONEST)
     (shape,) = here.trial(replace(OPTIONS, samples=8, later=6)).shapes
     assert here.logs == ["import\n"] and shape.timing is not None and len(shape.timing.claimed) == 14

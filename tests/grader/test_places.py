@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 import torch
 
-from grader import batches, empty_calls
+from grader import batches, empty_calls, single_calls
 from grader import plan as planning
-from grader import trial as trials
 from grader.batches import sealed_batches
 from grader.cell import SealedBatch, ShapeTiming
 from grader.channel import Frame, Kind
@@ -50,13 +49,13 @@ def test_calls_on_a_gpu_take_turns_in_several_places_as_far_as_there_is_room(
 def test_models_take_turns_in_as_many_places_and_never_lie_in_the_cache(
     weights: int, models: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trials, "cache_bytes", lambda _: 50 << 20)
-    monkeypatch.setattr(trials, "ring_room", lambda _: 20 << 30)
+    monkeypatch.setattr(single_calls, "cache_bytes", lambda _: 50 << 20)
+    monkeypatch.setattr(single_calls, "ring_room", lambda _: 20 << 30)
     trial, case = Trial.__new__(Trial), SimpleNamespace(state={"w": SimpleNamespace(nbytes=weights)})
     trial.options, trial.session = planning.default_options("cuda"), SimpleNamespace(device=None)  # type: ignore[assignment]
-    assert trial._instances(case) == models  # type: ignore[arg-type]
-    monkeypatch.setattr(trials, "ring_room", lambda _: 4 << 30)
-    assert trial._instances(case) == {1 << 30: 1, 64 << 20: 16}.get(weights, models)  # type: ignore[arg-type]
+    assert single_calls.instances(trial, case) == models  # type: ignore[arg-type]
+    monkeypatch.setattr(single_calls, "ring_room", lambda _: 4 << 30)
+    assert single_calls.instances(trial, case) == {1 << 30: 1, 64 << 20: 16}.get(weights, models)  # type: ignore[arg-type]
 
 
 def on(device: str) -> Any:
