@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from kbh_lint import ir
-from kbh_lint.analyses.exponentials import FUNCTIONS
-from kbh_lint.analyses.flow import Reach, facts_of
+from kbh_lint.analyses import compensation
+from kbh_lint.analyses.flow import Reach, facts_of, last_call
 from kbh_lint.analyses.packing import Packing
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, computes, does_arithmetic
-from kbh_lint.dtypes import BITS, FP8
+from kbh_lint.dtypes import FP8
 from kbh_lint.host.path_runs import ShapeRun
-from kbh_lint.host.tensors import Event, product
 from kbh_lint.problems import Contract, Problem, Promise
-from kbh_lint.values import UNKNOWN, Func
-
-if TYPE_CHECKING:
-    from kbh_lint.kernels.compensation import CompensationFacts
 
 Places = list[tuple[ir.Loc | None, str]]
 Judgement = tuple[str, Places, str]  # state, evidence, reason when unproven
@@ -185,16 +178,16 @@ def compensated(
     promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts
 ) -> Judgement:
     """Some kernel on the way compensates its sum of exponentials."""
-    seen: list[tuple[CompensationFacts, list[tuple[ir.Loc | None, str]]]] = []
-    for event in work.authored:
-        if event.kind != "launch":
-            continue
-        seen.append((_worst_configuration(event, found), launched_from(event)))
+    launches = [event for event in work.authored if event.kind == "launch"]
+    seen = [(compensation.of_launch(event, found), launched_from(event)) for event in launches]
+    together = compensation.of_launches(launches, found, last_call(run))
+    if together is not None:
+        seen = [(together, [place for _, at in seen for place in at])]
     states = {a.state for a, _ in seen}
     wide = [e for e in found.events if e.name == "sum" and e.kind == "op" and e.writes[0].dtype == "f64"]
     if wide and not states & {"effective", "precise", "unknown"}:
-        shares = [(_share_of_exponentials(e), e) for e in wide]
-        doubled = [e for share, e in shares if share >= MIN_SHARE]
+        shares = [(compensation.share_of_exponentials(e), e) for e in wide]
+        doubled = [e for share, e in shares if share >= compensation.MIN_SHARE]
         if doubled:
             facts.seeds.append(Seed("compensation", {"state": "precise"}, doubled[0].loc))
             return "kept-by-precision", [(doubled[0].loc, "torch accumulates in f64")], ""
@@ -230,91 +223,6 @@ def compensated(
     if lead:
         facts.seeds.append(Seed("compensation", {"state": state}, lead[0][0], tuple(lead[1:])))
     return "broken", lead[:6], ""
-
-
-# Of the memory that holds exponentials or their partial sums: three buffers may share one, and have room for more rows.
-MIN_SHARE = 1 / 16
-
-
-def _share_of_exponentials(total: Event) -> float:
-    """The largest share of any memory of exponentials that a sum in torch is over; 0 when it is over none."""
-    best = 0.0
-    pending, seen = [(total, 1.0)], {id(total)}
-    while pending and len(seen) < 200:
-        event, whole = pending.pop()
-        for content, tensor in event.reads:
-            count, size = product(tensor.shape), content.storage.size
-            known = count is not None and isinstance(size, int) and size and tensor.dtype in BITS
-            share = whole * min(1.0, (count or 0) * BITS[tensor.dtype] / 8 / (size or 1)) if known else whole
-            maker = content.event
-            if maker is None:
-                continue
-            stores = [s for facts in facts_of(maker) for s in facts.stores if s.storage == content.storage.ident]
-            if maker.name in FUNCTIONS or any("exp" in o.flags for s in stores for o in s.origins):
-                best = max(best, share)
-                continue
-            if any(facts.unread for facts in facts_of(maker)):
-                best = max(best, share * MIN_SHARE / 2)
-            if id(maker) not in seen:
-                seen.add(id(maker))
-                pending.append((maker, share))
-    return best
-
-
-_ORDER = ("absent", "unknown", "vacuous", "precise", "effective")
-MAX_EVALUATED = 8
-
-
-def _worst_configuration(event: Event, found: Reach) -> CompensationFacts:
-    """Of an autotuned launch the least compensated configuration counts: any of them may be the one that is timed."""
-    answers = []
-    bindings, kernels = event.attrs["bindings"], event.attrs.get("kernels")
-    told_apart = {id(facts): i for i, facts in reversed(list(enumerate(event.attrs["facts"])))}
-    order = dict.fromkeys((*sorted(told_apart.values()), *range(len(bindings))))
-    for i in list(order)[:MAX_EVALUATED]:
-        binding = bindings[i]
-        grid = event.attrs.get("grid") if i == 0 else None
-        kernel = kernels[i] if kernels else event.attrs["kernel"]
-        answer = compensation_of(event, kernel, binding, grid, event.attrs.get("block"))
-        if answer.state == "effective" and not _reaches(event, binding, answer, found):
-            answer = replace(answer, state="vacuous", reason="unused")
-        answers.append(answer)
-    return min(answers, key=lambda a: _ORDER.index(a.state))
-
-
-def _reaches(event: Event, binding: dict[str, object], answer: CompensationFacts, found: Reach) -> bool:
-    """Whether a buffer that the residual changes is one that the result depends on."""
-    storages = {getattr(binding.get(name), "storage", None) for name in answer.stored_params}
-    written = [w for w in event.writes if w.storage.ident in storages]
-    return not written or any(w.ident in found.contents for w in written)
-
-
-def compensation_of(
-    event: Event, kernel: Func, binding: dict[str, object], grid: object, block: object
-) -> CompensationFacts:
-    """The compensation of one launch, evaluated once for equal launches."""
-    cache: dict[object, CompensationFacts] = event.attrs["cache"]
-    from kbh_lint.host.kernel_cache import identity, normal_key
-    from kbh_lint.kernels import compensation
-
-    dims = _dims(grid), _dims(block)
-    key = ("compensation", identity(kernel), normal_key(binding), *dims)
-    if key not in cache:
-        numbers = event.attrs["budgets"].numbers
-        if event.attrs.get("scope", key[1]) != key[1]:  # other numbers than those that it was launched with
-            changed = "what the kernel sees changed after its launch", kernel.node.loc
-            return compensation.CompensationFacts("unknown", unread=(changed,))
-        cache[key] = compensation.evaluate(
-            kernel, binding, grid=dims[0], block=dims[1], budget=numbers, outer=event.attrs.get("outer")
-        )
-    return cache[key]
-
-
-def _dims(value: object) -> tuple[object, object, object]:
-    items = list(value) if isinstance(value, (tuple, list)) else [value]
-    known: list[object] = [v if isinstance(v, int) and not isinstance(v, bool) else UNKNOWN for v in items[:3]]
-    known += [1 if known and known[0] is not UNKNOWN else UNKNOWN] * (3 - len(known))
-    return (known[0], known[1], known[2])
 
 
 _JUDGES: dict[str, Callable[[Promise, ShapeRun, Reach, Work, Packing, ShapeFacts], Judgement]] = {

@@ -222,9 +222,9 @@ class Cpp:
     def binary(self, op: str, left: Any, right: Any, loc: ir.Loc | None) -> Any:
         """C++ arithmetic: integer division truncates, pointers carry their tensor."""
         if isinstance(left, Pointer) and op in "+-":
-            return Pointer(left.tensor, left.dtype, Unknown())
+            return left.moved(-right if op == "-" and type(right) is int else right if op == "+" else Unknown())
         if isinstance(right, Pointer) and op == "+":
-            return right
+            return right.moved(left)
         if op in "/%" and isinstance(left, int) and isinstance(right, int):
             return cpp_numbers.divided(op, left, right)
         if op == "<<" and isinstance(left, LibObject):

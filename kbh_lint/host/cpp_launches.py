@@ -58,7 +58,7 @@ def launch_kernel(
     )
     steer = interp.contents_of([*(v for v in bound.values() if isinstance(v, Unknown)), *dims])
     event = launches.record(interp, func, tensors, [binding], [facts], dims[0], loc, steer, dims[1])
-    event.attrs["numbers"] = launches.numbers(interp, bound)
+    event.attrs["numbers"], event.attrs["starts"] = launches.numbers(interp, bound), launches.starts(interp, bound)
     device_flags.settle(interp, func, facts)
     tensor_flags.settle(interp, bound, [facts])
     return None

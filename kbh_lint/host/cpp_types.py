@@ -188,8 +188,7 @@ def cast(run: Any, ref: ir.TypeRef, value: Any, env: Env) -> Any:
         if isinstance(value, Tensor):
             value = Pointer(value, value.dtype)
         if isinstance(value, Pointer):
-            made = Pointer(value.tensor, element(run, ref, env) or value.dtype, value.offset)
-            return made
+            return value.seen_as(element(run, ref, env) or value.dtype)
         return value
     dtype = element(run, ref, env)
     if isinstance(value, float) and dtype in dtypes.INTS:

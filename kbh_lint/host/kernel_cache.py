@@ -25,8 +25,8 @@ def analyse(session: Any, kernel: Func, bindings: Sequence[dict[str, Any]]) -> l
     for binding in bindings:
         for value in binding.values():
             if id(value) not in seen:
-                normal = _normal(value, numbers)
-                seen[id(value)] = normal, _as_key(normal)
+                plain = normal(value, numbers)
+                seen[id(value)] = plain, _as_key(plain)
         parts = [seen[id(value)] for value in binding.values()]
         # Most launches are met again: in the second call, on other paths, on tensors of the same types.
         key = (named, *binding, *[part for _, part in parts])
@@ -35,7 +35,7 @@ def analyse(session: Any, kernel: Func, bindings: Sequence[dict[str, Any]]) -> l
         except TypeError:  # an argument that cannot be a key
             facts, key = None, ()
         if facts is None:
-            normals = (normal for normal, _ in parts)
+            normals = (plain for plain, _ in parts)
             facts = _analysed(session, kernel, named, dict(zip(binding, normals, strict=True)))
             if key and len(session.met) < MAX_MET:
                 session.met[key] = facts
@@ -54,15 +54,15 @@ def _as_key(value: Any) -> Any:
     return type(value), value
 
 
-def _analysed(session: Any, kernel: Func, named: Any, normal: dict[str, Any]) -> KernelFacts:
+def _analysed(session: Any, kernel: Func, named: Any, binding: dict[str, Any]) -> KernelFacts:
     """The facts of the first binding that agrees with this one in what decided them, or of its own."""
     known = session.kernels.setdefault(named, [])
     for other, decided, facts in known:
-        if agree(normal, other, decided):
+        if agree(binding, other, decided):
             return cast(KernelFacts, facts)
-    made = analyze(kernel, normal, budget=session.budgets.kernels, outer=session.outer)
+    made = analyze(kernel, binding, budget=session.budgets.kernels, outer=session.outer)
     if len(known) < MAX_KNOWN:
-        known.append((normal, made.decided, made))
+        known.append((binding, made.decided, made))
     return made
 
 
@@ -94,18 +94,18 @@ def _plain(value: Any) -> bool:
     return isinstance(value, (int, float, bool, Scalar))
 
 
-def _normal(value: Any, numbers: dict[int, int]) -> Any:
+def normal(value: Any, numbers: dict[int, int]) -> Any:
     """Storages by order of appearance, so that equal launches on other tensors look equal."""
     if isinstance(value, Buffer):
         return Buffer(value.dtype, numbers.setdefault(value.storage, len(numbers) + 1), value.content)
     if isinstance(value, Descriptor):
         return replace(value, storage=numbers.setdefault(value.storage, len(numbers) + 1))
     if isinstance(value, tuple):
-        return tuple(_normal(v, numbers) for v in value)
+        return tuple(normal(v, numbers) for v in value)
     if isinstance(value, StructArg):
-        return StructArg(tuple((name, _normal(v, numbers)) for name, v in value.fields))
+        return StructArg(tuple((name, normal(v, numbers)) for name, v in value.fields))
     if isinstance(value, Made):
-        return Made(value.path, tuple((name, _normal(v, numbers)) for name, v in value.fields), value.methods)
+        return Made(value.path, tuple((name, normal(v, numbers)) for name, v in value.fields), value.methods)
     return value
 
 
@@ -172,4 +172,4 @@ def normal_key(binding: dict[str, Any]) -> tuple[Any, ...]:
     from kbh_lint.host.kernel_scope import exact
 
     numbers: dict[int, int] = {}
-    return tuple((name, exact(_normal(value, numbers))) for name, value in binding.items())
+    return tuple((name, exact(normal(value, numbers))) for name, value in binding.items())

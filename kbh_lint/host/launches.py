@@ -6,7 +6,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import bounds, device_memory, extents, recording, tensor_flags
-from kbh_lint.host.objects import Configured, HostDescriptor, LibObject, Pointer
+from kbh_lint.host.objects import Configured, HostDescriptor, LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.kernels.facts import KernelFacts
 from kbh_lint.values import UNKNOWN, Buffer, Descriptor, DType, Func, JitFunction, Made, Overloads, Scalar, Sym
@@ -123,6 +123,7 @@ def emit(interp: Any, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: i
     steer = interp.contents_of([size, *(v for v in bound.values() if isinstance(v, Unknown))])
     event = record(interp, jit.func, tensors, bindings, facts, size, loc, steer)
     event.attrs["numbers"] = numbers(interp, {**bound, **settings[0]})
+    event.attrs["starts"] = starts(interp, bound)
     tensor_flags.settle(interp, bound, facts)
     if len(jit.configs) > MAX_CONFIGS:
         event.attrs["cut"] = f"only {MAX_CONFIGS} of {len(jit.configs)} autotune configurations were read"
@@ -166,6 +167,34 @@ def kernel_arg(interp: Any, value: Any, constexpr: bool) -> Any:
     if isinstance(value, (int, float, bool)):
         return value if constexpr else Scalar(value)
     return value if constexpr else Scalar(UNKNOWN)
+
+
+def starts(interp: Any, bound: dict[str, Any]) -> dict[str, int | None]:
+    """Where in its storage each pointer among the arguments begins, in bytes; None where that is not known.
+
+    `args.x` is the field of a struct, `args.0` the item of a tuple.
+    """
+    found: dict[str, int | None] = {}
+
+    def visit(name: str, value: Any, depth: int) -> None:
+        value = value.get() if isinstance(value, Slot) else value
+        tensor = interp.tensor_at(value)
+        if isinstance(value, (Tensor, Pointer)):
+            found[name] = value.start
+        elif isinstance(value, HostDescriptor):
+            found[name] = value.tensor.start
+        elif tensor is not None:
+            found[name] = value - tensor.storage.address
+        elif isinstance(value, LibObject) and value.path.startswith("struct:") and depth < 5:
+            for field, item in value.attrs.items():
+                visit(f"{name}.{field}", item, depth + 1)
+        elif isinstance(value, (tuple, list)) and depth < 5:
+            for i, item in enumerate(value[:64]):
+                visit(f"{name}.{i}", item, depth + 1)
+
+    for name, value in bound.items():
+        visit(name, value, 0)
+    return found
 
 
 def pointer_arguments(interp: Any, bound: dict[str, Any]) -> dict[int, Tensor]:

@@ -121,13 +121,14 @@ def view(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any
         if name == "recast_ptr":
             return Pointer(base.tensor, dtype.name if dtype else base.dtype, base.offset)
         shape = shapes.shape_of(args[1] if len(args) > 1 else kwargs.get("layout"))
-        return tensor_views.alias(base.tensor, shape, None, base.dtype)
+        return tensor_views.alias(base.tensor, shape, None, base.dtype, offset=base.elements())
     if isinstance(base, Tensor):
         found = shapes.viewed(name, base.shape, args[1:], kwargs)
         made = tensor_views.alias(
             base, found, base.strides if found == base.shape else None, dtype.name if dtype else None
         )
-        made.offset = base.offset
+        if name == "domain_offset":
+            made.offset = None
         return made
     if name == "make_tensor":
         return Made(ops.COORDINATES, (("shape", shapes.shape_of(args[1] if len(args) > 1 else None)),))
@@ -227,7 +228,7 @@ def launch(interp: Any, owner: LibObject, kwargs: dict[str, Any], loc: ir.Loc | 
     grid, block = kwargs.get("grid"), kwargs.get("block")
     steer = interp.contents_of([grid, *(v for v in bound.values() if isinstance(v, Unknown))])
     event = launches.record(interp, func, tensors, [binding], facts, grid, loc, steer, block)
-    event.attrs["numbers"] = launches.numbers(interp, bound)
+    event.attrs["numbers"], event.attrs["starts"] = launches.numbers(interp, bound), launches.starts(interp, bound)
     event.attrs["outer"], event.attrs["scope"] = interp.session.outer, identity(func)
 
 
@@ -322,7 +323,7 @@ def tensor_attribute(tensor: Tensor, name: str) -> Any:
     """What CuTe adds to a tensor."""
     if name == "element_type":
         return DType(tensor.dtype)
-    return Pointer(tensor, tensor.dtype, tensor.offset) if name == "iterator" else Unknown((), name)
+    return Pointer(tensor, tensor.dtype) if name == "iterator" else Unknown((), name)
 
 
 def made_attribute(made: Made, name: str) -> Any:

@@ -112,6 +112,7 @@ def launch(interp: Any, made: Specialized, args: list[Any], kwargs: dict[str, An
     tensors = launches.pointer_arguments(interp, bound)
     event = launches.record(interp, func, tensors, [binding] * len(kernels), facts, None, loc)
     event.attrs["kernels"], event.attrs["outer"] = kernels, interp.session.outer
+    event.attrs["starts"] = launches.starts(interp, bound)
     if made.cut:
         event.attrs["cut"] = made.cut
     return results[0] if len(results) == 1 else tuple(results) if results else None

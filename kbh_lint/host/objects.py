@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host.tensors import Event, Tensor
+from kbh_lint.dtypes import BITS
+from kbh_lint.host.tensors import Event, Tensor, Unknown
 from kbh_lint.values import Brief, Env, Func, JitFunction
 
 MAX_MERGED = 400  # classes in the orders of a class's bases
@@ -297,8 +298,8 @@ class Slot(Brief):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Pointer(Brief):
-    """A C++ pointer into a storage: the tensor it came from and the element type it is seen as. Equal addresses are
-    equal pointers, also as keys."""
+    """A C++ pointer into a storage: the tensor it came from, the element type it is seen as and how many of these it
+    lies beyond the tensor's start. Equal addresses are equal pointers, also as keys."""
 
     tensor: Tensor
     dtype: str
@@ -306,11 +307,37 @@ class Pointer(Brief):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Pointer):
-            return self.tensor.storage is other.tensor.storage and self.offset == other.offset
+            if self.tensor.storage is not other.tensor.storage:
+                return False
+            start, there = self.start, other.start
+            return self.offset is other.offset if start is None or there is None else start == there
         return NotImplemented
 
     def __hash__(self) -> int:
         return hash(self.tensor.storage.ident)
+
+    @property
+    def start(self) -> int | None:
+        """Where in its storage it points to, in bytes; None where that is not known."""
+        start = self.tensor.start
+        known = start is not None and isinstance(self.offset, int)
+        return start + self.offset * BITS.get(self.dtype, 32) // 8 if known else None
+
+    def moved(self, by: Any) -> Pointer:
+        """`pointer + by`."""
+        known = type(by) is int and isinstance(self.offset, int)
+        return Pointer(self.tensor, self.dtype, self.offset + by if known else Unknown())
+
+    def elements(self) -> int | None:
+        """The same in elements of its type."""
+        start, size = self.start, BITS.get(self.dtype, 32) // 8
+        return start // size if start is not None and size and start % size == 0 else None
+
+    def seen_as(self, dtype: str) -> Pointer:
+        """The same address as a pointer to another element type."""
+        here = self.offset * BITS.get(self.dtype, 32) if isinstance(self.offset, int) else None
+        size = BITS.get(dtype, 32)
+        return Pointer(self.tensor, dtype, here // size if here is not None and here % size == 0 else self.offset)
 
 
 CALLABLES = (Func, Bound, Method, Partial, Memo, Configured, ExtFunction, JitFunction, ClassV, Compiled, Specialized)

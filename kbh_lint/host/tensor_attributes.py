@@ -129,7 +129,7 @@ def meta(name: str) -> Callable[..., Any]:
         if name == "is_contiguous":
             return tensor.is_contiguous()
         if name == "storage_offset":
-            return tensor.offset
+            return Unknown((), name) if tensor.offset is None else tensor.offset
         if name in ("untyped_storage", "storage", "_typed_storage"):
             return LibObject("torch.UntypedStorage", {"tensor": tensor})
         if name == "is_floating_point":

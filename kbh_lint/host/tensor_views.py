@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import recording, tensor_arguments, view_shapes
+from kbh_lint.dtypes import BITS
+from kbh_lint.host import recording, tensor_arguments, view_offsets, view_shapes
 from kbh_lint.host.tensors import Content, Event, Tensor, Unknown, row_major
 from kbh_lint.values import DType
 
@@ -18,11 +19,20 @@ VIEWS = frozenset(
 _KEPT = ("range", "steer", "subclass", "lazy", "lazy_loc", "complex")  # what holds for a view as for its tensor
 
 
-def alias(tensor: Tensor, shape: Any, strides: Any = None, dtype: str | None = None, is_slice: bool = False) -> Tensor:
-    """Another view of the same storage."""
+_SAME: Any = object()
+
+
+def alias(
+    tensor: Tensor, shape: Any, strides: Any = None, dtype: str | None = None, is_slice: bool = False,
+    offset: int | None = _SAME,
+) -> Tensor:  # fmt: skip
+    """Another view of the same storage, at an `offset` in its own elements; at the tensor's start when not given."""
+    if offset is _SAME:
+        bits, wanted = BITS.get(tensor.dtype, 32), BITS.get(dtype or tensor.dtype, 32)
+        offset = None if tensor.offset is None or tensor.offset * bits % wanted else tensor.offset * bits // wanted
     return Tensor(
         tensor.storage, dtype or tensor.dtype, shape, strides if strides is not None else row_major(shape),
-        tensor.offset, tensor.device,
+        offset, tensor.device,
         attrs={name: tensor.attrs[name] for name in _KEPT if name in tensor.attrs},
         is_slice=tensor.is_slice or is_slice,
     )  # fmt: skip
@@ -37,13 +47,16 @@ def view(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: i
     if name == "view" and rest and isinstance(rest[0], DType):
         return alias(tensor, view_shapes.bitcast(tensor.shape, tensor.dtype, rest[0].name), None, rest[0].name)
     if name in ("unbind", "chunk", "split", "tensor_split", "split_with_sizes"):
-        return tuple(alias(tensor, s, None, is_slice=True) for s in view_shapes.pieces(name, tensor.shape, rest))
+        pieces = view_shapes.pieces(name, tensor.shape, rest)
+        starts = view_offsets.of_pieces(name, tensor, pieces, rest)
+        return tuple(alias(tensor, s, None, is_slice=True, offset=at) for s, at in zip(pieces, starts, strict=True))
     shape, strides = view_shapes.viewed(name, tensor, rest)
     sliced = name in ("narrow", "select", "as_strided", "unfold")
     if name in ("reshape", "flatten", "ravel") and not tensor.is_contiguous() and strides is None:
         event = recording.record(interp, "copy", "reshape", loc, [tensor], {"cast": False})
         return recording.make(interp, shape, tensor.dtype, event=event, device=tensor.device)
-    return alias(tensor, shape, strides, is_slice=sliced)
+    offset = view_offsets.viewed(name, tensor, rest) if sliced else _SAME
+    return alias(tensor, shape, strides, is_slice=sliced, offset=offset)
 
 
 def index(interp: Any, tensor: Tensor, key: Any, loc: ir.Loc | None) -> Any:
@@ -52,7 +65,7 @@ def index(interp: Any, tensor: Tensor, key: Any, loc: ir.Loc | None) -> Any:
     picked = tensor_arguments.tensors_in(list(keys))
     known = tensor.attrs.get("known")
     if known is not None and len(keys) == 1 and isinstance(keys[0], int) and keys[0] in known:
-        one = alias(tensor, (), (), is_slice=True)
+        one = alias(tensor, (), (), is_slice=True, offset=view_offsets.indexed(tensor, keys))
         one.attrs["value"] = known[keys[0]]
         return one
     shape = view_shapes.indexed(tensor.shape, keys)
@@ -63,7 +76,8 @@ def index(interp: Any, tensor: Tensor, key: Any, loc: ir.Loc | None) -> Any:
         isinstance(k, Unknown) for k in keys
     ):
         return alias(tensor, shape, view_shapes.indexed_strides(tensor, keys))
-    part = alias(tensor, shape, view_shapes.indexed_strides(tensor, keys), is_slice=True)
+    offset = view_offsets.indexed(tensor, keys)
+    part = alias(tensor, shape, view_shapes.indexed_strides(tensor, keys), is_slice=True, offset=offset)
     steer = bounds_from(interp, keys)
     if steer:
         part.attrs["steer"] = (*part.attrs.get("steer", ()), *steer)
@@ -100,4 +114,5 @@ def rows(interp: Any, tensor: Tensor, loc: ir.Loc | None, want: int | None) -> S
     if not isinstance(count, int):
         count = want or 1
     rest = tensor.shape[1:] if tensor.shape else None
-    return [alias(tensor, rest, None, is_slice=True) for _ in range(min(count, 4096))]
+    starts = [view_offsets.indexed(tensor, (i,)) for i in range(min(count, 4096))]
+    return [alias(tensor, rest, None, is_slice=True, offset=at) for at in starts]

@@ -108,13 +108,14 @@ class Event(Brief):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Tensor(Brief):
-    """A view of a storage. A None dimension, or shape None, is not known. Strides count elements."""
+    """A view of a storage. A None dimension, or shape None, is not known. Strides and `offset` count elements; an
+    offset of None is not known."""
 
     storage: Storage
     dtype: str
     shape: tuple[Any, ...] | None
     strides: tuple[Any, ...] | None = None
-    offset: int = 0
+    offset: int | None = 0
     device: str = "cuda"
     parameter: bool = False
     attrs: dict[str, Any] = field(default_factory=dict)
@@ -137,7 +138,12 @@ class Tensor(Brief):
 
     @property
     def address(self) -> int:
-        return self.storage.address + self.offset * (BITS.get(self.dtype, 32) // 8 or 1)
+        return self.storage.address + (self.start or 0)
+
+    @property
+    def start(self) -> int | None:
+        """Where in its storage it begins, in bytes."""
+        return None if self.offset is None else self.offset * BITS.get(self.dtype, 32) // 8
 
 
 def product(shape: tuple[Any, ...] | None) -> int | None:

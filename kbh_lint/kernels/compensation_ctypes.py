@@ -11,7 +11,7 @@ from kbh_lint.kernels import compensation_expr as expr
 from kbh_lint.kernels import compensation_ops as ops
 from kbh_lint.kernels import compensation_places as places
 from kbh_lint.kernels.compensation_numbers import Num
-from kbh_lint.kernels.compensation_state import OTHER, Bits, CType, Frame, Memory, Obj, Ptr, Reference, VarRef
+from kbh_lint.kernels.compensation_state import OTHER, Bits, Chained, CType, Frame, Memory, Obj, Ptr, Reference, VarRef
 from kbh_lint.values import UNKNOWN, Buffer, CppType, DType, Env, TypeValue
 
 if TYPE_CHECKING:
@@ -317,26 +317,38 @@ def parameter(m: Machine, name: str, ref: Any, value: Any, frame: Frame) -> Any:
         if isinstance(ref, ir.TypeRef):
             seen = resolve(m, ir.TypeRef(ref.name, ref.args, ref.loc, ref.member), frame)
             kind = kind if seen is OTHER else seen
-        return Ptr(Memory(name, "param", kind), 0, kind)
+        shared = m.tensors.get(value.storage)
+        return Ptr(Memory(name, "param", kind), 0, kind) if shared is None else _handed(m, name, shared, kind)
     if isinstance(value, values.Descriptor):
         kind = scalar(value.dtype)
-        return Ptr(Memory(name, "param", kind), UNKNOWN, kind)
+        return Ptr(m.tensors.get(value.storage) or Memory(name, "param", kind), UNKNOWN, kind)
     if isinstance(value, tuple | list):
-        return tuple(parameter(m, name, None, v, frame) for v in value)
+        return tuple(parameter(m, f"{name}.{i}", None, v, frame) for i, v in enumerate(value))
     value = ops.wrapped(value)
     if isinstance(ref, ir.TypeRef):
         kind = resolve(m, ref, frame)
         if kind.kind == "pointer" and not isinstance(value, Ptr):
             inner = kind.inner or OTHER
             return Ptr(Memory(name, "param", inner), 0, inner)
-        if kind.kind == "struct" and value is UNKNOWN:
-            return _parameters(m, name, kind)
+        if kind.kind == "struct" and (value is UNKNOWN or isinstance(value, values.StructArg)):
+            return _parameters(m, name, kind, value.fields if isinstance(value, values.StructArg) else ())
         return convert(m, value, kind)
     return value
 
 
-def _parameters(m: Machine, name: str, kind: CType, depth: int = 0) -> Any:
-    """A struct of kernel parameters: its pointers point to memory of their own."""
+def _handed(m: Machine, name: str, shared: Chained, kind: CType) -> Ptr:
+    """A tensor that another launch uses too: its cells are counted alike in both, or what is read there is doubtful."""
+    size = dtypes.BITS.get(kind.dt, 0) // 8
+    unit = kind.struct.node if kind.kind == "struct" else size or kind.kind
+    start = m.starts.get(name)
+    at = start // size if start is not None and size and start % size == 0 else start if start == 0 else UNKNOWN
+    shared.doubtful = shared.doubtful or at is UNKNOWN or shared.unit not in (None, unit)
+    shared.unit = unit
+    return Ptr(shared, at, kind)
+
+
+def _parameters(m: Machine, name: str, kind: CType, given: Any = (), depth: int = 0) -> Any:
+    """A struct of kernel parameters: its pointers point to what they are `given`, or to memory of their own."""
     made = zero(m, kind)
     if not isinstance(made, Obj) or depth > _MAX_DEPTH:
         return made
@@ -346,8 +358,12 @@ def _parameters(m: Machine, name: str, kind: CType, depth: int = 0) -> Any:
             continue
         path = f"{name}.{stmt.name}"
         held = resolve(m, stmt.type, frame)
+        value = dict(given).get(stmt.name, UNKNOWN)
         if held.kind == "struct":
-            made.fields[stmt.name] = _parameters(m, path, held, depth + 1)
+            inside = value.fields if isinstance(value, values.StructArg) else ()
+            made.fields[stmt.name] = _parameters(m, path, held, inside, depth + 1)
+        elif value is not UNKNOWN:
+            made.fields[stmt.name] = parameter(m, path, stmt.type, value, frame)
         elif held.kind == "pointer":
             inner = held.inner or OTHER
             made.fields[stmt.name] = Ptr(Memory(path, "param", inner), 0, inner)

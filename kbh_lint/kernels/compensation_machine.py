@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from kbh_lint import ir, values
@@ -14,7 +15,7 @@ from kbh_lint.kernels import compensation_ops as ops
 from kbh_lint.kernels import compensation_places as places
 from kbh_lint.kernels.compensation_asm import run_asm
 from kbh_lint.kernels.compensation_numbers import Num, Numbers
-from kbh_lint.kernels.compensation_state import Closure, Frame, Obj, OutOfFuel, Ptr, Range, Reference
+from kbh_lint.kernels.compensation_state import Chained, Closure, Frame, Obj, OutOfFuel, Ptr, Range, Reference
 from kbh_lint.values import UNKNOWN, Env
 
 CAPS = (4, 4, 3, 3)  # iterations of a loop, by how deep it is nested
@@ -62,19 +63,12 @@ class Machine:
         *,
         many: bool,
         fuel: int,
-        block: Dims = (UNKNOWN, UNKNOWN, UNKNOWN),
-        grid: Dims = (UNKNOWN, UNKNOWN, UNKNOWN),
-        language: str = "",
-        outer: Callable[[Any], Any] | None = None,
     ) -> None:
         self.numbers = numbers
         self.sites = sites
         self.many = many
         self.fuel = fuel
-        self.block = block
-        self.grid = grid
-        self.tiles = language == "tilelang"
-        self.cute = self.tiles or language.startswith("cute")  # an index into memory is an element of it
+        self.tensors: Mapping[int, Chained] = {}  # those that launches hand to one another, by storage
         self.stores: list[tuple[str, Any]] = []
         self.cells: dict[int, tuple[range, bool]] = {}  # by index in `stores`
         self.unsure = 0
@@ -84,9 +78,31 @@ class Machine:
         self.calls = 0
         self.globals: dict[int, Any] = {}
         self.guessed = False
-        self.outer = outer  # turns values of the host that a kernel sees through its scope into those it knows
         self.blind = False  # a branch on such a value went a way that may not be the right one
         self.reference_positions: dict[int, frozenset[int]] = {}
+
+    def enter(
+        self,
+        block: Dims,
+        grid: Dims,
+        language: str,
+        outer: Callable[[Any], Any] | None = None,
+        starts: Mapping[str, int | None] = MappingProxyType({}),
+    ) -> None:
+        """Begins a launch. `outer` turns values of the host that a kernel sees through its scope into those it knows,
+        `starts` are the bytes at which its tensors begin."""
+        self.block, self.grid = block, grid
+        self.tiles = language == "tilelang"
+        self.cute = self.tiles or language.startswith("cute")  # an index into memory is an element of it
+        self.outer, self.starts = outer, starts
+        self.unsure = self.depth = self.calls = 0
+        for tensor in self.tensors.values():
+            tensor.once = set() if self.cute else None
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether something was read of which another store may have been the last."""
+        return any(tensor.doubtful for tensor in self.tensors.values())
 
     def site(self, frame: Frame, node: Any) -> int:
         return self.sites.number(frame.ctx, node)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.kernels import compensation_ctypes as ctypes
 from kbh_lint.kernels import compensation_ops as ops
 from kbh_lint.kernels.compensation_numbers import Num
-from kbh_lint.kernels.compensation_state import MAX_CELLS, CType, Obj, Ptr
+from kbh_lint.kernels.compensation_state import MAX_CELLS, Chained, CType, Obj, Ptr
 from kbh_lint.values import UNKNOWN
 
 if TYPE_CHECKING:
@@ -24,7 +24,11 @@ def read(m: Machine, ptr: Ptr, site: int) -> Any:
             for i in range(min(kind.lanes, 4))
         }
         return Obj(parts, kind)
-    if isinstance(off, int) and off in mem.cells:
+    if isinstance(mem, Chained) and (mem.unplaced or not isinstance(off, int) or off not in mem.cells):
+        if not mem.puts:
+            return fresh(m, kind, site)
+        value = ops.perturbed(mem.found(off), m.numbers, site)
+    elif isinstance(off, int) and off in mem.cells:
         value = mem.cells[off]
     elif m.cute and mem.kind == "local" and mem.default is not None and isinstance(off, int):
         value = mem.default
@@ -36,6 +40,8 @@ def read(m: Machine, ptr: Ptr, site: int) -> Any:
         value = mem.default.copy() if isinstance(mem.default, Obj) else mem.default
     else:
         return fresh(m, kind, site)
+    if isinstance(mem, Chained):
+        mem.doubtful = mem.doubtful or isinstance(value, Obj) != (kind.kind == "struct")
     if kind.kind == "float" and not isinstance(value, Num):
         return ctypes.convert(m, value, kind, site)
     return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -84,6 +85,51 @@ class Memory:
         if self.last is None and self.parent is not None:
             return self.parent.nearest(UNKNOWN)
         return self.last
+
+
+@dataclass(slots=True, eq=False)
+class Chained(Memory):
+    """A tensor that several launches use: what one stores is what the next finds there.
+
+    Cells count elements from the start of the storage, and `starts` are where views of it begin, in bytes. `doubtful`
+    says that something was read which may have come from another store than the one that was taken.
+    """
+
+    starts: tuple[int, ...] = (0,)
+    unit: Any = None  # what a cell is: a struct by its definition, else its bytes
+    puts: int = 0
+    unplaced: bool = False
+    doubtful: bool = False
+    once: set[int] | None = None  # cells of this launch, where one cell stands for all of a view
+
+    @staticmethod
+    def of(ident: int, starts: tuple[int, ...]) -> Chained:
+        """The memory of a storage."""
+        return Chained(f"storage {ident}", "param", OTHER, starts=starts)
+
+    def put(self, offset: Any, value: Any) -> None:
+        self.puts += 1
+        self.unplaced = self.unplaced or not isinstance(offset, int) or len(self.cells) >= MAX_CELLS
+        if self.once is not None and isinstance(offset, int):
+            self.doubtful = self.doubtful or offset in self.once
+            self.once.add(offset)
+        Memory.put(self, offset, value)
+
+    def found(self, offset: Any) -> Any:
+        """What another lane or block left at an offset: of its view the last that was written before it."""
+        if not isinstance(offset, int) or self.unplaced:
+            self.doubtful = self.doubtful or self.puts > 1
+            return self.last
+        size = self.unit if isinstance(self.unit, int) else 1
+        at = bisect_right(self.starts, offset * size) - 1
+        first = self.starts[at] if at >= 0 else 0
+        last = self.starts[at + 1] if at + 1 < len(self.starts) else None
+        inside = [cell for cell in self.cells if first <= cell * size and (last is None or cell * size < last)]
+        if not inside:
+            self.doubtful = True
+            return self.last
+        before = [cell for cell in inside if cell <= offset]
+        return self.cells[self._alike(max(before) if before else min(inside), offset)]
 
 
 @dataclass(slots=True, eq=False)

@@ -1,0 +1,207 @@
+"""What the launches behind a result do about rounding errors of their sum of exponentials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.analyses.exponentials import FUNCTIONS
+from kbh_lint.analyses.flow import Reach, facts_of
+from kbh_lint.dtypes import BITS
+from kbh_lint.host.probes import result_contents
+from kbh_lint.host.tensors import Event, Tensor, product, row_major
+from kbh_lint.values import UNKNOWN, Buffer, Descriptor, Func, Made, StructArg
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.compensation import CompensationFacts
+
+# Of the memory that holds exponentials or their partial sums: three buffers may share one, and have room for more rows.
+MIN_SHARE = 1 / 16
+
+
+def share_of_exponentials(total: Event) -> float:
+    """The largest share of any memory of exponentials that a sum in torch is over; 0 when it is over none."""
+    best = 0.0
+    pending, seen = [(total, 1.0)], {id(total)}
+    while pending and len(seen) < 200:
+        event, whole = pending.pop()
+        for content, tensor in event.reads:
+            count, size = product(tensor.shape), content.storage.size
+            known = count is not None and isinstance(size, int) and size and tensor.dtype in BITS
+            share = whole * min(1.0, (count or 0) * BITS[tensor.dtype] / 8 / (size or 1)) if known else whole
+            maker = content.event
+            if maker is None:
+                continue
+            stores = [s for facts in facts_of(maker) for s in facts.stores if s.storage == content.storage.ident]
+            if maker.name in FUNCTIONS or any("exp" in o.flags for s in stores for o in s.origins):
+                best = max(best, share)
+                continue
+            if any(facts.unread for facts in facts_of(maker)):
+                best = max(best, share * MIN_SHARE / 2)
+            if id(maker) not in seen:
+                seen.add(id(maker))
+                pending.append((maker, share))
+    return best
+
+
+MAX_LAUNCHES = 8
+_ORDER = ("absent", "unknown", "vacuous", "precise", "effective")
+MAX_EVALUATED = 8
+
+
+def _configurations(event: Event) -> list[int]:
+    """Which configurations of a launch to look at: those that the analysis tells apart first."""
+    told_apart = {id(facts): i for i, facts in reversed(list(enumerate(event.attrs["facts"])))}
+    order = dict.fromkeys((*sorted(told_apart.values()), *range(len(event.attrs["bindings"]))))
+    return list(order)[:MAX_EVALUATED]
+
+
+def _configured(event: Event, i: int) -> tuple[Func, dict[str, Any], Any, Any]:
+    """Kernel, arguments, grid and block of one configuration of a launch; of the last one where there are fewer."""
+    bindings, kernels = event.attrs["bindings"], event.attrs.get("kernels")
+    i = min(i, len(bindings) - 1)
+    kernel = kernels[i] if kernels else event.attrs["kernel"]
+    return kernel, bindings[i], _dims(event.attrs.get("grid") if i == 0 else None), _dims(event.attrs.get("block"))
+
+
+def of_launch(event: Event, found: Reach) -> CompensationFacts:
+    """What one launch does.
+
+    Of an autotuned launch the least compensated configuration counts: any of them may be the one that is timed.
+    """
+    answers = []
+    for i in _configurations(event):
+        answer = _evaluated(event, i)
+        if answer.state == "effective" and not _reaches(event, event.attrs["bindings"][i], answer, found):
+            answer = replace(answer, state="vacuous", reason="unused")
+        answers.append(answer)
+    return min(answers, key=lambda a: _ORDER.index(a.state))
+
+
+def _reaches(event: Event, binding: dict[str, object], answer: CompensationFacts, found: Reach) -> bool:
+    """Whether a buffer that the residual changes is one that the result depends on."""
+    storages = {getattr(binding.get(name), "storage", None) for name in answer.stored_params}
+    written = [w for w in event.writes if w.storage.ident in storages]
+    return not written or any(w.ident in found.contents for w in written)
+
+
+def _evaluated(event: Event, i: int) -> CompensationFacts:
+    """The compensation of one launch, evaluated once for equal launches."""
+    cache: dict[object, CompensationFacts] = event.attrs["cache"]
+    from kbh_lint.host.kernel_cache import identity, normal_key
+    from kbh_lint.kernels import compensation
+
+    kernel, binding, grid, block = _configured(event, i)
+    key = ("compensation", identity(kernel), normal_key(binding), grid, block)
+    if key not in cache:
+        numbers = event.attrs["budgets"].numbers
+        if event.attrs.get("scope", key[1]) != key[1]:  # other numbers than those that it was launched with
+            changed = "what the kernel sees changed after its launch", kernel.node.loc
+            return compensation.CompensationFacts("unknown", unread=(changed,))
+        cache[key] = compensation.evaluate(
+            kernel, binding, grid=grid, block=block, budget=numbers, outer=event.attrs.get("outer")
+        )
+    return cache[key]
+
+
+# --- several launches -----------------------------------------------------------------------------------------------
+
+
+def of_launches(events: list[Event], found: Reach, result: Any) -> CompensationFacts | None:
+    """What launches that hand tensors to one another do together; None where that cannot be told, or there is one.
+
+    A rounding error that one kernel stores counts when it goes on to the result, and not when the kernel that merges
+    the partial sums leaves it aside.
+    """
+    if not 1 < len(events) <= MAX_LAUNCHES:
+        return None
+    from kbh_lint.host.kernel_cache import identity
+
+    if any(e.attrs.get("scope", key) != key for e in events for key in (identity(e.attrs["kernel"]),)):
+        return None
+    written = {content.storage.ident for event in events for content in event.writes}
+    ends = _ends(found, written, result)
+    answers: list[CompensationFacts] = []
+    for i in dict.fromkeys(i for event in events for i in _configurations(event)):
+        answer = _together(events, i, written, ends)
+        if answer is None or answer.state == "unknown":
+            return None
+        answers.append(answer)
+    return min(answers, key=lambda a: _ORDER.index(a.state))
+
+
+def _ends(found: Reach, written: set[int], result: Any) -> dict[int, tuple[range, ...] | None]:
+    """What others than kernels look at: the result whole, and the parts that operations of torch read."""
+    ends: dict[int, tuple[range, ...] | None] = {c.storage.ident: None for c in result_contents(result)}
+    for event in found.events:
+        for content, tensor in event.reads if event.kind != "launch" else ():
+            ident, part = content.storage.ident, _extent(tensor)
+            if ident in written and ends.get(ident, ()) is not None:
+                ends[ident] = None if part is None else (*(ends.get(ident) or ()), part)
+    return ends
+
+
+def _extent(tensor: Tensor) -> range | None:
+    """The bytes of its storage that a view spans."""
+    shape, strides, start = tensor.shape, tensor.strides, tensor.start
+    if start is None or shape is None or tensor.dtype not in BITS:
+        return None
+    sizes = list(zip(shape, strides or row_major(shape) or (), strict=False))
+    if len(sizes) < len(shape) or not all(isinstance(n, int) and isinstance(step, int) for n, step in sizes):
+        return None
+    return range(start, start + (1 + sum((n - 1) * step for n, step in sizes)) * BITS[tensor.dtype] // 8)
+
+
+def _together(
+    events: list[Event], i: int, written: set[int], ends: dict[int, tuple[range, ...] | None]
+) -> CompensationFacts | None:
+    """One configuration of all launches, evaluated once for equal ones."""
+    from kbh_lint.host.kernel_cache import identity, normal
+    from kbh_lint.host.kernel_scope import exact
+    from kbh_lint.kernels import compensation
+    from kbh_lint.kernels.compensation_runs import Launch
+
+    numbers: dict[int, int] = {}
+    launches: list[Launch] = []
+    key: list[Any] = ["compensation"]
+    begins: dict[int, set[int]] = {ident: {0} for ident in written}
+    for event in events:
+        kernel, binding, grid, block = _configured(event, i)
+        starts = event.attrs.get("starts", {})
+        for path, pointer in (found for name, value in binding.items() for found in _pointers(name, value)):
+            if pointer.storage in written and not path:
+                return None
+            begins.get(pointer.storage, set()).add(starts.get(path) or 0)
+        args = {name: normal(value, numbers) for name, value in binding.items()}
+        launches.append(Launch(kernel, args, block, grid, event.attrs.get("outer"), starts))
+        key += [identity(kernel), tuple((n, exact(v)) for n, v in args.items()), tuple(starts.items()), grid, block]
+    for ident, parts in ends.items():
+        begins.get(ident, set()).update(end for part in parts or () for end in (part.start, part.stop))
+    handed = {numbers[ident]: tuple(sorted(at)) for ident, at in begins.items() if ident in numbers}
+    stops = {numbers[ident]: parts for ident, parts in ends.items() if ident in numbers}
+    key += [tuple(handed.items()), tuple(stops.items())]
+    cache: dict[object, CompensationFacts] = events[0].attrs["cache"]
+    if tuple(key) not in cache:
+        budget = events[0].attrs["budgets"].numbers
+        fuel = min(compensation.FUEL, budget.left // 4)
+        cache[tuple(key)] = compensation.evaluate_chain(tuple(launches), handed, stops, budget, fuel)
+    return cache[tuple(key)]
+
+
+def _pointers(path: str, value: Any) -> Iterator[tuple[str, Buffer | Descriptor]]:
+    """The pointers in an argument, each with its path; without one where it is held by an object of the host."""
+    if isinstance(value, (Buffer, Descriptor)):
+        yield path, value
+    named = enumerate(value) if isinstance(value, tuple) else value.fields if isinstance(value, StructArg) else ()
+    for name, item in named:
+        yield from _pointers(path and f"{path}.{name}", item)
+    for _, item in value.fields if isinstance(value, Made) else ():
+        yield from _pointers("", item)
+
+
+def _dims(value: object) -> tuple[object, object, object]:
+    items = list(value) if isinstance(value, (tuple, list)) else [value]
+    known: list[object] = [v if isinstance(v, int) and not isinstance(v, bool) else UNKNOWN for v in items[:3]]
+    known += [1 if known and known[0] is not UNKNOWN else UNKNOWN] * (3 - len(known))
+    return (known[0], known[1], known[2])

@@ -1,0 +1,193 @@
+"""A rounding error that one kernel stores counts where the kernels after it bring it to the result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kbh_lint import lint
+
+TRITON = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def split(x, tops, highs, lows, n, span, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.program_id(1)
+    slot, lanes = row * tl.num_programs(1) + at, tl.arange(0, BLOCK)
+    end = tl.minimum(at * span + span, n)
+    top = float("-inf")
+    for start in range(at * span, end, BLOCK):
+        value = tl.load(x + row * n + start + lanes, mask=start + lanes < end, other=float("-inf"))
+        top = tl.maximum(top, tl.max(value, 0))
+    high = tl.zeros((BLOCK,), tl.float32)
+    low = tl.zeros((BLOCK,), tl.float32)
+    for start in range(at * span, end, BLOCK):
+        e = tl.exp(tl.load(x + row * n + start + lanes, mask=start + lanes < end, other=float("-inf")) - top)
+        t = high + e
+        low += tl.where(high >= e, (high - t) + e, (e - t) + high)
+        high = t
+    tl.store(tops + slot, top)
+    tl.store(highs + slot, tl.sum(high, 0))
+    tl.store(lows + slot, tl.sum(low, 0))
+
+
+@triton.jit
+def write(x, y, tops, highs, lows, n, span, splits, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.program_id(1)
+    top = float("-inf")
+    for i in range(splits):
+        top = tl.maximum(top, tl.load(tops + row * splits + i))
+    high, low = 0.0, 0.0
+    for i in range(splits):
+        shrink = tl.exp(tl.load(tops + row * splits + i) - top)
+        high += tl.load(highs + row * splits + i) * shrink
+        low += tl.load(lows + row * splits + i) * shrink
+    for start in range(at * span, tl.minimum(at * span + span, n), BLOCK):
+        place = start + tl.arange(0, BLOCK)
+        value = tl.load(x + row * n + place, mask=place < n, other=0.0)
+        tl.store(y + row * n + place, tl.exp(value - top) / (TOTAL), mask=place < n)
+
+
+class Model(nn.Module):
+    def __init__(self, batch, vocab):
+        super().__init__()
+
+    def forward(self, x):
+        rows, n = x.shape
+        span, y = n // 16, torch.empty_like(x)
+        ALLOCATE
+        split[(rows, 16)](x, tops, highs, lows, n, span, BLOCK=64)
+        BETWEEN
+        write[(rows, 16)](x, y, tops, highs, lows, n, span, 16, BLOCK=64)
+        return y
+"""
+APART = "tops, highs, lows = (torch.empty(rows, 16, device=x.device) for _ in range(3))"
+ROWS = "tops, highs, lows = torch.empty(3, rows, 16, device=x.device)"
+SLICES = (
+    "kept = torch.empty(3 * rows, 16, device=x.device)\n"
+    "        tops, highs, lows = kept[:rows], kept[rows:-rows], kept[-rows:]"
+)
+
+
+def state(tmp_path: Path, text: str) -> str:
+    """What is said of the compensated sum."""
+    path = tmp_path / "solution.py"
+    path.write_text(text)
+    promises = lint([path], problem="04_kahan_softmax").files[0].promises
+    return next(promise.state for promise in promises if promise.id == "compensated-sum")
+
+
+@pytest.mark.parametrize(("allocate", "between", "total", "want"), [
+    (APART, "", "high + low", "kept"),
+    (APART, "", "high", "broken"),
+    (APART, "", "high + low * 0", "broken"),
+    (ROWS, "", "high + low", "kept"),
+    (ROWS, "", "high", "broken"),
+    (SLICES, "", "high + low", "kept"),
+    (SLICES, "", "high", "broken"),
+    (ROWS, "highs += lows", "high", "kept"),
+    (ROWS, "tops += highs * 0", "high", "broken"),
+])  # fmt: skip
+def test_an_error_that_the_second_kernel_leaves_aside_compensates_nothing(
+    tmp_path: Path, allocate: str, between: str, total: str, want: str
+) -> None:
+    text = TRITON.replace("ALLOCATE", allocate).replace("BETWEEN", between).replace("TOTAL", total)
+    assert state(tmp_path, text) == want
+
+
+CUDA = """
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+TEXT = r'''
+#include <torch/extension.h>
+struct Part { float top, high, low; };
+struct Pair { float* highs; float* lows; };
+__device__ float spare[4096];
+__device__ void add(float& high, float& low, float e) {
+    float t = high + e, z = t - high;
+    low += (high - (t - z)) + (e - z);
+    high = t;
+}
+__global__ void split(const float* x, STORED, int n, int span) {
+    const float* row = x + (size_t)blockIdx.y * n + blockIdx.x * span;
+    float top = -INFINITY, high = 0.f, low = 0.f;
+    for (int i = 0; i < span; ++i) top = fmaxf(top, row[i]);
+    for (int i = 0; i < span; ++i) add(high, low, __expf(row[i] - top));
+    int slot = blockIdx.y * gridDim.x + blockIdx.x;
+    STORE
+}
+__global__ void write(const float* x, float* y, STORED, int n, int splits) {
+    int row = blockIdx.y * splits;
+    float top = -INFINITY, high = 0.f, low = 0.f;
+    for (int i = 0; i < splits; ++i) top = fmaxf(top, TOP);
+    for (int i = 0; i < splits; ++i) {
+        float shrink = expf(TOP - top);
+        high += HIGH * shrink;
+        low += LOW * shrink;
+    }
+    for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+        y[(size_t)blockIdx.y * n + i] = __expf(x[(size_t)blockIdx.y * n + i] - top) / (TOTAL);
+}
+torch::Tensor softmax(torch::Tensor x) {
+    int rows = x.size(0), n = x.size(1), splits = 128;
+    auto y = torch::empty_like(x);
+    auto kept = torch::empty({4 * rows * splits}, x.options());
+    float* k = kept.data_ptr<float>();
+    split<<<dim3(splits, rows), 1>>>(x.data_ptr<float>(), GIVEN, n, n / splits);
+    write<<<dim3(splits, rows), 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), GIVEN, n, splits);
+    return y;
+}
+'''
+extension = load_inline("probe", "torch::Tensor softmax(torch::Tensor x);", TEXT, functions=["softmax"])
+
+
+class Model(nn.Module):
+    def __init__(self, batch, vocab):
+        super().__init__()
+
+    def forward(self, x):
+        return extension.softmax(x)
+"""
+# What the kernels are given, how the first stores, what the second reads: of the maxima, the sums, the errors.
+WAYS = {
+    "pointers into one workspace": (
+        "float* tops, float* highs, float* lows", "k, k + rows * splits, k + 2 * rows * splits",
+        "tops[slot] = top; highs[slot] = high; lows[slot] = low;", "tops[row + i]", "highs[row + i]", "lows[row + i]",
+    ),
+    "structs": (
+        "Part* parts", "reinterpret_cast<Part*>(k)", "parts[slot] = Part{top, high, low};",
+        "parts[row + i].top", "parts[row + i].high", "parts[row + i].low",
+    ),
+    "vectors": (
+        "float4* parts", "reinterpret_cast<float4*>(k)", "parts[slot] = make_float4(top, high, low, 0.f);",
+        "parts[row + i].x", "parts[row + i].y", "parts[row + i].z",
+    ),
+    "pointers in a struct": (
+        "float* tops, Pair p", "k, Pair{k + rows * splits, k + 2 * rows * splits}",
+        "tops[slot] = top; p.highs[slot] = high; p.lows[slot] = low;",
+        "tops[row + i]", "p.highs[row + i]", "p.lows[row + i]",
+    ),
+    "a variable of the device": (
+        "float* tops, float* highs", "k, k + rows * splits",
+        "tops[slot] = top; highs[slot] = high; spare[slot] = low;", "tops[row + i]", "highs[row + i]", "spare[row + i]",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("total", "want"), [("high + low", "kept"), ("high", "broken")])
+@pytest.mark.parametrize("way", WAYS)
+def test_pairs_go_from_kernel_to_kernel_by_their_places_in_memory(
+    tmp_path: Path, way: str, total: str, want: str
+) -> None:
+    stored, given, store, *reads = WAYS[way]
+    text = CUDA.replace("STORED", stored).replace("GIVEN", given).replace("STORE", store).replace("TOTAL", total)
+    for name, read in zip(("TOP", "HIGH", "LOW"), reads, strict=True):
+        text = text.replace(name, read)
+    assert state(tmp_path, text) == want
