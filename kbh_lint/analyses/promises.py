@@ -12,6 +12,8 @@ from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, computes, does_arithmetic
 from kbh_lint.dtypes import FP8
 from kbh_lint.host.path_runs import ShapeRun
+from kbh_lint.host.probes import result_contents
+from kbh_lint.host.tensors import Event
 from kbh_lint.problems import Contract, Problem, Promise
 
 Places = list[tuple[ir.Loc | None, str]]
@@ -31,29 +33,56 @@ def judge(
             state, reason = "unproven", run.stopped or "forward was not followed to its end"
         else:
             state, places, reason = judge_one(promise, run, found, work, packed, facts)
-        cut = next((str(e.attrs["cut"]) for e in work.authored if e.attrs.get("cut")), "") or run.rewritten
-        if cut and state not in ("broken", "unproven"):
-            state, reason = "unproven", cut
+        hole = "" if state in ("broken", "unproven") else not_followed(run, found, work)
+        if hole:
+            state, places, reason = "unproven", [], hole
         facts.states[promise.id] = state
         facts.evidence[promise.id] = places
         if reason:
             facts.reasons[promise.id] = reason
 
 
-def unread_kernel(work: Work) -> str:
-    """What could not be read in a kernel on the way to the result, where the product that makes it may stand."""
+def not_followed(run: ShapeRun, found: Reach, work: Work) -> str:
+    """What was not looked at and may have made the result, or a part of it: beside that no evidence is enough."""
     for event in work.authored:
-        for facts in facts_of(event):
-            if facts.unread:
-                return f"{facts.name}: {facts.unread[0][0]}"
+        if event.attrs.get("cut"):
+            return str(event.attrs["cut"])
+    on_the_way = (hole for event in (*work.unread, *work.library, *work.authored) if (hole := _hole_in(event)))
+    return run.rewritten or next(on_the_way, "") or _unread_beside(run, found)
+
+
+def _hole_in(event: Event) -> str:
+    """What of an event could not be read: all of it, or something in its kernel."""
+    if event.kind == "unread":
+        return f"{event.name} could not be read"
+    if event.attrs.get("foreign"):
+        return f"what {event.attrs.get('symbol', event.name)} computes is not known"
+    return next((f"{facts.name}: {facts.unread[0][0]}" for facts in facts_of(event) if facts.unread), "")
+
+
+def _unread_beside(run: ShapeRun, found: Reach) -> str:
+    """What was not read, was handed something that the result is made of later, and may have written it.
+
+    Inputs and weights are only read: what they hold instead would still have to be multiplied.
+    """
+    last = {content.ident: len(run.calls[-1].events) for content in result_contents(last_call(run))}
+    reached = {id(event) for event in found.events}
+    for at in range(len(run.calls[-1].events) - 1, -1, -1):
+        event = run.calls[-1].events[at]
+        if id(event) in reached:
+            for content, _ in event.reads:
+                last.setdefault(content.ident, at)
+            continue
+        given = () if event.attrs.get("keeps") else event.reads
+        made = (content for content, _ in given if not content.label.startswith(("input:", "state:")))
+        if any(last.get(content.ident, -1) > at for content in made) and (hole := _hole_in(event)):
+            return hole
     return ""
 
 
 def unread_reason(run: ShapeRun, found: Reach, work: Work) -> str:
     """Why a missing piece of evidence may only be unread: a sentence, or nothing."""
-    if work.unread:
-        return f"{work.unread[0].name} could not be read"
-    hole = unread_kernel(work)
+    hole = not_followed(run, found, work)
     if hole:
         return hole
     if run.stopped:
@@ -75,15 +104,8 @@ def fp8_products(
     if broken:
         places: Places = [(s.loc, f"{s.source} becomes {s.target}") for u in broken for s in u.steps]
         return "broken", [*places, *((u.loc, f"the product runs on {u.operands[0]}") for u in broken)], ""
-    foreign = {e.attrs.get("symbol") for e in work.library if e.attrs.get("foreign")}
-    opaque = [u for u in wanted if u.engine in foreign]
-    if opaque:
-        return "unproven", [], f"what {opaque[0].engine} computes is not known"
     good = [u for u in wanted if u.operands[0] in FP8 and u.operands[1] in FP8]
     if good and len(good) == len(wanted):
-        hole = unread_kernel(work)
-        if hole:
-            return "unproven", [], hole
         return "kept", [(u.loc, f"{u.engine} on {u.operands[0]} x {u.operands[1]}") for u in good], ""
     return "unproven", [], unread_reason(run, found, work) or "no product of the inputs was found"
 
@@ -202,8 +224,7 @@ def compensated(
                 for loc in a.sites
             ]
             facts.seeds.append(Seed("compensation", {"state": state}, places[0][0] if places else None))
-            hole = unread_kernel(work)
-            return ("unproven", [], hole) if hole else (verdict, places[:4], "")
+            return verdict, places[:4], ""
     softmax = [e for e in work.library if category(e) == "softmax"]
     unknown = Seed("compensation", {"state": "unknown"}, None)  # so that no rule calls the sum uncompensated
     if not seen and not softmax and not work.torch:

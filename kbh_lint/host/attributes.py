@@ -168,7 +168,8 @@ def plain_attr(interp: Interp, owner: Instance, name: str, loc: ir.Loc | None) -
             return False
         if name in module_calls.TABLES:
             return module_calls.table(owner.attrs, name)
-        return Method(owner, name)
+        own = find_method(owner, "__getattr__") if name not in module_calls.NAMES and name[:2] != "__" else None
+        return Method(owner, name) if own is None else interp.call(own, [name], {}, loc)
     if owner.cls.external_bases() and name in ("apply", "save_for_backward"):
         return Method(owner, name)
     if owner.items is not None and not name.startswith("__"):

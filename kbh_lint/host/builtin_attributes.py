@@ -38,7 +38,7 @@ def _issubclass(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Lo
 @builtin
 def _getattr(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     owner, name = args[0], args[1]
-    if isinstance(name, Unknown):
+    if not isinstance(name, str):
         return unknowns.merged(interp, owner, name, why="an attribute by unknown name")
     if len(args) > 2 and isinstance(owner, Sym) and owner.path.partition(".")[0] == "torch":
         has = has_library_attr(interp, f"{owner.path}.{name}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from typing import Any
 
 from kbh_lint import ir
@@ -16,7 +18,12 @@ def foreign(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
     inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
     if path.startswith(UNREAD_LANGUAGES):
         return unread_language(interp, path, args, kwargs, inputs, loc)
+    standard = path.partition(".")[0] in sys.stdlib_module_names
+    if standard and inputs:  # it keeps or prints tensors, and calls what it is given: it computes nothing itself
+        event = recording.record(interp, "unread", path, loc, inputs, {"keeps": True})
+        return recording.make(interp, None, "?", event=event)
     if not inputs:
+        _addressed(interp, path, () if standard else (*args, *kwargs.values()), loc)
         return LibObject(path, {}, tuple(args), kwargs)
     interp.note("symbol", {"symbol": path, "spelled": "call", "layer": "python"}, loc)
     event = recording.record(
@@ -31,6 +38,13 @@ def foreign(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
         if tensor.storage.content.label == "empty":
             recording.write(interp, tensor, event)
     return recording.make(interp, None, inputs[0].dtype, event=event)
+
+
+def _addressed(interp: Any, name: str, args: Sequence[Any], loc: ir.Loc | None) -> None:
+    """What is not known was given addresses of tensors: it may read and write what lies there."""
+    found = [tensor for tensor in map(interp.tensor_at, args) if tensor is not None]
+    if found:
+        recording.record(interp, "unread", name, loc, found)
 
 
 UNREAD_LANGUAGES = ("cutlass", "tilelang", "numba", "taichi", "warp", "pallas", "helion", "tvm", "triton.experimental")
@@ -73,5 +87,6 @@ def call_unknown(interp: Any, func: Unknown, args: list[Any], kwargs: dict[str, 
     if asking.CALLED.get(func.why.removeprefix(asking.MARK)) == asking.OBJECTS:
         outside.note(interp, "grader", func.why.removeprefix(asking.MARK), "an object that was found by a walk", loc)
     if not inputs:
+        _addressed(interp, func.why or "an unknown function", args, loc)
         return unknowns.merged(interp, func, *args, why=func.why)
     return unread_call(interp, func.why or "an unknown function", inputs, loc)

@@ -10,6 +10,7 @@ from kbh_lint.host import (
     around,
     builds,
     containers,
+    custom_ops,
     decoding,
     dress,
     driver,
@@ -32,6 +33,7 @@ from kbh_lint.host import (
     torchlib,
     trace_nn,
     unknowns,
+    wrappers,
 )
 from kbh_lint.host.objects import (
     Bound,
@@ -113,6 +115,8 @@ def call_object(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str
         return LibObject("namedtuple", {"items": list(given.values()), **given})
     if owner.path == "ctypes.array":
         return driver.array(owner, args)
+    if owner.path == custom_ops.OP:
+        return custom_ops.call(interp, owner, args, kwargs, loc)
     if owner.path == "raw.kernel":
         return builds.call_raw(interp, owner, args, kwargs, loc)
     if owner.path == "unread.kernel":
@@ -132,6 +136,8 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
     if isinstance(owner, Tensor):
         if name == "__getitem__":
             return tensor_views.index(interp, owner, args[0], loc)
+        if name == "__setitem__" and len(args) == 2:
+            return subscripts.set_item(interp, owner, args[0], args[1], loc)
         if name in ("backward", "retain_grad", "register_hook", "share_memory_", "pin_memory", "record_stream"):
             return owner if name == "pin_memory" else None
         if name in ("__dlpack__", "__cuda_array_interface__"):
@@ -187,6 +193,11 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
     if isinstance(owner, HostDescriptor):
         return owner
     return unknowns.merged(interp, owner, *args, why=f"{type(owner).__name__}.{name}")
+
+
+def _of_storages(args: list[Any]) -> list[Any]:
+    """Arguments with the tensors of their storages in the place of these."""
+    return [a.attrs["tensor"] if isinstance(a, LibObject) and a.path == "torch.UntypedStorage" else a for a in args]
 
 
 def graph_method(interp: Any, owner: Graph, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
@@ -257,12 +268,18 @@ def object_method(
         return lib_python.environment(interp, name, args, kwargs, loc)
     if owner.path == "ctypes.system":
         return driver.call(interp, name, args, loc)
+    if owner.path == "torch.UntypedStorage" and name in ("copy_", "fill_"):
+        call_method(interp, owner.attrs["tensor"], name, _of_storages(args), kwargs, loc)
+        return owner
     if owner.path == "torch.UntypedStorage":
         return owner.attrs["tensor"].storage.address if name == "data_ptr" else Unknown((), name)
-    if owner.path == "torch.library.Library" and name == "impl" and len(args) > 1:
-        short = containers.show(args[0]).rpartition("::")[2]
-        interp.world.custom_ops[f"{owner.attrs['namespace']}.{short}"] = args[1]
+    registered = custom_ops.method(interp, owner, name, args, kwargs)
+    if registered is not NotImplemented:
+        return registered
+    if owner.path == "torch.autograd.function.FunctionCtx":  # it keeps tensors and marks them
         return None
+    if owner.path.startswith("contextvars.") and name == "run":
+        return wrappers.context_run(interp, args, kwargs, loc)
     if owner.path == module_calls.HANDLE and name == "remove":
         return module_calls.remove(owner)
     if owner.path == "property" and name == "setter":

@@ -7,7 +7,7 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.host import (
     builds,
-    containers,
+    custom_ops,
     device,
     dress,
     foreign,
@@ -25,7 +25,7 @@ from kbh_lint.host import (
     trace_nn,
     unknowns,
 )
-from kbh_lint.host.objects import Blob, Bound, Compiled, Graph, LibObject, Partial
+from kbh_lint.host.objects import Blob, Bound, Compiled, Graph, LibObject
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Func
 
@@ -40,6 +40,8 @@ def torch_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], 
     if path.startswith("torch.ops.") and not path.startswith("torch.ops.aten."):
         own = interp.world.custom_ops.get(path.removeprefix("torch.ops."))
         own = own if own is not None else interp.world.custom_ops.get(name)
+        if isinstance(own, custom_ops.Operator):
+            return own.call(interp, args, kwargs, loc)
         if own is not None:
             return interp.call(own, args, kwargs, loc)
         if any(kind == "binary" for kind, _, _ in interp.notes):  # an operator that a prebuilt library registered
@@ -173,21 +175,6 @@ def t_finfo(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
     name = args[0].name if args and isinstance(args[0], DType) else "f32"
     top = limits.get(name, 1.0)
     return LibObject(path, {"max": top, "min": -top, "eps": 1e-7, "tiny": 1e-38, "bits": 8, "smallest_normal": 1e-38})
-
-
-def t_library(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """torch.library: an operator of the submission under a name of its own, `ns::name` called as torch.ops.ns.name."""
-    name = path.rsplit(".", 1)[-1]
-    if name == "Library":
-        return LibObject(path, {"namespace": containers.show(args[0]) if args else ""})
-    label = next((str(a) for a in args if isinstance(a, str) and "::" in a), "").partition("(")[0].replace("::", ".")
-    given = next((a for a in [*args, *kwargs.values()] if isinstance(a, (Func, Bound, Partial))), None)
-    if name in ("custom_op", "triton_op", "impl") and label:
-        if given is None:
-            return LibObject("torch.library.decorator", {"name": label})
-        interp.world.custom_ops[label] = given
-        return given
-    return LibObject(path, {}, tuple(args), kwargs)
 
 
 def t_load(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

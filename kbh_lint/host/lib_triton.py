@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import around, tensor_arguments, unknowns
+from kbh_lint.host import around, custom_ops, tensor_arguments, unknowns
 from kbh_lint.host.objects import (
     Bound,
     ClassV,
@@ -120,8 +120,8 @@ def decorate(interp: Any, decorator: Any, target: Any, loc: ir.Loc | None) -> An
     known = hasattr(decorator, "__kbh_builtin__")  # as functools.wraps(f)
     if known or isinstance(decorator, (Func, Bound, Partial, Memo, Instance, ClassV)):
         return interp.call(decorator, [target], {}, loc)
-    if path == "torch.library.decorator":
-        interp.world.custom_ops[decorator.attrs["name"]] = target
+    if path == custom_ops.WAY:
+        return custom_ops.decorate(interp, decorator, target)
     return target
 
 

@@ -11,6 +11,7 @@ from kbh_lint.host import (
     asking,
     builds,
     containers,
+    custom_ops,
     decoding,
     driver,
     einops,
@@ -26,6 +27,7 @@ from kbh_lint.host import (
     pools,
     pybuiltins,
     tampering,
+    wrappers,
 )
 from kbh_lint.host.frames import Handler
 from kbh_lint.host.objects import (
@@ -133,12 +135,13 @@ PREFIXES: tuple[tuple[str, Handler], ...] = (
     ("torch.version", lib_python.made),
     ("torch._C._cuda_", lib_python.plain(0)),
     ("torch.profiler", lib_python.made),
-    ("torch.library.", lib_torch.t_library),
+    ("torch.library.", custom_ops.library_call),
     ("torch.distributed", lib_python.made),
 )
 
 
 CALLS: dict[str, Handler] = {
+    **wrappers.CALLS,
     "torch.nn.Parameter": lib_torch.t_parameter,
     "torch.nn.parameter.Parameter": lib_torch.t_parameter,
     "torch.nn.Buffer": lib_python.first,

@@ -22,6 +22,19 @@ FOR_ALL = {
     "torch.nn.modules.module.register_module_forward_hook": _AFTER,
 }
 
+# What torch.nn.Module has by itself, so that a class's own `__getattr__` is not asked for it.
+NAMES = frozenset(
+    "add_module apply bfloat16 buffers call_super_init children compile cpu cuda double dump_patches eval extra_repr "
+    "float forward get_buffer get_extra_state get_parameter get_submodule half ipu load_state_dict modules mtia "
+    "named_buffers named_children named_modules named_parameters parameters register_backward_hook register_buffer "
+    "register_forward_hook register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook "
+    "register_load_state_dict_post_hook register_load_state_dict_pre_hook register_module register_parameter "
+    "register_state_dict_post_hook register_state_dict_pre_hook requires_grad_ set_extra_state set_submodule "
+    "share_memory state_dict to to_empty train type xpu zero_grad _apply _buffers _call_impl _get_name "
+    "_load_from_state_dict _modules _named_members _parameters _register_load_state_dict_pre_hook "
+    "_register_state_dict_hook _save_to_state_dict _version _wrapped_call_impl".split()
+)
+
 
 def table(attrs: dict[str, Any], name: str) -> dict[Any, Any]:
     """Hooks by key, in the order in which they run; one of TABLES."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -276,7 +276,7 @@ def _other_ways(path: PathRun, seen: set[Any]) -> list[dict[Any, bool]]:
 def _beyond(first: PathRun) -> list[dict[Any, bool]]:
     """The branches that legal inputs decide, taken the other way: one by one, those past the bound together. Asserts
     come last and apart, since what fails in one hides what follows it."""
-    doubted = [key for key, value in first.settled.items() if any(map(_drawn, value.contents))]
+    doubted = [key for key, value in first.settled.items() if _on_inputs_alone(value.contents)]
     doubted.sort(key=first.asserted.__contains__)
     sides = {key: not _default(first.settled[key]) for key in doubted}
     ways = [{key: sides[key]} for key in doubted[:MAX_BEYOND]]
@@ -311,17 +311,23 @@ def run_reduced(session: Session, problem: Problem, contract: Contract, flips: d
     return run_path(session, small, contract, flips).shapes if problem.reduced else []
 
 
-def _drawn(content: Content) -> bool:
-    """Whether a content is inputs and weights, looked at by torch alone: no test of a kernel's own results."""
-    stack, seen, answer = [content], 0, False
+def _on_inputs_alone(contents: Iterable[Content]) -> bool:
+    """Whether what a test looks at is inputs and weights and what torch made of them: where a kernel or a library
+    made one of two sides from inputs, it is a test of that one's results."""
+    looked = [_looked_at(content) for content in contents]
+    return any(drawn and not made for drawn, made in looked) and not any(drawn and made for drawn, made in looked)
+
+
+def _looked_at(content: Content) -> tuple[bool, bool]:
+    """Whether floating-point inputs or weights are in a content, and whether more than torch's operations made it."""
+    stack, seen, drawn, made = [content], 0, False, False
     while stack and seen < 200:
         seen += 1
         current = stack.pop()
-        answer = answer or current.label.startswith(("input:", "state:")) and current.dtype in FLOATS
-        if current.event is not None and current.event.kind not in ("op", "copy"):
-            return False
+        drawn = drawn or current.label.startswith(("input:", "state:")) and current.dtype in FLOATS
+        made = made or current.event is not None and current.event.kind not in ("op", "copy")
         stack.extend(current.sources())
-    return answer
+    return drawn, made
 
 
 def _default(value: Unknown) -> bool:

@@ -52,6 +52,8 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     name = path.rsplit(".", 1)[-1].rsplit("::", 1)[-1]
     layer = "c++" if "::" in path else "python"
     interp.note("symbol", {"symbol": path, "spelled": spelled or "call", "layer": layer}, loc)
+    if name.startswith("_foreach_") and args and isinstance(args[0], (list, tuple)):
+        return _each(interp, path, name.removeprefix("_foreach_"), args, kwargs, loc)
     inplace = name.endswith("_") and not name.endswith("__") and name not in tensor_views.VIEWS
     base = name[:-1] if inplace else name
     if base in tensor_makers.MAKERS or base == "normal" and not inplace and not tensor_arguments.tensors_in(args):
@@ -72,6 +74,13 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     if counts:
         tensor_flags.stepped(interp, base, args)
     return made
+
+
+def _each(interp: Any, path: str, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> list[Any]:
+    """`torch._foreach_NAME`: the operation on each tensor of a list, with what stands beside it in other lists."""
+    space = path[: len(path) - len(name) - len("_foreach_")]
+    lists = [a if isinstance(a, (list, tuple)) else [a] * len(args[0]) for a in args]
+    return [call(interp, f"{space}{name}", list(row), kwargs, loc) for row in zip(*lists, strict=False)]
 
 
 def compute(

@@ -54,6 +54,10 @@ PROGRAMS = {
         "__getattribute__(self, name)",
         f"return (lambda x: {LIBRARY}) if name == 'forward' else super().__getattribute__(name)",
     ),
+    "attributes that are not there are made up": method(
+        "__getattr__(self, name)",
+        f"return (lambda x: {LIBRARY}) if name == 'work' else super().__getattr__(name)",
+    ).replace("    def forward(self, x):\n", "    def forward(self, x):\n        return self.work(x)\n"),
     "a base class changes what derives from it": based(
         "Base",
         f"class Base(nn.Module):\n    def __init_subclass__(cls):\n        cls.forward = lambda self, x: {LIBRARY}",
