@@ -32,10 +32,14 @@ Loc = tuple[Any, ...]
 
 @dataclass(slots=True)
 class Const:
-    """A literal: int, float, complex, str, bytes, bool, None or Ellipsis. C++ nullptr is None."""
+    """A literal: int, float, complex, str, bytes, bool, None or Ellipsis. C++ nullptr is None.
+
+    `dt` is the type of a C++ integer that is no `int`.
+    """
 
     value: Any
     loc: Loc
+    dt: str = ""
 
 
 @dataclass(slots=True)

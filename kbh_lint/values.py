@@ -69,6 +69,7 @@ class Env(Brief):
 
     vars: dict[str, Any] = field(default_factory=dict)
     parent: Env | None = None
+    types: dict[str, str] | None = None  # of the constants of C++ that are not of type int
 
     def lookup(self, name: str) -> Any:
         """The value bound to `name` here or outside; raises KeyError."""
@@ -78,6 +79,13 @@ class Env(Brief):
                 return env.vars[name]
             env = env.parent
         raise KeyError(name)
+
+    def type_of(self, name: str) -> str:
+        """The integer type of the constant that a name is bound to; empty for an `int`."""
+        env: Env | None = self
+        while env is not None and name not in env.vars:
+            env = env.parent
+        return "" if env is None or env.types is None else env.types.get(name, "")
 
 
 @dataclass(slots=True, eq=False, repr=False)

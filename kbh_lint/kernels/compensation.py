@@ -98,6 +98,9 @@ def _evaluated(work: Evaluation, many: bool) -> CompensationFacts:
     wide, stored = work.precise(real.runs, many)
     if stored:
         return CompensationFacts("precise", "", work.locs(wide), sums, tuple(sorted(stored)), unread)
+    later = None if many or unread else work.waiting(real.runs[0])
+    if later is not None:
+        return CompensationFacts("effective", "", work.locs(later.sites), sums, tuple(sorted(later.stored)), unread)
     found = real.found
     if not many and any(r.machine.short for r in real.runs):
         often = work.attempt(True)

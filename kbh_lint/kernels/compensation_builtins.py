@@ -7,14 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir, values
+from kbh_lint import ir, values
 from kbh_lint.kernels import compensation_ctypes as ctypes
 from kbh_lint.kernels import compensation_expr as expr
+from kbh_lint.kernels import compensation_integers as whole
 from kbh_lint.kernels import compensation_memory as memory
 from kbh_lint.kernels import compensation_ops as ops
+from kbh_lint.kernels import compensation_own as own
 from kbh_lint.kernels import compensation_places as places
 from kbh_lint.kernels.compensation_numbers import Num, literal
-from kbh_lint.kernels.compensation_state import OTHER, Closure, CType, Frame, Method, Obj, Ptr, Reference, VarRef
+from kbh_lint.kernels.compensation_state import OTHER, Closure, CType, Frame, Method, Obj, Ptr, Reference
 from kbh_lint.values import UNKNOWN, DType, Sym
 
 if TYPE_CHECKING:
@@ -26,7 +28,13 @@ _CONSTANTS: dict[str, Any] = {
     "FLT_EPSILON": 2.0**-23, "DBL_MAX": 1.7976931348623157e308, "M_LOG2E": 1.4426950408889634,
     "M_LN2": 0.6931471805599453, "M_LOG2Ef": 1.4426950408889634, "M_PI": 3.141592653589793,
 }  # fmt: skip
-_INTEGERS: dict[str, Any] = {"warpSize": 32, "INT_MAX": 2**31 - 1, "UINT_MAX": 2**32 - 1, "nullptr": None, "NULL": None}
+_INTEGERS: dict[str, Any] = {
+    "warpSize": 32,
+    "INT_MAX": 2**31 - 1,
+    "UINT_MAX": whole.typed(-1, "u32"),
+    "nullptr": None,
+    "NULL": None,
+}
 LIMITS = {"infinity": math.inf, "max": 3.4028234663852886e38, "lowest": -3.4028234663852886e38,
            "min": 1.1754943508222875e-38, "epsilon": 2.0**-23, "quiet_NaN": math.nan}  # fmt: skip
 
@@ -70,11 +78,12 @@ def constant(name: str) -> Any:
 def launch_dim(m: Machine, name: str, axis: str) -> Any:
     """`threadIdx.x` and its kin: we are the first lane of the first block."""
     if name in ("threadIdx", "blockIdx"):
-        return 0
+        return whole.typed(0, "u32")
     dims = m.block if name == "blockDim" else m.grid if name == "gridDim" else None
     if dims is None or axis not in ("x", "y", "z"):
         return Method(Sym(name), axis)
-    return dims["xyz".index(axis)]
+    size = dims["xyz".index(axis)]
+    return whole.typed(size, "u32") if isinstance(size, int) else size
 
 
 def either(a: Any, b: Any) -> Any:
@@ -132,7 +141,7 @@ def _functions(callee: Any) -> list[ir.FuncDef]:
     if isinstance(callee, values.Func | Closure):
         return [callee.node]
     if isinstance(callee, Method) and isinstance(callee.value, Obj):
-        return methods(callee.value.type, callee.name)
+        return own.methods(callee.value.type, callee.name)
     return []
 
 
@@ -162,7 +171,7 @@ def _template_callee(m: Machine, func: ir.TypeRef, frame: Frame) -> tuple[Any, t
         if func.name.endswith("numeric_limits"):
             return literal(LIMITS.get(last, 0.0)), ()
         owner = ctypes.resolve(m, ir.TypeRef(func.name, func.args, func.loc, func.member[:-1]), frame)
-        if owner.kind == "struct" and methods(owner, last):
+        if owner.kind == "struct" and own.methods(owner, last):
             return Method(ctypes.zero(m, owner), last), ()
         kind = ctypes.resolve(m, func, frame)
         return (kind, ()) if kind is not OTHER else (Sym(f"{func.name}::{last}"), ())
@@ -191,14 +200,7 @@ def _method(m: Machine, func: ir.Attr, frame: Frame) -> Any:
 
 
 def _own_method(this: Obj, callee: Sym) -> Any:
-    return Method(this, callee.path) if methods(this.type, callee.path) else callee
-
-
-def methods(kind: CType, name: str) -> list[ir.FuncDef]:
-    """The functions of a struct with this name."""
-    if kind.kind != "struct":
-        return []
-    return [s for s in kind.struct.node.body if isinstance(s, ir.FuncDef) and s.name == name and s.body is not None]
+    return Method(this, callee.path) if own.methods(this.type, callee.path) else callee
 
 
 def invoke(
@@ -214,22 +216,22 @@ def invoke(
     if isinstance(callee, values.JitFunction):
         callee = callee.func
     if isinstance(callee, values.Func):
-        bound = _template_arguments(m, callee.node, targs, frame)
+        bound = own.template_arguments(m, callee.node, targs, frame)
         return m.call(callee.node, callee.env, args, keywords, node, frame, bound=bound, defaults=callee.defaults)
     if isinstance(callee, values.Overloads):
-        chosen = _chosen(m, callee.funcs, args, targs)
+        chosen = own.chosen_of(m, callee.funcs, args, targs)
         if chosen is not None:
-            bound = _template_arguments(m, chosen.node, targs, frame)
+            bound = own.template_arguments(m, chosen.node, targs, frame)
             return m.call(chosen.node, chosen.env, args, keywords, node, frame, bound=bound)
     if isinstance(callee, Closure):
         outer = callee.frame
         return m.call(callee.node, outer.env, args, keywords, node, frame, outer=outer.scopes, this=outer.this)
     if isinstance(callee, values.CppType | values.TypeValue | CType):
-        return construct(m, ctypes.of_value(m, callee), [_loaded(m, a, node, frame) for a in args], node, frame)
+        return own.construct(m, ctypes.of_value(m, callee), [_loaded(m, a, node, frame) for a in args], node, frame)
     if isinstance(callee, DType) and args:
         return ctypes.convert(m, args[0], ctypes.scalar(callee.name), m.site(frame, node))
     if isinstance(callee, Obj):
-        called = operator(m, "operator()", [callee, *args], node, frame)
+        called = own.operator(m, "operator()", [callee, *args], node, frame)
         return UNKNOWN if called is None else called
     packed = Args([_loaded(m, a, node, frame) for a in args], keywords, m.site(frame, node), node, frame)
     if isinstance(callee, Method):
@@ -251,11 +253,11 @@ def _call_method(m: Machine, callee: Method, args: list[Any], packed: Args) -> A
 
     value = callee.value
     if isinstance(value, Obj):
-        found = methods(value.type, callee.name)
+        found = own.methods(value.type, callee.name)
         if found:
             env = value.type.struct.env
             funcs = [values.Func(f, env) for f in found]
-            chosen = _chosen(m, funcs, args, ()) or funcs[0]
+            chosen = own.chosen_of(m, funcs, args, ()) or funcs[0]
             return m.call(
                 chosen.node, env, args, {}, packed.node, packed.frame, this=value, bound=dict(value.type.args)
             )
@@ -308,107 +310,3 @@ def unknown_call(m: Machine, what: str, packed: Args) -> Any:
         return UNKNOWN
     m.note(f"{what} is not followed", packed.node)
     return m.numbers.data(packed.site, "f32", src)
-
-
-def _chosen(m: Machine, funcs: list[values.Func], args: list[Any], targs: tuple[Any, ...]) -> values.Func | None:
-    """The overload whose parameters fit best."""
-    best: values.Func | None = None
-    best_score = -1
-    for func in funcs:
-        params = func.node.params
-        needed = sum(1 for p in params if p.default is None and p.kind == "positional")
-        if func.node.body is None or not (needed <= len(args) <= len(params)):
-            continue
-        score = 1 + sum(_fits(p, a, func) for p, a in zip(params, args, strict=False))
-        score += 1 if len(targs) and len(func.node.template) >= len(targs) else 0
-        if score > best_score:
-            best, best_score = func, score
-    return best
-
-
-def _fits(param: ir.Param, value: Any, func: values.Func) -> int:
-    ref = param.type
-    if not isinstance(ref, ir.TypeRef):
-        return 0
-    if isinstance(value, Reference) and isinstance(value.place, VarRef):
-        value = value.place.table.get(value.place.name)
-    if isinstance(value, Obj):
-        kind = value.type
-        name = kind.struct.node.name if kind.kind == "struct" else ""
-        vector = dtypes.vector_from_cpp(ref.name)
-        return 2 if (name and name == ref.name) or (kind.kind == "vec" and vector == (kind.dt, kind.lanes)) else 0
-    dt = dtypes.from_cpp(ref.name)
-    if isinstance(value, Num):
-        return 2 if dt == value.dt and not ref.pointers else 0
-    if isinstance(value, int):
-        return 1 if dt in dtypes.INTS and not ref.pointers else 0
-    return 1 if isinstance(value, Ptr) and (ref.pointers or ref.dims) else 0
-
-
-def _template_arguments(m: Machine, node: ir.FuncDef, targs: tuple[Any, ...], frame: Frame) -> dict[str, Any]:
-    bound = {p.name: ctypes.template_argument(m, a, frame) for p, a in zip(node.template, targs, strict=False)}
-    for param in node.template[len(targs) :]:
-        if param.default is not None:
-            bound[param.name] = ctypes.template_argument(m, param.default, frame)
-    return bound
-
-
-def operator(m: Machine, name: str, args: list[Any], node: Any, frame: Frame) -> Any:
-    """A submission's own operator on its structs; None when there is none for these values."""
-    first = args[0]
-    if isinstance(first, Obj):
-        found = [f for f in methods(first.type, name) if len(f.params) == len(args) - 1]
-        if found:
-            env = first.type.struct.env
-            bound = dict(first.type.args)
-            fitting = _chosen(m, [values.Func(f, env) for f in found], args[1:], ())
-            func = found[0] if fitting is None else fitting.node
-            result = m.call(func, env, list(args[1:]), {}, node, frame, this=first, bound=bound)
-            return UNKNOWN if result is None else result
-    try:
-        free = frame.env.lookup(name)
-    except KeyError:
-        return None
-    funcs = free.funcs if isinstance(free, values.Overloads) else [free] if isinstance(free, values.Func) else []
-    chosen = _chosen(m, funcs, args, ())
-    if chosen is None:
-        return None
-    cells = [Reference(VarRef({"v": a}, "v")) if isinstance(a, Obj) else a for a in args]
-    result = m.call(chosen.node, chosen.env, cells, {}, node, frame)
-    return UNKNOWN if result is None else result
-
-
-def conversion(m: Machine, value: Any, wanted: str = "") -> Any:
-    """A struct as the number that its conversion operator makes of it (to `wanted` if it can); None without one."""
-    if not isinstance(value, Obj) or value.type.kind != "struct":
-        return None
-    found = {
-        dtypes.from_cpp(s.name.removeprefix("operator ")): s
-        for s in value.type.struct.node.body
-        if isinstance(s, ir.FuncDef) and s.name.startswith("operator ") and s.body is not None
-    }
-    numeric = {dt: s for dt, s in found.items() if dt in dtypes.FLOATS}
-    if not numeric:
-        return None
-    func, env = numeric.get(wanted) or next(iter(numeric.values())), value.type.struct.env
-    return m.call(func, env, [], {}, func, Frame([{}], env, True, 0), this=value, bound=dict(value.type.args))
-
-
-def construct(m: Machine, kind: CType, args: list[Any], node: Any, frame: Frame) -> Any:
-    """`T(a, b)`, `T{a, b}`, `T x(a, b)`: by a constructor, field by field, or as a conversion."""
-    if kind.kind == "struct" and isinstance(kind.struct.node, ir.ClassDef):
-        if len(args) == 1 and isinstance(args[0], Obj) and args[0].type.struct is kind.struct:
-            return args[0].copy()
-        made = ctypes.zero(m, kind)
-        makers = methods(kind, kind.struct.node.name)
-        funcs = [values.Func(f, kind.struct.env) for f in makers]
-        chosen = _chosen(m, funcs, args, ())
-        if chosen is not None and isinstance(made, Obj):
-            m.call(chosen.node, kind.struct.env, args, {}, node, frame, this=made, bound=dict(kind.args))
-            return made
-        return ctypes.aggregate(m, kind, args, m.site(frame, node)) if args else made
-    if kind.kind == "vec":
-        return ctypes.convert(m, tuple(args), kind, m.site(frame, node))
-    if not args:
-        return 0 if kind.kind == "int" else ctypes.zero(m, kind)
-    return ctypes.convert(m, args[0] if len(args) == 1 else tuple(args), kind, m.site(frame, node))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir, values
-from kbh_lint.kernels import compensation_builtins as builtins
 from kbh_lint.kernels import compensation_expr as expr
+from kbh_lint.kernels import compensation_integers as whole
 from kbh_lint.kernels import compensation_ops as ops
+from kbh_lint.kernels import compensation_own as own
 from kbh_lint.kernels import compensation_places as places
 from kbh_lint.kernels.compensation_numbers import Num
 from kbh_lint.kernels.compensation_state import OTHER, Bits, Chained, CType, Frame, Memory, Obj, Ptr, Reference, VarRef
@@ -134,6 +136,14 @@ def static_member(m: Machine, owner: CType, name: str) -> Any:
     return None
 
 
+def field_type(m: Machine, owner: CType, name: str) -> CType | None:
+    """What a field of a struct was declared as."""
+    for stmt in owner.struct.node.body if owner.kind == "struct" and isinstance(owner.struct.node, ir.ClassDef) else ():
+        if isinstance(stmt, ir.Decl) and stmt.name == name and stmt.type is not None and not stmt.type.dims:
+            return resolve(m, stmt.type, Frame([dict(owner.args)], owner.struct.env, True, 0))
+    return None
+
+
 # --- values of types -------------------------------------------------------------------------------------------
 
 
@@ -196,7 +206,7 @@ def convert(m: Machine, value: Any, kind: CType, site: int = 0) -> Any:
     """`value` as this type holds it."""
     if kind.kind == "float":
         if isinstance(value, Obj):
-            made = builtins.conversion(m, value, kind.dt)
+            made = own.conversion(m, value, kind.dt)
             value = next(iter(value.fields.values()), UNKNOWN) if made is None else made
         if isinstance(value, Bits):
             return UNKNOWN
@@ -204,9 +214,12 @@ def convert(m: Machine, value: Any, kind: CType, site: int = 0) -> Any:
         return UNKNOWN if number is None else m.numbers.cast(number, kind.dt)
     if kind.kind in ("int", "bool"):
         if isinstance(value, Num):
-            whole = not value.src and value.f.is_integer() and abs(value.f) < 1e15
-            return int(value.f) if whole else UNKNOWN
-        return int(value) if isinstance(value, bool) and kind.kind == "int" else value
+            if value.src or not math.isfinite(value.f) or abs(value.f) >= 1e15:
+                return UNKNOWN
+            return whole.saturated(value.f, kind.dt) if kind.kind == "int" else value.f != 0.0
+        if isinstance(value, int):
+            return whole.typed(value, kind.dt) if kind.kind == "int" else value != 0
+        return value
     if kind.kind == "vec" and not isinstance(value, Obj):
         items = value if isinstance(value, tuple) else (value,)
         inner = scalar(kind.dt)
@@ -230,8 +243,8 @@ def like(m: Machine, old: Any, new: Any) -> Any:
     """`new` put into a variable that holds `old`."""
     if isinstance(old, Num) and old.dt != "lit":
         return convert(m, new, CType("float", old.dt))
-    if isinstance(old, int) and isinstance(new, Num):
-        return convert(m, new, CType("int", "i32"))
+    if isinstance(old, int):
+        return convert(m, new, scalar("bool" if isinstance(old, bool) else whole.type_of(old)))
     if isinstance(old, Obj) and not isinstance(new, Obj):
         return convert(m, new, old.type)
     return new.copy() if isinstance(new, Obj) else new
@@ -254,7 +267,7 @@ def declared(m: Machine, decl: ir.Decl, frame: Frame, depth: int = 0) -> Any:
         memory = Memory(decl.name, "shared", kind)
         return Reference(Ptr(memory, 0, kind))
     if init is None:
-        return builtins.construct(m, kind, [], decl, frame) if kind.kind == "struct" else zero(m, kind, depth)
+        return own.construct(m, kind, [], decl, frame) if kind.kind == "struct" else zero(m, kind, depth)
     if isinstance(init, ir.Seq):
         named = [i for i in init.items if isinstance(i, ir.AssignE)]
         if named and kind.kind == "struct":
@@ -264,7 +277,7 @@ def declared(m: Machine, decl: ir.Decl, frame: Frame, depth: int = 0) -> Any:
                     old = made.fields.get(item.target.id)
                     made.fields[item.target.id] = like(m, old, expr.evaluate(m, item.value, frame))
             return made
-        return builtins.construct(m, kind, [expr.evaluate(m, i, frame) for i in init.items], decl, frame)
+        return own.construct(m, kind, [expr.evaluate(m, i, frame) for i in init.items], decl, frame)
     value = expr.evaluate(m, init, frame)
     return convert(m, value, kind, m.site(frame, decl))
 
@@ -307,7 +320,7 @@ def deduce(m: Machine, node: ir.FuncDef, ref: ir.TypeRef, value: Any, scope: dic
     elif isinstance(value, Obj | Ptr):
         scope[ref.name] = value.type
     elif isinstance(value, int):
-        scope[ref.name] = CType("int", "i32")
+        scope[ref.name] = CType("int", whole.type_of(value))
 
 
 def parameter(m: Machine, name: str, ref: Any, value: Any, frame: Frame) -> Any:

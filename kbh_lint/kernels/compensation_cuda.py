@@ -6,12 +6,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes
+from kbh_lint.kernels import compensation_integers as whole
 from kbh_lint.kernels import compensation_math as mathematics
 from kbh_lint.kernels import compensation_ops as ops
 from kbh_lint.kernels import compensation_places as places
-from kbh_lint.kernels.compensation_builtins import LIMITS, Args, Builtin, construct, named
+from kbh_lint.kernels.compensation_builtins import LIMITS, Args, Builtin, named
 from kbh_lint.kernels.compensation_ctypes import LANES, convert, resolve, scalar
 from kbh_lint.kernels.compensation_numbers import literal
+from kbh_lint.kernels.compensation_own import construct
 from kbh_lint.kernels.compensation_state import CType, Obj, Ptr, Reference
 from kbh_lint.kernels.compensation_triton import atomic_add
 from kbh_lint.values import UNKNOWN, TypeValue
@@ -70,7 +72,7 @@ def _sizeof(m: Machine, c: Args) -> Any:
     kind = resolve(m, value.ref, c.frame) if isinstance(value, TypeValue) else None
     if kind is None or kind.dt not in dtypes.BITS:
         return UNKNOWN
-    return max(1, dtypes.BITS[kind.dt] // 8) * kind.lanes
+    return whole.typed(max(1, dtypes.BITS[kind.dt] // 8) * kind.lanes, "u64")
 
 
 def _to(dt: str) -> Builtin:

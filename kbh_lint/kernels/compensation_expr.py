@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import dtypes, ir, values
 from kbh_lint.kernels import compensation_builtins as builtins
 from kbh_lint.kernels import compensation_ctypes as ctypes
+from kbh_lint.kernels import compensation_integers as whole
 from kbh_lint.kernels import compensation_memory as memory
 from kbh_lint.kernels import compensation_ops as ops
+from kbh_lint.kernels import compensation_own as own
 from kbh_lint.kernels import compensation_places as places
 from kbh_lint.kernels.compensation_numbers import Num
 from kbh_lint.kernels.compensation_state import (
@@ -42,7 +44,7 @@ def evaluate(m: Machine, node: Any, frame: Frame) -> Any:
 
 
 def _const(m: Machine, node: ir.Const, frame: Frame) -> Any:
-    return ops.wrapped(node.value)
+    return whole.typed(node.value, node.dt) if node.dt else ops.wrapped(node.value)
 
 
 def _name(m: Machine, node: ir.Name, frame: Frame) -> Any:
@@ -71,7 +73,8 @@ def named(m: Machine, name: str, frame: Frame) -> Any:
             m.globals[id(value)] = UNKNOWN
             known = m.globals[id(value)] = ctypes.declared(m, value, Frame([{}], frame.env, True, 0))
         return known
-    return seen(m, value)
+    dt = frame.env.type_of(name) if frame.cpp and type(value) is int else ""
+    return whole.typed(value, dt) if dt else seen(m, value)
 
 
 def seen(m: Machine, value: Any) -> Any:
@@ -160,7 +163,7 @@ def _index(m: Machine, node: ir.Index, frame: Frame) -> Any:
         return value if isinstance(value, Num | Ptr | int) else UNKNOWN
     if isinstance(value, Obj):
         index = evaluate(m, node.index, frame)
-        called = builtins.operator(m, "operator[]", [value, index], node, frame)
+        called = own.operator(m, "operator[]", [value, index], node, frame)
         if called is not None:
             return called
     found = places.element(m, value, node, frame)
@@ -192,10 +195,10 @@ def _assign_e(m: Machine, node: ir.AssignE, frame: Frame) -> Any:
 def binary(m: Machine, op: str, a: Any, b: Any, node: Any, frame: Frame) -> Any:
     """`a op b`, with the operators a submission defines for its own structs."""
     if isinstance(a, Obj) or isinstance(b, Obj):
-        called = builtins.operator(m, f"operator{op}", [a, b], node, frame)
+        called = own.operator(m, f"operator{op}", [a, b], node, frame)
         if called is not None:
             return called
-        left, right = builtins.conversion(m, a), builtins.conversion(m, b)
+        left, right = own.conversion(m, a), own.conversion(m, b)
         a, b = a if left is None else left, b if right is None else right
     return ops.arithmetic(op, a, b, m.numbers, m.site(frame, node), frame.cpp)
 
@@ -235,10 +238,10 @@ def _unary(m: Machine, node: ir.Unary, frame: Frame) -> Any:
         known = ops.truth(value)
         return UNKNOWN if known is UNKNOWN else not known
     if node.op == "~":
-        if isinstance(value, bool):
+        if isinstance(value, bool) and not frame.cpp:
             return not value
-        return ~value if isinstance(value, int) else UNKNOWN
-    return value
+        return whole.negated(value, "~") if isinstance(value, int) else UNKNOWN
+    return whole.typed(value, whole.promoted(value)) if node.op == "+" and isinstance(value, int) else value
 
 
 def _bool(m: Machine, node: ir.Bool, frame: Frame) -> Any:
@@ -260,7 +263,7 @@ def _compare(m: Machine, node: ir.Compare, frame: Frame) -> Any:
     result: Any = True
     for op, right_node in zip(node.ops, node.rights, strict=True):
         right = evaluate(m, right_node, frame)
-        one = ops.compare(op, left, right)
+        one = ops.compare(op, left, right, m.numbers)
         if one is False:
             return False
         if one is UNKNOWN:
@@ -270,7 +273,7 @@ def _compare(m: Machine, node: ir.Compare, frame: Frame) -> Any:
 
 
 def _cond(m: Machine, node: ir.Cond, frame: Frame) -> Any:
-    test = ops.truth(evaluate(m, node.test, frame))
+    test = m.test(node, node.test, frame)
     if test is UNKNOWN:
         m.guess(node.test, frame)
         return builtins.either(evaluate(m, node.yes, frame), evaluate(m, node.no, frame))

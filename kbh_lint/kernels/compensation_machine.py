@@ -10,15 +10,15 @@ from kbh_lint import ir, values
 from kbh_lint.frontends.walk import walk
 from kbh_lint.kernels import compensation_ctypes as ctypes
 from kbh_lint.kernels import compensation_expr as expr
+from kbh_lint.kernels import compensation_loops as loops
 from kbh_lint.kernels import compensation_memory as memory
 from kbh_lint.kernels import compensation_ops as ops
 from kbh_lint.kernels import compensation_places as places
 from kbh_lint.kernels.compensation_asm import run_asm
 from kbh_lint.kernels.compensation_numbers import Num, Numbers
-from kbh_lint.kernels.compensation_state import Chained, Closure, Frame, Obj, OutOfFuel, Ptr, Range, Reference
+from kbh_lint.kernels.compensation_state import Chained, Closure, Frame, Obj, OutOfFuel, Ptr, Reference
 from kbh_lint.values import UNKNOWN, Env
 
-CAPS = (4, 4, 3, 3)  # iterations of a loop, by how deep it is nested
 MAX_CALLS = 24
 
 Dims = tuple[Any, Any, Any]
@@ -79,6 +79,9 @@ class Machine:
         self.globals: dict[int, Any] = {}
         self.guessed = False
         self.blind = False  # a branch on such a value went a way that may not be the right one
+        self.inside: list[int] = []  # the loops that are running, by their statements
+        self.tests: dict[tuple[int, int], list[int]] = {}  # how often a test in a loop was false and true
+        self.waits: tuple[int, frozenset[int]] | None = None  # a loop to run for long, and the tests it waits for
         self.reference_positions: dict[int, frozenset[int]] = {}
 
     def enter(
@@ -112,6 +115,22 @@ class Machine:
         self.fuel -= 1
         if self.fuel < 0:
             raise OutOfFuel
+
+    def test(self, node: Any, test: ir.Expr, frame: Frame) -> Any:
+        """The truth of a test; which way it went is noted where it is inside a loop and on whole numbers."""
+        before = len(self.numbers.settled)
+        truth = ops.truth(expr.evaluate(self, test, frame))
+        if self.inside and truth is not UNKNOWN and len(self.numbers.settled) == before:
+            self.tests.setdefault((self.inside[-1], id(node)), [0, 0])[truth] += 1
+        return truth
+
+    def stuck(self) -> dict[int, frozenset[int]]:
+        """The tests, by loop, that always went one way: later rounds may see them go the other."""
+        found: dict[int, set[int]] = {}
+        for (loop, test), counts in self.tests.items():
+            if not all(counts):
+                found.setdefault(loop, set()).add(test)
+        return {loop: frozenset(tests) for loop, tests in found.items()}
 
     def note(self, reason: str, node: Any) -> None:
         """Something that may hide a compensation was not followed."""
@@ -152,7 +171,9 @@ class Machine:
 
     def _decl(self, stmt: ir.Decl, frame: Frame) -> None:
         if frame.cpp and stmt.name:
-            frame.scopes[-1][stmt.name] = ctypes.declared(self, stmt, frame)
+            value = frame.scopes[-1][stmt.name] = ctypes.declared(self, stmt, frame)
+            if value is UNKNOWN and stmt.type is not None:
+                frame.scopes[-1][places.TYPE + stmt.name] = ctypes.resolve(self, stmt.type, frame)
 
     def _expr(self, stmt: ir.ExprS, frame: Frame) -> None:
         expr.evaluate(self, stmt.value, frame)
@@ -165,7 +186,7 @@ class Machine:
             self.note("a branch on a value of the host that is not known", test)
 
     def _if(self, stmt: ir.If, frame: Frame) -> str | None:
-        test = ops.truth(expr.evaluate(self, stmt.test, frame))
+        test = self.test(stmt, stmt.test, frame)
         known = test is not UNKNOWN
         if not known:
             self.guess(stmt.test, frame)
@@ -217,7 +238,7 @@ class Machine:
         for i, (labels, _) in enumerate(stmt.cases):
             if not labels:
                 start = i if start is None else start
-            elif any(ops.compare("==", value, expr.evaluate(self, e, frame)) is True for e in labels):
+            elif any(ops.compare("==", value, expr.evaluate(self, e, frame), self.numbers) is True for e in labels):
                 start = i
                 break
         if start is None:
@@ -232,92 +253,6 @@ class Machine:
         self.note(f"not read: {stmt.reason}", stmt)
         statements = tuple(c for c in stmt.children if type(c) in _STATEMENTS)
         return self.run(statements, frame)
-
-    # --- loops -----------------------------------------------------------------------------------------------
-
-    def _cfor(self, stmt: ir.CFor, frame: Frame) -> str | None:
-        frame.scopes.append({})
-        try:
-            self.run(stmt.init, frame)
-            return self._loop(frame, stmt.test, stmt.step, stmt.body, once=False)
-        finally:
-            frame.scopes.pop()
-
-    def _while(self, stmt: ir.While, frame: Frame) -> str | None:
-        return self._loop(frame, stmt.test, None, stmt.body, once=stmt.once)
-
-    def _loop(
-        self, frame: Frame, test: ir.Expr | None, step: ir.Expr | None, body: tuple[ir.Stmt, ...], once: bool
-    ) -> str | None:
-        cap = CAPS[min(self.depth, len(CAPS) - 1)]
-        first: list[dict[str, Any]] | None = None
-        self.depth += 1
-        try:
-            for n in range(cap):
-                if test is not None and not (once and n == 0):
-                    go = ops.truth(expr.evaluate(self, test, frame))
-                    if go is False:
-                        self.short = True
-                        if not self.many:
-                            return None
-                        _restore(frame, first)
-                if first is None:
-                    first = _positions(frame)
-                why = self.scoped(body, frame)
-                if why == "break":
-                    self.short = True
-                    if not self.many:
-                        return None
-                elif why == "return":
-                    return why
-                if step is not None:
-                    expr.evaluate(self, step, frame)
-        finally:
-            self.depth -= 1
-        return None
-
-    def _for(self, stmt: ir.For, frame: Frame) -> str | None:
-        items = self._items(expr.evaluate(self, stmt.iterable, frame))
-        cap = CAPS[min(self.depth, len(CAPS) - 1)]
-        if len(items) < cap:
-            self.short = True
-            if self.many:
-                items = items + [items[0] if items else 0] * (cap - len(items))
-        self.depth += 1
-        try:
-            for item in items[:cap]:
-                if frame.cpp:
-                    frame.scopes.append({})
-                try:
-                    places.bind(self, stmt.target, item, frame)
-                    why = self.run(stmt.body, frame)
-                finally:
-                    if frame.cpp:
-                        frame.scopes.pop()
-                if why == "break":
-                    self.short = True
-                    break
-                if why == "return":
-                    return why
-        finally:
-            self.depth -= 1
-        return None
-
-    def _items(self, iterable: Any) -> list[Any]:
-        """The first values a loop takes, at most the largest cap."""
-        if isinstance(iterable, tuple):
-            return list(iterable[: CAPS[0]])
-        if isinstance(iterable, Ptr):
-            return [self.read(iterable, 0) for _ in range(CAPS[0])]
-        if not isinstance(iterable, Range):
-            return [UNKNOWN] * CAPS[0]
-        start, stop, step = iterable.start, iterable.stop, iterable.step
-        if isinstance(start, int) and isinstance(step, int):
-            found = [start + i * step for i in range(CAPS[0])]
-            if isinstance(stop, int) and step:
-                found = [v for v in found if (v < stop if step > 0 else v > stop)]
-            return list(found)
-        return [start] + [UNKNOWN] * (CAPS[0] - 1)
 
     # --- calls -----------------------------------------------------------------------------------------------
 
@@ -343,13 +278,15 @@ class Machine:
         inner = Frame([*(outer or []), scope], env, frame.cpp, self.sites.number(frame.ctx, at) // 8 + 1, this)
         self._bind(node, inner, scope, args, keywords, defaults or {})
         self.calls += 1
-        depth, self.depth = self.depth, min(self.depth, len(CAPS) - 1)
+        depth, self.depth = self.depth, min(self.depth, len(loops.CAPS) - 1)
         try:
             self.run(node.body, inner)
         finally:
             self.calls -= 1
             self.depth = depth
         result = inner.result
+        if inner.cpp and isinstance(node.returns, ir.TypeRef) and isinstance(result, Num | int):
+            result = ctypes.passed(self, node.returns, result, inner)
         return result.copy() if isinstance(result, Obj) else result
 
     def _bind(
@@ -414,26 +351,15 @@ def _leaves(body: tuple[ir.Stmt, ...]) -> bool:
     return bool(body) and isinstance(body[-1], ir.Return | ir.Jump | ir.Raise)
 
 
-def _positions(frame: Frame) -> list[dict[str, Any]]:
-    """The integers and pointers of a frame: where its loops stand."""
-    return [{k: v for k, v in s.items() if isinstance(v, int | Ptr) and v is not True} for s in frame.scopes]
-
-
-def _restore(frame: Frame, positions: list[dict[str, Any]] | None) -> None:
-    """Puts a loop back to its first iteration, so that its masks hold again."""
-    for scope, known in zip(frame.scopes, positions or [], strict=False):
-        scope.update(known)
-
-
 _STATEMENTS: dict[type, Callable[[Machine, Any, Frame], str | None]] = {
     ir.Assign: Machine._assign,
     ir.AugAssign: Machine._aug_assign,
     ir.Decl: Machine._decl,
     ir.ExprS: Machine._expr,
     ir.If: Machine._if,
-    ir.While: Machine._while,
-    ir.For: Machine._for,
-    ir.CFor: Machine._cfor,
+    ir.While: loops.while_,
+    ir.For: loops.for_each,
+    ir.CFor: loops.c_for,
     ir.Switch: Machine._switch,
     ir.Return: Machine._return,
     ir.Jump: Machine._jump,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint.kernels import compensation_integers as integers
 from kbh_lint.kernels import compensation_ops as ops
 from kbh_lint.kernels.compensation_builtins import Args, Builtin, either, invoke, named
 from kbh_lint.kernels.compensation_numbers import EXP, Num, exact, literal, promoted, rounded
@@ -54,7 +55,7 @@ def whole(kind: str) -> Builtin:
         if value is None or not math.isfinite(value.f):
             return UNKNOWN if value is None else value
         cut: Callable[[float], int] = _WHOLE.get(kind, round)
-        f = float(cut(value.f))
+        f = m.numbers.settle(float(cut(value.f)))
         return Num(exact(f), f, value.dt, value.src)
 
     return apply
@@ -77,7 +78,8 @@ def extreme(sign: float) -> Builtin:
 
 def _larger(m: Machine, a: Any, b: Any, sign: float, site: int) -> Any:
     if isinstance(a, int) and isinstance(b, int):
-        return max(a, b) if sign > 0 else min(a, b)
+        pair = integers.alike(a, b)
+        return integers.typed(max(pair) if sign > 0 else min(pair), integers.common(a, b))
     if isinstance(a, Obj) and isinstance(b, Obj):
         return Obj({k: _larger(m, v, b.fields.get(k, v), sign, site) for k, v in a.fields.items()}, a.type)
     if not (isinstance(a, Num) or isinstance(b, Num)):
@@ -85,7 +87,7 @@ def _larger(m: Machine, a: Any, b: Any, sign: float, site: int) -> Any:
     x, y = ops.number(a, m.numbers, site), ops.number(b, m.numbers, site)
     if x is None or y is None:
         return UNKNOWN
-    chosen = y if math.isnan(x.f) or (y.f - x.f) * sign > 0 else x
+    chosen = y if m.numbers.settle(math.isnan(x.f) or (y.f - x.f) * sign > 0) else x
     dt = promoted(x.dt, y.dt)
     return Num(chosen.q, chosen.f, dt, x.src | y.src, chosen.near, chosen.wide)
 
@@ -93,8 +95,8 @@ def _larger(m: Machine, a: Any, b: Any, sign: float, site: int) -> Any:
 def absolute(m: Machine, c: Args) -> Any:
     value = c.get(0, "x")
     if isinstance(value, Num):
-        return m.numbers.neg(value) if value.f < 0 else value
-    return abs(value) if isinstance(value, int) else value
+        return m.numbers.neg(value) if m.numbers.settle(value.f < 0) else value
+    return integers.typed(abs(value), integers.promoted(value)) if isinstance(value, int) else value
 
 
 def fused(m: Machine, c: Args) -> Any:
@@ -151,7 +153,7 @@ def test(kind: str) -> Builtin:
     def apply(m: Machine, c: Args) -> Any:
         value = c.get(0)
         f = value.f if isinstance(value, Num) else 0.0
-        return {"isnan": math.isnan, "isinf": math.isinf}.get(kind, math.isfinite)(f)
+        return m.numbers.settle({"isnan": math.isnan, "isinf": math.isinf}.get(kind, math.isfinite)(f))
 
     return apply
 

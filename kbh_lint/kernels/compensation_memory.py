@@ -75,7 +75,7 @@ def write(m: Machine, ptr: Ptr, value: Any) -> None:
             ptr.mem.put(off + i if isinstance(off, int) else off, part)
         ptr.mem.last = value
         return
-    ptr.mem.put(off, ctypes.convert(m, value, kind) if kind.kind == "float" else value)
+    ptr.mem.put(off, ctypes.convert(m, value, kind) if kind.kind in ("float", "int", "bool") else value)
 
 
 def lane(ptr: Ptr, name: str) -> Ptr | None:

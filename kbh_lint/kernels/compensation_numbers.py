@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Sequence
 from ctypes import c_float
 from dataclasses import dataclass, field
+from typing import Any
 
 PRIME = 10**18 + 9
 EXP = 1  # the source bit of values that come out of an exponential
@@ -120,7 +122,9 @@ class Numbers:
     `products` says whether products and quotients are rounded (sums always are). `amplify` holds sites
     whose rounding errors are made large enough to be seen wherever they go, `scale` sites whose sums are scaled for
     the same reason. `memo` holds the values of transcendental functions and is shared by the runs of one seed;
-    `bits` numbers the sites and is shared by all runs of a kernel.
+    `bits` numbers the sites and is shared by all runs of a kernel. What comparisons and roundings to integers gave is
+    in `settled`, in order; a run that `follows` another takes what they gave there, since a large error must not come
+    through where the small one that it stands for does not.
     """
 
     def __init__(
@@ -132,6 +136,7 @@ class Numbers:
         products: bool = True,
         amplify: frozenset[int] = frozenset(),
         scale: frozenset[int] = frozenset(),
+        follows: Sequence[Any] = (),
     ) -> None:
         self.seed = seed
         self.memo = memo
@@ -140,12 +145,20 @@ class Numbers:
         self.scale = scale
         self.zeros: dict[int, Zero] = {}
         self.nonzero: set[int] = set()
+        self.settled: list[Any] = []
+        self.follows = follows
         self.totals: dict[int, Total] = {}
         self.reductions: dict[int, Total] = {}
         self.logits = 0
         self.implicit_wide = False  # C++: a double constant widens one operation without widening the sum
         self._counts: dict[int, int] = {}
         self._bits = bits
+
+    def settle(self, found: Any) -> Any:
+        """What a comparison, or a rounding to integers, gives in this run."""
+        at = len(self.settled)
+        self.settled.append(self.follows[at] if at < len(self.follows) else found)
+        return self.settled[-1]
 
     # --- random values ---------------------------------------------------------------------------------------
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from kbh_lint.kernels import compensation_integers as whole
+from kbh_lint.kernels.compensation_integers import Typed
 from kbh_lint.kernels.compensation_numbers import Num, Numbers, literal
 from kbh_lint.kernels.compensation_state import Bits, Obj, Ptr, Reference
 from kbh_lint.values import UNKNOWN, DType, Scalar
@@ -89,7 +91,9 @@ def arithmetic(op: str, a: Any, b: Any, numbers: Numbers, site: int, cpp: bool) 
 
 
 def integers(op: str, a: int, b: int, cpp: bool) -> Any:
-    """Integer arithmetic with C's or Python's division; UNKNOWN for results past 80 bits."""
+    """Integer arithmetic of C or of Python; UNKNOWN for results of Python past 80 bits."""
+    if cpp or isinstance(a, Typed) or isinstance(b, Typed):
+        return whole.binary(op, a, b)
     out: Any = UNKNOWN
     if op == "+":
         out = a + b
@@ -100,11 +104,9 @@ def integers(op: str, a: int, b: int, cpp: bool) -> Any:
     elif op in ("/", "//", "%"):
         if b == 0:
             return UNKNOWN
-        if cpp or op != "/":
-            quotient = int(math.copysign(1, a) * math.copysign(1, b)) * (abs(a) // abs(b)) if cpp else a // b
-            out = a - quotient * b if op == "%" else quotient
-        else:
+        if op == "/":
             return literal(a / b) if abs(a) < _MAX_INT and abs(b) < _MAX_INT else UNKNOWN
+        out = a % b if op == "%" else a // b
     elif op == "<<":
         out = a << b if 0 <= b < 80 and abs(a) < _MAX_INT else UNKNOWN
     elif op == ">>":
@@ -166,10 +168,10 @@ def vectors(op: str, a: Any, b: Any, numbers: Numbers, site: int, cpp: bool) -> 
     return Obj(fields, a.type if isinstance(a, Obj) else b.type)
 
 
-def compare(op: str, a: Any, b: Any) -> Any:
+def compare(op: str, a: Any, b: Any, numbers: Numbers) -> Any:
     """One comparison: True, False or UNKNOWN."""
     if isinstance(a, bool | int) and isinstance(b, bool | int):
-        return _ordered(op, a, b)
+        return _ordered(op, *whole.alike(a, b))
     if op in ("is", "is not", "==", "!=") and (a is None or b is None):
         if a is UNKNOWN or b is UNKNOWN:
             return UNKNOWN
@@ -178,7 +180,7 @@ def compare(op: str, a: Any, b: Any) -> Any:
         x = a.f if isinstance(a, Num) else a
         y = b.f if isinstance(b, Num) else b
         if isinstance(x, int | float) and isinstance(y, int | float):
-            return _ordered(op, x, y)
+            return numbers.settle(_ordered(op, x, y))
         return UNKNOWN
     if isinstance(a, Ptr) and isinstance(b, Ptr):
         if a.mem is b.mem and isinstance(a.off, int) and isinstance(b.off, int):
@@ -211,7 +213,7 @@ def negated(value: Any, numbers: Numbers) -> Any:
     if isinstance(value, Num):
         return numbers.neg(value)
     if isinstance(value, int):
-        return -value
+        return whole.negated(value)
     if isinstance(value, Obj):
         return Obj({k: negated(v, numbers) for k, v in value.fields.items()}, value.type)
     return UNKNOWN

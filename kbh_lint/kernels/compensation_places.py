@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
-from kbh_lint.kernels import compensation_builtins as builtins
 from kbh_lint.kernels import compensation_ctypes as ctypes
 from kbh_lint.kernels import compensation_expr as expr
 from kbh_lint.kernels import compensation_memory as memory
 from kbh_lint.kernels import compensation_ops as ops
+from kbh_lint.kernels import compensation_own as own
 from kbh_lint.kernels.compensation_numbers import Num
 from kbh_lint.kernels.compensation_state import Frame, Obj, Place, Ptr, Reference, VarRef
 from kbh_lint.values import UNKNOWN
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.compensation_machine import Machine
+
+TYPE = "type of "  # and a variable's name: what it was declared as, where it holds nothing yet that tells
 
 
 def load(m: Machine, where: Place, node: Any, frame: Frame) -> Any:
@@ -68,7 +70,10 @@ def _field_place(m: Machine, node: ir.Attr, frame: Frame) -> Place | None:
         if lane is not None:
             return lane
         value = memory.target(m, value, m.site(frame, node))
-    return VarRef(value.fields, node.name) if isinstance(value, Obj) else None
+    if not isinstance(value, Obj):
+        return None
+    empty = value.fields.get(node.name) is UNKNOWN
+    return VarRef(value.fields, node.name, ctypes.field_type(m, value.type, node.name) if empty else None)
 
 
 def element(m: Machine, value: Any, node: ir.Index, frame: Frame) -> Place | None:
@@ -111,7 +116,8 @@ def store(m: Machine, where: Place, value: Any) -> None:
     if type(old) is Reference and not old.address:
         store(m, old.place, value)
         return
-    new = ctypes.like(m, old, value)
+    kind = where.table.get(TYPE + where.name, where.type) if old is UNKNOWN else None
+    new = ctypes.like(m, old, value) if kind is None or value is UNKNOWN else ctypes.convert(m, value, kind)
     if isinstance(old, Obj) and isinstance(new, Obj) and old.fields.keys() == new.fields.keys():
         old.fields = new.fields  # in place, for whoever holds a reference to it or runs a method of it
         return
@@ -172,7 +178,7 @@ def update(m: Machine, target: Any, op: str, value: Any, node: Any, frame: Frame
         return UNKNOWN
     old = load(m, where, node, frame)
     if isinstance(old, Obj):
-        called = builtins.operator(m, f"operator{op}=", [old, value], node, frame)
+        called = own.operator(m, f"operator{op}=", [old, value], node, frame)
         if called is not None:
             return old
     new = expr.binary(m, op, old, value, node, frame)

@@ -18,6 +18,7 @@ from kbh_lint.values import UNKNOWN
 _SEEDS = (0, 1, 2, 3, 4)
 _SINGLE = 3  # up to so many places are looked at one by one
 TOO_LONG = "the evaluation of the kernel takes too many steps"
+_LOOPS = 3  # so many loops are waited in, each by itself
 _NONE: frozenset[int] = frozenset()
 UNKNOWN_DIMS: Dims = (UNKNOWN, UNKNOWN, UNKNOWN)
 _SAME = 2.0**-10  # a residual that shrinks by more when products are exact is the error of a product
@@ -73,6 +74,7 @@ class Evaluation:
     sites: Sites = field(default_factory=Sites)
     bits: dict[int, int] = field(default_factory=dict)
     memos: dict[tuple[int, bool], dict[tuple[str, int], tuple[int, float, float]]] = field(default_factory=dict)
+    waits: tuple[int, frozenset[int]] | None = None
 
     def run(
         self,
@@ -82,11 +84,14 @@ class Evaluation:
         products: bool = True,
         amplify: frozenset[int] = _NONE,
         scale: frozenset[int] = _NONE,
+        follows: Run | None = None,
     ) -> Run:
         """Runs the kernels once."""
         memo = self.memos.setdefault((seed, many), {})
-        numbers = Numbers(seed, memo, self.bits, products=products, amplify=amplify, scale=scale)
+        given = () if follows is None else follows.numbers.settled
+        numbers = Numbers(seed, memo, self.bits, products=products, amplify=amplify, scale=scale, follows=given)
         machine = Machine(numbers, self.sites, many=many, fuel=self.fuel)
+        machine.waits = self.waits
         machine.tensors = {ident: Chained.of(ident, starts) for ident, starts in self.handed.items()}
         failed = None
         for i, launch in enumerate(self.launches):
@@ -121,11 +126,11 @@ class Evaluation:
             return True
         return self.assume_exp_inputs and bool(src & ~EXP & ~logits)
 
-    def attempt(self, many: bool) -> Answer:
+    def attempt(self, many: bool, seeds: tuple[int, ...] = _SEEDS) -> Answer:
         """Runs on one set of random inputs, and on more where the first may say too little."""
         runs: list[Run] = []
         found: dict[int, Zero] = {}
-        for seed in _SEEDS:
+        for seed in seeds:
             run = self.run(seed, many)
             runs.append(run)
             if run.failed is not None:
@@ -138,6 +143,16 @@ class Evaluation:
             elif not run.machine.guessed and not self.asleep(run):
                 break
         return Answer(runs, found, [], set())
+
+    def waiting(self, run: Run) -> Answer | None:
+        """Residuals that some loop has only after many rounds, as where blocks of terms are added up first."""
+        for loop, tests in list(run.machine.stuck().items())[:_LOOPS]:
+            self.waits = loop, tests
+            found = self.attempt(False, _SEEDS[:1])
+            self.waits = None
+            if found.sites:
+                return found
+        return None
 
     def asleep(self, run: Run) -> bool:
         """Whether something is always zero exactly of which no rounding error of a sum was seen.
@@ -175,7 +190,7 @@ class Evaluation:
     def effective(self, run: Run, sites: list[int], many: bool) -> tuple[list[int], set[str]]:
         """Those sites whose errors move a stored value, and the parameters that are stored to."""
         seed = run.numbers.seed
-        stored = _moved(run, self.run(seed, many, amplify=frozenset(sites)), self.ends)
+        stored = _moved(run, self.run(seed, many, amplify=frozenset(sites), follows=run), self.ends)
         if not stored:
             return [], stored
         places: dict[ir.Loc, list[int]] = {}
@@ -183,7 +198,11 @@ class Evaluation:
             places.setdefault(self.sites.loc(site), []).append(site)
         if not 1 < len(places) <= _SINGLE:
             return sites, stored
-        moving = [at for at in places.values() if _moved(run, self.run(seed, many, amplify=frozenset(at)), self.ends)]
+        moving = [
+            at
+            for at in places.values()
+            if _moved(run, self.run(seed, many, amplify=frozenset(at), follows=run), self.ends)
+        ]
         return [site for at in moving for site in at] or sites, stored
 
     def precise(self, runs: list[Run], many: bool) -> tuple[list[int], set[str]]:

@@ -164,10 +164,11 @@ class Bits:
 
 @dataclass(slots=True, eq=False)
 class VarRef:
-    """A place: a variable of a scope or a field of a struct."""
+    """A place: a variable of a scope or a field of a struct; `type` is that of a field that holds nothing yet."""
 
     table: dict[str, Any]
     name: str
+    type: CType | None = None
 
 
 Place = Ptr | VarRef

@@ -214,7 +214,8 @@ def _number(m: Machine, c: Args) -> Any:
 
 
 def _integer(m: Machine, c: Args) -> Any:
-    return convert(m, c.get(0), scalar("i64"))
+    value = convert(m, c.get(0), scalar("i64"))
+    return int(value) if isinstance(value, int) else value
 
 
 def _length(m: Machine, c: Args) -> Any:

@@ -201,3 +201,37 @@ def test_an_evaluation_that_fails_is_said_and_hides_nothing_else(monkeypatch: py
     found = thread("s += e;")
     assert found.state == "unknown"
     assert [reason for reason, _ in found.unread] == ["the evaluation of the kernel failed (OverflowError)"]
+
+
+FOLD = "float a = part - c, t = s + a; c = (t - s) - a; s = t; part = 0.f;"
+
+
+@pytest.mark.parametrize(("loop", "state"), [
+    (f"part += e; if ((++k & 15) == 0) {{ {FOLD} }}", "effective"),
+    (f"part += e; if (++k == 32) {{ {FOLD} k = 0; }}", "effective"),
+    (f"part += e; if (++k < 0) {{ {FOLD} }} s += e;", "absent"),
+    ("part += e; if (++k == 32) { s += part; part = 0.f; k = 0; }", "absent"),
+])  # fmt: skip
+def test_blocks_of_terms_may_be_summed_before_they_are_added_with_care(loop: str, state: str) -> None:
+    text = KERNEL.replace("float s = 0.0f", "int k = 0; float part = 0.f, s = 0.0f")
+    assert facts(text.replace("LOOP", loop).replace("TOTAL", "s")).state == state
+
+
+@pytest.mark.parametrize("lost", ["fabsf(c) < 1e-3f ? 0.f : c", "rintf(c)", "fminf(fmaxf(c, 1e-3f), 1e-3f)"])
+def test_an_error_that_only_passes_when_it_is_large_compensates_nothing(lost: str) -> None:
+    loop = f"float t = e - c; float u = s + t; c = (u - s) - t; c = {lost}; s = u;"
+    assert thread(loop).state == "vacuous"
+
+
+def test_a_template_converts_to_what_its_parameter_is_bound_to() -> None:
+    own = """
+template <typename T> struct Sum {
+    T s{}, c{};
+    __device__ void add(T v) { T t = s + v; c += fabsf(s) >= fabsf(v) ? (s - t) + v : (v - t) + s; s = t; }
+    __device__ operator T() const { return WHAT; }
+};
+"""
+    text = KERNEL.replace("float s = 0.0f", "Sum<float> sum; float s = 0.0f").replace("LOOP", "sum.add(e);")
+    text = own + text.replace("TOTAL", "sum")
+    assert facts(text.replace("WHAT", "s + c")).state == "effective"
+    assert facts(text.replace("WHAT", "s")).state == "vacuous"

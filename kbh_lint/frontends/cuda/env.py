@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbh_lint import ir, values
+from kbh_lint import dtypes, ir, values
 
 _MAX_BITS = 256
 _SIZES = {
@@ -44,7 +44,11 @@ def _add(env: values.Env, body: tuple[ir.Stmt, ...], unit: Any, owner: str, scop
         elif isinstance(node, ir.Decl) and node.name:
             if owner and not (node.storage & {"static", "enum"}):
                 continue
-            _bind(env, node.name, prefix, constant(node, env, prefix), bool(owner))
+            value = constant(node, env, prefix)
+            _bind(env, node.name, prefix, value, bool(owner))
+            dt = dtypes.from_cpp(node.type.name) if type(value) is int and node.type is not None else None
+            if dt in dtypes.INTS and dt != "i32":
+                env.types = {**(env.types or {}), node.name: dt, **({f"{prefix}::{node.name}": dt} if prefix else {})}
         elif isinstance(node, (ir.Opaque, ir.Block)):
             inner = node.children if isinstance(node, ir.Opaque) else node.body
             kept = tuple(item for item in inner if isinstance(item, (ir.FuncDef, ir.ClassDef, ir.Decl, ir.Using)))
@@ -86,7 +90,16 @@ def constant(node: ir.Decl, env: values.Env, prefix: str = "") -> Any:
     if isinstance(init, ir.Seq) and len(init.items) == 1:
         init = init.items[0]
     value = fold(init, env, prefix)
-    return node if value is None else value
+    return node if value is None else _kept(value, node.type)
+
+
+def _kept(value: Any, kind: ir.TypeRef) -> Any:
+    """A folded number as a variable of a type holds it: modulo two to its width."""
+    dt = dtypes.from_cpp(kind.name)
+    if type(value) is not int or dt not in dtypes.INTS or dt == "bool":
+        return value
+    low = value & (1 << dtypes.BITS[dt]) - 1
+    return low - (1 << dtypes.BITS[dt]) if dt[0] == "i" and low >> dtypes.BITS[dt] - 1 else low
 
 
 def fold(node: ir.Expr, env: values.Env, prefix: str = "", depth: int = 0) -> int | float | bool | None:
@@ -120,7 +133,9 @@ def _folded(node: ir.Expr, env: values.Env, prefix: str, depth: int) -> int | fl
         value = fold(node.value, env, prefix, depth + 1)
         if value is None or node.type.pointers:
             return None
-        return float(value) if node.type.name in ("float", "double") else int(value) if value == value else None
+        if node.type.name in ("float", "double"):
+            return float(value)
+        return _kept(int(value), node.type) if value == value else None
     if isinstance(node, ir.Call):
         return _call(node, env, prefix, depth)
     if isinstance(node, (ir.Binary, ir.Compare, ir.Bool)):

@@ -75,7 +75,8 @@ class Exprs(Types):
         value = literals.number(text)
         if value is None:
             return ir.Opaque(f"number {text[:40]!r}", (), self.loc(node))
-        return ir.Const(value, self.loc(node))
+        dt = literals.integer_type(text, value) if isinstance(value, int) else "i32"
+        return ir.Const(value, self.loc(node), "" if dt == "i32" else dt)
 
     def _string(self, node: Node) -> ir.Expr:
         start, end = node.start_byte + self.shift, node.end_byte + self.shift

@@ -35,6 +35,18 @@ def integer(text: str) -> int | None:
     return int(digits)
 
 
+def integer_type(text: str, value: int) -> str:
+    """The type of an integer literal: the first that its suffix allows and that holds it."""
+    suffix = text.lower().lstrip("0123456789xabcdef'+- ")
+    unsigned = "u" in suffix or (text[:2].lower() in ("0x", "0b") or text[:1] == "0") and value >= 1 << 31
+    wide = "l" in suffix or "z" in suffix or not -(1 << 31) <= value < (1 << 32 if unsigned else 1 << 31)
+    if wide and value >= 1 << 63:
+        unsigned = True
+    elif wide and "u" not in suffix:
+        unsigned = False
+    return ("u" if unsigned else "i") + ("64" if wide else "32")
+
+
 def number(text: str) -> int | float | None:
     """The value of a number literal with any standard suffix, a sign before it or not; None when it is not one."""
     if text[:1] in ("-", "+"):
