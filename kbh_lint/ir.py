@@ -500,6 +500,7 @@ class FuncDef:
     template: tuple[TemplateParam, ...] = ()
     attributes: tuple[str, ...] = ()
     generator: bool = False
+    coroutine: bool = False
     doc: str | None = None
     specialization: tuple[Expr, ...] = ()  # template<> f<64>: the arguments
 

@@ -119,6 +119,7 @@ class _Lowering:
             decorators=tuple(self.expr(d) for d in node.decorator_list),
             returns=self.expr(node.returns) if node.returns is not None else None,
             generator=generator,
+            coroutine=isinstance(node, ast.AsyncFunctionDef),
             doc=ast.get_docstring(node, clean=False),
         )
 
@@ -376,7 +377,7 @@ class _Lowering:
         return ir.Opaque(kind, children, self.loc(node))
 
     def await_(self, node: ast.Await) -> ir.Expr:
-        return self.expr(node.value)
+        return ir.Opaque("await", (self.expr(node.value),), self.loc(node))
 
 
 def _binding(names: list[str], value: ir.Expr, result: ir.Expr) -> ir.Expr:

@@ -226,7 +226,7 @@ def _next(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
     if isinstance(items, list) and len(items):
         return items.pop(0)
     if not len(items) and len(args) < 2:
-        exceptions.may_fail(interp, "StopIteration", loc)
+        iteration.ended(interp, items, loc)
     return items[0] if len(items) else (args[1] if len(args) > 1 else Unknown())
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import around, exceptions, generators, keys
+from kbh_lint.host import around, coroutines, exceptions, generators, keys
 from kbh_lint.host.frames import MAX_FRAMES, Frame, Returned
 from kbh_lint.host.objects import Bound, ClassV, Memo, Once
 from kbh_lint.host.tensors import Unknown
@@ -28,6 +28,8 @@ def call_function(interp: Any, func: Func, args: list[Any], kwargs: dict[str, An
     env = Env({}, func.env)
     bind(func, args, kwargs, env)
     frame = Frame(env, interp.world.globals_of(func, interp), loc, func)
+    if func.node.coroutine and not func.node.generator:
+        return coroutines.make(interp, func.node.body or (), frame)
     if func.node.generator:
         made = generators.make(interp, func.node, frame) if interp.around is None else None
         if made is not None:

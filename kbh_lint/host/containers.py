@@ -245,7 +245,7 @@ def _iterator_method(interp: Any, owner: Once, name: str, args: list[Any], loc: 
     if name == "send":
         owner.sent = args[0]
     if not len(owner) and not owner.more():
-        exceptions.may_fail(interp, "StopIteration", loc)
+        iteration.ended(interp, owner, loc)
         return Unknown()
     return owner.pop(0)
 

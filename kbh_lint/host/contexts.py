@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import around, exceptions, lanes, lib_objects
+from kbh_lint.host import around, coroutines, exceptions, lanes, lib_objects
 from kbh_lint.host.frames import Leave, Raised
 from kbh_lint.host.interp import Interp
 from kbh_lint.host.objects import Graph, Instance, LibObject, find_method
@@ -31,6 +31,9 @@ def enter(interp: Interp, manager: Any, exits: list[Leave], loc: ir.Loc | None) 
     if isinstance(manager, LibObject) and manager.path == "contextlib.suppress":
         exits.append(lambda raised: raised is not None and exceptions.catches(interp, manager.args, raised.value))
         return None
+    if isinstance(manager, LibObject) and manager.path == coroutines.GROUP:
+        exits.append(lambda raised: coroutines.end_group(interp, manager))
+        return manager
     if isinstance(manager, LibObject) and manager.path == STACK:
         exits.append(lambda raised: unwind(manager, raised))
         return manager
@@ -44,14 +47,20 @@ def enter(interp: Interp, manager: Any, exits: list[Leave], loc: ir.Loc | None) 
     if isinstance(manager, LibObject) and manager.path == "unittest.mock.patcher":
         return interp.call(manager.attrs["__enter__"], [], {}, loc)
     if isinstance(manager, Instance):
-        entered = find_method(manager, "__enter__")
-        leave = find_method(manager, "__exit__")
+        later = find_method(manager, "__aenter__") is not None and find_method(manager, "__enter__") is None
+        entered = find_method(manager, "__aenter__" if later else "__enter__")
+        leave = find_method(manager, "__aexit__" if later else "__exit__")
         if leave is not None:
-            exits.append(lambda raised: interp.call(leave, exceptions.exception_parts(raised), {}, loc))
-        return interp.call(entered, [], {}, loc) if entered is not None else manager
+            exits.append(lambda raised: _called(interp, leave, exceptions.exception_parts(raised), loc))
+        return _called(interp, entered, [], loc) if entered is not None else manager
     if isinstance(manager, list):  # a @contextmanager generator: what it yields
         return manager[0] if manager else None
     return manager
+
+
+def _called(interp: Interp, method: Any, args: list[Any], loc: ir.Loc | None) -> Any:
+    """What a method of a manager gives; one of `async with` is waited for."""
+    return coroutines.awaited(interp, interp.call(method, args, {}, loc), loc)
 
 
 def stack_method(

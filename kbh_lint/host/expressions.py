@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, calls, exceptions, iteration, keys, operators, subscripts, texts, unknowns
+from kbh_lint.host import bounds, calls, coroutines, exceptions, iteration, keys, operators, subscripts, texts, unknowns
 from kbh_lint.host.frames import MAPPED_STRING, Frame
 from kbh_lint.host.objects import Bound, ClassV, Instance, Once
 from kbh_lint.host.tensors import Tensor, Unknown
@@ -228,6 +228,8 @@ def e_opaque(interp: Any, node: ir.Opaque, frame: Frame) -> Any:
     if node.reason == "yield from":
         frame.env.vars.setdefault("__yielded__", []).extend(iteration.iterate(interp, values[0], node.loc))
         return None
+    if node.reason == "await":
+        return coroutines.awaited(interp, values[0], node.loc)
     interp.miss(node.reason, node.loc)
     return Unknown((), node.reason)
 

@@ -25,11 +25,13 @@ def make(interp: Any, node: ir.FuncDef, frame: Frame) -> Once | None:
     if followed is None:
         return None
     made = Once()
-    made.source = _resumed(interp, _block(interp, node.body or (), frame, followed, made), frame)
+    made.source = _resumed(interp, _block(interp, node.body or (), frame, followed, made), frame, made)
     return made
 
 
-def _resumed(interp: Any, body: Generator[Any, None, Any], frame: Frame) -> Generator[Any, None, Any]:
+def _resumed(
+    interp: Any, body: Generator[Any, None, Any], frame: Frame, made: Once
+) -> Generator[Any, None, Any]:
     """`body`, which has its own frame while it runs and that of its caller while it waits."""
     thrown: Raised | None = None
     while True:
@@ -37,7 +39,8 @@ def _resumed(interp: Any, body: Generator[Any, None, Any], frame: Frame) -> Gene
         interp.frames.append(frame)
         try:
             value = next(body) if thrown is None else body.throw(thrown)
-        except StopIteration:
+        except StopIteration as stop:
+            made.gave = stop.value.value if isinstance(stop.value, Returned) else None
             return
         finally:
             interp.frames.pop()
@@ -131,7 +134,7 @@ def _values(interp: Any, node: Any, frame: Frame, plan: dict[int, bool], made: O
         got, made.sent = made.sent, None
     else:
         yield from iteration.in_turn(given) if isinstance(given, Once) else iteration.iterate(interp, given, node.loc)
-        got = None
+        got = given.gave if isinstance(given, Once) else None
     for target in getattr(node, "targets", ()):
         interp.assign(target, got, frame)
     return Returned(got) if isinstance(node, ir.Return) else None

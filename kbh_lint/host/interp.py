@@ -72,6 +72,7 @@ class Interp:
         self.notes: list[tuple[str, dict[str, Any], ir.Loc | None]] = []  # facts seen on the way
         self.cpp_side: Any = None  # the C++ host functions, once one was met
         self.lanes = Lanes()
+        self.tasks: list[Any] = []  # of asyncio's loop, that have not had their turn
         self.hooks: dict[tuple[str, str], list[Any]] = {}  # hooks of the process, with all they were set to
         self.children: list[tuple[str, str, ir.Loc | None]] = []  # processes that nothing waited for
         self.numbers: dict[int, Any] = {}  # of tensors of one whole number, by storage

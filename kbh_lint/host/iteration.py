@@ -68,6 +68,13 @@ def by_index(interp: Any, value: Instance, loc: ir.Loc | None) -> list[Any]:
     return items
 
 
+def ended(interp: Any, once: Any, loc: ir.Loc | None) -> None:
+    """An iterator is asked for more than it has: that is known of a generator that came to its end."""
+    if interp.trying and isinstance(once, Once) and once.gave is not None:
+        exceptions.raise_("StopIteration", [once.gave], loc)
+    exceptions.may_fail(interp, "StopIteration", loc)
+
+
 def in_turn(once: Once) -> Iterator[Any]:
     """The items of an iterator that somebody else may draw from meanwhile."""
     while len(once) or once.more():
@@ -77,12 +84,16 @@ def in_turn(once: Once) -> Iterator[Any]:
 def drawn(interp: Any, value: Instance, loc: ir.Loc | None) -> list[Any] | None:
     """The items that `__next__` of an object gives, up to a bound; None for an object without one."""
     found = find_method(value, "__next__")
+    later = find_method(value, "__anext__") if found is None else None
+    end = Sym("builtins.StopIteration" if later is None else "builtins.StopAsyncIteration")
+    found = found or later
     items: list[Any] = []
     while found is not None and len(items) < MAX_DRAWN:
         try:
-            items.append(interp.call(found, [], {}, loc))
+            item = interp.call(found, [], {}, loc)
+            items.append(item if later is None else interp.world.awaited(interp, item, loc))
         except Raised as error:
-            if exceptions.catches(interp, Sym("builtins.StopIteration"), error.value):
+            if exceptions.catches(interp, end, error.value):
                 return items
             raise
     if found is not None:

@@ -11,6 +11,7 @@ from kbh_lint.host import (
     builds,
     containers,
     custom_ops,
+    coroutines,
     decoding,
     dress,
     driver,
@@ -75,6 +76,8 @@ def object_attr(interp: Any, owner: LibObject, name: str, loc: ir.Loc | None) ->
         return Method(owner, name)
     if name in owner.attrs:
         return owner.attrs[name]
+    if owner.path == "builtins.StopIteration" and name == "value":
+        return next(iter(owner.attrs.get("args", ())), None)
     if owner.path == "types.CodeType" or owner.path.startswith("builtins.") and name in ("__cause__", "__context__"):
         return Unknown((), name)
     if owner.path == "types.SimpleNamespace":
@@ -253,6 +256,10 @@ def object_method(
         return beside
     if owner.path.startswith("queue.") and name in ("get", "get_nowait") and not owner.path.endswith("Full"):
         exceptions.may_fail(interp, "Empty", loc)
+    if owner.path == coroutines.PATH or owner.path.startswith("asyncio."):
+        done = coroutines.method(interp, owner, name, args, kwargs, loc)
+        if done is not NotImplemented:
+            return done
     if owner.path == "contextlib.ExitStack":
         return interp.world.stack_method(interp, owner, name, args, kwargs, loc)
     if owner.path == "namedtuple" and name in ("_replace", "_asdict"):

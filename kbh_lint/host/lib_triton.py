@@ -101,7 +101,7 @@ def decorate(interp: Any, decorator: Any, target: Any, loc: ir.Loc | None) -> An
     if path.startswith("functools.singledispatch") or isinstance(decorator, Unknown) or _is_foreign(path):
         interp.miss(f"what {path or 'a decorator that is not known'} makes of a function is not followed", loc)
         return Unknown((), "a decorated function")
-    if path == "contextlib.contextmanager" and isinstance(target, Func):
+    if path in ("contextlib.contextmanager", "contextlib.asynccontextmanager") and isinstance(target, Func):
         target.attrs[around.MARK] = True
         return target
     if path in ("builtins.staticmethod", "builtins.classmethod"):

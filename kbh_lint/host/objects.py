@@ -128,6 +128,7 @@ class Once(list[Any]):
     """What an iterator has left to give: what it holds, and then what `source`, if there is one, finds when asked."""
 
     source: Iterator[Any] | None = None
+    gave: Any = None  # what a generator returned
     sent: Any = None  # the value of the `yield` at which a generator goes on
 
     def __bool__(self) -> bool:

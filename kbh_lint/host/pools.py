@@ -23,7 +23,7 @@ def method(
         given = args[1:] if name == "submit" else list(args[1]) if len(args) > 1 else []
         named = kwargs if name == "submit" else kwargs.get("kwds", args[2] if len(args) > 2 else {})
         target = args[0]
-        future = _future(interp, loc, lambda lane: lanes.run(interp, lane, target, given, named, loc))
+        future = start(interp, loc, lambda lane: lanes.run(interp, lane, target, given, named, loc))
         futures.append(future)
         return lanes.result(interp, future) if name == "apply" else future
     if name in _MANY and len(args) > 1:
@@ -51,7 +51,7 @@ def _each(interp: Any, owner: LibObject, name: str, args: list[Any], loc: ir.Loc
     def work(lane: LibObject) -> list[Any]:
         return [lanes.run(interp, lane, args[0], row, {}, loc, bounded=False) for row in rows]
 
-    future = _future(interp, loc, work)
+    future = start(interp, loc, work)
     owner.attrs["futures"].append(future)
     if name.endswith("_async"):
         return future
@@ -62,7 +62,8 @@ def _each(interp: Any, owner: LibObject, name: str, args: list[Any], loc: ir.Loc
     return made
 
 
-def _future(interp: Any, loc: ir.Loc | None, work: Callable[[LibObject], Any]) -> LibObject:
+def start(interp: Any, loc: ir.Loc | None, work: Callable[[LibObject], Any]) -> LibObject:
+    """Work that begins at once in a thread of a pool, as a future."""
     future = LibObject("future", {"loc": loc})
     future.attrs[lanes.GAVE] = work(future)
     return future

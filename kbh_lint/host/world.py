@@ -17,6 +17,7 @@ from kbh_lint.host import (
     classes,
     containers,
     contexts,
+    coroutines,
     enums,
     exceptions,
     foreign,
@@ -91,6 +92,7 @@ class World:
     enter = staticmethod(contexts.enter)
     stack_method = staticmethod(contexts.stack_method)
     decorate = staticmethod(lib_triton.decorate)
+    awaited = staticmethod(coroutines.awaited)
     get_item = staticmethod(lib_objects.get_item)
     set_item = staticmethod(lib_objects.set_item)
     show = staticmethod(containers.show)
@@ -171,7 +173,7 @@ class World:
     def iterate(self, interp: Interp, value: Any, loc: ir.Loc | None) -> Any:
         """The items of an object, of one that a library made, or of an enumeration; None of anything else."""
         if isinstance(value, Instance):
-            found = find_method(value, "__iter__")
+            found = find_method(value, "__iter__") or find_method(value, "__aiter__")
             if found is not None:
                 made = interp.call(found, [], {}, loc)
                 return (
