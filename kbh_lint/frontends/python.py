@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbh_lint import ir
+from kbh_lint.frontends import patterns
 from kbh_lint.source.spans import Span
 from kbh_lint.syntax import tree_of
 
@@ -57,9 +58,6 @@ class PythonUnit:
         return len(row.encode()[:byte_column].decode("utf-8", "ignore"))
 
 
-_SUBJECT = "<match subject>"  # no name that a text can spell
-
-
 class TooDeep(Exception):
     """The program nests deeper than `MAX_DEPTH`."""
 
@@ -82,6 +80,7 @@ class _Lowering:
         self.unread: list[tuple[str, ir.Loc]] = []
         self.depth = 0
         self.yields: list[bool] = []
+        self.parts = 0  # of subjects of `match` that were given names
 
     def loc(self, node: Any) -> ir.Loc:
         return (self.unit, node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
@@ -224,36 +223,16 @@ class _Lowering:
         return ir.Jump("break" if isinstance(node, ast.Break) else "continue", self.loc(node))
 
     def match(self, node: ast.Match) -> tuple[ir.Stmt, ...]:
-        """Patterns of constants become an if chain on the subject; any other pattern is an unread condition."""
-        subject = ir.Name(_SUBJECT, self.loc(node.subject))
+        """An if chain on the subject."""
+        subject = ir.Name(patterns.SUBJECT, self.loc(node.subject))
         orelse: tuple[ir.Stmt, ...] = ()
         for case in reversed(node.cases):
             loc = self.loc(case.pattern)
-            test = self.pattern(subject, case.pattern, loc)
+            test = patterns.test(self, subject, case.pattern, loc)
             if case.guard is not None:
                 test = ir.Bool("and", (test, self.expr(case.guard)), loc)
             orelse = (ir.If(test, self.block(case.body), orelse, loc),)
         return (ir.Assign((subject,), self.expr(node.subject), subject.loc), *orelse)
-
-    def pattern(self, subject: ir.Expr, pattern: ast.pattern, loc: ir.Loc) -> ir.Expr:
-        """Whether the subject matches, as an expression that binds what the pattern captures."""
-        if isinstance(pattern, ast.MatchValue):
-            return ir.Compare(subject, ("==",), (self.expr(pattern.value),), loc)
-        if isinstance(pattern, ast.MatchSingleton):
-            return ir.Compare(subject, ("is",), (ir.Const(pattern.value, loc),), loc)
-        if isinstance(pattern, ast.MatchOr):
-            return ir.Bool("or", tuple(self.pattern(subject, p, loc) for p in pattern.patterns), loc)
-        if isinstance(pattern, ast.MatchAs):
-            test = ir.Const(True, loc) if pattern.pattern is None else self.pattern(subject, pattern.pattern, loc)
-            if pattern.name is None:
-                return test
-            bound = _binding([pattern.name], subject, ir.Const(True, loc))
-            return bound if pattern.pattern is None else ir.Bool("and", (test, bound), loc)
-        reason = f"match pattern {type(pattern).__name__}"
-        parts = [part for part in ast.walk(pattern) if isinstance(part, (ast.MatchAs, ast.MatchStar))]
-        captured = [part.name for part in parts if part.name is not None]
-        captured += [part.rest for part in ast.walk(pattern) if isinstance(part, ast.MatchMapping) and part.rest]
-        return _binding(captured, ir.Opaque(reason, (), loc), ir.Opaque(reason, (), loc))
 
     # --- expressions
 
@@ -378,15 +357,6 @@ class _Lowering:
 
     def await_(self, node: ast.Await) -> ir.Expr:
         return ir.Opaque("await", (self.expr(node.value),), self.loc(node))
-
-
-def _binding(names: list[str], value: ir.Expr, result: ir.Expr) -> ir.Expr:
-    """`result`, after binding names to a value."""
-    if not names:
-        return result
-    loc = value.loc
-    bound = tuple(ir.AssignE(ir.Name(name, loc), "", value, loc) for name in names)
-    return ir.Index(ir.Seq("tuple", (result, *bound), loc), ir.Const(0, loc), loc)
 
 
 _STATEMENTS: dict[type, Callable[[_Lowering, Any], Any]] = {

@@ -6,8 +6,10 @@ from typing import Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.host import (
+    class_attributes,
     classes,
     dress,
+    enums,
     exceptions,
     lanes,
     lib_objects,
@@ -16,6 +18,7 @@ from kbh_lint.host import (
     tampering,
     tensor_attributes,
 )
+from kbh_lint.host.frames import Frame, builtin
 from kbh_lint.host.interp import Interp
 from kbh_lint.host.objects import (
     Blob,
@@ -24,6 +27,7 @@ from kbh_lint.host.objects import (
     Compiled,
     Config,
     Configured,
+    Defaults,
     Extension,
     ExtFunction,
     Graph,
@@ -57,7 +61,7 @@ def get_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> Any:
     if isinstance(owner, Instance):
         return instance_attr(interp, owner, name, loc)
     if isinstance(owner, ClassV):
-        return class_attr(owner, name)
+        return class_attributes.attribute(interp, owner, name, loc)
     if isinstance(owner, Unknown):
         return Unknown(owner.contents, owner.why, made=owner.made)
     if isinstance(owner, LibObject):
@@ -76,8 +80,15 @@ def get_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> Any:
         return owner.__kbh_name__.rpartition(".")[2]
     if name in ("real", "imag", "numerator", "denominator") and isinstance(owner, (int, float, complex)):
         return getattr(owner, name, Unknown())
+    if isinstance(owner, (enums.Number, enums.Word)):
+        if name in ("name", "value", "_name_", "_value_"):
+            return enums.member_attr(owner, name)
+        if any(name in base.env.vars for base in owner.cls.mro()):
+            return class_attributes.of_member(interp, owner, owner.cls.find(name), loc)
     if name == "value" and isinstance(owner, (int, float)):
         return owner  # a ctypes number
+    if name == "default_factory" and isinstance(owner, Defaults):
+        return owner.factory
     if isinstance(owner, dict) and owner.get("__namespace__"):
         return owner.get(name, Unknown())
     if isinstance(owner, tuple) and tensor_attributes.RESULTS.get(name, len(owner)) < len(owner):
@@ -106,6 +117,10 @@ def callable_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> 
     if isinstance(owner, Func):
         if name in owner.attrs:
             return owner.attrs[name]
+        if name == "__annotations__":
+            return _annotations(interp, owner)
+        if name == "__get__":
+            return builtin(lambda i, a, k, where: owner if a[0] is None else Bound(a[0], owner))
         if name == "__code__":
             return LibObject(CODE, {"func": owner})
         return {"__name__": owner.node.name, "__doc__": owner.node.doc, "__wrapped__": owner}.get(name, Unknown())
@@ -115,9 +130,16 @@ def callable_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> 
         return owner.func
     if isinstance(owner, Compiled) or isinstance(owner, Bound) and isinstance(owner.func, Memo):
         return get_attr(interp, owner.func, name, loc)
-    if isinstance(owner, Bound) and name == "__func__":
-        return owner.func
+    if isinstance(owner, Bound) and name in ("__func__", "__self__"):
+        return owner.func if name == "__func__" else owner.self
     return Method(owner, name)
+
+
+def _annotations(interp: Interp, func: Func) -> dict[str, Any]:
+    """What the parameters of a function, and its result, are said to be."""
+    frame = Frame(func.env, interp.world.globals_of(func, interp), None, None)
+    said = [(param.name, param.type) for param in func.node.params] + [("return", func.node.returns)]
+    return {name: interp.eval(node, frame) for name, node in said if node is not None}
 
 
 def description_attr(owner: DType | HostDescriptor | Config | Blob | Pointer, name: str) -> Any:
@@ -174,8 +196,10 @@ def plain_attr(interp: Interp, owner: Instance, name: str, loc: ir.Loc | None) -
         return Method(owner, name)
     if owner.items is not None and not name.startswith("__"):
         return owner.items if name == "data" else Method(owner.items, name)
-    if name in ("_replace", "_asdict") and is_named_tuple(owner):
+    if name in ("_replace", "_asdict", "index", "count") and is_named_tuple(owner):
         return Method(owner, name)
+    if name in ("_fields", "_make") and is_named_tuple(owner):
+        return class_attributes.attribute(interp, owner.cls, name, loc)
     if lanes.THREADS.intersection(owner.cls.external_bases()):
         return Method(lanes.of_object(owner), name)
     try:
@@ -198,26 +222,6 @@ def data_descriptor(cls: ClassV, name: str) -> Any:
                 return found if found.path == "property" and not found.attrs.get("cached") else None
             return found if isinstance(found, Instance) and find_method(found, "__set__") is not None else None
     return None
-
-
-def class_attr(owner: ClassV, name: str) -> Any:
-    """An attribute of a class of the submission."""
-    try:
-        found = owner.find(name)
-    except KeyError:
-        if name == "__name__":
-            return owner.name
-        forward = owner.env.vars.get("forward")
-        if name == "apply" and isinstance(forward, LibObject) and forward.path == "staticmethod":
-            # torch.autograd.Function: forward gets the context first, unless setup_context takes it
-            context = LibObject("torch.autograd.function.FunctionCtx")
-            return Partial(forward.attrs["func"], () if "setup_context" in owner.env.vars else (context,), {})
-        return Method(owner, name)
-    if isinstance(found, LibObject) and found.path == "staticmethod":
-        return found.attrs["func"]
-    if isinstance(found, LibObject) and found.path == "classmethod":
-        return Bound(owner, found.attrs["func"])
-    return found
 
 
 def extension_attr(interp: Interp, owner: Extension, name: str, loc: ir.Loc | None) -> Any:
@@ -264,6 +268,8 @@ def set_plain(interp: Interp, owner: Any, name: str, value: Any, loc: ir.Loc | N
         if setter is not None:
             interp.call(setter, [owner, value], {}, loc)
             return
+        if interp.trying and _is_slotted(owner.cls, name):
+            exceptions.may_fail(interp, "AttributeError", loc)
         if name == "__class__" and isinstance(value, ClassV):
             owner.cls = value
             return
@@ -299,6 +305,14 @@ def set_plain(interp: Interp, owner: Any, name: str, value: Any, loc: ir.Loc | N
         _set_of_function(owner, name, value)
     elif isinstance(owner, JitFunction):
         owner.func.attrs[name] = value
+
+
+def _is_slotted(cls: ClassV, name: str) -> bool:
+    """Whether the slots of a class leave no room for an attribute."""
+    slots = [base.env.vars.get("__slots__") for base in cls.mro()]
+    if None in slots or cls.external_bases() or name.startswith("__"):
+        return False
+    return not any(name == slot if isinstance(slot, str) else name in (slot or ()) for slot in slots)
 
 
 def _set_of_function(owner: Func, name: str, value: Any) -> None:

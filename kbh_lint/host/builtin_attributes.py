@@ -7,6 +7,7 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.host import (
     asking,
+    class_making,
     exceptions,
     keys,
     typetests,
@@ -20,6 +21,7 @@ from kbh_lint.host.objects import (
     Once,
     find_method,
     is_module,
+    meta_method,
 )
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import Func, Sym
@@ -77,7 +79,7 @@ def has_attr(interp: Any, owner: Any, name: str) -> bool:
     if isinstance(owner, Func):
         return name in owner.attrs
     if isinstance(owner, ClassV):
-        return any(name in c.env.vars for c in owner.mro())
+        return any(name in c.env.vars for c in owner.mro()) or meta_method(owner, name) is not None
     if isinstance(owner, Tensor):
         from kbh_lint.host import torchlib
 
@@ -117,8 +119,12 @@ def _setattr(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc |
 @builtin
 def _type(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     value = args[0]
+    if len(args) == 3:
+        return class_making.of_call(interp, args, kwargs, loc)
     if isinstance(value, Instance):
         return value.cls
+    if isinstance(value, ClassV):
+        return value.meta or interp.builtins["type"]
     if isinstance(value, Tensor):
         return Sym("torch.Tensor")
     if isinstance(value, LibObject):
@@ -139,6 +145,8 @@ def _callable(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc 
 def _vars(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     if args and isinstance(args[0], Sym):
         return Sym(f"{args[0].path}.__dict__")
+    if args and isinstance(args[0], (ClassV, LibObject)):
+        return interp.world.get_attr(interp, args[0], "__dict__", loc)
     return args[0].attrs if args and isinstance(args[0], Instance) else {}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from kbh_lint import ir
@@ -11,21 +11,25 @@ from kbh_lint.host import (
     asking,
     bounds,
     containers,
+    enums,
     exceptions,
     iteration,
     keys,
     operators,
     ordering,
+    subscripts,
     unknowns,
 )
 from kbh_lint.host.frames import OutOfFuel, Raised, builtin
 from kbh_lint.host.objects import (
+    ClassV,
     Instance,
     LibObject,
     Method,
     Once,
     find_method,
     is_named_tuple,
+    meta_method,
 )
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import doubts
@@ -56,6 +60,11 @@ def _len(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
         if found is None and is_named_tuple(value):
             return len(value.cls.field_names())
         return interp.call(found, [], {}, loc) if found is not None else Unknown()
+    if isinstance(value, ClassV):
+        own = meta_method(value, "__len__")
+        if own is not None:
+            return interp.call(own, [], {}, loc)
+        return len(enums.members(value)) if enums.is_enum(value) else unknowns.merged(interp, value)
     if isinstance(value, LibObject) and isinstance(value.attrs.get("items"), (list, dict)):
         return len(value.attrs["items"])
     if exceptions.plain(value) or isinstance(value, Once):
@@ -98,10 +107,23 @@ def _sum(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
     return total
 
 
+def _until(interp: Any, value: Any, every: bool, loc: ir.Loc | None) -> Sequence[Any]:
+    """The items that any() or all() looks at: of an iterator, those up to the first that decides."""
+    if not isinstance(value, Once):
+        return iteration.materialise(interp, value, loc)
+    items: list[Any] = []
+    for item in iteration.in_turn(value):
+        interp.burn()
+        items.append(item)
+        if type(item) in (bool, int, str, type(None)) and bool(item) is not every:
+            break
+    return items
+
+
 def _truths(every: bool) -> Callable[..., Any]:
     @builtin
     def run(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-        items = iteration.materialise(interp, args[0], loc)
+        items = _until(interp, args[0], every, loc)
         bounds.steps(interp, len(items))
         read = [item for item in items if isinstance(item, Unknown) and item.contents]
         if len(read) > 1 and all(isinstance(item, Unknown) or bool(item) is every for item in items):
@@ -131,10 +153,9 @@ def _collect(kind: Callable[[Any], Any]) -> Callable[..., Any]:
 def _dict(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     out: dict[Any, Any] = {}
     if args:
-        if isinstance(args[0], dict):
-            out.update(bounds.visited(interp, args[0]))
-        elif isinstance(args[0], Instance) and args[0].items is not None:
-            out.update(bounds.visited(interp, args[0].items))
+        held = subscripts.mapping(interp, args[0], loc)
+        if held is not None:
+            out.update(bounds.visited(interp, held))
         else:
             out.update(
                 {

@@ -5,19 +5,39 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import enums, module_calls, trace_nn
+from kbh_lint.host import class_making, enums, exceptions, module_calls, trace_nn
 from kbh_lint.host.frames import Frame
 from kbh_lint.host.interp import Interp
-from kbh_lint.host.objects import Bound, ClassV, Compiled, Instance, LibObject, Memo, find_method, is_module
+from kbh_lint.host.objects import (
+    Bound,
+    ClassV,
+    Compiled,
+    Instance,
+    LibObject,
+    Memo,
+    find_method,
+    is_module,
+    meta_method,
+)
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import Func
 
+ABSTRACT = "__isabstractmethod__"
 DICTS = ("OrderedDict", "UserDict", "defaultdict")
 
 
-def instantiate(interp: Interp, cls: ClassV, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """`cls(...)`."""
+def instantiate(
+    interp: Interp, cls: ClassV, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, plainly: bool = False
+) -> Any:
+    """`cls(...)`; `plainly` leaves out what its metaclass makes of a call."""
     bases = cls.external_bases()
+    called = None if plainly else meta_method(cls, "__call__")
+    if called is not None:
+        return interp.call(called, args, kwargs, loc)
+    if "builtins.type" in bases or interp.builtins["type"] in [base for c in cls.mro() for base in c.bases]:
+        return class_making.of_call(interp, args, kwargs, loc, cls)
+    if interp.trying and "abc.ABC" in bases and _is_abstract(cls):
+        exceptions.may_fail(interp, "TypeError", loc)
     if enums.is_enum(cls):
         return enums.look_up(interp, cls, args, loc)
     instance = Instance(cls)
@@ -54,6 +74,12 @@ def instantiate(interp: Interp, cls: ClassV, args: list[Any], kwargs: dict[str, 
     return instance
 
 
+def _is_abstract(cls: ClassV) -> bool:
+    """Whether a class leaves an abstract method to those that derive from it."""
+    names = {name: value for base in reversed(cls.mro()) for name, value in base.env.vars.items()}
+    return any(isinstance(value, Func) and ABSTRACT in value.attrs for value in names.values())
+
+
 def call_instance(interp: Interp, owner: Instance, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """`owner(...)`: its `__call__`, what torch makes of its `forward`, or a `forward` of no module."""
     called = _defines(owner.cls, "__call__")
@@ -73,18 +99,19 @@ def _defines(cls: ClassV, name: str) -> bool:
     return any(name in base.env.vars for base in cls.mro())
 
 
-def bind(interp: Interp, owner: Instance, found: Any, loc: ir.Loc | None) -> Any:
+def bind(interp: Interp, owner: Instance | ClassV, found: Any, loc: ir.Loc | None) -> Any:
     """What the name of a member of its class is for an object: a bound method, or what a descriptor gives."""
     if isinstance(found, LibObject) and found.path == "property":
         return interp.call(Bound(owner, found.attrs["fget"]), [], {}, loc)
     if isinstance(found, LibObject) and found.path == "staticmethod":
         return found.attrs["func"]
     if isinstance(found, LibObject) and found.path == "classmethod":
-        return Bound(owner.cls, found.attrs["func"])
+        return Bound(owner.cls if isinstance(owner, Instance) else owner, found.attrs["func"])
     if isinstance(found, (Func, Memo, Compiled)):
         return Bound(owner, found)
     getter = find_method(found, "__get__") if isinstance(found, Instance) else None
-    return interp.call(getter, [owner, owner.cls], {}, loc) if getter is not None else found
+    kind = owner.cls if isinstance(owner, Instance) else owner.meta
+    return interp.call(getter, [owner, kind], {}, loc) if getter is not None else found
 
 
 def super_(interp: Interp, args: list[Any], frame: Frame) -> Any:

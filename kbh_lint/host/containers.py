@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from copy import copy
 from typing import Any
@@ -11,7 +10,7 @@ from kbh_lint import ir
 from kbh_lint.dtypes import torch_name
 from kbh_lint.host import bounds, equality, exceptions, iteration, keys, ordering, subscripts, unknowns
 from kbh_lint.host.frames import OutOfFuel, Raised
-from kbh_lint.host.objects import Instance, LibObject, Once, Ring
+from kbh_lint.host.objects import Keys, LibObject, Once, Ring
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.source import embedded
 from kbh_lint.source.embedded import Text, concat, cut
@@ -25,9 +24,6 @@ _SAFE_STR = frozenset(
     "title capitalize zfill ljust rjust center partition rpartition encode isspace isupper islower removeprefix "
     "removesuffix isnumeric isalnum expandtabs swapcase casefold".split()
 )
-
-
-_NESTED = re.compile(r"\{[^{}:!]*[.\[]|\{[^{}]*:[^{}]*\{")  # fields of attributes, items or fields
 
 
 def show(value: Any) -> str:
@@ -88,21 +84,14 @@ def string_method(interp: Any, text: str, name: str, args: list[Any], kwargs: di
         if len(new) * (str.count(text, str(args[0])) or 1) > embedded.MAX_TEXT:
             raise bounds.TooLarge("a text grew past the bound")
         return embedded.replace(text, str(args[0]), new, args[2] if len(args) > 2 else -1)
-    if name == "format" and _NESTED.search(str(text).replace("{{", "").replace("}}", "")):
-        return unknowns.merged(interp, text, *args, *kwargs.values(), why="str.format")
-    if name == "format" and any(isinstance(value, Instance) for value in (*args, *kwargs.values())):
-        from kbh_lint.host import texts
+    if name in ("format", "format_map"):
+        from kbh_lint.host import lib_texts
 
-        if "{:" in text or ":}" in text or "!" in text:
-            return unknowns.merged(interp, text, *args, *kwargs.values(), why="str.format")
-        args = [texts.of(interp, value, None, "format") for value in args]
-        kwargs = {key: texts.of(interp, value, None, "format") for key, value in kwargs.items()}
-    if name == "format":
-        return format_text(text, args, kwargs)
+        if name == "format_map":
+            args, kwargs = [], args[0] if args and isinstance(args[0], dict) else {}
+        return lib_texts.formatted(interp, text, args, kwargs, None)
     if name == "encode":
         return text  # bytes of a text are followed as the text
-    if name == "format_map":
-        return format_text(text, [], args[0] if isinstance(args[0], dict) else {})
     if name in ("strip", "lstrip", "rstrip"):
         chars = str(args[0]) if args and args[0] is not None else None
         return embedded.strip(text, chars, name != "rstrip", name != "lstrip")
@@ -130,46 +119,6 @@ def string_method(interp: Any, text: str, name: str, args: list[Any], kwargs: di
         plain_kwargs = {key: str(value) if isinstance(value, Text) else value for key, value in kwargs.items()}
         return getattr(str, name)(str(text), *plain_args, **plain_kwargs)
     return Unknown((), f"str.{name}")
-
-
-def format_text(text: str, args: list[Any], kwargs: dict[str, Any]) -> str:
-    """`text.format(...)`, with places; fields of the forms {}, {0}, {name} and {name:spec}."""
-    parts: list[str] = []
-    plain = str(text)
-    i = start = auto = 0
-    while i < len(plain):
-        pair = plain[i : i + 2]
-        if pair in ("{{", "}}"):
-            parts += [cut(text, start, i), pair[0]]
-            i += 2
-            start = i
-        elif plain[i] == "{":
-            end = plain.find("}", i)
-            if end < 0:
-                break
-            field, _, spec = plain[i + 1 : end].partition(":")
-            field = field.partition("!")[0]
-            parts.append(cut(text, start, i))
-            if field == "":
-                value: Any = args[auto] if auto < len(args) else ""
-                auto += 1
-            elif field.isdigit():
-                value = args[int(field)] if int(field) < len(args) else ""
-            else:
-                value = kwargs.get(field, f"{{{field}}}")
-            if isinstance(value, str) and not spec:
-                parts.append(value)
-            else:
-                try:
-                    bounds.format_spec(spec)
-                    parts.append(format(value, spec) if isinstance(value, (int, float, str)) else show(value))
-                except (ValueError, TypeError):
-                    parts.append(show(value))
-            i = start = end + 1
-        else:
-            i += 1
-    parts.append(cut(text, start, len(text)))
-    return concat(parts)
 
 
 def list_method(
@@ -300,7 +249,7 @@ def dict_method(
     if name == "items":
         return list(owner.items())
     if name == "keys":
-        return list(owner)
+        return Keys(owner)
     if name == "values":
         return list(owner.values())
     if name == "update":
@@ -319,7 +268,7 @@ def dict_method(
         if not owner:
             exceptions.may_fail(interp, "KeyError", loc)
             return Unknown()
-        key = next(iter(owner)) if kwargs.get("last") is False else next(reversed(owner))
+        key = next(iter(owner)) if (args[0] if args else kwargs.get("last")) is False else next(reversed(owner))
         return key, owner.pop(key)
     if name == "clear":
         owner.clear()
@@ -328,7 +277,12 @@ def dict_method(
         return copy(owner)
     if name == "move_to_end":
         if keys.check_key(args[0]) in owner:
-            owner[args[0]] = owner.pop(args[0])
+            held = {args[0]: owner.pop(args[0])}
+            rest = dict(owner) if (args[1] if len(args) > 1 else kwargs.get("last")) is False else {}
+            if rest:
+                owner.clear()
+            owner.update(held)
+            owner.update(rest)
         return None
     return Unknown((), f"dict.{name}")
 

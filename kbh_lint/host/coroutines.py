@@ -84,6 +84,11 @@ def _later(steps: Callable[[], Any]) -> LibObject:
     return LibObject(WAITING, {_STEPS: steps})
 
 
+def _after_turn(interp: Any, then: Callable[[], Any]) -> Any:
+    _turn(interp)
+    return then()
+
+
 def _run(interp: Any, value: Any, loc: ir.Loc | None) -> Any:
     """asyncio.run: a loop of its own; what became a task without a turn yet begins before the loop ends."""
     others, interp.tasks = interp.tasks, []
@@ -139,13 +144,13 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
         return _all(interp, args, kwargs.get("return_exceptions") is True, loc)
     if name == "sleep":
         gave = args[1] if len(args) > 1 else kwargs.get("result")
-        return _later(lambda: (_turn(interp), gave)[1])
+        return _later(lambda: _after_turn(interp, lambda: gave))
     if name in ("wait_for", "shield"):
         task = _task(interp, given, loc)
-        return _later(lambda: (_turn(interp), awaited(interp, task, loc))[1])
+        return _later(lambda: awaited(interp, task, loc))
     if name == "wait":
         tasks = {_task(interp, value, loc) for value in iteration.iterate(interp, given, loc)}
-        return _later(lambda: (_turn(interp), (tasks, set()))[1])
+        return _later(lambda: _after_turn(interp, lambda: (tasks, set())))
     if name == "as_completed":
         return [_task(interp, value, loc) for value in iteration.iterate(interp, given, loc)]
     if name == "to_thread" and args:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint.host import asking, bounds, tensor_arguments, unknowns
-from kbh_lint.host.objects import Instance, LibObject, compared_as, find_method
+from kbh_lint.host.objects import Instance, Keys, LibObject, compared_as, find_method
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.source.embedded import doubts
 from kbh_lint.values import Sym
@@ -42,6 +42,8 @@ def same(interp: Any, left: Any, right: Any) -> Any:
         if one is not left or other is not right:
             interp.burn()
             return same(interp, one, other)
+    if isinstance(left, Keys) or isinstance(right, Keys):
+        left, right = (set(side) if isinstance(side, Keys) else side for side in (left, right))
     sequences = isinstance(left, (list, tuple)) and isinstance(right, (list, tuple))
     if sequences and (type(left) is not type(right) or len(left) != len(right)):
         return False

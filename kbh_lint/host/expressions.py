@@ -118,9 +118,8 @@ def e_dict(interp: Any, node: ir.DictE, frame: Frame) -> Any:
     out: dict[Any, Any] = {}
     for key, value in zip(node.keys, node.values, strict=True):
         if key is None:
-            more = interp.eval(value, frame)
-            if isinstance(more, dict):
-                out.update(bounds.visited(interp, more))
+            more = subscripts.mapping(interp, interp.eval(value, frame), node.loc)
+            out.update(bounds.visited(interp, more) if more is not None else {})
         else:
             out[keys.check_key(interp.eval(key, frame))] = interp.eval(value, frame)
     return out
@@ -129,6 +128,7 @@ def e_dict(interp: Any, node: ir.DictE, frame: Frame) -> Any:
 def e_comp(interp: Any, node: ir.Comp, frame: Frame) -> Any:
     inner = Frame(Env({}, frame.env), frame.globals, None, frame.func)
     inner.outer = dict(frame.outer)
+    inner.named = frame.named or frame.env
     out: list[Any] = []
 
     def clause(i: int) -> None:
@@ -215,7 +215,10 @@ def e_fstring(interp: Any, node: ir.FString, frame: Frame) -> Any:
 
 def e_assign_expr(interp: Any, node: ir.AssignE, frame: Frame) -> Any:
     value = interp.eval(node.value, frame)
-    interp.assign(node.target, value, frame)
+    if frame.named is not None and isinstance(node.target, ir.Name):
+        frame.outer.get(node.target.id, frame.named).vars[node.target.id] = value
+    else:
+        interp.assign(node.target, value, frame)
     return value
 
 

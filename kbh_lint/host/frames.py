@@ -57,12 +57,13 @@ CONTINUE = object()
 class Frame:
     """One call: its variables, and where it was called from."""
 
-    __slots__ = ("env", "globals", "outer", "loc", "func", "cls")
+    __slots__ = ("env", "globals", "outer", "loc", "func", "cls", "named")
 
     def __init__(self, env: Env, globals_: Env, loc: ir.Loc | None, func: Func | None) -> None:
         self.env = env
         self.globals = globals_
         self.outer: dict[str, Env] = {}  # names declared global or nonlocal -> the scope that holds them
+        self.named: Env | None = None  # of a comprehension: where `:=` in it puts a name
         self.loc = loc
         self.func = func
         self.cls: ClassV | None = func.cls if func is not None else None

@@ -29,9 +29,7 @@ def make(interp: Any, node: ir.FuncDef, frame: Frame) -> Once | None:
     return made
 
 
-def _resumed(
-    interp: Any, body: Generator[Any, None, Any], frame: Frame, made: Once
-) -> Generator[Any, None, Any]:
+def _resumed(interp: Any, body: Generator[Any, None, Any], frame: Frame, made: Once) -> Generator[Any, None, Any]:
     """`body`, which has its own frame while it runs and that of its caller while it waits."""
     thrown: Raised | None = None
     while True:

@@ -19,6 +19,7 @@ from kbh_lint.host import (
     exceptions,
     expressions,
     iteration,
+    prelude,
     remembered,
     rounds,
     statements,
@@ -106,7 +107,7 @@ class Interp:
             self.notes.append((kind, attrs, loc))
 
     def stack(self) -> tuple[ir.Loc, ...]:
-        return tuple(f.loc for f in self.frames if f.loc is not None)
+        return tuple(f.loc for f in self.frames if f.loc is not None and f.loc[0].language != prelude.LANGUAGE)
 
     def emit(self, event: Event) -> None:
         """Record an event, also in a graph that is being captured."""
@@ -347,8 +348,9 @@ class Interp:
             got = self.eval(value, frame)
             if key is not None:
                 kwargs[key] = got
-            elif isinstance(got, dict):
-                kwargs.update({k: v for k, v in got.items() if isinstance(k, str)})
+            else:
+                held = subscripts.mapping(self, got, node.loc) or {}
+                kwargs.update({k: v for k, v in held.items() if isinstance(k, str)})
         return args, kwargs
 
     # --- calls

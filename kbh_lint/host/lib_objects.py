@@ -10,8 +10,8 @@ from kbh_lint.host import (
     around,
     builds,
     containers,
-    custom_ops,
     coroutines,
+    custom_ops,
     decoding,
     dress,
     driver,
@@ -19,8 +19,10 @@ from kbh_lint.host import (
     exceptions,
     foreign,
     lanes,
+    lib_containers,
     lib_itertools,
     lib_python,
+    lib_texts,
     lib_triton,
     module_calls,
     modules,
@@ -48,6 +50,8 @@ from kbh_lint.host.objects import (
     Memo,
     Method,
     Specialized,
+    Tally,
+    meta_method,
 )
 from kbh_lint.host.tensors import Event, Tensor, Unknown
 from kbh_lint.values import DType, Func, JitFunction, Sym
@@ -78,8 +82,14 @@ def object_attr(interp: Any, owner: LibObject, name: str, loc: ir.Loc | None) ->
         return owner.attrs[name]
     if owner.path == "builtins.StopIteration" and name == "value":
         return next(iter(owner.attrs.get("args", ())), None)
+    if owner.path == operators.UNION and name == "__args__":
+        return owner.args
     if owner.path == "types.CodeType" or owner.path.startswith("builtins.") and name in ("__cause__", "__context__"):
         return Unknown((), name)
+    if owner.path == "module" and name == "__dict__":
+        return owner.attrs
+    if owner.path == "module" and "__getattr__" in owner.attrs:
+        return interp.call(owner.attrs["__getattr__"], [name], {}, loc)
     if owner.path == "types.SimpleNamespace":
         return owner.attrs if name == "__dict__" else exceptions.raise_("AttributeError", [name], loc)
     if owner.path in ("super", "os.environ", "property", "module", "functools.lru_cache.decorator"):
@@ -157,6 +167,8 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
         return containers.string_method(interp, owner, name, args, kwargs)
     if isinstance(owner, list):
         return containers.list_method(interp, owner, name, args, kwargs, loc)
+    if isinstance(owner, Tally) and name in lib_containers.TALLY:
+        return lib_containers.tally_method(interp, owner, name, args, kwargs, loc)
     if isinstance(owner, dict):
         return containers.dict_method(interp, owner, name, args, kwargs, loc)
     if isinstance(owner, (set, frozenset)):
@@ -175,6 +187,12 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
         return product(owner)
     if owner is interp.builtins.get("bytes") and name == "fromhex":
         return decoding.decode(interp, "binascii.unhexlify", args, kwargs, loc)
+    if name == "from_bytes" and owner is interp.builtins.get("int"):
+        return lib_texts.whole_number(interp, name, args, kwargs, loc)
+    if isinstance(owner, int) and name == "to_bytes":
+        return lib_texts.whole_number(interp, name, [owner, *args], kwargs, loc)
+    if isinstance(owner, (bytes, bytearray)) and name not in ("decode", "append", "extend", "pop", "insert", "clear"):
+        return lib_texts.bytes_method(interp, owner, name, args, kwargs, loc)
     if isinstance(owner, bytes) and name == "decode":
         return decoding.decoded(interp, owner.decode("utf-8", "replace"), loc)
     if isinstance(owner, (JitFunction, Configured)):
@@ -331,9 +349,21 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
         return modules.resolve(interp, f"{owner.path.removesuffix('.__dict__')}.{key}", loc)
     if isinstance(owner, ClassV) and enums.is_enum(owner) and isinstance(key, str):
         return interp.world.get_attr(interp, owner, str(key), loc)
+    own = meta_method(owner, "__getitem__") or _subscripted(owner)
+    if own is not None:
+        return interp.call(own, [key], {}, loc)
     if isinstance(owner, (Sym, ClassV, LibObject)):
         return owner  # a subscripted type
     return unknowns.merged(interp, owner, key)
+
+
+def _subscripted(owner: Any) -> Bound | None:
+    """`__class_getitem__` of a class, which is a class method."""
+    found = None
+    for base in owner.mro() if isinstance(owner, ClassV) else ():
+        found = found or base.env.vars.get("__class_getitem__")
+    func = found.attrs["func"] if isinstance(found, LibObject) and "func" in found.attrs else found
+    return Bound(owner, func) if isinstance(func, Func) else None
 
 
 def set_item(interp: Any, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import posixpath
 from typing import Any
 
@@ -21,7 +20,6 @@ from kbh_lint.host import (
     ordering,
     outside,
     subscripts,
-    tensor_copies,
     unknowns,
 )
 from kbh_lint.host.frames import Handler, builtin
@@ -29,17 +27,14 @@ from kbh_lint.host.objects import (
     Bound,
     ClassV,
     Defaults,
-    Instance,
     LibObject,
     Memo,
     Partial,
     Ring,
     Tally,
-    find_method,
-    is_module,
 )
-from kbh_lint.host.tensors import Tensor, Unknown
-from kbh_lint.values import Func
+from kbh_lint.host.tensors import Unknown
+from kbh_lint.values import Env, Func, Sym
 
 
 def functools_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -63,8 +58,6 @@ def functools_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
         return builtin(lambda i, a, k, where: ordering.Ordered(i, a[0], args[0], where))
     if name == "cached_property" and args:
         return LibObject("property", {"fget": args[0], "fset": None, "cached": True})
-    if name.startswith("singledispatch"):
-        interp.miss(f"what {path} makes of a function is not followed", loc)
     return Unknown((), path)
 
 
@@ -77,8 +70,8 @@ def _wrapping(wrapper: Any, wrapped: Any) -> Any:
 def operator_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """operator: getters become functions, operators are what they are in code."""
     name = path.rsplit(".", 1)[-1]
-    if name == "attrgetter" and len(args) == 1 and isinstance(args[0], str):
-        return builtin(lambda i, a, k, where: _attribute_path(i, a[0], args[0], where))
+    if name == "attrgetter" and args and all(isinstance(arg, str) for arg in args):
+        return builtin(lambda i, a, k, where: _attributes(i, a[0], args, where))
     if name == "itemgetter" and len(args) == 1:
         return builtin(lambda i, a, k, where: subscripts.get_item(i, a[0], args[0], where))
     if name == "itemgetter" and args:
@@ -89,6 +82,14 @@ def operator_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any
         return subscripts.set_item(interp, args[0], args[1], args[2], loc)
     if name == "getitem" and len(args) == 2:
         return subscripts.get_item(interp, args[0], args[1], loc)
+    if name in ("neg", "pos", "invert") and len(args) == 1:
+        return operators.unary(interp, {"neg": "-", "pos": "+", "invert": "~"}[name], args[0], loc)
+    if name in ("truth", "not_") and len(args) == 1:
+        return interp.truth(args[0], loc) is (name == "truth")
+    if name in ("concat", "iconcat") and len(args) == 2:
+        return (operators.binary if name == "concat" else operators.inplace)(interp, "+", args[0], args[1], loc)
+    if name == "delitem" and len(args) == 2:
+        return interp.call(interp.world.get_attr(interp, args[0], "__delitem__", loc), [args[1]], {}, loc)
     if name == "contains" and len(args) == 2:
         return operators.compare(interp, "in", args[1], args[0], loc)
     dunder = name if name.startswith("__") else f"__{name.rstrip('_')}__"
@@ -106,10 +107,15 @@ _COMPARED = {"__eq__": "==", "__ne__": "!=", "__lt__": "<", "__le__": "<=", "__g
              "__is__": "is", "__is_not__": "is not"}  # fmt: skip
 
 
-def _attribute_path(interp: Any, owner: Any, names: str, loc: ir.Loc | None) -> Any:
-    for name in names.split("."):
-        owner = interp.world.get_attr(interp, owner, name, loc)
-    return owner
+def _attributes(interp: Any, owner: Any, paths: list[str], loc: ir.Loc | None) -> Any:
+    """What operator.attrgetter gives of an object: an attribute, or a tuple of several."""
+    found: list[Any] = []
+    for path in paths:
+        value = owner
+        for name in path.split("."):
+            value = interp.world.get_attr(interp, value, name, loc)
+        found.append(value)
+    return found[0] if len(found) == 1 else tuple(found)
 
 
 def collections_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -127,9 +133,19 @@ def collections_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, 
         del ring[: max(len(ring) - longest, 0) if isinstance(longest, int) else 0]
         return ring
     if name == "namedtuple" and len(args) > 1:
-        fields = args[1].replace(",", " ").split() if isinstance(args[1], str) else list(args[1])
-        return LibObject("collections.namedtuple", {"fields": fields})
+        return named_tuple(interp, args, kwargs, loc)
     return LibObject(path, {}, tuple(args), kwargs)
+
+
+def named_tuple(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """The class that collections.namedtuple or typing.NamedTuple makes of a name and fields."""
+    given = (
+        args[1].replace(",", " ").split() if isinstance(args[1], str) else iteration.materialise(interp, args[1], loc)
+    )
+    fields = [str(field[0] if isinstance(field, (tuple, list)) else field) for field in given]
+    values = iteration.materialise(interp, kwargs.get("defaults") or (), loc)
+    defaults = dict(zip(fields[len(fields) - len(values) :], values, strict=False))
+    return ClassV(containers.show(args[0]), (Sym("typing.NamedTuple"),), Env(defaults), None, fields=fields)
 
 
 def counter(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -256,51 +272,15 @@ def importlib_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
     return Unknown((), path)
 
 
-def copy_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    value = args[0] if args else None
-    name = "__deepcopy__" if path.endswith("deepcopy") else "__copy__"
-    own = find_method(value, name) if isinstance(value, Instance) else None
-    if own is not None:
-        return interp.call(own, [{}] if name == "__deepcopy__" else [], {}, loc)
-    if path.endswith("deepcopy"):
-        return _deep(interp, value, {}, loc)
-    if isinstance(value, (list, dict, set)):
-        return copy.copy(bounds.visited(interp, value))
-    if isinstance(value, Tensor):
-        return tensor_copies.contiguous(interp, "clone", [value], {}, loc)
-    return _beside(value) if isinstance(value, Instance) else value
-
-
-def _beside(value: Instance) -> Instance:
-    """Another object of the same class with the same attributes."""
-    items = None if value.items is None else dict(value.items)
-    return Instance(value.cls, dict(value.attrs), dict(value.buffers), items)
-
-
-def _deep(interp: Any, value: Any, done: dict[int, Any], loc: ir.Loc | None) -> Any:
-    """copy.deepcopy: containers, objects and tensors of their own. Modules stay what they are: their weights are loaded
-    like those of the first."""
-    if id(value) in done or len(done) > bounds.MAX_NODES:
-        return done.get(id(value), value)
-    interp.burn()
-    made: Any = value
-    if isinstance(value, Tensor):
-        made = tensor_copies.contiguous(interp, "clone", [value], {}, loc)
-    elif isinstance(value, (list, set)):
-        made = done[id(value)] = copy.copy(value)
-        parts = [_deep(interp, item, done, loc) for item in value]
-        made.clear()
-        made.extend(parts) if isinstance(made, list) else made.update(parts)
-    elif isinstance(value, tuple):
-        made = tuple(_deep(interp, item, done, loc) for item in value)
-    elif isinstance(value, dict):
-        made = done[id(value)] = copy.copy(value)
-        made.update((key, _deep(interp, item, done, loc)) for key, item in value.items())
-    elif isinstance(value, Instance) and not is_module(value.cls):
-        made = done[id(value)] = _beside(value)
-        made.attrs = {name: _deep(interp, item, done, loc) for name, item in value.attrs.items()}
-        made.items = _deep(interp, value.items, done, loc)
-    done[id(value)] = made
+def function_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """types.FunctionType(code, globals, name, argdefs): a function of the code of another."""
+    func = args[0].attrs.get("func") if args and isinstance(args[0], LibObject) else None
+    scope = args[1] if len(args) > 1 else kwargs.get("globals")
+    if not isinstance(func, Func) or not isinstance(scope, dict):
+        return Unknown((), path)
+    made = Func(func.node, func.env if scope is interp.world.globals_of(func, interp).vars else Env(scope))
+    given = args[3] if len(args) > 3 else kwargs.get("argdefs")
+    interp.world.set_attr(interp, made, "__defaults__", given, loc)
     return made
 
 

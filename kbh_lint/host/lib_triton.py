@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import around, custom_ops, tensor_arguments, unknowns
+from kbh_lint.host import around, custom_ops, prelude, tensor_arguments, unknowns
 from kbh_lint.host.objects import (
     Bound,
     ClassV,
@@ -98,11 +98,17 @@ def decorate(interp: Any, decorator: Any, target: Any, loc: ir.Loc | None) -> An
         return Compiled(target, loc)
     if path in ("property", "builtins.property", "functools.cached_property"):
         return LibObject("property", {"fget": target, "fset": None, "cached": path == "functools.cached_property"})
-    if path.startswith("functools.singledispatch") or isinstance(decorator, Unknown) or _is_foreign(path):
+    if around.is_manager(decorator):
+        again = Partial(decorator.attrs["func"], tuple(decorator.attrs["args"]), decorator.attrs["kwargs"])
+        return interp.call(prelude.value(interp, "contextlib.decorated"), [again, target], {}, loc)
+    if isinstance(decorator, Unknown) or _is_foreign(path):
         interp.miss(f"what {path or 'a decorator that is not known'} makes of a function is not followed", loc)
         return Unknown((), "a decorated function")
     if path in ("contextlib.contextmanager", "contextlib.asynccontextmanager") and isinstance(target, Func):
         target.attrs[around.MARK] = True
+        return target
+    if path == "abc.abstractmethod" and isinstance(target, Func):
+        target.attrs["__isabstractmethod__"] = True
         return target
     if path in ("builtins.staticmethod", "builtins.classmethod"):
         return LibObject(path.rsplit(".", 1)[-1], {"func": target})

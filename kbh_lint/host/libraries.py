@@ -11,15 +11,18 @@ from kbh_lint.host import (
     asking,
     builds,
     containers,
-    custom_ops,
+    copies,
     coroutines,
+    custom_ops,
     decoding,
     driver,
     einops,
+    enums,
     foreign,
     lib_containers,
     lib_itertools,
     lib_python,
+    lib_texts,
     lib_torch,
     lib_triton,
     module_calls,
@@ -31,10 +34,8 @@ from kbh_lint.host import (
     wrappers,
 )
 from kbh_lint.host.frames import Handler
-from kbh_lint.host.objects import (
-    LibObject,
-)
-from kbh_lint.host.tensors import Tensor
+from kbh_lint.host.objects import OBJECT, Bound, ClassV, Instance, LibObject
+from kbh_lint.host.tensors import Tensor, Unknown
 
 
 def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -85,7 +86,8 @@ ROOTS: dict[str, Handler] = {
     "os": lib_python.os_call,
     "sys": lib_python.sys_call,
     "importlib": lib_python.importlib_call,
-    "copy": lib_python.copy_call,
+    "copy": copies.call,
+    "pickle": copies.pickled,
     "math": lambda i, p, a, k, loc: pybuiltins.math_call(i, p.rsplit(".", 1)[-1], a, loc),
     "time": lib_python.unknown_call,
     "warnings": lib_python.plain(None),
@@ -109,7 +111,7 @@ ROOTS: dict[str, Handler] = {
     "dataclasses": lib_containers.dataclasses_call,
     "heapq": lib_containers.ordered_call,
     "bisect": lib_containers.ordered_call,
-    "enum": lib_python.first,
+    "enum": enums.from_call,
     "abc": lib_python.first,
     "platform": lib_python.unknown_call,
     "traceback": lib_python.unknown_call,
@@ -121,7 +123,7 @@ ROOTS: dict[str, Handler] = {
     "pathlib": builds.path_call,
     "glob": lib_python.unknown_call,
     "weakref": lib_python.weakref_call,
-    "struct": lib_python.unknown_call,
+    "struct": lib_texts.packed,
     "uuid": lib_python.unknown_call,
 }
 
@@ -182,6 +184,9 @@ CALLS: dict[str, Handler] = {
     "builtins.slice": lambda i, p, a, k, loc: slice(*a),
     "builtins.compile": decoding.compiled,
     "marshal.loads": decoding.decode,
+    "builtins.object": lambda i, p, a, k, loc: Instance(OBJECT),
+    "builtins.object.__new__": lambda i, p, a, k, loc: Instance(a[0]) if isinstance(a[0], ClassV) else Unknown((), p),
+    "builtins.format": lib_texts.format_call,
     "builtins.object.__setattr__": lambda i, p, a, k, loc: i.world.set_plain(i, a[0], str(a[1]), a[2], loc),
     "builtins.delattr": lambda i, p, a, k, loc: i.world.del_attr(i, a[0], str(a[1]), loc),
     "collections.Counter": lib_python.counter,
@@ -189,6 +194,10 @@ CALLS: dict[str, Handler] = {
     "concurrent.futures.wait": pools.wait,
     "_thread.start_new_thread": pools.start_new_thread,
     "contextlib.suppress": lib_python.made,
+    "typing.NamedTuple": lambda i, p, a, k, loc: lib_python.named_tuple(i, a, k, loc) if len(a) > 1 else LibObject(p),
+    "types.MethodType": lambda i, p, a, k, loc: Bound(a[1], a[0]) if len(a) > 1 else LibObject(p),
+    "types.FunctionType": lib_python.function_call,
+    "types.MappingProxyType": lib_python.first,
     "types.SimpleNamespace": lambda i, p, a, k, loc: LibObject(p, dict(k)),
     **dict.fromkeys(("threading.current_thread", "threading.main_thread"), lib_python.unknown_call),
     "builtins.input": lib_python.unknown_call,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import string
 from functools import lru_cache
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import asking
+from kbh_lint.host import asking, prelude
 from kbh_lint.host.objects import Bound, LibObject, Partial
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import DType, Func, Sym
@@ -87,6 +88,10 @@ def resolve(interp: Any, path: str, loc: ir.Loc | None = None) -> Any:
         return LibObject("os.environ")
     if path in _CONSTANTS:
         return _CONSTANTS[path]
+    if path in prelude.PATHS:
+        return prelude.value(interp, path)
+    if root == "string" and isinstance(getattr(string, name, None), str):
+        return getattr(string, name)
     return Sym(path)
 
 

@@ -29,6 +29,8 @@ class ClassV(Brief):
     by_identity: bool = False  # a dataclass made with eq=False
     frozen: bool = False  # a dataclass made with frozen=True
     fields: list[str] = field(default_factory=list)
+    meta: ClassV | None = None  # a metaclass of the submission
+    registered: list[Any] = field(default_factory=list)  # by ABC.register
     order: list[ClassV] | None = None  # what mro() gives, once it was asked for
 
     def mro(self) -> list[ClassV]:
@@ -59,6 +61,9 @@ class ClassV(Brief):
     def external_bases(self) -> list[str]:
         """Paths of the library classes it inherits from."""
         return [b.path for c in self.mro() for b in c.bases if hasattr(b, "path")]
+
+
+OBJECT = ClassV("object", (), Env(), None)  # what `object()` is of, which programs make to be like nothing else
 
 
 def linear(orders: list[list[ClassV]]) -> list[ClassV]:
@@ -154,6 +159,10 @@ class Once(list[Any]):
         left = list(self.filled())
         self.clear()
         return left
+
+
+class Keys(list[Any]):
+    """What `keys` of a dict gives, which is as good as a set of them."""
 
 
 class Tally(dict[Any, Any]):
@@ -353,5 +362,15 @@ def find_method(owner: Instance, name: str) -> Any:
     """A method of an object's class, bound to the object; None where there is none."""
     try:
         return Bound(owner, owner.cls.find(name))
+    except KeyError:
+        return None
+
+
+def meta_method(owner: Any, name: str) -> Any:
+    """A method that the metaclass of a class has for it, bound to the class; None where there is none."""
+    if not isinstance(owner, ClassV) or owner.meta is None:
+        return None
+    try:
+        return Bound(owner, owner.meta.find(name))
     except KeyError:
         return None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import asking, bounds, equality, exceptions, iteration, subscripts, torchlib, unknowns
-from kbh_lint.host.objects import ClassV, Instance, LibObject, find_method
+from kbh_lint.host.objects import ClassV, Instance, Keys, LibObject, Tally, compared_as, find_method, is_named_tuple
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import concat, cut, doubted, doubts, replace
 from kbh_lint.values import DType, Sym
@@ -52,6 +53,8 @@ def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
         answer = _asked(interp, ((left, f"__{name}__", right), (right, f"__r{name}__", left)), loc)
         if answer is not NotImplemented:
             return answer
+    if op in "+*":
+        left, right = (compared_as(side) if is_tuple(side) else side for side in (left, right))
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         asking.flows(interp, left, right, loc)
         return torchlib.call(interp, f"torch.{_TENSOR.get(op, 'add')}", [left, right], {}, loc, spelled=op)
@@ -81,6 +84,11 @@ def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
         else:
             bounds.text(interp, made)
         return made
+    if isinstance(left, Tally) and isinstance(right, Tally) and op in "+-&|":
+        bounds.visited(interp, left)
+        return Tally(getattr(Counter, f"__{_SPECIAL[op]}__")(Counter(left), Counter(right)))
+    if op in _SETS and isinstance(left, Keys) and isinstance(right, (set, frozenset, Keys)):
+        left, right = set(left), set(right)
     if op in _SETS and isinstance(left, (set, frozenset, dict)):
         bounds.visited(interp, left)
         bounds.visited(interp, right)
@@ -120,6 +128,11 @@ def _asked(interp: Any, ways: tuple[tuple[Any, str, Any], ...], loc: ir.Loc | No
             if not (isinstance(answer, Unknown) and answer.why == "NotImplemented"):
                 return answer
     return NotImplemented
+
+
+def is_tuple(value: Any) -> bool:
+    """Whether an object of the submission is a tuple of its fields."""
+    return isinstance(value, Instance) and is_named_tuple(value)
 
 
 def _is_type(value: Any) -> bool:
@@ -256,6 +269,7 @@ def compare(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> 
         answer = _asked(interp, ((left, own, right), (right, reflected, left)), loc)
         if answer is not NotImplemented:
             return answer
+        left, right = (compared_as(side) if is_tuple(side) else side for side in (left, right))
     if isinstance(left, Tensor) and left.shape == () and isinstance(right, (int, float)) and op in _COMPARE:
         settled = unknowns.by_range(op, Unknown((), "", left.attrs.get("range")), right)
         if settled is not None:

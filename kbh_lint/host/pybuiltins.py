@@ -17,6 +17,7 @@ from kbh_lint.host import (
     iteration,
     keys,
     operators,
+    patterns,
     texts,
     unknowns,
 )
@@ -153,7 +154,7 @@ def table() -> dict[str, Any]:
         )
     }
     names.update(
-        **builtin_iterables.ITERABLES, **builtin_attributes.ATTRIBUTES,
+        **builtin_iterables.ITERABLES, **builtin_attributes.ATTRIBUTES, **patterns.BUILTINS,
         str=_str, repr=_repr, id=_id, print=_print, exec=_exec, eval=_exec, super=builtin(lambda *a: Unknown()),
         locals=builtin(lambda *a: {}), globals=builtin(lambda *a: {}),
         object=Sym("builtins.object"), Ellipsis=Ellipsis, NotImplemented=Unknown((), "NotImplemented"),

@@ -8,12 +8,12 @@ from functools import partial
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import around, enums, exceptions, iteration, keys, operators, rounds
+from kbh_lint.host import around, class_making, exceptions, iteration, keys, operators, rounds
 from kbh_lint.host.frames import BREAK, CONTINUE, FULL_ITERATIONS, Frame, Leave, OutOfFuel, Raised, Returned
 from kbh_lint.host.keys import MISSING
-from kbh_lint.host.objects import Bound, ClassV, Compiled, Instance, LibObject, Memo, Once, find_method
+from kbh_lint.host.objects import Instance, Once, find_method
 from kbh_lint.host.tensors import Tensor, Unknown
-from kbh_lint.values import Env, Func
+from kbh_lint.values import Env
 
 MAX_SHARED = 64  # items of an iterator with a name that are followed one by one
 
@@ -261,40 +261,16 @@ def s_func(interp: Any, node: ir.FuncDef, frame: Frame) -> None:
 
 def s_class(interp: Any, node: ir.ClassDef, frame: Frame) -> None:
     bases = tuple(interp.eval(b, frame) for b in node.bases)
+    keywords = {name: interp.eval(value, frame) for name, value in node.keywords if name is not None}
     env = Env({"__class_fields__": []}, frame.env)
-    cls = ClassV(node.name, bases, env, node)
-    inner = Frame(env, frame.globals, node.loc, None)
-    interp.block(node.body, inner)
-    cls.fields = [
+    interp.block(node.body, Frame(env, frame.globals, node.loc, None))
+    fields = [
         s.targets[0].id if isinstance(s, ir.Assign) and isinstance(s.targets[0], ir.Name) else getattr(s, "name", "")
         for s in node.body
         if isinstance(s, (ir.Assign, ir.Decl))
     ]
     env.vars.pop("__class_fields__", None)
-    if enums.is_enum(cls):
-        enums.make_members(cls)
-    for value in env.vars.values():
-        inner_func = value.func if isinstance(value, (Memo, Compiled, Bound)) else value
-        if isinstance(inner_func, Func):
-            inner_func.cls = cls
-    lineage = cls.mro()
-    interp.burn(len(lineage))  # a class at the end of a chain has all the others before it
-    for base in lineage[1:]:
-        hook = base.env.vars.get("__init_subclass__")
-        if hook is not None:
-            hook = hook.attrs["func"] if isinstance(hook, LibObject) else hook
-            given = {
-                name: interp.eval(value, frame) for name, value in node.keywords if name not in (None, "metaclass")
-            }
-            interp.call(hook, [cls], given, node.loc)
-            break
-    for name, value in list(env.vars.items()):
-        named = find_method(value, "__set_name__") if isinstance(value, Instance) else None
-        if named is not None:
-            interp.call(named, [cls, name], {}, node.loc)
-    made: Any = cls
-    if any(isinstance(interp.eval(value, frame), ClassV) for name, value in node.keywords if name == "metaclass"):
-        made = Unknown((), "a class that a metaclass of the submission makes")
+    made: Any = class_making.of_statement(interp, node, bases, env, keywords, fields)
     for decorator in reversed(node.decorators):
         made = interp.world.decorate(interp, interp.eval(decorator, frame), made, decorator.loc)
     interp.store_name(node.name, made, frame)

@@ -6,12 +6,25 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import bounds, equality, exceptions, iteration, keys, tensor_views, unknowns
+from kbh_lint.host.enums import Number
 from kbh_lint.host.modules import GRADER_NAMES
-from kbh_lint.host.objects import Configured, Defaults, Instance, LibObject, Once, Tally, find_method, is_named_tuple
+from kbh_lint.host.objects import (
+    ClassV,
+    Configured,
+    Defaults,
+    Instance,
+    LibObject,
+    Once,
+    Tally,
+    find_method,
+    is_named_tuple,
+    meta_method,
+)
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Text, cut, doubted, doubts
 from kbh_lint.values import JitFunction, Sym
 
+OWN_NAME = "solution"  # of the module that a submission is
 MAX_CHOICES = 4  # different values of which an unknown index may pick each, in runs of their own
 
 
@@ -41,6 +54,13 @@ def contains(interp: Any, owner: Any, item: Any, loc: ir.Loc | None = None) -> A
         if found is None and owner.items is not None:
             return contains(interp, owner.items, item)
         return interp.call(found, [item], {}, None) if found is not None else unknowns.merged(interp, owner, item)
+    own = meta_method(owner, "__contains__")
+    if own is not None:
+        return interp.call(own, [item], {}, loc)
+    if isinstance(owner, ClassV):
+        return contains(interp, iteration.iterate(interp, owner, loc), item)
+    if type(owner) is int and type(item) in (int, Number):
+        return owner & item == item  # flags
     if isinstance(owner, LibObject) and owner.path == "os.environ":
         return interp.call(interp.world.get_attr(interp, owner, "__contains__", loc), [item], {}, loc)
     try:
@@ -64,6 +84,8 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
     if isinstance(owner, Tensor):
         return tensor_views.index(interp, owner, key, loc)
     if isinstance(owner, Unknown):
+        if owner.why == "sniff:sys.modules" and key == OWN_NAME:
+            return LibObject("module", interp.world.module_env.vars)
         if owner.why == "sniff:sys.modules" and isinstance(key, str) and GRADER_NAMES & set(key.split(".")):
             return Sym(str(key))  # the grader's own module, taken from the loaded ones
         return unknowns.merged(interp, owner, key)
@@ -113,6 +135,18 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
     if exceptions.plain(owner):
         exceptions.may_fail(interp, "TypeError", loc)
     return interp.world.get_item(interp, owner, key, loc)
+
+
+def mapping(interp: Any, value: Any, loc: ir.Loc | None) -> dict[Any, Any] | None:
+    """The items of a dict, or of an object that has `keys`; None of anything else."""
+    if isinstance(value, Instance):
+        if value.items is not None:
+            return value.items
+        found = find_method(value, "keys")
+        if found is not None:
+            names = iteration.materialise(interp, interp.call(found, [], {}, loc), loc)
+            return {keys.check_key(name): get_item(interp, value, name, loc) for name in names}
+    return value if isinstance(value, dict) else None
 
 
 def item_of(interp: Any, owner: Instance, key: Any, loc: ir.Loc | None) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import module_calls, recording, tensor_copies, torchlib
+from kbh_lint.host import class_making, module_calls, recording, tensor_copies, torchlib
 from kbh_lint.host.frames import builtin
 from kbh_lint.host.objects import Bound, ClassV, Instance, LibObject, Method, is_named_tuple
 from kbh_lint.host.tensors import Tensor, Unknown
@@ -105,6 +105,14 @@ def object_method(
 def super_attr(interp: Any, owner: LibObject, name: str) -> Any:
     """`super().name`."""
     instance, cls = owner.attrs["self"], owner.attrs["cls"]
+    if name == "__new__" and isinstance(cls, ClassV) and _is_meta(interp, cls):
+        return builtin(lambda i, a, k, where: class_making.of_call(i, a[1:], k, where, a[0]))
+    if isinstance(instance, ClassV) and instance.meta is not None:
+        order = instance.meta.mro()
+        for base in order[order.index(cls) + 1 :] if cls in order else ():
+            if name in base.env.vars:
+                return Bound(instance, base.env.vars[name])
+        return class_making.inherited(interp, instance, name, None)
     if name == "__new__":
         return builtin(lambda i, a, k, where: Instance(a[0]) if a and isinstance(a[0], ClassV) else Unknown())
     if isinstance(instance, Instance):
@@ -116,6 +124,10 @@ def super_attr(interp: Any, owner: LibObject, name: str) -> Any:
     if isinstance(instance, Instance) and instance.items is not None and name != "__init__":
         return Method(instance.items, name)
     return Method(instance, f"super:{name}") if isinstance(instance, Instance) else Unknown((), f"super().{name}")
+
+
+def _is_meta(interp: Any, cls: ClassV) -> bool:
+    return interp.builtins["type"] in [base for c in cls.mro() for base in c.bases]
 
 
 def state_of(instance: Any, prefix: str = "") -> dict[str, Tensor]:

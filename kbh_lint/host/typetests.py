@@ -8,7 +8,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from kbh_lint.host import operators, unknowns
-from kbh_lint.host.objects import CALLABLES, ClassV, Instance, LibObject, Once, find_method, is_module
+from kbh_lint.host.objects import (
+    CALLABLES,
+    ClassV,
+    Instance,
+    LibObject,
+    Once,
+    find_method,
+    is_module,
+    is_named_tuple,
+    meta_method,
+)
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Sym
 
@@ -17,8 +27,12 @@ _PLAIN = (bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, s
 _ABSTRACT = ("collections.abc.", "typing.", "numbers.")
 
 
-def is_instance(interp: Any, value: Any, kinds: Any) -> Any:
-    """isinstance(value, kinds): True, False or an Unknown."""
+def is_instance(interp: Any, value: Any, kinds: Any, plainly: bool = False) -> Any:
+    """isinstance(value, kinds): True, False or an Unknown; `plainly` leaves out what a metaclass says."""
+    own = None if plainly else meta_method(kinds, "__instancecheck__")
+    if own is not None:
+        answer = interp.call(own, [value], {}, None)
+        return answer if isinstance(answer, Unknown) else interp.truth(answer, None)
     if isinstance(value, Unknown):
         return unknowns.merged(interp, value, why="a type test")
     return _any_of(_is_a(interp, value, kind) for kind in _kinds(kinds))
@@ -67,8 +81,7 @@ def _is_a(interp: Any, value: Any, kind: Any) -> Any:
     if isinstance(kind, ClassV):
         if isinstance(value, Instance) and kind in value.cls.mro():
             return True
-        asks = "__subclasshook__" in kind.env.vars or "typing.Protocol" in kind.external_bases()
-        return unknowns.merged(interp, value, why="a type test") if asks else False
+        return _is_like(interp, value, value.cls if isinstance(value, Instance) else None, kind)
     path = _path(kind)
     name = path.rsplit(".", 1)[-1]
     if kind is None or value is None:
@@ -84,10 +97,13 @@ def _is_a(interp: Any, value: Any, kind: Any) -> Any:
     if name == "Module":
         return isinstance(value, Instance) or isinstance(value, LibObject) and value.path.startswith("torch.nn.")
     if path == "builtins.type":
-        return isinstance(value, ClassV) or getattr(value, "__kbh_name__", "").startswith("builtins.")
+        named = isinstance(value, Sym) and value.path.rpartition(".")[2][:1].isupper()
+        return isinstance(value, ClassV) or named or getattr(value, "__kbh_name__", "").startswith("builtins.")
     if name == "Size":
         return isinstance(value, tuple) and unknowns.merged(interp, value, why="a type test")
     if isinstance(value, Instance):
+        if path == "builtins.tuple" and is_named_tuple(value):
+            return True
         return any(base == path for base in value.cls.external_bases())
     if isinstance(value, LibObject):
         own = value.path.rsplit(".", 1)[-1]
@@ -96,6 +112,31 @@ def _is_a(interp: Any, value: Any, kind: Any) -> Any:
         return own == name or isinstance(raised, type) and isinstance(real, type) and issubclass(raised, real)
     real = getattr(builtins, name, None)
     return isinstance(real, type) and isinstance(value, real) and not isinstance(value, Once)
+
+
+def _is_like(interp: Any, value: Any, cls: ClassV | None, kind: ClassV) -> Any:
+    """Whether a class that does not derive from it passes for an abstract class: by registration, by what its
+    `__subclasshook__` says, or by the members that a protocol asks for. `value` is an object, or the class itself."""
+    doubt: Any = False
+    for other in kind.registered:
+        answer = _is_below(interp, value, other) if value is cls else _is_a(interp, value, other)
+        if answer is True:
+            return True
+        doubt = doubt if answer is False else answer
+    hook = next((base.env.vars["__subclasshook__"] for base in kind.mro() if "__subclasshook__" in base.env.vars), None)
+    protocol = any(getattr(base, "path", "") == "typing.Protocol" for base in kind.bases)
+    if not protocol and hook is None:
+        return doubt
+    if cls is None:
+        return unknowns.merged(interp, value, why="a type test")
+    if hook is not None:
+        func = hook.attrs["func"] if isinstance(hook, LibObject) else hook
+        answer = interp.call(func, [kind, cls], {}, None)
+        known = not (isinstance(answer, Unknown) and answer.why == "NotImplemented")
+        return doubt if not known else answer if isinstance(answer, Unknown) else interp.truth(answer, None)
+    wanted = [name for name in (*kind.env.vars, *kind.fields) if name and not name.startswith("__")]
+    held = {name for base in cls.mro() for name in base.env.vars}
+    return all(name in held or isinstance(value, Instance) and name in value.attrs for name in wanted)
 
 
 def _is_abstract(interp: Any, value: Any, path: str, name: str) -> Any:
@@ -117,8 +158,10 @@ def _is_abstract(interp: Any, value: Any, path: str, name: str) -> Any:
 
 def _is_below(interp: Any, cls: Any, kind: Any) -> Any:
     if isinstance(cls, ClassV) and isinstance(kind, ClassV):
-        return kind in cls.mro()
+        return kind in cls.mro() or _is_like(interp, cls, cls, kind)
     path = _path(kind)
+    if path == "builtins.object" or cls is kind and path:
+        return True
     if isinstance(cls, ClassV) and path:
         if path.endswith("nn.Module") or path == "builtins.object":
             return path == "builtins.object" or is_module(cls)

@@ -30,7 +30,18 @@ from kbh_lint.host import (
 )
 from kbh_lint.host.frames import Frame
 from kbh_lint.host.interp import Interp
-from kbh_lint.host.objects import Blob, ClassV, ExtFunction, Instance, LibObject, Method, Once, Specialized, find_method
+from kbh_lint.host.objects import (
+    Blob,
+    ClassV,
+    ExtFunction,
+    Instance,
+    LibObject,
+    Method,
+    Once,
+    Specialized,
+    find_method,
+    meta_method,
+)
 from kbh_lint.host.tensors import Content, Unknown
 from kbh_lint.values import DType, Env, Func, Made, Sym
 
@@ -52,6 +63,7 @@ class World:
         self.left_over = False  # this path needs a file that only an earlier run could have left behind
         self.module_env = Env()
         self.module_envs: dict[str, Env] = {}
+        self.library_envs: dict[str, Env] = {}  # what modules of the library hold that are followed as Python
         self.built: dict[str, artifacts.Built] = {}  # the binaries that were built in this run, by path
         self.authored: list[Any] = []  # the extensions and the Triton kernels that were made, wherever they are kept
         self.module_hooks: dict[str, Any] = {}  # hooks of all modules, by the tables of `module_calls`
@@ -189,6 +201,9 @@ class World:
                 return [value.attrs[f] for f in value.cls.field_names()]
         if isinstance(value, LibObject):
             return lib_objects.items_of(value)
+        own = meta_method(value, "__iter__")
+        if own is not None:
+            return iteration.iterate(interp, interp.call(own, [], {}, loc), loc)
         if isinstance(value, ClassV) and enums.is_enum(value):
             return list(enums.members(value).values())
         return None

@@ -98,7 +98,9 @@ def h():
 answer = list(h())
 """,
 }
-LAUNCHES = "import asyncio\nasync def work(*a):\n    gemm[(triton.cdiv(a[4], 64), a[5] // 128)](*a, BM=64, BN=128, BK=64)\n"
+LAUNCHES = (
+    "import asyncio\nasync def work(*a):\n    gemm[(triton.cdiv(a[4], 64), a[5] // 128)](*a, BM=64, BN=128, BK=64)\n"
+)
 CALL = WORK.partition("\n")[0] + "\ntask = work(x, self.weight, self.weight_scale, y, M, N, K)\n"
 
 

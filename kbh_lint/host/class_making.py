@@ -1,0 +1,103 @@
+"""Classes as they come to be: of a class statement, of `type(...)` with three arguments, through a metaclass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import enums, exceptions
+from kbh_lint.host.frames import builtin
+from kbh_lint.host.objects import Bound, ClassV, Compiled, Instance, LibObject, Memo, find_method
+from kbh_lint.host.tensors import Unknown
+from kbh_lint.values import Env, Func, Sym
+
+_BODY = "<class body>"  # in the namespace that a metaclass is given: what the class statement knows
+
+
+def of_statement(
+    interp: Any, node: ir.ClassDef, bases: tuple[Any, ...], env: Env, keywords: dict[str, Any], fields: list[str]
+) -> Any:
+    """What a class statement binds its name to."""
+    meta = keywords.pop("metaclass", None)
+    if getattr(meta, "path", "") == "abc.ABCMeta":
+        bases = (*bases, Sym("abc.ABC"))
+    if not isinstance(meta, ClassV):
+        meta = next((base.meta for base in bases if isinstance(base, ClassV) and base.meta is not None), None)
+    body = ClassV(node.name, bases, env, node, fields=fields, meta=meta)
+    maker = _member(meta, "__new__") if meta is not None else None
+    if maker is None:
+        made: Any = finished(interp, body, keywords, node.loc)
+    else:
+        env.vars[_BODY] = body
+        made = interp.call(maker, [meta, node.name, bases, env.vars], keywords, node.loc)
+        env.vars.pop(_BODY, None)
+    after = _member(meta, "__init__") if meta is not None else None
+    if after is not None and isinstance(made, ClassV):
+        interp.call(after, [made, node.name, bases, env.vars], keywords, node.loc)
+    return made
+
+
+def _member(cls: Any, name: str) -> Any:
+    """A function of a metaclass, also one that is decorated as static."""
+    found = next((base.env.vars[name] for base in cls.mro() if name in base.env.vars), None)
+    return found.attrs["func"] if isinstance(found, LibObject) and "func" in found.attrs else found
+
+
+def finished(interp: Any, cls: ClassV, keywords: dict[str, Any], loc: ir.Loc | None) -> ClassV:
+    """The class, once its members know it and its bases were told of it."""
+    if enums.is_enum(cls):
+        enums.make_members(interp, cls, loc)
+    for value in cls.env.vars.values():
+        inner = value.func if isinstance(value, (Memo, Compiled, Bound)) else value
+        inner = inner.attrs.get("func") if isinstance(inner, LibObject) and "func" in inner.attrs else inner
+        if isinstance(inner, Func) and inner.cls is None:
+            inner.cls = cls
+    lineage = cls.mro()
+    interp.burn(len(lineage))  # a class at the end of a chain has all the others before it
+    for base in lineage[1:]:
+        hook = base.env.vars.get("__init_subclass__")
+        if hook is not None:
+            hook = hook.attrs["func"] if isinstance(hook, LibObject) else hook
+            interp.call(hook, [cls], keywords, loc)
+            break
+    for name, value in list(cls.env.vars.items()):
+        named = find_method(value, "__set_name__") if isinstance(value, Instance) else None
+        if named is not None:
+            interp.call(named, [cls, name], {}, loc)
+    return cls
+
+
+def of_call(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, meta: Any = None) -> Any:
+    """`type(name, bases, namespace)`, and what `super().__new__` of a metaclass makes."""
+    name, bases, names = args[:3]
+    if not isinstance(name, str) or not isinstance(bases, tuple) or not isinstance(names, dict):
+        return Unknown((), "a class that is made of what is not known")
+    body = names.get(_BODY)
+    if isinstance(body, ClassV):
+        env = body.env if names is body.env.vars else Env(dict(names), body.env.parent)
+        env.vars.pop(_BODY, None)
+        made = ClassV(str(name), bases, env, body.node, fields=body.fields, meta=meta)
+    else:
+        said = names.get("__annotations__")
+        env = Env(dict(names), interp.world.module_env)
+        made = ClassV(str(name), bases, env, None, fields=list(said) if isinstance(said, dict) else [], meta=meta)
+    return finished(interp, made, kwargs, loc)
+
+
+def inherited(interp: Any, cls: ClassV, name: str, loc: ir.Loc | None) -> Any:
+    """What `super().name` is in a method of a metaclass, whose `self` is a class."""
+    if name == "__call__":
+        return builtin(lambda i, a, k, where: i.world.instantiate(i, cls, a, k, where, True))
+    if name == "__instancecheck__":
+        from kbh_lint.host import typetests
+
+        return builtin(lambda i, a, k, where: typetests.is_instance(i, a[0], cls, True))
+    if name == "__getattribute__":
+        return builtin(lambda i, a, k, where: i.world.get_attr(i, cls, str(a[0]), where))
+    if name == "__setattr__":
+        return builtin(lambda i, a, k, where: i.world.set_plain(i, cls, str(a[0]), a[1], where))
+    if name == "__init__":
+        return builtin(lambda i, a, k, where: None)
+    if name == "__getattr__":
+        return builtin(lambda i, a, k, where: exceptions.raise_("AttributeError", a, where))
+    return Unknown((), f"super().{name}")

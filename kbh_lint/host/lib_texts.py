@@ -1,0 +1,206 @@
+"""Texts and bytes of the standard library: templates, the fields of str.format, packed numbers, what bytes can do."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import bounds, containers, exceptions, operators, texts, unknowns
+from kbh_lint.host.frames import builtin
+from kbh_lint.host.tensors import Unknown
+from kbh_lint.source.embedded import concat, cut, doubts
+
+MAX_FORMAT = 256  # characters of a format of packed numbers, which may name long runs of them
+_BYTES = frozenset(
+    "hex find rfind index count split rsplit splitlines strip lstrip rstrip startswith endswith replace join upper "
+    "lower ljust rjust partition rpartition isdigit isalpha removeprefix removesuffix zfill title".split()
+)
+
+
+@builtin
+def substituted(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """string.Template: the text with its fields replaced, keeping places."""
+    text, values, mark, safe = args
+    if not isinstance(text, str) or not isinstance(values, dict) or not isinstance(mark, str) or doubts(text):
+        return unknowns.merged(interp, text, why="string.Template")
+    sign = re.escape(str(mark))
+    field = re.compile(rf"{sign}(?:({sign})|([A-Za-z_]\w*)|\{{([A-Za-z_]\w*)\}})")
+    parts: list[str] = []
+    at = 0
+    for found in field.finditer(str(text)):
+        bounds.text(interp, "")
+        name = found[2] or found[3]
+        if name is not None and name not in values:
+            if safe is True:
+                continue
+            exceptions.raise_("KeyError", [name], loc)
+        parts.append(cut(text, at, found.start()))
+        parts.append(str(mark) if name is None else texts.of(interp, values[name], loc))
+        at = found.end()
+    return concat([*parts, cut(text, at, len(text))])
+
+
+@builtin
+def packing(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A function of struct by its name."""
+    return packed(interp, f"struct.{args[0]}", args[1:], kwargs, loc)
+
+
+@builtin
+def _turn(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    from kbh_lint.host import coroutines
+
+    return coroutines.call(interp, "asyncio.sleep", args, kwargs, loc)
+
+
+NATIVE: dict[str, Callable[..., Any]] = {
+    "__substituted__": substituted, "__packing__": packing, "__turn__": _turn,
+}  # fmt: skip
+
+
+def packed(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """struct on known numbers and bytes."""
+    name = path.rpartition(".")[2]
+    args = [str(arg) if isinstance(arg, str) and not doubts(arg) else arg for arg in args]
+    real = getattr(struct, name, None)
+    short = args and isinstance(args[0], (str, bytes)) and len(args[0]) <= MAX_FORMAT
+    plain = short and all(isinstance(arg, (int, float, str, bytes, bytearray)) for arg in args)
+    if not plain or kwargs or name not in ("pack", "unpack", "unpack_from", "calcsize"):
+        return unknowns.merged(interp, *args, why=path)
+    try:
+        bounds.items(interp, struct.calcsize(args[0]))
+        return real(*args) if real is not None else Unknown((), path)
+    except Exception as error:
+        operators.failed(interp, error, loc)
+        return unknowns.merged(interp, *args, why=path)
+
+
+def bytes_method(
+    interp: Any, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
+    """A method of known bytes."""
+    if name == "join" and len(args) == 1 and isinstance(args[0], (list, tuple)):
+        args = [list(args[0])]
+    flat = args[0] if name == "join" and args and isinstance(args[0], list) else args
+    if name not in _BYTES or kwargs or not all(isinstance(arg, (int, bytes, bytearray, str)) for arg in flat):
+        return unknowns.merged(interp, owner, *args, why=f"bytes.{name}")
+    try:
+        bounds.items(interp, len(owner))
+        for arg in args:
+            bounds.width(arg)
+        return getattr(owner, name)(*args)
+    except Exception as error:
+        operators.failed(interp, error, loc)
+        return unknowns.merged(interp, owner, *args, why=f"bytes.{name}")
+
+
+def whole_number(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """int.to_bytes (with the number first) and int.from_bytes on what is known."""
+    if name == "from_bytes" and args and isinstance(args[0], (list, tuple)):
+        args = [bytes(args[0]) if all(type(item) is int for item in args[0]) else Unknown(), *args[1:]]
+    given = [str(arg) if isinstance(arg, str) else arg for arg in args]
+    if not given or not all(isinstance(arg, (int, bytes, bytearray, str)) for arg in (*given, *kwargs.values())):
+        return unknowns.merged(interp, *args, why=f"int.{name}")
+    try:
+        bounds.width(given[1] if name == "to_bytes" and len(given) > 1 else len(given[0]) if name != "to_bytes" else 1)
+        kwargs = {key: str(value) if isinstance(value, str) else value for key, value in kwargs.items()}
+        return getattr(int, name)(*given, **kwargs)
+    except Exception as error:
+        operators.failed(interp, error, loc)
+        return unknowns.merged(interp, *args, why=f"int.{name}")
+
+
+def format_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """format(value, spec)."""
+    spec = args[1] if len(args) > 1 else ""
+    if isinstance(args[0], Unknown) or not isinstance(spec, str) or doubts(spec):
+        return unknowns.merged(interp, *args, why=path)
+    return _shown(interp, args[0], "", str(spec), loc)
+
+
+def formatted(interp: Any, text: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """`text.format(...)`, with places; all that fields can say."""
+    if not isinstance(text, str) or "{" not in text and "}" not in text:
+        return text
+    return _fields(interp, text, args, kwargs, loc, [0], 0)
+
+
+def _fields(
+    interp: Any, text: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, auto: list[int], depth: int
+) -> str:
+    parts: list[str] = []
+    plain = str(text)
+    i = start = 0
+    while i < len(plain):
+        if plain[i : i + 2] in ("{{", "}}") and depth == 0:
+            parts += [cut(text, start, i), plain[i]]
+            i += 2
+            start = i
+            continue
+        if plain[i] != "{":
+            i += 1
+            continue
+        end, level = i + 1, 1
+        while end < len(plain) and level:
+            level += {"{": 1, "}": -1}.get(plain[end], 0)
+            end += 1
+        if level:
+            break
+        parts.append(cut(text, start, i))
+        field, colon, spec = plain[i + 1 : end - 1].partition(":")
+        field, _, conversion = field.partition("!")
+        value = _field(interp, field, args, kwargs, loc, auto)
+        if "{" in spec and depth < 2:
+            spec = str(_fields(interp, spec, args, kwargs, loc, auto, depth + 1))
+        parts.append(_shown(interp, value, conversion, spec, loc))
+        i = start = end
+    return concat([*parts, cut(text, start, len(text))])
+
+
+_STEPS = re.compile(r"\.(\w+)|\[([^\]]*)\]")
+
+
+def _field(
+    interp: Any, field: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, auto: list[int]
+) -> Any:
+    """The value that a field names: an argument, and attributes and items of it."""
+    from kbh_lint.host import subscripts
+
+    first = re.split(r"[.\[]", field, maxsplit=1)[0]
+    if first == "" or first.isdigit():
+        at = int(first) if first else auto[0]
+        auto[0] += first == ""
+        value: Any = args[at] if at < len(args) else ""
+    else:
+        value = kwargs.get(first, f"{{{field}}}")
+    for name, key in _STEPS.findall(field[len(first) :]):
+        if name:
+            value = interp.world.get_attr(interp, value, name, loc)
+        else:
+            value = subscripts.get_item(interp, value, int(key) if key.isdigit() else key, loc)
+    return value
+
+
+def _shown(interp: Any, value: Any, conversion: str, spec: str, loc: ir.Loc | None) -> str:
+    """A value as a field prints it."""
+    from kbh_lint.host.objects import Instance
+
+    if conversion:
+        if isinstance(value, str) and not doubts(value) and conversion in "ra":
+            value = repr(str(value))
+        else:
+            value = texts.of(interp, value, loc, "repr" if conversion in "ra" else "str")
+    if isinstance(value, Instance):
+        return texts.of(interp, value, loc, "format", spec)
+    if isinstance(value, str) and not spec:
+        return value
+    try:
+        bounds.format_spec(spec)
+        if isinstance(value, (int, float, str)) and not doubts(value):
+            return format(str(value) if isinstance(value, str) else value, spec)
+    except (ValueError, TypeError):
+        pass
+    return texts.of(interp, value, loc) if isinstance(value, (list, tuple, dict)) else containers.show(value)
