@@ -272,6 +272,7 @@ class Assign:
     targets: tuple[Expr, ...]
     value: Expr
     loc: Loc
+    annotation: Expr | None = None
 
 
 @dataclass(slots=True)

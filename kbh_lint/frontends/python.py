@@ -166,7 +166,8 @@ class _Lowering:
         if node.value is None:
             name = node.target.id if isinstance(node.target, ast.Name) else ""
             return ir.Decl(name, None, None, frozenset(), self.loc(node), self.expr(node.annotation))
-        return ir.Assign((self.expr(node.target),), self.expr(node.value), self.loc(node))
+        said = self.expr(node.annotation)
+        return ir.Assign((self.expr(node.target),), self.expr(node.value), self.loc(node), said)
 
     def for_(self, node: ast.For | ast.AsyncFor) -> ir.Stmt:
         return ir.For(

@@ -107,7 +107,7 @@ _OWN = (
     "cpp.", "cpp:", "struct:", "raw.", "unread.", "cute.", "tilelang.", "triton.", "cutlass", "ctypes.", "importlib.",
     "collections.", "functools.", "types.", "torch.cuda.graph", "torch.cuda.stream", "torch.cuda.current_stream",
     "torch.nn.", "torch.compile.", "builtins.", "torch.device", "torch.layout", "pathlib.",
-    "subprocess.", "unittest.", "os.environ", "dataclasses.", "enum.",
+    "subprocess.", "unittest.", "os.environ", "dataclasses.", "enum.", "re.",
 )  # fmt: skip
 _LIBRARY = "a value of a library"
 _LIKELY = f"likely: {_LIBRARY}"

@@ -123,7 +123,15 @@ def callable_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> 
             return builtin(lambda i, a, k, where: owner if a[0] is None else Bound(a[0], owner))
         if name == "__code__":
             return LibObject(CODE, {"func": owner})
-        return {"__name__": owner.node.name, "__doc__": owner.node.doc, "__wrapped__": owner}.get(name, Unknown())
+        if name == "__defaults__":
+            given = [param.name for param in owner.node.params if param.kind == "positional"]
+            return tuple(owner.defaults[each] for each in given if each in owner.defaults) or None
+        return {
+            "__name__": owner.node.name,
+            "__qualname__": owner.node.name,
+            "__doc__": owner.node.doc,
+            "__wrapped__": owner,
+        }.get(name, Unknown())
     if isinstance(owner, Partial):
         return {"func": owner.func, "args": owner.args, "keywords": owner.kwargs}.get(name, Unknown())
     if isinstance(owner, Memo) and name == "__wrapped__":
@@ -194,7 +202,7 @@ def plain_attr(interp: Interp, owner: Instance, name: str, loc: ir.Loc | None) -
         return Method(owner, name) if own is None else interp.call(own, [name], {}, loc)
     if owner.cls.external_bases() and name in ("apply", "save_for_backward"):
         return Method(owner, name)
-    if owner.items is not None and not name.startswith("__"):
+    if owner.items is not None and (hasattr(dict, name) or name in ("data", "move_to_end")):
         return owner.items if name == "data" else Method(owner.items, name)
     if name in ("_replace", "_asdict", "index", "count") and is_named_tuple(owner):
         return Method(owner, name)
@@ -337,6 +345,9 @@ def del_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> None:
     own = find_method(owner, "__delattr__") if isinstance(owner, Instance) else None
     if own is not None:
         interp.call(own, [name], {}, loc)
+    elif isinstance(owner, Instance) and isinstance(gone := data_descriptor(owner.cls, name), LibObject):
+        if gone.attrs.get("deleter") is not None:
+            interp.call(Bound(owner, gone.attrs["deleter"]), [], {}, loc)
     elif isinstance(owner, (Instance, LibObject, Func)):
         owner.attrs.pop(name, None)
     elif isinstance(owner, ClassV):

@@ -84,7 +84,7 @@ def has_attr(interp: Any, owner: Any, name: str) -> bool:
         from kbh_lint.host import torchlib
 
         return name in owner.attrs or torchlib.has_attribute(name)
-    if isinstance(owner, LibObject) and owner.path in ("module", "types.SimpleNamespace"):
+    if isinstance(owner, LibObject) and owner.path in ("module", "types.SimpleNamespace", "threading.local"):
         return name in owner.attrs
     if isinstance(owner, Once):
         return name in ("__iter__", "__next__", "send", "close", "throw")

@@ -12,6 +12,7 @@ from kbh_lint.host import (
     bounds,
     containers,
     enums,
+    equality,
     exceptions,
     iteration,
     keys,
@@ -33,6 +34,7 @@ from kbh_lint.host.objects import (
 )
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import doubts
+from kbh_lint.values import Sym
 
 
 @builtin
@@ -144,7 +146,7 @@ def _collect(kind: Callable[[Any], Any]) -> Callable[..., Any]:
         if args and isinstance(args[0], Unknown):
             return args[0]
         items = iteration.materialise(interp, args[0], loc) if args else []
-        return kind(map(keys.check_key, items)) if kind in (set, frozenset) else kind(items)
+        return kind(keys.distinct(interp, items)) if kind in (set, frozenset) else kind(items)
 
     return run
 
@@ -227,10 +229,27 @@ def _reversed(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc 
 
 @builtin
 def _iter(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    if len(args) == 2:
+        return _lazy(_calls_until(interp, args[0], args[1], loc))
     if not args or isinstance(args[0], Once):
         return args[0] if args else []
     items = iteration.materialise(interp, args[0], loc)
     return list(items) if isinstance(args[0], (Unknown, Tensor)) else Once(items)
+
+
+def _calls_until(interp: Any, func: Any, end: Any, loc: ir.Loc | None) -> Iterator[Any]:
+    """iter(function, sentinel): what calls give, until one gives the sentinel."""
+    while True:
+        interp.burn()
+        try:
+            item = interp.call(func, [], {}, loc)
+        except Raised as error:
+            if not exceptions.catches(interp, Sym("builtins.StopIteration"), error.value):
+                raise
+            return
+        if interp.truth(equality.same(interp, item, end), loc):
+            return
+        yield item
 
 
 @builtin

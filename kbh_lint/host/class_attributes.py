@@ -42,6 +42,8 @@ def _of_class(interp: Interp, owner: ClassV, name: str, loc: ir.Loc | None) -> A
     if name in ("__mro__", "__bases__"):
         others = [base for cls in owner.mro() for base in cls.bases if not isinstance(base, ClassV)]
         return (*owner.mro(), *others, Sym("builtins.object")) if name == "__mro__" else owner.bases
+    if name == "__subclasses__":
+        return builtin(lambda i, a, k, where: list(owner.derived))
     if name == "__members__" and enums.is_enum(owner):
         return enums.members(owner)
     if name == "register" and "abc.ABC" in owner.external_bases():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import enums, exceptions
+from kbh_lint.host import enums, exceptions, records
 from kbh_lint.host.frames import builtin
 from kbh_lint.host.objects import Bound, ClassV, Compiled, Instance, LibObject, Memo, find_method
 from kbh_lint.host.tensors import Unknown
@@ -14,16 +14,15 @@ from kbh_lint.values import Env, Func, Sym
 _BODY = "<class body>"  # in the namespace that a metaclass is given: what the class statement knows
 
 
-def of_statement(
-    interp: Any, node: ir.ClassDef, bases: tuple[Any, ...], env: Env, keywords: dict[str, Any], fields: list[str]
-) -> Any:
+def of_statement(interp: Any, node: ir.ClassDef, bases: tuple[Any, ...], env: Env, keywords: dict[str, Any]) -> Any:
     """What a class statement binds its name to."""
     meta = keywords.pop("metaclass", None)
     if getattr(meta, "path", "") == "abc.ABCMeta":
         bases = (*bases, Sym("abc.ABC"))
     if not isinstance(meta, ClassV):
         meta = next((base.meta for base in bases if isinstance(base, ClassV) and base.meta is not None), None)
-    body = ClassV(node.name, bases, env, node, fields=fields, meta=meta)
+    fields, passed = records.fields_of(node.body)
+    body = ClassV(node.name, bases, env, node, fields=fields, passed=passed, meta=meta)
     maker = _member(meta, "__new__") if meta is not None else None
     if maker is None:
         made: Any = finished(interp, body, keywords, node.loc)
@@ -52,6 +51,9 @@ def finished(interp: Any, cls: ClassV, keywords: dict[str, Any], loc: ir.Loc | N
         inner = inner.attrs.get("func") if isinstance(inner, LibObject) and "func" in inner.attrs else inner
         if isinstance(inner, Func) and inner.cls is None:
             inner.cls = cls
+    for direct in cls.bases:
+        if isinstance(direct, ClassV):
+            direct.derived.append(cls)
     lineage = cls.mro()
     interp.burn(len(lineage))  # a class at the end of a chain has all the others before it
     for base in lineage[1:]:
@@ -76,7 +78,7 @@ def of_call(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | 
     if isinstance(body, ClassV):
         env = body.env if names is body.env.vars else Env(dict(names), body.env.parent)
         env.vars.pop(_BODY, None)
-        made = ClassV(str(name), bases, env, body.node, fields=body.fields, meta=meta)
+        made = ClassV(str(name), bases, env, body.node, fields=body.fields, passed=body.passed, meta=meta)
     else:
         said = names.get("__annotations__")
         env = Env(dict(names), interp.world.module_env)

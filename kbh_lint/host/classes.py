@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import class_making, enums, exceptions, module_calls, trace_nn
+from kbh_lint.host import class_making, enums, exceptions, module_calls, records, trace_nn
 from kbh_lint.host.frames import Frame
 from kbh_lint.host.interp import Interp
 from kbh_lint.host.objects import (
@@ -40,38 +40,44 @@ def instantiate(
         exceptions.may_fail(interp, "TypeError", loc)
     if enums.is_enum(cls):
         return enums.look_up(interp, cls, args, loc)
+    if "typing.TypedDict" in bases:
+        return interp.call(interp.builtins["dict"], args, kwargs, loc)
     instance = Instance(cls)
+    whole = records.is_record(cls)
     for base in cls.mro():
         maker = base.env.vars.get("__new__")
         if isinstance(maker, Func):  # a singleton, say
             made = interp.call(maker, [cls, *args], kwargs, loc)
             if not isinstance(made, Instance) or cls not in made.cls.mro():
                 return made  # of another class: its own __init__ is all that ran
-            instance = made
+            instance, whole = made, whole and cls.dataclass
             break
-    direct = [base for c in cls.mro() for base in c.bases]
-    if interp.builtins.get("dict") in direct or any(base.rpartition(".")[2] in DICTS for base in bases):
-        instance.items = dict(args[0]) if args and isinstance(args[0], dict) else {}
-    if cls.dataclass or "typing.NamedTuple" in bases or "collections.namedtuple" in bases:
-        for i, field in enumerate(cls.field_names()):
-            default = next((c.env.vars[field] for c in cls.mro() if field in c.env.vars), Unknown())
-            if isinstance(default, LibObject) and default.path == "dataclasses.field":
-                factory = default.kwargs.get("default_factory")
-                default = interp.call(factory, [], {}, loc) if factory is not None else default.kwargs.get("default")
-            instance.attrs[field] = args[i] if i < len(args) else kwargs.get(field, default)
-        after = find_method(instance, "__post_init__")
-        if after is not None and cls.dataclass:
-            interp.call(after, [], {}, loc)
+    if holds_items(interp, cls):
+        own = next((base for base in cls.mro() if "__init__" in base.env.vars), None)
+        instance.items = {} if own is not None else interp.call(interp.builtins["dict"], args, kwargs, loc)
+    if is_exception(cls):
+        instance.attrs.update({"args": tuple(args), "__cause__": None, "__context__": None, "__traceback__": None})
+    if whole and not any("__init__" in base.env.vars for base in cls.mro()):
+        records.fill(interp, instance, args, kwargs, loc)
     try:
         init = cls.find("__init__")
     except KeyError:
-        if any(b.endswith("Exception") or b.endswith("Error") for b in bases):
-            instance.attrs["args"] = tuple(args)
-        elif is_module(cls):
+        if is_module(cls):
             trace_nn.instance_method(interp, instance, "__init__", args, kwargs, loc)
         return instance
     interp.call(Bound(instance, init), args, kwargs, loc)
     return instance
+
+
+def holds_items(interp: Interp, cls: ClassV) -> bool:
+    """Whether an object of a class is a dict."""
+    direct = [base for c in cls.mro() for base in c.bases]
+    return interp.builtins["dict"] in direct or any(b.rpartition(".")[2] in DICTS for b in cls.external_bases())
+
+
+def is_exception(cls: ClassV) -> bool:
+    """Whether a class derives from one of Python's exceptions."""
+    return any(base.endswith(("Exception", "Error", "Warning")) for base in cls.external_bases())
 
 
 def _is_abstract(cls: ClassV) -> bool:

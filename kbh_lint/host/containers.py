@@ -290,7 +290,7 @@ def dict_method(
 def set_method(interp: Any, owner: set[Any], name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """A method of set."""
     if name == "add":
-        owner.add(keys.check_key(args[0]))
+        keys.distinct(interp, args[:1], owner)
         return None
     if name in ("clear", "intersection_update", "difference_update"):
         found = [set(map(keys.check_key, iteration.materialise(interp, arg, loc))) for arg in args]
@@ -312,6 +312,15 @@ def set_method(interp: Any, owner: set[Any], name: str, args: list[Any], loc: ir
         taken = min(owner, key=repr)  # which one, nobody knows; the same each time
         owner.discard(taken)
         return taken
-    if name in ("union", "intersection", "difference", "symmetric_difference", "issubset", "issuperset", "copy"):
+    if name in (
+        "union",
+        "intersection",
+        "difference",
+        "symmetric_difference",
+        "issubset",
+        "issuperset",
+        "isdisjoint",
+        "copy",
+    ):
         return getattr(owner, name)(*[set(map(keys.check_key, iteration.materialise(interp, a, loc))) for a in args])
     return Unknown((), f"set.{name}")

@@ -18,7 +18,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.frontends.python import PythonUnit
-from kbh_lint.host import builds, containers, exceptions
+from kbh_lint.host import bounds, builds, containers, exceptions, unknowns
 from kbh_lint.host.frames import Frame
 from kbh_lint.host.objects import LibObject
 from kbh_lint.host.tensors import Unknown
@@ -123,8 +123,13 @@ def _unknown(path: str, data: Any = None) -> Unknown:
 
 
 def parse_json(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """json.loads of a known text."""
+    """json.loads of a known text, json.dumps of what is known."""
     text = args[0] if args else None
+    if path.endswith(".dumps") and args and bounds.is_small(text):
+        try:
+            return json.dumps(text, **{key: kwargs[key] for key in ("sort_keys", "indent") if key in kwargs})
+        except (TypeError, ValueError, RecursionError):
+            return unknowns.merged(interp, text, why=path)
     if not path.endswith(".loads") or not isinstance(text, (str, bytes)) or len(text) > MAX_IN // 4:
         return Unknown((), path)
     interp.burn(len(text) // 64)

@@ -111,7 +111,7 @@ def e_seq(interp: Any, node: ir.Seq, frame: Frame) -> Any:
             items.append(interp.eval(item, frame))
     if node.kind == "tuple":
         return tuple(items)
-    return set(map(keys.check_key, items)) if node.kind == "set" else items
+    return keys.distinct(interp, items) if node.kind == "set" else items
 
 
 def e_dict(interp: Any, node: ir.DictE, frame: Frame) -> Any:
@@ -148,7 +148,7 @@ def e_comp(interp: Any, node: ir.Comp, frame: Frame) -> Any:
     clause(0)
     if node.kind == "dict":
         return {keys.check_key(key): value for key, value in out}
-    return set(map(keys.check_key, out)) if node.kind == "set" else out
+    return keys.distinct(interp, out) if node.kind == "set" else out
 
 
 def _generator(interp: Any, node: ir.Comp, frame: Frame, inner: Frame) -> Once:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from kbh_lint.host import bounds, equality
@@ -41,6 +42,23 @@ def held_key(interp: Any, owner: dict[Any, Any], key: Any) -> Any:
             if type(other) is type(key) and equality.same(interp, other, key) is True:
                 return other
     return MISSING
+
+
+def distinct(interp: Any, items: Iterable[Any], into: set[Any] | None = None) -> set[Any]:
+    """The set of some items, or `into` with them: of objects that are equal by what their class says, one is kept."""
+    out = set() if into is None else into
+    found: dict[Any, Any] | None = None  # the same as a dict, once an item is met that hashing alone does not find
+    for item in items:
+        if isinstance(item, (tuple, Instance, LibObject)):
+            if found is None:
+                bounds.steps(interp, len(out))
+                found = dict.fromkeys(out)
+            if held_key(interp, found, item) is not MISSING:
+                continue
+        out.add(check_key(item))
+        if found is not None:
+            found[item] = None
+    return out
 
 
 def _is_walked(interp: Any, key: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, containers, iteration, operators
+from kbh_lint.host import bounds, containers, equality, iteration, operators
 from kbh_lint.host.objects import LibObject, Once
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import Func
@@ -44,9 +44,28 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
         return bounds.visited(
             interp, Once(itertools.islice(getattr(itertools, name)(*rows, **repeat), bounds.MAX_ITEMS // wide))
         )
+    if name == "compress" and len(rows) == 2:
+        return Once(item for item, kept in zip(*rows, strict=False) if interp.truth(kept, loc))
+    if name == "batched" and len(args) == 2 and type(args[1]) is int and isinstance(rows[0], list):
+        items, size = rows[0], max(args[1], 1)
+        return Once(tuple(items[i : i + size]) for i in range(0, len(items), size))
+    if name == "groupby" and isinstance(rows[0], list):
+        return Once(_groups(interp, rows[0], args[1] if len(args) > 1 else kwargs.get("key"), loc))
     if name == "from_iterable" and isinstance(rows[0], list):
         return Once(x for row in rows[0] for x in iteration.materialise(interp, row, loc))
     return Unknown((), path)
+
+
+def _groups(interp: Any, items: list[Any], key: Any, loc: ir.Loc | None) -> list[tuple[Any, Once]]:
+    """itertools.groupby."""
+    found: list[tuple[Any, Once]] = []
+    for item in items:
+        named = item if key is None else interp.call(key, [item], {}, loc)
+        if found and interp.truth(equality.same(interp, found[-1][0], named), loc):
+            found[-1][1].append(item)
+        else:
+            found.append((named, Once([item])))
+    return found
 
 
 def _cut(once: Once, ends: list[Any]) -> Any:

@@ -18,10 +18,13 @@ from kbh_lint.host import (
     enums,
     exceptions,
     foreign,
+    iteration,
+    keys,
     lanes,
     lib_containers,
     lib_itertools,
     lib_python,
+    lib_re,
     lib_texts,
     lib_triton,
     module_calls,
@@ -73,6 +76,7 @@ def object_attr(interp: Any, owner: LibObject, name: str, loc: ir.Loc | None) ->
         known = {
             "name": text.rpartition("/")[2],
             "parent": interp.world.path(text.rpartition("/")[0] or "."),
+            "suffix": "".join(text.rpartition("/")[2].rpartition(".")[1:]) if "." in text.rpartition("/")[2] else "",
             "stem": text.rpartition("/")[2].rpartition(".")[0],
         }
         if name in known:
@@ -90,7 +94,7 @@ def object_attr(interp: Any, owner: LibObject, name: str, loc: ir.Loc | None) ->
         return owner.attrs
     if owner.path == "module" and "__getattr__" in owner.attrs:
         return interp.call(owner.attrs["__getattr__"], [name], {}, loc)
-    if owner.path == "types.SimpleNamespace":
+    if owner.path in ("types.SimpleNamespace", "threading.local"):
         return owner.attrs if name == "__dict__" else exceptions.raise_("AttributeError", [name], loc)
     if owner.path in ("super", "os.environ", "property", "module", "functools.lru_cache.decorator"):
         if owner.path == "super":
@@ -161,6 +165,8 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
             return owner
         made = torchlib.call(interp, f"torch.Tensor.{name}", [owner, *args], kwargs, loc)
         return dress.viewed(name, owner, made, loc)
+    if owner is interp.builtins.get("str") and name == "maketrans":
+        return lib_texts.translation(interp, args)
     if owner is interp.builtins.get("str") and args and isinstance(args[0], str):
         owner, args = args[0], args[1:]  # str.encode(text)
     if isinstance(owner, str):
@@ -185,6 +191,9 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
         from kbh_lint.host.tensors import product
 
         return product(owner)
+    if owner is interp.builtins.get("dict") and name == "fromkeys" and args:
+        value = args[1] if len(args) > 1 else None
+        return {keys.check_key(key): value for key in iteration.materialise(interp, args[0], loc)}
     if owner is interp.builtins.get("bytes") and name == "fromhex":
         return decoding.decode(interp, "binascii.unhexlify", args, kwargs, loc)
     if name == "from_bytes" and owner is interp.builtins.get("int"):
@@ -274,6 +283,10 @@ def object_method(
         return beside
     if owner.path.startswith("queue.") and name in ("get", "get_nowait") and not owner.path.endswith("Full"):
         exceptions.may_fail(interp, "Empty", loc)
+    if owner.path == lib_re.PATTERN:
+        return lib_re.method(interp, owner, name, args, kwargs, loc)
+    if owner.path == lib_re.MATCH:
+        return lib_re.match_method(interp, owner, name, args)
     if owner.path == coroutines.PATH or owner.path.startswith("asyncio."):
         done = coroutines.method(interp, owner, name, args, kwargs, loc)
         if done is not NotImplemented:
@@ -343,6 +356,8 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
             return subscripts.get_item(interp, items, key, loc)
         if owner.path == "unread.kernel":
             return owner
+        if owner.path == lib_re.MATCH:
+            return lib_re.match_method(interp, owner, "group", [key])
     if isinstance(owner, Extension):
         return interp.world.get_attr(interp, owner, str(key), loc)
     if isinstance(owner, Sym) and owner.path.endswith(".__dict__") and isinstance(key, str):

@@ -64,6 +64,9 @@ def functools_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
 def _wrapping(wrapper: Any, wrapped: Any) -> Any:
     if isinstance(wrapper, Func):
         wrapper.attrs["__wrapped__"] = wrapped
+        if isinstance(wrapped, Func):
+            named = {"__name__": wrapped.node.name, "__doc__": wrapped.node.doc, **wrapped.attrs}
+            wrapper.attrs.update({key: value for key, value in named.items() if key != "__wrapped__"})
     return wrapper
 
 

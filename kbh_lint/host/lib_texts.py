@@ -97,6 +97,18 @@ def bytes_method(
         return unknowns.merged(interp, owner, *args, why=f"bytes.{name}")
 
 
+def translation(interp: Any, args: list[Any]) -> Any:
+    """str.maketrans."""
+    given = [str(arg) if isinstance(arg, str) else arg for arg in args]
+    held = given[0].values() if given and isinstance(given[0], dict) else ()
+    if any(isinstance(part, Unknown) or doubts(part) for part in (*args, *held)):
+        return unknowns.merged(interp, *args, why="str.maketrans")
+    try:
+        return str.maketrans(*given)
+    except (TypeError, ValueError):
+        return unknowns.merged(interp, *args, why="str.maketrans")
+
+
 def whole_number(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """int.to_bytes (with the number first) and int.from_bytes on what is known."""
     if name == "from_bytes" and args and isinstance(args[0], (list, tuple)):

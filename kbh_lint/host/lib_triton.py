@@ -122,6 +122,7 @@ def decorate(interp: Any, decorator: Any, target: Any, loc: ir.Loc | None) -> An
         target.dataclass = True
         given = getattr(decorator, "kwargs", {})
         target.by_identity, target.frozen = given.get("eq") is False, given.get("frozen") is True
+        target.ordered = given.get("order") is True
         return target
     known = hasattr(decorator, "__kbh_builtin__")  # as functools.wraps(f)
     if known or isinstance(decorator, (Func, Bound, Partial, Memo, Instance, ClassV)):

@@ -28,7 +28,10 @@ class ClassV(Brief):
     dataclass: bool = False
     by_identity: bool = False  # a dataclass made with eq=False
     frozen: bool = False  # a dataclass made with frozen=True
+    ordered: bool = False  # a dataclass made with order=True
     fields: list[str] = field(default_factory=list)
+    passed: list[str] = field(default_factory=list)  # those of a dataclass that only `__post_init__` is given
+    derived: list[ClassV] = field(default_factory=list)  # the classes that have it as a base
     meta: ClassV | None = None  # a metaclass of the submission
     registered: list[Any] = field(default_factory=list)  # by ABC.register
     order: list[ClassV] | None = None  # what mro() gives, once it was asked for
@@ -46,17 +49,20 @@ class ClassV(Brief):
                 return cls.env.vars[name]
         raise KeyError(name)
 
-    def field_names(self) -> list[str]:
-        """The fields of a dataclass or a named tuple, those of its bases first; nothing for other classes."""
+    def field_names(self, passed: bool = False) -> list[str]:
+        """The fields of a dataclass or a named tuple, those of its bases first; nothing for other classes. `passed`
+        adds what only `__post_init__` is given."""
         out: dict[str, None] = {}
         for cls in reversed(self.mro()):
-            paths = [getattr(base, "path", "") for base in cls.bases]
-            for base, path in zip(cls.bases, paths, strict=True):
-                if path == "collections.namedtuple":
-                    out.update(dict.fromkeys(base.attrs["fields"]))
-            if cls.dataclass or "typing.NamedTuple" in paths:
-                out.update(dict.fromkeys(cls.fields))
+            if cls.dataclass or any(getattr(base, "path", "") == "typing.NamedTuple" for base in cls.bases):
+                out.update(dict.fromkeys(name for name in cls.fields if passed or name not in cls.passed))
         return list(out)
+
+    def compared_names(self) -> list[str]:
+        """The fields that equality and order look at."""
+        defaults = {name: value for cls in reversed(self.mro()) for name, value in cls.env.vars.items()}
+        options = {name: getattr(defaults.get(name), "kwargs", {}) for name in self.field_names()}
+        return [name for name, given in options.items() if given.get("compare") is not False]
 
     def external_bases(self) -> list[str]:
         """Paths of the library classes it inherits from."""
@@ -116,10 +122,17 @@ def compared_as(value: Any) -> Any:
     if isinstance(value, LibObject):
         return tuple(value.attrs["items"]) if value.path == "namedtuple" else value
     if isinstance(value, Instance) and not value.cls.by_identity and "__eq__" not in value.cls.env.vars:
-        names = value.cls.field_names()
+        names = value.cls.compared_names()
         if names:
             fields = tuple(value.attrs.get(name) for name in names)
             return (value.cls, *fields) if value.cls.dataclass else fields
+    return value
+
+
+def ordered_as(value: Any) -> Any:
+    """What an order sees of a value: the fields of a named tuple, or of a dataclass that has an order."""
+    if isinstance(value, Instance) and (value.cls.ordered or is_named_tuple(value)):
+        return tuple(ordered_as(value.attrs.get(name)) for name in value.cls.compared_names())
     return value
 
 

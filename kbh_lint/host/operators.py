@@ -10,7 +10,17 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import asking, bounds, equality, exceptions, iteration, subscripts, torchlib, unknowns
-from kbh_lint.host.objects import ClassV, Instance, Keys, LibObject, Tally, compared_as, find_method, is_named_tuple
+from kbh_lint.host.objects import (
+    ClassV,
+    Instance,
+    Keys,
+    LibObject,
+    Tally,
+    compared_as,
+    find_method,
+    is_named_tuple,
+    ordered_as,
+)
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import concat, cut, doubted, doubts, replace
 from kbh_lint.values import DType, Sym
@@ -269,7 +279,7 @@ def compare(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> 
         answer = _asked(interp, ((left, own, right), (right, reflected, left)), loc)
         if answer is not NotImplemented:
             return answer
-        left, right = (compared_as(side) if is_tuple(side) else side for side in (left, right))
+        left, right = ordered_as(left), ordered_as(right)
     if isinstance(left, Tensor) and left.shape == () and isinstance(right, (int, float)) and op in _COMPARE:
         settled = unknowns.by_range(op, Unknown((), "", left.attrs.get("range")), right)
         if settled is not None:

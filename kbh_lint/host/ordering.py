@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host.objects import Instance, find_method
+from kbh_lint.host.objects import Instance, find_method, ordered_as
 
 
 class Ordered:
@@ -35,4 +35,4 @@ def key_of(interp: Any, value: Any, loc: ir.Loc | None) -> Any:
     """What stands for a value, or the key of one, where values are put in order."""
     if isinstance(value, Instance) and (find_method(value, "__lt__") or find_method(value, "__gt__")):
         return Ordered(interp, value, None, loc)
-    return value
+    return ordered_as(value)

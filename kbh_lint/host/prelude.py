@@ -52,6 +52,24 @@ class singledispatchmethod:
             return found(owner, *args, **kwargs)
         return method
 
+def total_ordering(cls):
+    if hasattr(cls, "__lt__"):
+        more = {"__gt__": lambda a, b: not (a < b or a == b), "__le__": lambda a, b: a < b or a == b,
+                "__ge__": lambda a, b: not a < b}
+    elif hasattr(cls, "__gt__"):
+        more = {"__lt__": lambda a, b: not (a > b or a == b), "__ge__": lambda a, b: a > b or a == b,
+                "__le__": lambda a, b: not a > b}
+    elif hasattr(cls, "__le__"):
+        more = {"__ge__": lambda a, b: not a <= b or a == b, "__lt__": lambda a, b: a <= b and not a == b,
+                "__gt__": lambda a, b: not a <= b}
+    else:
+        more = {"__le__": lambda a, b: not a >= b or a == b, "__gt__": lambda a, b: a >= b and not a == b,
+                "__lt__": lambda a, b: not a >= b}
+    for name, method in more.items():
+        if not hasattr(cls, name):
+            setattr(cls, name, method)
+    return cls
+
 class partialmethod:
     def __init__(self, func, *args, **keywords):
         self.func, self.args, self.keywords = func, args, keywords
@@ -221,6 +239,43 @@ class Struct:
         return __packing__("unpack", self.format, data)
     def unpack_from(self, data, offset=0):
         return __packing__("unpack_from", self.format, data, offset)
+''',
+    "io": '''
+class StringIO:
+    def __init__(self, initial="", newline=None):
+        self._parts, self._at, self.closed = [initial] if initial else [], 0, False
+    def write(self, text):
+        self._parts.append(text)
+        return len(text)
+    def writelines(self, lines):
+        self._parts.extend(lines)
+    def getvalue(self):
+        return "".join(self._parts)
+    def read(self, size=-1):
+        left = self.getvalue()[self._at:]
+        if size is not None and size >= 0:
+            left = left[:size]
+        self._at = self._at + len(left)
+        return left
+    def readlines(self):
+        return self.read().splitlines(True)
+    def __iter__(self):
+        return iter(self.readlines())
+    def seek(self, at, whence=0):
+        self._at = at if whence == 0 else len(self.getvalue())
+        return self._at
+    def tell(self):
+        return self._at
+    def truncate(self, size=None):
+        self._parts = [self.getvalue()[:self._at if size is None else size]]
+    def flush(self):
+        return None
+    def close(self):
+        self.closed = True
+    def __enter__(self):
+        return self
+    def __exit__(self, *args):
+        self.close()
 ''',
     "array": '''
 class array:

@@ -28,7 +28,7 @@ from kbh_lint.host.objects import (
     compared_as,
 )
 from kbh_lint.host.tensors import Tensor, Unknown
-from kbh_lint.source.embedded import Text, doubts
+from kbh_lint.source.embedded import Text, concat, doubts
 from kbh_lint.values import Sym
 
 
@@ -123,6 +123,12 @@ def _id(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 
 @builtin
 def _print(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    file = kwargs.get("file")
+    if isinstance(file, Instance):  # a text that is written line by line
+        words = [_str(interp, [arg], {}, loc) for arg in args]
+        line = [part for i, word in enumerate(words) for part in ((kwargs.get("sep", " "), word) if i else (word,))]
+        text = concat([*line, kwargs.get("end", "\n")])
+        interp.call(interp.world.get_attr(interp, file, "write", loc), [text], {}, loc)
     return None
 
 

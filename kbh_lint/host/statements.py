@@ -264,13 +264,8 @@ def s_class(interp: Any, node: ir.ClassDef, frame: Frame) -> None:
     keywords = {name: interp.eval(value, frame) for name, value in node.keywords if name is not None}
     env = Env({"__class_fields__": []}, frame.env)
     interp.block(node.body, Frame(env, frame.globals, node.loc, None))
-    fields = [
-        s.targets[0].id if isinstance(s, ir.Assign) and isinstance(s.targets[0], ir.Name) else getattr(s, "name", "")
-        for s in node.body
-        if isinstance(s, (ir.Assign, ir.Decl))
-    ]
     env.vars.pop("__class_fields__", None)
-    made: Any = class_making.of_statement(interp, node, bases, env, keywords, fields)
+    made: Any = class_making.of_statement(interp, node, bases, env, keywords)
     for decorator in reversed(node.decorators):
         made = interp.world.decorate(interp, interp.eval(decorator, frame), made, decorator.loc)
     interp.store_name(node.name, made, frame)

@@ -24,6 +24,8 @@ def of(interp: Any, value: Any, loc: ir.Loc | None, way: str = "str", spec: Any 
         return repr(value)
     if depth < MAX_DEPTH and isinstance(value, (list, tuple, dict)) and has_objects(value) and bounds.is_small(value):
         return _of_container(interp, value, loc, depth)
+    if isinstance(value, range):
+        return str(value)
     return containers.show(value)
 
 
@@ -58,6 +60,9 @@ def _of_object(interp: Any, value: Instance, loc: ir.Loc | None, way: str, spec:
         if found is not None:
             made = interp.call(found, [spec] if name == "__format__" else [], {}, loc)
             return made if isinstance(made, str) else containers.show(made)
+    if way != "repr" and "__cause__" in value.attrs and isinstance(value.attrs.get("args"), tuple):  # an exception
+        given = value.attrs["args"]
+        return of(interp, given[0] if len(given) == 1 else given, loc) if given else ""
     if enums.is_enum(value.cls) and "name" in value.attrs:
         member = f"{value.cls.name}.{value.attrs['name']}"
         return member if way != "repr" else f"<{member}: {of(interp, value.attrs.get('value'), loc, 'repr')}>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import class_making, module_calls, recording, tensor_copies, torchlib
+from kbh_lint.host import class_making, module_calls, recording, records, tensor_copies, torchlib
 from kbh_lint.host.frames import builtin
 from kbh_lint.host.objects import Bound, ClassV, Instance, LibObject, Method, is_named_tuple
 from kbh_lint.host.tensors import Tensor, Unknown
@@ -114,16 +114,36 @@ def super_attr(interp: Any, owner: LibObject, name: str) -> Any:
                 return Bound(instance, base.env.vars[name])
         return class_making.inherited(interp, instance, name, None)
     if name == "__new__":
-        return builtin(lambda i, a, k, where: Instance(a[0]) if a and isinstance(a[0], ClassV) else Unknown())
+        return builtin(_made)
+    if name == "__init__" and isinstance(instance, Instance):
+        own = next((base.env.vars[name] for base in _after(instance, cls) if name in base.env.vars), None)
+        if own is None and instance.items is not None:
+            return builtin(lambda i, a, k, where: instance.items.update(i.call(i.builtins["dict"], a, k, where)))  # type: ignore[union-attr]
+        if own is None and "args" in instance.attrs and "__cause__" in instance.attrs:
+            return builtin(lambda i, a, k, where: instance.attrs.update(args=tuple(a)))
     if isinstance(instance, Instance):
-        order = instance.cls.mro()
-        after = order[order.index(cls) + 1 :] if cls in order else order[1:]
-        for base in after:
+        for base in _after(instance, cls):
             if name in base.env.vars:
                 return Bound(instance, base.env.vars[name])
     if isinstance(instance, Instance) and instance.items is not None and name != "__init__":
         return Method(instance.items, name)
     return Method(instance, f"super:{name}") if isinstance(instance, Instance) else Unknown((), f"super().{name}")
+
+
+def _after(instance: Instance, cls: Any) -> list[ClassV]:
+    """The classes that come after one in the order of an object's class."""
+    order = instance.cls.mro()
+    return order[order.index(cls) + 1 :] if cls in order else order[1:]
+
+
+def _made(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """`super().__new__(cls, ...)`: an object, of a named tuple with its fields."""
+    if not args or not isinstance(args[0], ClassV):
+        return Unknown()
+    made = Instance(args[0])
+    if args[0].field_names() and not args[0].dataclass:
+        records.fill(interp, made, args[1:], kwargs, loc)
+    return made
 
 
 def _is_meta(interp: Any, cls: ClassV) -> bool:

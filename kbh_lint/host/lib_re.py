@@ -1,0 +1,135 @@
+"""re on known texts: patterns whose search is sure to end soon, with the places of what a substitution leaves."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from functools import lru_cache
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host import bounds, unknowns
+from kbh_lint.host.objects import LibObject
+from kbh_lint.host.tensors import Unknown
+from kbh_lint.source.embedded import concat, cut, doubts
+
+MAX_PATTERN = 400
+MAX_STEPS = 40_000_000  # characters of a text, to the power of the repeats in a pattern
+FLAGS = frozenset("IGNORECASE I MULTILINE M DOTALL S VERBOSE X ASCII A".split())
+PATTERN, MATCH = "re.Pattern", "re.Match"
+_FUNCTIONS = frozenset("match fullmatch search sub subn findall finditer split".split())
+
+
+@lru_cache(maxsize=64)
+def _compiled(pattern: str, flags: int) -> tuple[re.Pattern[str], int] | None:
+    """A pattern with the number of its repeats; None where one may stand in another, or it is not a pattern."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            made = re.compile(pattern, flags)
+    except (re.error, RecursionError, OverflowError):
+        return None
+    bare = re.sub(r"\\.|\[(?:\\.|[^\]\\])+\]", "x", pattern)  # what is escaped or in a class repeats nothing
+    bare = re.sub(r"\(\?(?:[:=!]|<[=!]|P<\w+>)", "(", bare)
+    if re.search(r"\)(?:[*+?]|\{)", bare) and re.search(r"[*+?{|]", bare[: bare.rfind(")")]) or "(?" in bare:
+        return None
+    return made, len(re.findall(r"[*+?]\??|\{", bare))
+
+
+def _flags(value: Any) -> int | None:
+    """The flags that a program gives by name or number."""
+    if isinstance(value, int):
+        return value
+    name = getattr(value, "path", "").removeprefix("re.")
+    return int(getattr(re, name)) if name in FLAGS else None
+
+
+def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A function of re."""
+    name = path.rpartition(".")[2]
+    if name == "escape" and args and isinstance(args[0], str) and not doubts(args[0]):
+        return re.escape(str(args[0]))
+    flags = _flags(kwargs.pop("flags", 0)) if "flags" in kwargs else 0
+    places = {"compile": 1, "sub": 4, "subn": 4, "split": 3}
+    if len(args) > places.get(name, 2):
+        flags = _flags(args[places.get(name, 2)])
+        args = args[: places.get(name, 2)]
+    pattern = args[0] if args else kwargs.pop("pattern", None)
+    if isinstance(pattern, LibObject) and pattern.path == PATTERN:
+        return method(interp, pattern, name, args[1:], kwargs, loc)
+    known = isinstance(pattern, str) and not doubts(pattern) and len(pattern) <= MAX_PATTERN and flags is not None
+    found = _compiled(str(pattern), flags or 0) if known else None
+    if found is None:
+        return unknowns.merged(interp, *args, *kwargs.values(), why=path)
+    made = LibObject(PATTERN, {"compiled": found, "pattern": pattern})
+    return made if name == "compile" else method(interp, made, name, args[1:], kwargs, loc)
+
+
+def method(
+    interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
+    """A method of a compiled pattern."""
+    pattern, repeats = owner.attrs["compiled"]
+    names = ("repl", "string", "count") if name in ("sub", "subn") else ("string", "maxsplit")
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    text, limit = given.get("string"), given.get("count", given.get("maxsplit", 0))
+    if not isinstance(text, str) or doubts(text) or not isinstance(limit, int) or name not in _FUNCTIONS:
+        return unknowns.merged(interp, *args, *kwargs.values(), why=f"re.{name}")
+    if max(len(text), 2) ** max(repeats, 1) > MAX_STEPS:
+        return unknowns.merged(interp, *args, *kwargs.values(), why=f"re.{name}")
+    plain = str(text)
+    bounds.text(interp, plain)
+    interp.burn(len(plain) // 64)
+    if name in ("match", "fullmatch", "search"):
+        return _matched(text, getattr(pattern, name)(plain))
+    if name == "split":
+        return pattern.split(plain, limit)
+    if name == "findall":
+        return pattern.findall(plain)
+    matches = list(pattern.finditer(plain))
+    if name == "finditer":
+        return [_matched(text, match) for match in matches]
+    parts: list[str] = []
+    at = 0
+    for match in matches[: limit or None]:
+        new = _replaced(interp, given.get("repl"), text, match, loc)
+        if new is None:
+            return unknowns.merged(interp, *args, why=f"re.{name}")
+        parts += [cut(text, at, match.start()), new]
+        at = match.end()
+    whole = concat([*parts, cut(text, at, len(plain))])
+    return whole if name == "sub" else (whole, len(matches[: limit or None]))
+
+
+def _replaced(interp: Any, new: Any, text: str, match: re.Match[str], loc: ir.Loc | None) -> str | None:
+    """What stands in the place of a match; None where that is not known."""
+    if isinstance(new, str):
+        if "\\" not in new:
+            return new
+        try:
+            return match.expand(str(new)) if not doubts(new) else None
+        except (re.error, IndexError):
+            return None
+    made = interp.call(new, [_matched(text, match)], {}, loc)
+    return made if isinstance(made, str) else None
+
+
+def _matched(text: str, match: re.Match[str] | None) -> LibObject | None:
+    return None if match is None else LibObject(MATCH, {"match": match, "string": text})
+
+
+def match_method(interp: Any, owner: LibObject, name: str, args: list[Any]) -> Any:
+    """A method of a match."""
+    match: re.Match[str] = owner.attrs["match"]
+    plain = all(isinstance(arg, (int, str)) for arg in args)
+    if name == "__getitem__":
+        name = "group"
+    if not plain or name not in ("group", "groups", "groupdict", "start", "end", "span"):
+        return Unknown((), f"re.Match.{name}")
+    try:
+        if name == "group" and len(args) < 2:
+            start, end = match.span(*[str(arg) if isinstance(arg, str) else arg for arg in args])
+            return None if start < 0 else cut(owner.attrs["string"], start, end)
+        return getattr(match, name)(*args)
+    except (IndexError, re.error):
+        return Unknown((), f"re.Match.{name}")
