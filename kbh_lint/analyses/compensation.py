@@ -46,6 +46,7 @@ def share_of_exponentials(total: Event) -> float:
 
 
 MAX_LAUNCHES = 8
+_CONSTANT = ("constant", "random")
 _ORDER = ("absent", "unknown", "vacuous", "precise", "effective")
 MAX_EVALUATED = 8
 
@@ -174,16 +175,20 @@ def _together(
                 return None
             begins.get(pointer.storage, set()).add(starts.get(path) or 0)
         args = {name: normal(value, numbers) for name, value in binding.items()}
-        launches.append(Launch(kernel, args, block, grid, event.attrs.get("outer"), starts))
-        key += [identity(kernel), tuple((n, exact(v)) for n, v in args.items()), tuple(starts.items()), grid, block]
+        held = {ident: content for ident, content in event.attrs["contents"].items() if ident in numbers}
+        filled = frozenset(numbers[ident] for ident, content in held.items() if content.label in _CONSTANT)
+        launches.append(Launch(kernel, args, block, grid, event.attrs.get("outer"), starts, filled))
+        key += [identity(kernel), tuple((n, exact(v)) for n, v in args.items()), tuple(starts.items()), filled]
+        key += [grid, block]
     for ident, parts in ends.items():
         begins.get(ident, set()).update(end for part in parts or () for end in (part.start, part.stop))
     handed = {numbers[ident]: tuple(sorted(at)) for ident, at in begins.items() if ident in numbers}
     stops = {numbers[ident]: parts for ident, parts in ends.items() if ident in numbers}
     key += [tuple(handed.items()), tuple(stops.items())]
-    cache: dict[object, CompensationFacts] = events[0].attrs["cache"]
+    shared = events[0].attrs
+    cache: dict[object, CompensationFacts] = shared["cache"]
     if tuple(key) not in cache:
-        budget = events[0].attrs["budgets"].numbers
+        budget = shared["budgets"].numbers
         fuel = min(compensation.FUEL, budget.left // 4)
         cache[tuple(key)] = compensation.evaluate_chain(tuple(launches), handed, stops, budget, fuel)
     return cache[tuple(key)]

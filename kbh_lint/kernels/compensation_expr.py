@@ -264,8 +264,8 @@ def _compare(m: Machine, node: ir.Compare, frame: Frame) -> Any:
     for op, right_node in zip(node.ops, node.rights, strict=True):
         right = evaluate(m, right_node, frame)
         one = ops.compare(op, left, right, m.numbers)
-        if one is False:
-            return False
+        if one is False or isinstance(one, whole.Elsewhere):
+            return one
         if one is UNKNOWN:
             result = UNKNOWN
         left = right

@@ -19,6 +19,25 @@ class Typed(int):
     dt = "i64"
 
 
+class Lane(int):
+    """The number of our lane among `count` of them, from our own on."""
+
+    count = 1
+
+    @staticmethod
+    def of(first: int, count: int) -> Lane:
+        made = Lane(first)
+        made.count = count
+        return made
+
+    def last(self) -> int:
+        return self + self.count - 1
+
+
+class Elsewhere(int):
+    """A condition that does not hold in our lane but in another one."""
+
+
 _TYPED: dict[str, type[Typed]] = {
     dt: type(dt, (Typed,), {"dt": dt}) for dt in ("i8", "u8", "i16", "u16", "u32", "i64", "u64")
 }

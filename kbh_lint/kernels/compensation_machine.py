@@ -120,15 +120,20 @@ class Machine:
         """The truth of a test; which way it went is noted where it is inside a loop and on whole numbers."""
         before = len(self.numbers.settled)
         truth = ops.truth(expr.evaluate(self, test, frame))
-        if self.inside and truth is not UNKNOWN and len(self.numbers.settled) == before:
-            self.tests.setdefault((self.inside[-1], id(node)), [0, 0])[truth] += 1
+        if len(self.numbers.settled) == before:
+            self.decided(node, truth)
         return truth
 
+    def decided(self, node: Any, truth: Any) -> None:
+        """A test went one way."""
+        if self.inside and truth is not UNKNOWN:
+            self.tests.setdefault((self.inside[-1], id(node)), [0, 0])[bool(truth)] += 1
+
     def stuck(self) -> dict[int, frozenset[int]]:
-        """The tests, by loop, that always went one way: later rounds may see them go the other."""
+        """The tests, by loop, that went one way too rarely: later rounds may see them go there."""
         found: dict[int, set[int]] = {}
         for (loop, test), counts in self.tests.items():
-            if not all(counts):
+            if min(counts) < loops.TURNS:
                 found.setdefault(loop, set()).add(test)
         return {loop: frozenset(tests) for loop, tests in found.items()}
 

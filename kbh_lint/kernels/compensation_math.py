@@ -160,9 +160,11 @@ def test(kind: str) -> Builtin:
 
 def select(m: Machine, c: Args) -> Any:
     """`where(condition, a, b)`."""
-    condition = ops.truth(c.get(0, "condition"))
+    given = c.get(0, "condition")
+    condition = ops.truth(given)
+    m.decided(c.node, condition)
     a, b = c.get(1, "x"), c.get(2, "y")
-    if condition is UNKNOWN:
+    if condition is UNKNOWN or isinstance(given, integers.Elsewhere) and ops.sources(a) and not ops.sources(b):
         return either(a, b)
     chosen = a if condition else b
     if isinstance(chosen, Num) and isinstance(a, Num) and isinstance(b, Num) and a.dt != b.dt:

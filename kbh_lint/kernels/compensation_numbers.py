@@ -229,7 +229,8 @@ class Numbers:
             record.src |= src
             record.near |= near
             if site in self.amplify and abs(f) < _SMALL:
-                f *= _AMPLIFY * (1.0 + (len(record.values) * 5 + site) % 7 / 4)  # equal ones could cancel
+                # Errors are small multiples of powers of two: factors like these do not make two of them cancel.
+                f *= _AMPLIFY * (1.0 + _mixed((site, len(record.values))) % 1021 / 1024)
         elif q is not None:
             self.nonzero.add(site)
             if a.q and b.q and a.src and b.src:

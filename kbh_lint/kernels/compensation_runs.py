@@ -19,6 +19,7 @@ _SEEDS = (0, 1, 2, 3, 4)
 _SINGLE = 3  # up to so many places are looked at one by one
 TOO_LONG = "the evaluation of the kernel takes too many steps"
 _LOOPS = 3  # so many loops are waited in, each by itself
+_WAITING = 40_000  # steps for them
 _NONE: frozenset[int] = frozenset()
 UNKNOWN_DIMS: Dims = (UNKNOWN, UNKNOWN, UNKNOWN)
 _SAME = 2.0**-10  # a residual that shrinks by more when products are exact is the error of a product
@@ -44,7 +45,11 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Launch:
-    """One kernel and what it is given; `starts` says at which byte of its storage each tensor begins."""
+    """One kernel and what it is given.
+
+    `starts` says at which byte of its storage each tensor begins, `filled` are the storages that the host filled with a
+    constant since the launch before.
+    """
 
     kernel: values.Func
     args: Mapping[str, values.KernelArg]
@@ -52,6 +57,7 @@ class Launch:
     grid: Dims = UNKNOWN_DIMS
     outer: Callable[[Any], Any] | None = None
     starts: Mapping[str, int | None] = field(default_factory=dict)
+    filled: frozenset[int] = frozenset()
 
 
 # Parts of a storage, as ranges of bytes; None for all of it.
@@ -95,6 +101,8 @@ class Evaluation:
         machine.tensors = {ident: Chained.of(ident, starts) for ident, starts in self.handed.items()}
         failed = None
         for i, launch in enumerate(self.launches):
+            for ident in launch.filled & machine.tensors.keys():
+                machine.tensors[ident].fill()
             failed = failed or self._launch(machine, launch, -i)
         self.fuel = max(machine.fuel, 0)
         return Run(numbers, machine, failed)
@@ -146,13 +154,17 @@ class Evaluation:
 
     def waiting(self, run: Run) -> Answer | None:
         """Residuals that some loop has only after many rounds, as where blocks of terms are added up first."""
+        rest = max(self.fuel - _WAITING, 0)
+        self.fuel -= rest
+        found: Answer | None = None
         for loop, tests in list(run.machine.stuck().items())[:_LOOPS]:
             self.waits = loop, tests
             found = self.attempt(False, _SEEDS[:1])
-            self.waits = None
             if found.sites:
-                return found
-        return None
+                break
+        self.waits = None
+        self.fuel += rest
+        return found if found is not None and found.sites else None
 
     def asleep(self, run: Run) -> bool:
         """Whether something is always zero exactly of which no rounding error of a sum was seen.

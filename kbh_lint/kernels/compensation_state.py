@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbh_lint import ir
+from kbh_lint.kernels.compensation_numbers import Num
 from kbh_lint.values import UNKNOWN, Env
 
 MAX_CELLS = 512
@@ -74,7 +75,8 @@ class Memory:
             last += 1
         return first + (at - first) % (last - first + 1)
 
-    def written(self) -> bool:
+    def written(self, offset: Any = UNKNOWN) -> bool:
+        """Whether something was put here; in a tensor of several views, into the one that has the offset."""
         return self.last is not None or (self.parent is not None and self.parent.written())
 
     def nearest(self, offset: Any) -> Any:
@@ -115,16 +117,30 @@ class Chained(Memory):
             self.once.add(offset)
         Memory.put(self, offset, value)
 
+    def fill(self) -> None:
+        """The host put a constant into all of it."""
+        for cell in self.cells:
+            self.cells[cell] = Num(0, 0.0, "f32")
+        self.last = None if self.last is None else Num(0, 0.0, "f32")
+
+    def _beside(self, offset: int) -> list[int]:
+        """The cells of the view that an offset is in."""
+        size = self.unit if isinstance(self.unit, int) else 1
+        at = bisect_right(self.starts, offset * size) - 1
+        first = self.starts[at] if at >= 0 else 0
+        last = self.starts[at + 1] if at + 1 < len(self.starts) else None
+        return [cell for cell in self.cells if first <= cell * size and (last is None or cell * size < last)]
+
+    def written(self, offset: Any = UNKNOWN) -> bool:
+        known = isinstance(offset, int) and not self.unplaced
+        return bool(self._beside(offset)) if known else self.puts > 0
+
     def found(self, offset: Any) -> Any:
         """What another lane or block left at an offset: of its view the last that was written before it."""
         if not isinstance(offset, int) or self.unplaced:
             self.doubtful = self.doubtful or self.puts > 1
             return self.last
-        size = self.unit if isinstance(self.unit, int) else 1
-        at = bisect_right(self.starts, offset * size) - 1
-        first = self.starts[at] if at >= 0 else 0
-        last = self.starts[at + 1] if at + 1 < len(self.starts) else None
-        inside = [cell for cell in self.cells if first <= cell * size and (last is None or cell * size < last)]
+        inside = self._beside(offset)
         if not inside:
             self.doubtful = True
             return self.last

@@ -12,6 +12,7 @@ from kbh_lint.kernels import compensation_ops as ops
 from kbh_lint.kernels.compensation_asm import inline_asm
 from kbh_lint.kernels.compensation_builtins import Args, Builtin, named
 from kbh_lint.kernels.compensation_ctypes import convert, scalar
+from kbh_lint.kernels.compensation_integers import Elsewhere, Lane
 from kbh_lint.kernels.compensation_memory import fresh
 from kbh_lint.kernels.compensation_numbers import EXP, Num, literal
 from kbh_lint.kernels.compensation_state import OTHER, Bits, Ptr, Range
@@ -39,7 +40,7 @@ def _load(m: Machine, c: Args) -> Any:
 def _store(m: Machine, c: Args) -> Any:
     pointer, value = c.get(0, "pointer"), c.get(1, "value")
     mask = c.get(2, "mask", None)
-    mask = True if mask is None else ops.truth(mask)
+    mask = True if mask is None else UNKNOWN if isinstance(mask, Elsewhere) else ops.truth(mask)
     if mask is False:
         return None
     if isinstance(pointer, Ptr):
@@ -63,7 +64,7 @@ def atomic_add(m: Machine, c: Args) -> Any:
     pointer, value = c.get(0, "pointer"), c.get(1, "val")
     if not isinstance(value, Num):
         return UNKNOWN
-    if isinstance(pointer, Ptr) and pointer.mem.written():
+    if isinstance(pointer, Ptr) and pointer.mem.written(pointer.off):
         old = m.read(pointer, c.site)
     else:
         old = ops.perturbed(value, m.numbers, c.site)
@@ -169,7 +170,8 @@ def _range(m: Machine, c: Args) -> Any:
 
 
 def _lane(m: Machine, c: Args) -> Any:
-    return c.get(0, "start", 0)
+    first, end = c.get(0, "start", 0), c.get(1, "end")
+    return Lane.of(first, end - first) if isinstance(first, int) and isinstance(end, int) and end > first else first
 
 
 def _zero(m: Machine, c: Args) -> Any:

@@ -92,12 +92,25 @@ def state(tmp_path: Path, text: str) -> str:
     (SLICES, "", "high", "broken"),
     (ROWS, "highs += lows", "high", "kept"),
     (ROWS, "tops += highs * 0", "high", "broken"),
+    (APART, "lows.zero_()", "high + low", "broken"),
+    (APART, "highs.zero_()", "high + low", "kept"),
 ])  # fmt: skip
 def test_an_error_that_the_second_kernel_leaves_aside_compensates_nothing(
     tmp_path: Path, allocate: str, between: str, total: str, want: str
 ) -> None:
     text = TRITON.replace("ALLOCATE", allocate).replace("BETWEEN", between).replace("TOTAL", total)
     assert state(tmp_path, text) == want
+
+
+@pytest.mark.parametrize(("total", "want"), [("high + low", "kept"), ("high", "broken")])
+def test_sums_and_errors_that_all_blocks_add_to_are_told_apart(tmp_path: Path, total: str, want: str) -> None:
+    text = TRITON.replace("ALLOCATE", "highs, lows = torch.zeros(2, rows, device=x.device); tops = x.amax(-1)")
+    text = text.replace("BETWEEN", "").replace("TOTAL", total).replace("slot", "row").replace("row * splits + i", "row")
+    text = text.replace("for i in range(splits):", "for i in range(1):").replace("    tl.store(tops + row, top)\n", "")
+    for name in ("highs", "lows"):
+        text = text.replace(f"tl.store({name}", f"tl.atomic_add({name}")
+    assert "atomic_add(lows + row" in text
+    assert state(tmp_path, text.replace("row, lanes = row *", "_, lanes = row *")) == want
 
 
 CUDA = """

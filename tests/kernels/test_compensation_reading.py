@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
+
 import pytest
-from compensation_support import MERGE, PERSISTENT, STEP, X, Y, Z, facts, row, scope
+from compensation_support import MERGE, PERSISTENT, ROW, STEP, X, Y, Z, facts, row, scope
 
 from kbh_lint.kernels.compensation import evaluate
 
@@ -195,3 +197,44 @@ def test_a_default_argument_decides_a_branch() -> None:
     text = text.replace("c = (t - s) - w", "c = ((t - s) - w) if ON else 0.0")
     assert facts(text.replace("{D}", "True")).state == "effective"
     assert facts(text.replace("{D}", "False")).state == "absent"
+
+
+SCAN = """
+def pairs(a, low, b, other):
+    t = a + b
+    z = t - a
+    return t, low + other + ((a - (t - z)) + (b - z))
+
+
+def kernel(x, y, n, BLOCK: tl.constexpr):
+    offs = tl.arange(0, BLOCK)
+    e = tl.exp(tl.load(x + offs, mask=offs < n, other=-float("inf")))
+    highs, lows = tl.associative_scan((e, tl.zeros((BLOCK,), tl.float32)), 0, pairs)
+    high = tl.sum(tl.where(offs == PLACE, highs, 0.0), 0)
+    low = tl.sum(tl.where(offs == PLACE, lows, 0.0), 0)
+    tl.store(y + offs, e / (TOTAL), mask=offs < n)
+"""
+
+
+@pytest.mark.parametrize(("place", "total", "state"), [
+    ("BLOCK - 1", "high + low", "effective"), ("BLOCK - 1", "high", "vacuous"), ("BLOCK", "high + low", "vacuous"),
+])  # fmt: skip
+def test_the_last_lane_of_a_scan_holds_the_sum(place: str, total: str, state: str) -> None:
+    assert facts(SCAN.replace("PLACE", place).replace("TOTAL", total)).state == state
+
+
+@pytest.mark.parametrize(("period", "state"), [("8", "effective"), ("1000000", "absent")])
+def test_a_fold_that_a_mask_chooses_in_some_rounds_is_met(period: str, state: str) -> None:
+    loop = f"""
+i += 1
+part += v
+go = i % {period} == 0
+a = tl.where(go, part - c, 0.0)
+t = s + a
+c = tl.where(go, (t - s) - a, c)
+s = t
+part = tl.where(go, 0.0, part)
+"""
+    text = ROW.replace("    s = 0.0", "    i = 0\n    part = 0.0\n    s = 0.0")
+    body = textwrap.indent(loop.strip("\n"), " " * 8)
+    assert facts(text.replace("{LOOP}", body).replace("{TOTAL}", "s + part"), n=131072).state == state
