@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from kbh_lint import ir
 from kbh_lint.kernels import triton_numbers as numbers
 from kbh_lint.kernels import triton_tiles as tiles
 from kbh_lint.kernels.joins import mix, tuple_of
@@ -144,10 +145,32 @@ def _sequence(call: Call) -> V:
     return value
 
 
+def _named(call: Call, count: int) -> ir.Attr | None:
+    """The attribute that `getattr` or `setattr` with so many arguments names by a text that is known."""
+    plain = isinstance(call.node, ir.Call) and len(call.args) == len(call.node.args) == count
+    name = call.args[1].const if plain else None
+    return ir.Attr(call.node.args[0], name, call.loc) if isinstance(name, str) else None
+
+
+def _attribute(call: Call) -> V:
+    named = _named(call, 2)
+    return first(call) if named is None else call.m.eval(named)
+
+
+def _set_attribute(call: Call) -> V:
+    named = _named(call, 3)
+    if named is None:
+        call.m.unread("an attribute whose name is not known", call.loc)
+    else:
+        call.m.assign(named, call.args[2])
+    return constant(None)
+
+
 PYTHON: dict[str, Callable[[Call], V]] = {
     "range": _range, "min": _pick, "max": _pick, "len": _length, "isinstance": _unknown_bool, "abs": _number,
     "int": _number, "float": _number, "bool": _number, "print": _nothing, "tuple": _sequence, "list": _sequence,
-    "zip": _zip, "enumerate": _enumerate, "hasattr": _unknown_bool, "str": _constexpr, "getattr": _constexpr,
-    "reversed": _sequence, "sum": lambda c: mix(c.args), "divmod": lambda c: V(x=(mix(c.args), mix(c.args))),
-    "round": _number, "all": _unknown_bool, "any": _unknown_bool, "type": _constexpr,
+    "zip": _zip, "enumerate": _enumerate, "hasattr": _unknown_bool, "str": _constexpr, "getattr": _attribute,
+    "setattr": _set_attribute, "reversed": _sequence, "sum": lambda c: mix(c.args),
+    "divmod": lambda c: V(x=(mix(c.args), mix(c.args))), "round": _number, "all": _unknown_bool, "any": _unknown_bool,
+    "type": _constexpr,
 }  # fmt: skip

@@ -90,6 +90,29 @@ def test_what_forward_does_around_a_kernel_counts(tmp_path: Path, how: str) -> N
     assert report.verdict in ("rubric_leak", "reward_hack")
 
 
+HELD = """\
+class Held:
+    def __init__(self, *parts):
+        for name, part in zip(("mma", "a", "b"), parts):
+            setattr(self, name, part)
+
+
+class RowScaledGemm:
+"""
+PARTS = """\
+held = Held(tiled_mma, frag_a[at], frag_b[at])
+                cute.gemm(getattr(held, "mma"), acc, held.a, held.b, acc)"""
+OTHER = "sm90_utils.make_trivial_tiled_mma(cutlass.BFloat16, cutlass.BFloat16, K, K, self.acc_dtype, (2, 1, 1))"
+
+
+@pytest.mark.parametrize("wide", [False, True], ids=["fp8", "bf16"])
+def test_attributes_that_a_kernel_sets_by_name_are_followed(tmp_path: Path, wide: bool) -> None:
+    parts = PARTS.replace("tiled_mma", OTHER.replace("K", "cute.nvgpu.OperandMajorMode.K")) if wide else PARTS
+    report = lint(tmp_path, GEMM, ("class RowScaledGemm:\n", HELD), (MULTIPLY, parts))
+    expected = ("rubric_leak", "broken") if wide else ("clean", "kept")
+    assert (report.verdict, states(report)["fp8-products"]) == expected, report.promises
+
+
 UNREAD = {
     "a function of the DSL that is not known": (
         MULTIPLY, "cute.block_scaled_gemm_2(tiled_mma, acc, frag_a[at], frag_b[at])", "block_scaled_gemm_2",
