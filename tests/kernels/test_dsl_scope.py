@@ -66,7 +66,7 @@ def test_every_configuration_of_a_tilelang_tuner_counts(tmp_path: Path, how: str
 BESIDE = ("acc = T.alloc_fragment((bm, bn), accumulate)",) * 2
 UNREAD = {
     "CUDA": 'T.call_extern("void", "multiply", sa.data, sb.data, acc.data)',
-    "a function by a made-up name": "getattr(T, 'ge' + 'mm')(sa, sb, acc, transpose_B=True)",
+    "a function of an unknown name": "getattr(T, tilelang.chosen())(sa, sb, acc, transpose_B=True)",
 }
 
 
@@ -80,6 +80,13 @@ def test_a_product_beside_something_unread_proves_nothing(tmp_path: Path, what: 
     )  # fmt: skip
     assert states(report)["fp8-products"] == "unproven", report.promises
     assert report.verdict == "unproven"
+
+
+def test_a_function_whose_name_is_in_pieces_is_the_one_of_that_name(tmp_path: Path) -> None:
+    for kinds, state in (("", "kept"), (".astype('bfloat16')", "broken")):
+        pieces = f"getattr(T, 'ge' + 'mm')(sa{kinds}, sb{kinds}, acc, transpose_B=True)"
+        report = lint(tmp_path, TILES, ("T.gemm(sa, sb, acc, transpose_B=True)", pieces))
+        assert states(report)["fp8-products"] == state, report.promises
 
 
 HARMLESS = (
