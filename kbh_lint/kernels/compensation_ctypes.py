@@ -6,21 +6,22 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir, values
+from kbh_lint import dtypes, ir
 from kbh_lint.kernels import compensation_expr as expr
 from kbh_lint.kernels import compensation_integers as whole
 from kbh_lint.kernels import compensation_ops as ops
 from kbh_lint.kernels import compensation_own as own
 from kbh_lint.kernels import compensation_places as places
 from kbh_lint.kernels.compensation_numbers import Num
-from kbh_lint.kernels.compensation_state import OTHER, Bits, Chained, CType, Frame, Memory, Obj, Ptr, Reference, VarRef
-from kbh_lint.values import UNKNOWN, Buffer, CppType, DType, Env, TypeValue
+from kbh_lint.kernels.compensation_state import OTHER, Bits, CType, Frame, Memory, Obj, Ptr, Reference, VarRef
+from kbh_lint.values import UNKNOWN, CppType, DType, Env, TypeValue
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.compensation_machine import Machine
 
 LANES = ("x", "y", "z", "w")
-_MAX_DEPTH = 12
+MAX_DEPTH = 12
+ROW = 1 << 12  # elements of a dimension whose size is not known
 _BARE = ("", "auto", "decltype", "void")
 
 
@@ -60,7 +61,7 @@ def resolve(m: Machine, ref: ir.TypeRef, frame: Frame, depth: int = 0) -> CType:
 
 def _named_type(m: Machine, ref: ir.TypeRef, frame: Frame, depth: int) -> CType:
     name = ref.name
-    if name in _BARE or depth > _MAX_DEPTH:
+    if name in _BARE or depth > MAX_DEPTH:
         return OTHER
     scope = frame.find(name)
     value: Any = UNKNOWN
@@ -85,7 +86,7 @@ def of_value(
 ) -> CType:
     """The type that a template argument or a type name stands for."""
     m.spend()
-    if depth > _MAX_DEPTH:
+    if depth > MAX_DEPTH:
         return OTHER
     if isinstance(value, CType):
         return value
@@ -154,7 +155,7 @@ def zero(m: Machine, kind: CType, depth: int = 0) -> Any:
     if kind.kind == "vec":
         inner = scalar(kind.dt)
         return Obj({LANES[i]: zero(m, inner) for i in range(min(kind.lanes, 4))}, kind)
-    if kind.kind != "struct" or depth > _MAX_DEPTH:
+    if kind.kind != "struct" or depth > MAX_DEPTH:
         return UNKNOWN
     fields: dict[str, Any] = {}
     frame = Frame([dict(kind.args)], kind.struct.env, True, 0)
@@ -284,7 +285,7 @@ def declared(m: Machine, decl: ir.Decl, frame: Frame, depth: int = 0) -> Any:
 
 def _array(m: Machine, decl: ir.Decl, ref: ir.TypeRef, kind: CType, frame: Frame) -> Ptr:
     sizes = [expr.evaluate(m, d, frame) for d in ref.dims]
-    dims = tuple(s if isinstance(s, int) and 0 < s < 1 << 24 else 1 << 12 for s in sizes)
+    dims = tuple(s if isinstance(s, int) and 0 < s < 1 << 24 else ROW for s in sizes)
     memory = Memory(decl.name, "shared" if "__shared__" in decl.storage else "local", kind, {}, dims)
     if memory.kind == "local":
         memory.default = zero(m, kind) if kind.kind in ("float", "vec", "struct") else None
@@ -321,68 +322,6 @@ def deduce(m: Machine, node: ir.FuncDef, ref: ir.TypeRef, value: Any, scope: dic
         scope[ref.name] = value.type
     elif isinstance(value, int):
         scope[ref.name] = CType("int", whole.type_of(value))
-
-
-def parameter(m: Machine, name: str, ref: Any, value: Any, frame: Frame) -> Any:
-    """A kernel argument as the evaluator holds it."""
-    if isinstance(value, Buffer):
-        kind = scalar(value.dtype)
-        if isinstance(ref, ir.TypeRef):
-            seen = resolve(m, ir.TypeRef(ref.name, ref.args, ref.loc, ref.member), frame)
-            kind = kind if seen is OTHER else seen
-        shared = m.tensors.get(value.storage)
-        return Ptr(Memory(name, "param", kind), 0, kind) if shared is None else _handed(m, name, shared, kind)
-    if isinstance(value, values.Descriptor):
-        kind = scalar(value.dtype)
-        return Ptr(m.tensors.get(value.storage) or Memory(name, "param", kind), UNKNOWN, kind)
-    if isinstance(value, tuple | list):
-        return tuple(parameter(m, f"{name}.{i}", None, v, frame) for i, v in enumerate(value))
-    value = ops.wrapped(value)
-    if isinstance(ref, ir.TypeRef):
-        kind = resolve(m, ref, frame)
-        if kind.kind == "pointer" and not isinstance(value, Ptr):
-            inner = kind.inner or OTHER
-            return Ptr(Memory(name, "param", inner), 0, inner)
-        if kind.kind == "struct" and (value is UNKNOWN or isinstance(value, values.StructArg)):
-            return _parameters(m, name, kind, value.fields if isinstance(value, values.StructArg) else ())
-        return convert(m, value, kind)
-    return value
-
-
-def _handed(m: Machine, name: str, shared: Chained, kind: CType) -> Ptr:
-    """A tensor that another launch uses too: its cells are counted alike in both, or what is read there is doubtful."""
-    size = dtypes.BITS.get(kind.dt, 0) // 8
-    unit = kind.struct.node if kind.kind == "struct" else size or kind.kind
-    start = m.starts.get(name)
-    at = start // size if start is not None and size and start % size == 0 else start if start == 0 else UNKNOWN
-    shared.doubtful = shared.doubtful or at is UNKNOWN or shared.unit not in (None, unit)
-    shared.unit = unit
-    return Ptr(shared, at, kind)
-
-
-def _parameters(m: Machine, name: str, kind: CType, given: Any = (), depth: int = 0) -> Any:
-    """A struct of kernel parameters: its pointers point to what they are `given`, or to memory of their own."""
-    made = zero(m, kind)
-    if not isinstance(made, Obj) or depth > _MAX_DEPTH:
-        return made
-    frame = Frame([dict(kind.args)], kind.struct.env, True, 0)
-    for stmt in kind.struct.node.body:
-        if not isinstance(stmt, ir.Decl) or stmt.type is None or stmt.name not in made.fields or stmt.type.dims:
-            continue
-        path = f"{name}.{stmt.name}"
-        held = resolve(m, stmt.type, frame)
-        value = dict(given).get(stmt.name, UNKNOWN)
-        if held.kind == "struct":
-            inside = value.fields if isinstance(value, values.StructArg) else ()
-            made.fields[stmt.name] = _parameters(m, path, held, inside, depth + 1)
-        elif value is not UNKNOWN:
-            made.fields[stmt.name] = parameter(m, path, stmt.type, value, frame)
-        elif held.kind == "pointer":
-            inner = held.inner or OTHER
-            made.fields[stmt.name] = Ptr(Memory(path, "param", inner), 0, inner)
-        elif held.kind == "float":
-            made.fields[stmt.name] = convert(m, UNKNOWN, held)
-    return made
 
 
 def cast(m: Machine, node: ir.Cast, value: Any, frame: Frame) -> Any:

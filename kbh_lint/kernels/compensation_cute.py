@@ -10,8 +10,9 @@ from kbh_lint.kernels import compensation_math as mathematics
 from kbh_lint.kernels import compensation_ops as ops
 from kbh_lint.kernels import cute_ops
 from kbh_lint.kernels.compensation_builtins import Args, Builtin, invoke, named
-from kbh_lint.kernels.compensation_ctypes import convert, parameter, scalar
+from kbh_lint.kernels.compensation_ctypes import convert, scalar
 from kbh_lint.kernels.compensation_numbers import Num
+from kbh_lint.kernels.compensation_params import parameter
 from kbh_lint.kernels.compensation_state import Frame, Memory, Method, Obj, Ptr, Range
 from kbh_lint.kernels.compensation_triton import atomic_add, triton_builtin
 from kbh_lint.values import UNKNOWN, DType, Made, Sym

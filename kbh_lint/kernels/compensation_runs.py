@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbh_lint import ir, values
-from kbh_lint.kernels import compensation_ctypes as ctypes
 from kbh_lint.kernels import compensation_expr as expr
+from kbh_lint.kernels import compensation_params as params
 from kbh_lint.kernels.compensation_machine import Dims, Machine, Sites
 from kbh_lint.kernels.compensation_numbers import EXP, Numbers, Zero
 from kbh_lint.kernels.compensation_state import Chained, Frame, OutOfFuel
@@ -231,7 +231,7 @@ def _bind(machine: Machine, launch: Launch, frame: Frame) -> None:
     node = launch.kernel.node
     for name in (t.name for t in node.template):
         if name in launch.args:
-            scope[name] = ctypes.parameter(machine, name, None, launch.args[name], frame)
+            scope[name] = params.parameter(machine, name, None, launch.args[name], frame)
     for param in node.params:
         ref = param.type if frame.cpp else None
         given: Any = UNKNOWN
@@ -241,7 +241,7 @@ def _bind(machine: Machine, launch: Launch, frame: Frame) -> None:
             given = launch.kernel.defaults[param.name]
         elif param.default is not None:
             given = expr.evaluate(machine, param.default, frame)
-        scope[param.name] = ctypes.parameter(machine, param.name, ref, given, frame)
+        scope[param.name] = params.parameter(machine, param.name, ref, given, frame)
 
 
 def logits_of(runs: list[Run]) -> int:
