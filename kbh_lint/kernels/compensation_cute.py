@@ -13,7 +13,7 @@ from kbh_lint.kernels.compensation_builtins import Args, Builtin, invoke, named
 from kbh_lint.kernels.compensation_ctypes import convert, scalar
 from kbh_lint.kernels.compensation_numbers import Num
 from kbh_lint.kernels.compensation_params import parameter
-from kbh_lint.kernels.compensation_state import Frame, Memory, Method, Obj, Ptr, Range
+from kbh_lint.kernels.compensation_state import MODES, Chained, Frame, Memory, Method, Obj, Ptr, Range
 from kbh_lint.kernels.compensation_triton import atomic_add, triton_builtin
 from kbh_lint.values import UNKNOWN, DType, Made, Sym
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from kbh_lint.kernels.compensation_machine import Machine
 
 _COPIED = 8  # elements of a fragment that a copy takes along
-_MODES = (1, 61, 3001, 100_003)  # distances that keep the coordinates of small tiles apart
 
 
 def attribute(m: Machine, value: Any, name: str, frame: Frame) -> Any:
@@ -52,9 +51,9 @@ def opens(index: Any) -> bool:
 def at(ptr: Ptr, index: Any, site: int) -> Ptr:
     """The place of a coordinate."""
     places = _flat(index)
-    if not all(isinstance(place, int) for place in places) or len(places) > len(_MODES):
+    if not all(isinstance(place, int) for place in places) or len(places) > len(MODES):
         return ops.moved(ptr, UNKNOWN, site)
-    return ops.moved(ptr, sum(place * step for place, step in zip(places, _MODES, strict=False)), site)
+    return ops.moved(ptr, sum(place * step for place, step in zip(places, MODES, strict=False)), site)
 
 
 def _flat(index: Any) -> list[Any]:
@@ -68,7 +67,14 @@ def read(m: Machine, ptr: Any, index: Any, site: int) -> Any:
         return (
             UNKNOWN if found is UNKNOWN else parameter(m, str(index), None, found, Frame([{}], values.Env(), False, 0))
         )
-    return ptr if opens(index) else m.read(at(ptr, index, site), site)
+    return _slice(ptr, index, site) if opens(index) else m.read(at(ptr, index, site), site)
+
+
+def _slice(ptr: Ptr, index: Any, site: int) -> Ptr:
+    """A view that leaves modes open. Of a tensor that other launches use it is known which part of it that is."""
+    fixed = tuple(0 if place is None else place for place in _flat(index))
+    known = isinstance(ptr.mem, Chained) and all(isinstance(place, int) for place in fixed)
+    return at(ptr, fixed, site) if known else ptr
 
 
 def _memory(kind: str, dtype: Any) -> Ptr:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import dtypes, ir, values
 from kbh_lint.kernels import compensation_ctypes as ctypes
 from kbh_lint.kernels import compensation_ops as ops
-from kbh_lint.kernels.compensation_state import OTHER, Chained, CType, Frame, Memory, Obj, Ptr
+from kbh_lint.kernels.compensation_state import MODES, OTHER, Chained, CType, Frame, Memory, Obj, Ptr
 from kbh_lint.values import UNKNOWN, Buffer
 
 if TYPE_CHECKING:
@@ -58,7 +58,9 @@ def _handed(m: Machine, name: str, shared: Chained, kind: CType) -> Ptr:
     at = start // size if start is not None and size and start % size == 0 else start if start == 0 else UNKNOWN
     shared.doubtful = shared.doubtful or at is UNKNOWN or shared.unit not in (None, unit)
     shared.unit = unit
-    return Ptr(shared, at, kind)
+    shared.doubtful = shared.doubtful or shared.puts > 0 and bool(shared.modes) != m.cute
+    shared.modes = MODES if m.cute else ()
+    return Ptr(shared, shared.at(at) if isinstance(at, int) else at, kind)
 
 
 def _parameters(m: Machine, name: str, kind: CType, given: Any = (), depth: int = 0) -> Any:

@@ -270,11 +270,11 @@ def _counts(before: Run, i: int, ends: Mapping[int, Parts] | None) -> bool:
     ident = next((n for n, memory in before.machine.tensors.items() if memory.name == name and n in ends), None)
     if ident is None:
         return False
-    parts, unit = ends[ident], before.machine.tensors[ident].unit
+    parts, tensor = ends[ident], before.machine.tensors[ident]
     cells, _ = before.machine.cells.get(i, (range(0), False))
-    if parts is None or not cells or not isinstance(unit, int):
+    if parts is None or not cells or not isinstance(tensor.unit, int):
         return True
-    return any(cell * unit in part for cell in cells for part in parts)
+    return any(tensor.byte(cell) in part for cell in cells for part in parts)
 
 
 def _moved(before: Run, after: Run, ends: Mapping[int, Parts] | None) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
+from operator import eq
 from typing import Any
 
 from kbh_lint import ir
@@ -11,6 +12,8 @@ from kbh_lint.kernels.compensation_numbers import Num
 from kbh_lint.values import UNKNOWN, Env
 
 MAX_CELLS = 512
+MODES = (1, 61, 3001, 100_003)  # distances that keep the coordinates of small tiles apart, in languages with such
+_APART = 32
 
 
 class OutOfFuel(Exception):
@@ -103,6 +106,7 @@ class Chained(Memory):
     unplaced: bool = False
     doubtful: bool = False
     once: set[int] | None = None  # cells of this launch, where one cell stands for all of a view
+    modes: tuple[int, ...] = ()  # distances of coordinates, where cells are counted by them from the start of a view
 
     @staticmethod
     def of(ident: int, starts: tuple[int, ...]) -> Chained:
@@ -123,13 +127,28 @@ class Chained(Memory):
             self.cells[cell] = Num(0, 0.0, "f32")
         self.last = None if self.last is None else Num(0, 0.0, "f32")
 
+    def at(self, start: int) -> int:
+        """The cell where a view begins at an element. Coordinates do not run into the next view."""
+        return start << _APART if self.modes else start
+
+    def byte(self, cell: int) -> int:
+        """Where in its storage a cell lies; with coordinates, where its view begins."""
+        return (cell >> _APART if self.modes else cell) * (self.unit if isinstance(self.unit, int) else 1)
+
     def _beside(self, offset: int) -> list[int]:
         """The cells of the view that an offset is in."""
-        size = self.unit if isinstance(self.unit, int) else 1
-        at = bisect_right(self.starts, offset * size) - 1
+        here = self.byte(offset)
+        at = bisect_right(self.starts, here) - 1
         first = self.starts[at] if at >= 0 else 0
         last = self.starts[at + 1] if at + 1 < len(self.starts) else None
-        return [cell for cell in self.cells if first <= cell * size and (last is None or cell * size < last)]
+        return [c for c in self.cells if first <= self.byte(c) and (last is None or self.byte(c) < last)]
+
+    def _coordinates(self, cell: int) -> list[int]:
+        found, rest = [], cell & (1 << _APART) - 1
+        for step in reversed(self.modes):
+            found.append(rest // step)
+            rest %= step
+        return found
 
     def written(self, offset: Any = UNKNOWN) -> bool:
         known = isinstance(offset, int) and not self.unplaced
@@ -144,6 +163,9 @@ class Chained(Memory):
         if not inside:
             self.doubtful = True
             return self.last
+        if self.modes:
+            wanted = self._coordinates(offset)
+            return self.cells[max(inside, key=lambda c: sum(map(eq, self._coordinates(c), wanted)))]
         before = [cell for cell in inside if cell <= offset]
         return self.cells[self._alike(max(before) if before else min(inside), offset)]
 

@@ -204,3 +204,67 @@ def test_pairs_go_from_kernel_to_kernel_by_their_places_in_memory(
     for name, read in zip(("TOP", "HIGH", "LOW"), reads, strict=True):
         text = text.replace(name, read)
     assert state(tmp_path, text) == want
+
+
+CUTE = """
+import cutlass
+import cutlass.cute as cute
+import torch
+import torch.nn as nn
+from cutlass.cute.runtime import from_dlpack
+
+
+@cute.kernel
+def split(x: cute.Tensor, kept: cute.Tensor, span: cutlass.Int32):
+    row, at, _ = cute.arch.block_idx()
+    high, low = cutlass.Float32(0.0), cutlass.Float32(0.0)
+    for i in cutlass.range(at * span, at * span + span):
+        e = cute.math.exp(x[row, i])
+        t = high + e
+        z = t - high
+        low = low + ((high - (t - z)) + (e - z))
+        high = t
+    STORE
+
+
+@cute.kernel
+def write(x: cute.Tensor, y: cute.Tensor, kept: cute.Tensor, span: cutlass.Int32):
+    row, at, _ = cute.arch.block_idx()
+    high, low = cutlass.Float32(0.0), cutlass.Float32(0.0)
+    for i in cutlass.range_constexpr(16):
+        high = high + HIGH
+        low = low + LOW
+    for i in cutlass.range(at * span, at * span + span):
+        y[row, i] = cute.math.exp(x[row, i]) / (TOTAL)
+
+
+@cute.jit
+def launch(x: cute.Tensor, y: cute.Tensor, kept: cute.Tensor):
+    span = x.shape[1] // 16
+    split(x, kept, span).launch(grid=(x.shape[0], 16, 1), block=(1, 1, 1))
+    write(x, y, kept, span).launch(grid=(x.shape[0], 16, 1), block=(1, 1, 1))
+
+
+class Model(nn.Module):
+    def __init__(self, batch, vocab):
+        super().__init__()
+
+    def forward(self, x):
+        y, kept = torch.empty_like(x), torch.empty(2, x.shape[0], 16, device=x.device)
+        launch(from_dlpack(x), from_dlpack(y), from_dlpack(kept))
+        return y
+"""
+ELEMENTS = ("kept[0, row, at] = high\n    kept[1, row, at] = low", "kept[0, row, i]", "kept[1, row, i]")
+SLICES_OF = "highs, lows = kept[0, row, None], kept[1, row, None]"
+VIEWS = (f"{SLICES_OF}\n    highs[at] = high\n    lows[at] = low", *ELEMENTS[1:])
+
+
+@pytest.mark.parametrize(("total", "want"), [("high + low", "kept"), ("high", "broken")])
+@pytest.mark.parametrize("way", [ELEMENTS, VIEWS])
+def test_coordinates_of_a_tensor_say_what_was_kept_there(
+    tmp_path: Path, way: tuple[str, str, str], total: str, want: str
+) -> None:
+    text = CUTE.replace("TOTAL", total)
+    for name, code in zip(("STORE", "HIGH", "LOW"), way, strict=True):
+        text = text.replace(name, code)
+    assert state(tmp_path, text) == want

@@ -328,3 +328,11 @@ def test_data_copied_to_shared_memory_ahead_of_time_is_data() -> None:
     }
     """
     assert facts(text).state == "effective"
+
+
+@pytest.mark.parametrize(("total", "moved"), [("kept[0][1] + kept[1][1]", ("kept", "y")), ("kept[0][1]", ("kept",))])
+def test_an_accessor_is_indexed_one_dimension_after_the_other(total: str, moved: tuple[str, ...]) -> None:
+    text = KERNEL.replace("int n)", "int n, torch::PackedTensorAccessor32<float, 2, torch::RestrictPtrTraits> kept)")
+    text = text.replace("LOOP", "float t = s + e, z = t - s; c += (s - (t - z)) + (e - z); s = t;")
+    text = text.replace("    float total = TOTAL;", f"    kept[0][1] = s; kept[1][1] = c;\n    float total = {total};")
+    assert facts(text, kept=Buffer("f32", 2, "f32")).stored_params == moved
