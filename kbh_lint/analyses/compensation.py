@@ -45,7 +45,7 @@ def share_of_exponentials(total: Event) -> float:
     return best
 
 
-MAX_LAUNCHES = 8
+MAX_LAUNCHES = 24
 _CONSTANT = ("constant", "random")
 _ORDER = ("absent", "unknown", "vacuous", "precise", "effective")
 MAX_EVALUATED = 8
@@ -122,7 +122,7 @@ def of_launches(events: list[Event], found: Reach, result: Any) -> CompensationF
     if any(e.attrs.get("scope", key) != key for e in events for key in (identity(e.attrs["kernel"]),)):
         return None
     written = {content.storage.ident for event in events for content in event.writes}
-    ends = _ends(found, written, result)
+    ends = _ends(found, result)
     answers: list[CompensationFacts] = []
     for i in dict.fromkeys(i for event in events for i in _configurations(event)):
         answer = _together(events, i, written, ends)
@@ -132,13 +132,13 @@ def of_launches(events: list[Event], found: Reach, result: Any) -> CompensationF
     return min(answers, key=lambda a: _ORDER.index(a.state))
 
 
-def _ends(found: Reach, written: set[int], result: Any) -> dict[int, tuple[range, ...] | None]:
+def _ends(found: Reach, result: Any) -> dict[int, tuple[range, ...] | None]:
     """What others than kernels look at: the result whole, and the parts that operations of torch read."""
     ends: dict[int, tuple[range, ...] | None] = {c.storage.ident: None for c in result_contents(result)}
     for event in found.events:
         for content, tensor in event.reads if event.kind != "launch" else ():
             ident, part = content.storage.ident, _extent(tensor)
-            if ident in written and ends.get(ident, ()) is not None:
+            if ends.get(ident, ()) is not None:
                 ends[ident] = None if part is None else (*(ends.get(ident) or ()), part)
     return ends
 
@@ -166,14 +166,14 @@ def _together(
     numbers: dict[int, int] = {}
     launches: list[Launch] = []
     key: list[Any] = ["compensation"]
-    begins: dict[int, set[int]] = {ident: {0} for ident in written}
+    begins: dict[int, set[int]] = {}
     for event in events:
         kernel, binding, grid, block = _configured(event, i)
         starts = event.attrs.get("starts", {})
         for path, pointer in (found for name, value in binding.items() for found in _pointers(name, value)):
             if pointer.storage in written and not path:
                 return None
-            begins.get(pointer.storage, set()).add(starts.get(path) or 0)
+            begins.setdefault(pointer.storage, {0}).add(starts.get(path) or 0)
         args = {name: normal(value, numbers) for name, value in binding.items()}
         held = {ident: content for ident, content in event.attrs["contents"].items() if ident in numbers}
         filled = frozenset(numbers[ident] for ident, content in held.items() if content.label in _CONSTANT)

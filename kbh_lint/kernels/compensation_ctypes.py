@@ -220,6 +220,8 @@ def convert(m: Machine, value: Any, kind: CType, site: int = 0) -> Any:
             return whole.saturated(value.f, kind.dt) if kind.kind == "int" else value.f != 0.0
         if isinstance(value, int):
             return whole.typed(value, kind.dt) if kind.kind == "int" else value != 0
+        if isinstance(value, Bits) and kind.kind == "int":
+            return ops.lowest(value, dtypes.BITS.get(kind.dt, 32))
         return value
     if kind.kind == "vec" and not isinstance(value, Obj):
         items = value if isinstance(value, tuple) else (value,)

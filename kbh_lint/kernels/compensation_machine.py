@@ -16,7 +16,7 @@ from kbh_lint.kernels import compensation_ops as ops
 from kbh_lint.kernels import compensation_places as places
 from kbh_lint.kernels.compensation_asm import run_asm
 from kbh_lint.kernels.compensation_numbers import Num, Numbers
-from kbh_lint.kernels.compensation_state import Chained, Closure, Frame, Obj, OutOfFuel, Ptr, Reference
+from kbh_lint.kernels.compensation_state import Bits, Chained, Closure, Frame, Obj, OutOfFuel, Ptr, Reference
 from kbh_lint.values import UNKNOWN, Env
 
 MAX_CALLS = 24
@@ -346,6 +346,8 @@ def _seen(value: Any) -> Any:
         return value.f
     if isinstance(value, Obj):
         return tuple(_seen(v) for v in value.fields.values())
+    if isinstance(value, Bits):
+        return tuple(_seen(part) for part in value.parts().values())
     if isinstance(value, Reference | Ptr):
         return None
     return value if isinstance(value, int) else None

@@ -220,7 +220,7 @@ def from_bits(dt: str) -> Builtin:
 
     def apply(m: Machine, c: Args) -> Any:
         value = c.get(0)
-        if isinstance(value, Bits):
+        if isinstance(value, Bits) and value.value is not None:
             return value.value
         if isinstance(value, int):
             return UNKNOWN

@@ -27,7 +27,9 @@ def read(m: Machine, ptr: Ptr, site: int) -> Any:
     if isinstance(mem, Chained) and (mem.unplaced or not isinstance(off, int) or off not in mem.cells):
         if not mem.puts:
             return fresh(m, kind, site)
-        value = ops.perturbed(mem.found(off), m.numbers, site)
+        value = ops.perturbed(mem.found(off, site), m.numbers, site)
+    elif isinstance(mem, Chained):
+        value = mem.read(off, site)
     elif isinstance(off, int) and off in mem.cells:
         value = mem.cells[off]
     elif m.cute and mem.kind == "local" and mem.default is not None and isinstance(off, int):

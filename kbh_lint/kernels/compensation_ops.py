@@ -12,6 +12,7 @@ from kbh_lint.kernels.compensation_state import Bits, Obj, Ptr, Reference
 from kbh_lint.values import UNKNOWN, DType, Scalar
 
 _MAX_INT = 1 << 80
+_WORD = (1 << 32) - 1
 _VECTOR_FIELDS = ("x", "y", "z", "w")
 
 
@@ -69,6 +70,8 @@ def arithmetic(op: str, a: Any, b: Any, numbers: Numbers, site: int, cpp: bool) 
             return vectors(op, a, b, numbers, site, cpp)
         if isinstance(a, tuple) and isinstance(b, tuple) and op == "+" and len(a) + len(b) <= 64:
             return a + b
+        if isinstance(a, Bits) or isinstance(b, Bits):
+            return packed(op, a, b)
         if not (isinstance(a, Num) or isinstance(b, Num)):
             return _part_known(op, a, b)
         left, right = number(a, numbers, site), number(b, numbers, site)
@@ -120,6 +123,30 @@ def integers(op: str, a: int, b: int, cpp: bool) -> Any:
     elif op == "**" and 0 <= b < 80 and abs(a) < 1 << 16:
         out = a**b
     return out if out is UNKNOWN or abs(out) < _MAX_INT else UNKNOWN
+
+
+def packed(op: str, a: Any, b: Any) -> Any:
+    """Bit patterns of floats that are moved into one integer and out of it."""
+    if op in ("|", "+", "^") and isinstance(a, Bits | int) and isinstance(b, Bits | int):
+        left, right = (v.parts() if isinstance(v, Bits) else {} for v in (a, b))
+        plain = [v for v in (a, b) if not isinstance(v, Bits)]
+        return UNKNOWN if left.keys() & right.keys() or any(plain) else Bits.of({**left, **right})
+    if not isinstance(a, Bits):
+        a, b = b, a
+    if not isinstance(a, Bits) or not isinstance(b, int) or op not in ("<<", ">>", "&"):
+        return UNKNOWN
+    if op == "&":
+        kept = {at: part for at, part in a.parts().items() if b >> at & _WORD == _WORD}
+    else:
+        kept = {at + (b if op == "<<" else -b): part for at, part in a.parts().items()}
+    found = Bits.of({at: part for at, part in kept.items() if at >= 0})
+    return 0 if found is None else found
+
+
+def lowest(value: Bits, bits: int) -> Any:
+    """The lowest bits of patterns, as a type of so many holds them."""
+    found = Bits.of({at: part for at, part in value.parts().items() if at < bits})
+    return 0 if found is None else found
 
 
 def _part_known(op: str, a: Any, b: Any) -> Any:
@@ -236,7 +263,7 @@ def perturbed(value: Any, numbers: Numbers, site: int) -> Any:
     if isinstance(value, Obj):
         return Obj({k: perturbed(v, numbers, site + i) for i, (k, v) in enumerate(value.fields.items())}, value.type)
     if isinstance(value, Bits):
-        return Bits(perturbed(value.value, numbers, site))
+        return Bits.of({at: perturbed(part, numbers, site + at) for at, part in value.parts().items()})
     if isinstance(value, tuple):
         return tuple(perturbed(v, numbers, site + i) for i, v in enumerate(value))
     if isinstance(value, Reference):
@@ -251,7 +278,7 @@ def sources(value: Any) -> int:
     if isinstance(value, Obj):
         parts: Any = value.fields.values()
     elif isinstance(value, Bits):
-        parts = (value.value,)
+        parts = value.parts().values()
     elif isinstance(value, tuple):
         parts = value
     else:

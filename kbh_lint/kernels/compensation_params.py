@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir, values
@@ -70,11 +71,16 @@ def _parameters(m: Machine, name: str, kind: CType, given: Any = (), depth: int 
         return made
     frame = Frame([dict(kind.args)], kind.struct.env, True, 0)
     for stmt in kind.struct.node.body:
-        if not isinstance(stmt, ir.Decl) or stmt.type is None or stmt.name not in made.fields or stmt.type.dims:
+        if not isinstance(stmt, ir.Decl) or stmt.type is None or stmt.name not in made.fields:
             continue
         path = f"{name}.{stmt.name}"
         held = ctypes.resolve(m, stmt.type, frame)
         value = dict(given).get(stmt.name, UNKNOWN)
+        array = made.fields[stmt.name]
+        if stmt.type.dims:
+            for i, item in enumerate(value if isinstance(value, tuple) and isinstance(array, Ptr) else ()):
+                array.mem.put(i, parameter(m, f"{path}.{i}", replace(stmt.type, dims=()), item, frame))
+            continue
         if held.kind == "struct":
             inside = value.fields if isinstance(value, values.StructArg) else ()
             made.fields[stmt.name] = _parameters(m, path, held, inside, depth + 1)

@@ -105,6 +105,7 @@ class Chained(Memory):
     puts: int = 0
     unplaced: bool = False
     doubtful: bool = False
+    hits: dict[int, set[int]] = field(default_factory=dict)  # the cells that a place in the code read, as they were put
     once: set[int] | None = None  # cells of this launch, where one cell stands for all of a view
     modes: tuple[int, ...] = ()  # distances of coordinates, where cells are counted by them from the start of a view
 
@@ -154,8 +155,17 @@ class Chained(Memory):
         known = isinstance(offset, int) and not self.unplaced
         return bool(self._beside(offset)) if known else self.puts > 0
 
-    def found(self, offset: Any) -> Any:
-        """What another lane or block left at an offset: of its view the last that was written before it."""
+    def read(self, offset: int, site: int) -> Any:
+        """What was put into a cell."""
+        self.hits.setdefault(site, set()).add(offset)
+        return self.cells[offset]
+
+    def found(self, offset: Any, site: int) -> Any:
+        """What another lane or block left at an offset.
+
+        What a place in the code reads in one round of a loop is what it reads in the next; else it is, of the view, the
+        last that was written before the offset.
+        """
         if not isinstance(offset, int) or self.unplaced:
             self.doubtful = self.doubtful or self.puts > 1
             return self.last
@@ -163,6 +173,9 @@ class Chained(Memory):
         if not inside:
             self.doubtful = True
             return self.last
+        hit = self.hits.get(site, set())
+        if len(hit) == 1 and hit <= set(inside):
+            return self.cells[next(iter(hit))]
         if self.modes:
             wanted = self._coordinates(offset)
             return self.cells[max(inside, key=lambda c: sum(map(eq, self._coordinates(c), wanted)))]
@@ -195,9 +208,23 @@ class Obj:
 
 @dataclass(slots=True, eq=False)
 class Bits:
-    """The bit pattern of a float, as an integer."""
+    """The bit pattern of a float, as an integer: of several, those `above` lie so many bits higher.
+
+    There is no `value` (None) where the lowest bits are of none.
+    """
 
     value: Any
+    above: dict[int, Any] = field(default_factory=dict)
+
+    def parts(self) -> dict[int, Any]:
+        """All of them by their lowest bit."""
+        return self.above if self.value is None else {0: self.value, **self.above}
+
+    @staticmethod
+    def of(parts: dict[int, Any]) -> Bits | None:
+        """Bit patterns by their lowest bit; None without any."""
+        above = {at: value for at, value in parts.items() if at > 0}
+        return Bits(parts.get(0), above) if above or 0 in parts else None
 
 
 @dataclass(slots=True, eq=False)

@@ -109,14 +109,14 @@ def _to(m: Machine, c: Args) -> Any:
     if bitcast is True:
         return _bits(m, value, dt, c)
     if isinstance(value, Bits):
-        return value
+        return ops.lowest(value, dtypes.BITS.get(dt, 32))
     return convert(m, value, scalar(dt), c.site)
 
 
 def _bits(m: Machine, value: Any, dt: str, c: Args) -> Any:
     if dt not in dtypes.FLOATS:
         return Bits(value) if isinstance(value, Num) else value
-    if isinstance(value, Bits | Num):
+    if isinstance(value, Num) or isinstance(value, Bits) and value.value is not None:
         return value.value if isinstance(value, Bits) else value
     return m.numbers.data(c.site, dt, EXP)
 

@@ -122,6 +122,7 @@ TEXT = r'''
 #include <torch/extension.h>
 struct Part { float top, high, low; };
 struct Pair { float* highs; float* lows; };
+struct Both { float* at[2]; };
 __device__ float spare[4096];
 __device__ void add(float& high, float& low, float e) {
     float t = high + e, z = t - high;
@@ -153,6 +154,10 @@ torch::Tensor softmax(torch::Tensor x) {
     auto y = torch::empty_like(x);
     auto kept = torch::empty({4 * rows * splits}, x.options());
     float* k = kept.data_ptr<float>();
+    Both both;
+    both.at[0] = k + rows * splits;
+    both.at[1] = k + 2 * rows * splits;
+    auto wide = torch::empty({rows * splits}, x.options().dtype(torch::kLong));
     split<<<dim3(splits, rows), 1>>>(x.data_ptr<float>(), GIVEN, n, n / splits);
     write<<<dim3(splits, rows), 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), GIVEN, n, splits);
     return y;
@@ -186,6 +191,19 @@ WAYS = {
         "float* tops, Pair p", "k, Pair{k + rows * splits, k + 2 * rows * splits}",
         "tops[slot] = top; p.highs[slot] = high; p.lows[slot] = low;",
         "tops[row + i]", "p.highs[row + i]", "p.lows[row + i]",
+    ),
+    "an array of pointers": (
+        "float* tops, Both b", "k, both", "tops[slot] = top; b.at[0][slot] = high; b.at[1][slot] = low;",
+        "tops[row + i]", "b.at[0][row + i]", "b.at[1][row + i]",
+    ),
+    "elements with a gap": (
+        "float* all", "k", "all[4 * slot] = top; all[4 * slot + 1] = high; all[4 * slot + 2] = low;",
+        "all[4 * (row + i)]", "all[4 * (row + i) + 1]", "all[4 * (row + i) + 2]",
+    ),
+    "patterns of bits": (
+        "float* tops, unsigned long long* all", "k, (unsigned long long*)wide.data_ptr<int64_t>()",
+        "tops[slot] = top; all[slot] = (unsigned long long)__float_as_uint(low) << 32 | __float_as_uint(high);",
+        "tops[row + i]", "__uint_as_float((unsigned)all[row + i])", "__uint_as_float((unsigned)(all[row + i] >> 32))",
     ),
     "a variable of the device": (
         "float* tops, float* highs", "k, k + rows * splits",
