@@ -77,8 +77,12 @@ def constant(name: str) -> Any:
 
 def launch_dim(m: Machine, name: str, axis: str) -> Any:
     """`threadIdx.x` and its kin: we are the first lane of the first block."""
-    if name in ("threadIdx", "blockIdx"):
+    if name == "blockIdx":
         return whole.typed(0, "u32")
+    if name == "threadIdx":
+        count = m.block["xyz".index(axis)] if axis in ("x", "y", "z") else 1
+        known = isinstance(count, int) and not m.lane
+        return whole.lanes(0, count, "u32") if known else whole.typed(m.lane, "u32")
     dims = m.block if name == "blockDim" else m.grid if name == "gridDim" else None
     if dims is None or axis not in ("x", "y", "z"):
         return Method(Sym(name), axis)

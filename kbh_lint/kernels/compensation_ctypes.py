@@ -219,7 +219,9 @@ def convert(m: Machine, value: Any, kind: CType, site: int = 0) -> Any:
                 return UNKNOWN
             return whole.saturated(value.f, kind.dt) if kind.kind == "int" else value.f != 0.0
         if isinstance(value, int):
-            return whole.typed(value, kind.dt) if kind.kind == "int" else value != 0
+            if isinstance(value, whole.Elsewhere):
+                return value
+            return whole.converted(value, kind.dt) if kind.kind == "int" else value != 0
         if isinstance(value, Bits) and kind.kind == "int":
             return ops.lowest(value, dtypes.BITS.get(kind.dt, 32))
         return value

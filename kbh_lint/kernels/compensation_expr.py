@@ -247,15 +247,18 @@ def _unary(m: Machine, node: ir.Unary, frame: Frame) -> Any:
 def _bool(m: Machine, node: ir.Bool, frame: Frame) -> Any:
     stop = node.op == "or"
     unknown = False
+    elsewhere: Any = None
     value: Any = not stop
     for part in node.values:
         value = evaluate(m, part, frame)
         known = ops.truth(value)
-        if known is UNKNOWN:
+        if isinstance(value, whole.Elsewhere):
+            elsewhere = value
+        elif known is UNKNOWN:
             unknown = True
         elif known is stop:
             return value
-    return UNKNOWN if unknown else value
+    return UNKNOWN if unknown else value if elsewhere is None else elsewhere
 
 
 def _compare(m: Machine, node: ir.Compare, frame: Frame) -> Any:
@@ -274,6 +277,9 @@ def _compare(m: Machine, node: ir.Compare, frame: Frame) -> Any:
 
 def _cond(m: Machine, node: ir.Cond, frame: Frame) -> Any:
     test = m.test(node, node.test, frame)
+    if m.beside is not None:
+        yes, no = evaluate(m, node.yes, frame), evaluate(m, node.no, frame)
+        return yes if ops.sources(yes) and not ops.sources(no) else no
     if test is UNKNOWN:
         m.guess(node.test, frame)
         return builtins.either(evaluate(m, node.yes, frame), evaluate(m, node.no, frame))

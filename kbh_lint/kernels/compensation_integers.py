@@ -19,32 +19,73 @@ class Typed(int):
     dt = "i64"
 
 
-class Lane(int):
-    """The number of our lane among `count` of them, from our own on."""
+class Lane(Typed):
+    """A number that lanes (threads of a block, elements of a tile) have different ones of: ours, and `of` for others.
 
+    `count` lanes there are, ours is the first; `size` is how many operations `of` does.
+    """
+
+    dt = "i32"
     count = 1
+    size = 0
+    of: Callable[[int], int]
 
     @staticmethod
-    def of(first: int, count: int) -> Lane:
-        made = Lane(first)
-        made.count = count
-        return made
+    def made(value: int, dt: str, count: int, of: Callable[[int], int], size: int = 0) -> Lane:
+        lane = Lane(typed(value, dt))
+        lane.dt, lane.count, lane.of, lane.size = dt, count, of, size
+        return lane
 
-    def last(self) -> int:
-        return self + self.count - 1
+    def others(self) -> list[int]:
+        """Some other lanes: neighbours, the first and the last of warps, and the last of all."""
+        some = (1, 31, 32, 64, 96, 128, 256, 512, self.count - 32, self.count - 1)
+        return [lane for lane in dict.fromkeys(some) if 0 < lane < self.count]
+
+
+def lanes(first: int, count: int, dt: str = "i32") -> Lane:
+    """The numbers of lanes, from `first` on."""
+    return Lane.made(first, dt, count, lambda lane: typed(first + lane, dt))
+
+
+def elsewhere(test: Callable[[int, int], Any], a: int, b: int = 0) -> Elsewhere | None:
+    """The lane in which a test of two numbers holds that fails in ours; None where it fails in all."""
+    lane = a if isinstance(a, Lane) else b
+    others = lane.others() if isinstance(lane, Lane) else []
+    return next((Elsewhere.at(n) for n in others if test(in_lane(a, n), in_lane(b, n)) is True), None)
+
+
+def in_lane(value: int, lane: int) -> int:
+    """What another lane has for a number."""
+    return value.of(lane) if isinstance(value, Lane) else value
 
 
 class Elsewhere(int):
     """A condition that does not hold in our lane but in another one."""
 
+    lane = 0
+
+    @staticmethod
+    def at(lane: int) -> Elsewhere:
+        found = Elsewhere(0)
+        found.lane = lane
+        return found
+
 
 _TYPED: dict[str, type[Typed]] = {
     dt: type(dt, (Typed,), {"dt": dt}) for dt in ("i8", "u8", "i16", "u16", "u32", "i64", "u64")
 }
+_SIZE = 64
 _RANKS = ("i32", "u32", "i64", "u64")  # of two types an operation has the later one
 _BITWISE: dict[str, Callable[[int, int], int]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "&": operator.and_, "|": operator.or_, "^": operator.xor,
 }  # fmt: skip
+
+
+def converted(value: int, dt: str) -> int:
+    """A number as another type, in all lanes."""
+    if not isinstance(value, Lane):
+        return typed(value, dt)
+    return Lane.made(value, dt, value.count, lambda lane: typed(value.of(lane), dt), value.size + 1)
 
 
 def typed(value: int, dt: str) -> int:
@@ -84,6 +125,23 @@ def saturated(value: float, dt: str) -> int:
 
 def binary(op: str, a: int, b: int) -> Any:
     """`a op b` in C; UNKNOWN where it has no meaning."""
+    found = _binary(op, a, b)
+    lane = a if isinstance(a, Lane) else b
+    size = 1 + sum(v.size for v in (a, b) if isinstance(v, Lane))
+    if not isinstance(lane, Lane) or found is UNKNOWN or size > _SIZE:
+        return found
+
+    def of(other: int) -> int:
+        return _known(_binary(op, in_lane(a, other), in_lane(b, other)))
+
+    return Lane.made(found, type_of(found), lane.count, of, size)
+
+
+def _known(value: Any) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _binary(op: str, a: int, b: int) -> Any:
     if op in ("<<", ">>"):
         dt = promoted(a)
         if not 0 <= b < dtypes.BITS[dt]:

@@ -10,6 +10,7 @@ from kbh_lint import ir, values
 from kbh_lint.frontends.walk import walk
 from kbh_lint.kernels import compensation_ctypes as ctypes
 from kbh_lint.kernels import compensation_expr as expr
+from kbh_lint.kernels import compensation_integers as whole
 from kbh_lint.kernels import compensation_loops as loops
 from kbh_lint.kernels import compensation_memory as memory
 from kbh_lint.kernels import compensation_ops as ops
@@ -79,6 +80,8 @@ class Machine:
         self.globals: dict[int, Any] = {}
         self.guessed = False
         self.blind = False  # a branch on such a value went a way that may not be the right one
+        self.beside: whole.Elsewhere | None = None  # the last test failed in our lane and held in another
+        self.lane = 0  # the thread that runs
         self.inside: list[int] = []  # the loops that are running, by their statements
         self.tests: dict[tuple[int, int], list[int]] = {}  # how often a test in a loop was false and true
         self.waits: tuple[int, frozenset[int]] | None = None  # a loop to run for long, and the tests it waits for
@@ -119,7 +122,11 @@ class Machine:
     def test(self, node: Any, test: ir.Expr, frame: Frame) -> Any:
         """The truth of a test; which way it went is noted where it is inside a loop and on whole numbers."""
         before = len(self.numbers.settled)
-        truth = ops.truth(expr.evaluate(self, test, frame))
+        value = expr.evaluate(self, test, frame)
+        truth = ops.truth(value)
+        if truth is False and isinstance(value, whole.Lane):
+            value = whole.elsewhere(lambda x, _: x != 0, value)
+        self.beside = value if isinstance(value, whole.Elsewhere) else None
         if len(self.numbers.settled) == before:
             self.decided(node, truth)
         return truth
@@ -192,6 +199,8 @@ class Machine:
 
     def _if(self, stmt: ir.If, frame: Frame) -> str | None:
         test = self.test(stmt, stmt.test, frame)
+        if self.beside is not None and not stmt.orelse and not _leaves(stmt.body):
+            return self._in_another(self.beside.lane, stmt.body, frame)
         known = test is not UNKNOWN
         if not known:
             self.guess(stmt.test, frame)
@@ -206,6 +215,22 @@ class Machine:
         why = self.scoped(stmt.body if test else stmt.orelse, frame)
         self.unsure -= not known
         return why
+
+    def _in_another(self, lane: int, body: tuple[ir.Stmt, ...], frame: Frame) -> str | None:
+        """Runs what another lane does, for what it leaves in memory; what our lane holds of data stays data."""
+        held = [dict(scope) for scope in frame.scopes]
+        for scope in frame.scopes:
+            scope.update({name: whole.in_lane(v, lane) for name, v in scope.items() if isinstance(v, whole.Lane)})
+        self.unsure += 1
+        ours, self.lane = self.lane, lane
+        why = self.scoped(body, frame)
+        self.lane = ours
+        self.unsure -= 1
+        for scope, before in zip(frame.scopes, held, strict=True):
+            for name, old in before.items():
+                if isinstance(old, int) or ops.sources(old) and not ops.sources(scope.get(name)):
+                    scope[name] = old
+        return None if why == "return" else why
 
     def _return(self, stmt: ir.Return, frame: Frame) -> str:
         frame.result = None if stmt.value is None else expr.evaluate(self, stmt.value, frame)

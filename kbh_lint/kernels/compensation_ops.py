@@ -199,7 +199,8 @@ def compare(op: str, a: Any, b: Any, numbers: Numbers) -> Any:
     """One comparison: True, False or UNKNOWN."""
     if isinstance(a, bool | int) and isinstance(b, bool | int):
         found = _ordered(op, *whole.alike(a, b))
-        return whole.Elsewhere(0) if found is False and _elsewhere(op, a, b) else found
+        other = whole.elsewhere(lambda x, y: _ordered(op, *whole.alike(x, y)), a, b) if found is False else None
+        return found if other is None else other
     if op in ("is", "is not", "==", "!=") and (a is None or b is None):
         if a is UNKNOWN or b is UNKNOWN:
             return UNKNOWN
@@ -220,15 +221,6 @@ def compare(op: str, a: Any, b: Any, numbers: Numbers) -> Any:
         known = all(isinstance(x, DType | str | int) for x in (a, *b))
         return (a in b) == (op == "in") if known else UNKNOWN
     return UNKNOWN
-
-
-def _elsewhere(op: str, a: int, b: int) -> bool:
-    """Whether a comparison that fails in our lane holds in another."""
-    if isinstance(a, whole.Lane) and not isinstance(b, whole.Lane):
-        return a < b <= a.last() if op == "==" else _ordered(op, a.last(), b) is True
-    if isinstance(b, whole.Lane) and not isinstance(a, whole.Lane):
-        return b < a <= b.last() if op == "==" else _ordered(op, a, b.last()) is True
-    return False
 
 
 def _ordered(op: str, a: Any, b: Any) -> Any:

@@ -12,7 +12,7 @@ from kbh_lint.kernels import compensation_ops as ops
 from kbh_lint.kernels.compensation_asm import inline_asm
 from kbh_lint.kernels.compensation_builtins import Args, Builtin, named
 from kbh_lint.kernels.compensation_ctypes import convert, scalar
-from kbh_lint.kernels.compensation_integers import Elsewhere, Lane
+from kbh_lint.kernels.compensation_integers import Elsewhere, lanes
 from kbh_lint.kernels.compensation_memory import fresh
 from kbh_lint.kernels.compensation_numbers import EXP, Num, literal
 from kbh_lint.kernels.compensation_state import OTHER, Bits, Ptr, Range
@@ -171,7 +171,7 @@ def _range(m: Machine, c: Args) -> Any:
 
 def _lane(m: Machine, c: Args) -> Any:
     first, end = c.get(0, "start", 0), c.get(1, "end")
-    return Lane.of(first, end - first) if isinstance(first, int) and isinstance(end, int) and end > first else first
+    return lanes(first, end - first) if isinstance(first, int) and isinstance(end, int) and end > first else first
 
 
 def _zero(m: Machine, c: Args) -> Any:

@@ -336,3 +336,42 @@ def test_an_accessor_is_indexed_one_dimension_after_the_other(total: str, moved:
     text = text.replace("LOOP", "float t = s + e, z = t - s; c += (s - (t - z)) + (e - z); s = t;")
     text = text.replace("    float total = TOTAL;", f"    kept[0][1] = s; kept[1][1] = c;\n    float total = {total};")
     assert facts(text, kept=Buffer("f32", 2, "f32")).stored_params == moved
+
+
+LANES = """
+__global__ void kernel(const float* x, float* y, int n) {
+    __shared__ float kept[2], terms[128], sums[128];
+    float s = 0.f, c = 0.f;
+    SUM
+    if (LAST) { kept[0] = s; kept[1] = c; }
+    __syncthreads();
+    y[threadIdx.x] = x[threadIdx.x] / (TOTAL);
+}
+"""
+OWN = "for (int i = threadIdx.x; i < n; i += 256) { float e = __expf(x[i]); ADD }"
+SPECIAL = """
+    for (int b = 0; b < n; b += 128) {
+        if (threadIdx.x < 128) terms[threadIdx.x] = __expf(x[b + threadIdx.x]);
+        __syncthreads();
+        if (threadIdx.x >= 128) { float e = terms[threadIdx.x - 128]; ADD }
+        __syncthreads();
+    }
+"""
+ADD = "float t = s + e, z = t - s; c += (s - (t - z)) + (e - z); s = t;"
+
+
+@pytest.mark.parametrize("way", [OWN, SPECIAL])
+@pytest.mark.parametrize("last", [
+    "threadIdx.x == blockDim.x - 1", "(threadIdx.x & 31) == 31 && threadIdx.x / 32 == 7", "threadIdx.x + 1 == 256u",
+])  # fmt: skip
+def test_what_another_thread_of_the_block_does_counts(way: str, last: str) -> None:
+    text = LANES.replace("SUM", way).replace("ADD", ADD).replace("LAST", last)
+    assert facts(text.replace("TOTAL", "kept[0] + kept[1]")).state == "effective"
+    assert facts(text.replace("TOTAL", "kept[0]")).state == "vacuous"
+
+
+@pytest.mark.parametrize("never", ["threadIdx.x >= blockDim.x", "threadIdx.x == 31 && n < 0", "threadIdx.x / 32 == 8"])
+def test_what_no_thread_of_the_block_does_does_not(never: str) -> None:
+    text = LANES.replace("SUM", OWN).replace("ADD", "s += e; if (NEVER) { float t = s + e; c += (s - t) + e; }")
+    text = text.replace("LAST", "threadIdx.x == 0").replace("TOTAL", "kept[0] + kept[1]")
+    assert facts(text.replace("NEVER", never)).state == "absent"
