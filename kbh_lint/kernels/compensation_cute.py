@@ -11,6 +11,7 @@ from kbh_lint.kernels import compensation_ops as ops
 from kbh_lint.kernels import cute_ops
 from kbh_lint.kernels.compensation_builtins import Args, Builtin, invoke, named
 from kbh_lint.kernels.compensation_ctypes import convert, scalar
+from kbh_lint.kernels.compensation_integers import lanes
 from kbh_lint.kernels.compensation_numbers import Num
 from kbh_lint.kernels.compensation_params import parameter
 from kbh_lint.kernels.compensation_state import MODES, Chained, Frame, Memory, Method, Obj, Ptr, Range
@@ -221,6 +222,22 @@ def _origin(m: Machine, c: Args) -> Any:
     return (0, 0, 0)
 
 
+def _thread(m: Machine, c: Args) -> Any:
+    count = m.block[0]
+    return lanes(0, count) if isinstance(count, int) and count > 1 and not m.lane else m.lane
+
+
+def _thread_index(m: Machine, c: Args) -> Any:
+    return (_thread(m, c), 0, 0)
+
+
+def _in_warp(op: str) -> Builtin:
+    def run(m: Machine, c: Args) -> Any:
+        return ops.integers(op, _thread(m, c), 32, True)
+
+    return run
+
+
 def _threads(m: Machine, c: Args) -> Any:
     return m.block
 
@@ -258,8 +275,9 @@ FUNCTIONS: dict[str, Builtin] = {
     **named("full full_like", _filled(1)), **named("zeros_like empty_like", _filled(0)),
     "where": mathematics.select, "select_": mathematics.select, "range": _range, "range_constexpr": _range,
     "range_dynamic": _range, "ceil_div": _ceil_div, "elem_less": _true,
-    **named("thread_idx block_idx cluster_idx block_in_cluster_idx", _origin),
-    **named("lane_idx warp_idx canonical_warp_idx block_idx_in_cluster", lambda m, c: 0),
+    **named("block_idx cluster_idx block_in_cluster_idx", _origin), "thread_idx": _thread_index,
+    "lane_idx": _in_warp("%"), **named("warp_idx canonical_warp_idx", _in_warp("/")),
+    "block_idx_in_cluster": lambda m, c: 0,
     "block_dim": _threads, "grid_dim": _blocks,
     **named("shuffle_sync shuffle_sync_up shuffle_sync_down shuffle_sync_bfly", mathematics.other_lane(0)),
     **named("warp_reduction warp_reduction_sum warp_reduction_max", _warp_reduction), "atomic_add": atomic_add,

@@ -286,3 +286,19 @@ def test_coordinates_of_a_tensor_say_what_was_kept_there(
     for name, code in zip(("STORE", "HIGH", "LOW"), way, strict=True):
         text = text.replace(name, code)
     assert state(tmp_path, text) == want
+
+
+@pytest.mark.parametrize(("total", "want"), [("total + err", "kept"), ("total", "broken")])
+@pytest.mark.parametrize("which", ["lane == 0", "lane == 31", "tid % 32 == 31"])
+def test_any_lane_of_a_cute_kernel_may_store_the_pair(tmp_path: Path, which: str, total: str, want: str) -> None:
+    text = (Path(__file__).parents[1] / "variants/04_kahan_softmax/cute_kahan.py").read_text()
+    for old, new in {
+        "y = value - err\n    t = total + y": "t = total + value\n    z = t - total",
+        "(t - total) - y": "err + ((total - (t - z)) + (value - z))",
+        "total, err = add_compensated(total, err + errs[w], sums[w])": "total, err = total + sums[w], err + errs[w]",
+        "lane == 0:\n        sums": f"{which}:\n        sums",
+        "(total - err)": f"({total})",
+    }.items():
+        assert old in text
+        text = text.replace(old, new)
+    assert state(tmp_path, text) == want
