@@ -231,17 +231,28 @@ def _unary(m: Machine, node: ir.Unary, frame: Frame) -> Any:
         if where is None:
             return memory.fresh(m, OTHER, m.site(frame, node)) if value is UNKNOWN else UNKNOWN
         return places.load(m, where, node, frame)
+    if node.op == "not":
+        return _not(m, node, frame)
     value = evaluate(m, node.value, frame)
     if node.op == "-":
         return ops.negated(value, m.numbers)
-    if node.op == "not":
-        known = ops.truth(value)
-        return UNKNOWN if known is UNKNOWN else not known
     if node.op == "~":
         if isinstance(value, bool) and not frame.cpp:
             return not value
         return whole.negated(value, "~") if isinstance(value, int) else UNKNOWN
     return whole.typed(value, whole.promoted(value)) if node.op == "+" and isinstance(value, int) else value
+
+
+def _not(m: Machine, node: ir.Unary, frame: Frame) -> Any:
+    """`not value`; where the value holds in our lane, whether it fails in another."""
+    before = m.splits, m.fails
+    m.splits, m.fails = not m.lane, None
+    known = ops.truth(evaluate(m, node.value, frame))
+    fails = m.fails
+    m.splits, m.fails = before
+    if known is True and fails is not None:
+        return fails
+    return UNKNOWN if known is UNKNOWN else not known
 
 
 def _bool(m: Machine, node: ir.Bool, frame: Frame) -> Any:
@@ -267,6 +278,8 @@ def _compare(m: Machine, node: ir.Compare, frame: Frame) -> Any:
     for op, right_node in zip(node.ops, node.rights, strict=True):
         right = evaluate(m, right_node, frame)
         one = ops.compare(op, left, right, m.numbers)
+        if m.splits and one is True:
+            m.fails = m.fails or ops.failing(op, left, right)
         if one is False or isinstance(one, whole.Elsewhere):
             return one
         if one is UNKNOWN:

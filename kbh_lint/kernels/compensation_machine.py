@@ -82,6 +82,8 @@ class Machine:
         self.blind = False  # a branch on such a value went a way that may not be the right one
         self.beside: whole.Elsewhere | None = None  # the last test failed in our lane and held in another
         self.lane = 0  # the thread that runs
+        self.splits = False  # whether it matters that a test fails in another lane, and in which it did
+        self.fails: whole.Elsewhere | None = None
         self.inside: list[int] = []  # the loops that are running, by their statements
         self.tests: dict[tuple[int, int], list[int]] = {}  # how often a test in a loop was false and true
         self.waits: tuple[int, frozenset[int]] | None = None  # a loop to run for long, and the tests it waits for
@@ -198,7 +200,10 @@ class Machine:
             self.note("a branch on a value of the host that is not known", test)
 
     def _if(self, stmt: ir.If, frame: Frame) -> str | None:
+        self.splits, self.fails = bool(stmt.orelse) and not self.lane, None
         test = self.test(stmt, stmt.test, frame)
+        self.splits, fails = False, self.fails if test is True else None
+        before: list[dict[str, Any]] = [dict(scope) for scope in frame.scopes] if fails is not None else []
         if self.beside is not None and not stmt.orelse and not _leaves(stmt.body):
             return self._in_another(self.beside.lane, stmt.body, frame)
         known = test is not UNKNOWN
@@ -214,21 +219,31 @@ class Machine:
         self.unsure += not known
         why = self.scoped(stmt.body if test else stmt.orelse, frame)
         self.unsure -= not known
+        if fails is not None and why is None and not _leaves(stmt.orelse):
+            ours = {
+                name for s, old in zip(frame.scopes, before, strict=True) for name in s if s[name] is not old.get(name)
+            }
+            self._in_another(fails.lane, stmt.orelse, frame, frozenset(ours))
         return why
 
-    def _in_another(self, lane: int, body: tuple[ir.Stmt, ...], frame: Frame) -> str | None:
-        """Runs what another lane does, for what it leaves in memory; what our lane holds of data stays data."""
+    def _in_another(
+        self, lane: int, body: tuple[ir.Stmt, ...], frame: Frame, ours: frozenset[str] = frozenset()
+    ) -> str | None:
+        """Runs what another lane does, for what it leaves in memory; what our lane holds of data stays data.
+
+        What our lane set meanwhile, when it went another way, is `ours`.
+        """
         held = [dict(scope) for scope in frame.scopes]
         for scope in frame.scopes:
             scope.update({name: whole.in_lane(v, lane) for name, v in scope.items() if isinstance(v, whole.Lane)})
         self.unsure += 1
-        ours, self.lane = self.lane, lane
+        mine, self.lane = self.lane, lane
         why = self.scoped(body, frame)
-        self.lane = ours
+        self.lane = mine
         self.unsure -= 1
         for scope, before in zip(frame.scopes, held, strict=True):
             for name, old in before.items():
-                if isinstance(old, int) or ops.sources(old) and not ops.sources(scope.get(name)):
+                if isinstance(old, int) or ops.sources(old) and (name in ours or not ops.sources(scope.get(name))):
                     scope[name] = old
         return None if why == "return" else why
 

@@ -223,6 +223,13 @@ def compare(op: str, a: Any, b: Any, numbers: Numbers) -> Any:
     return UNKNOWN
 
 
+def failing(op: str, a: Any, b: Any) -> whole.Elsewhere | None:
+    """The lane in which a comparison fails that holds in ours."""
+    if not (isinstance(a, int) and isinstance(b, int)):
+        return None
+    return whole.elsewhere(lambda x, y: _ordered(op, *whole.alike(x, y)) is False, a, b)
+
+
 def _ordered(op: str, a: Any, b: Any) -> Any:
     if op in ("==", "is"):
         return a == b

@@ -375,3 +375,30 @@ def test_what_no_thread_of_the_block_does_does_not(never: str) -> None:
     text = LANES.replace("SUM", OWN).replace("ADD", "s += e; if (NEVER) { float t = s + e; c += (s - t) + e; }")
     text = text.replace("LAST", "threadIdx.x == 0").replace("TOTAL", "kept[0] + kept[1]")
     assert facts(text.replace("NEVER", never)).state == "absent"
+
+
+SPLIT_ROLES = """
+__global__ void kernel(const float* x, float* y, int n) {
+    __shared__ float terms[256], sums[224], errors[224];
+    float s = 0.f, c = 0.f;
+    for (int b = 0; b < n; b += 224) {
+        if (threadIdx.x < 32) {
+            for (int j = threadIdx.x; j < 224; j += 32) terms[j] = __expf(x[b + j]);
+        }
+        __syncthreads();
+        if (threadIdx.x < 32) { __syncwarp(); } else { float e = terms[threadIdx.x - 32]; ADD }
+        __syncthreads();
+    }
+    if (!(threadIdx.x < 32)) { sums[threadIdx.x - 32] = s; errors[threadIdx.x - 32] = c; }
+    __syncthreads();
+    y[threadIdx.x] = x[threadIdx.x] / (TOTAL);
+}
+"""
+
+
+@pytest.mark.parametrize(("add", "total", "state"), [
+    (ADD, "sums[0] + errors[0]", "effective"), (ADD, "sums[0]", "vacuous"),
+    ("s += e;", "sums[0] + errors[0]", "absent"),
+])  # fmt: skip
+def test_warps_that_go_the_other_way_are_followed_too(add: str, total: str, state: str) -> None:
+    assert facts(SPLIT_ROLES.replace("ADD", add).replace("TOTAL", total)).state == state
