@@ -8,6 +8,7 @@ from typing import Any
 
 from kbh_lint import ir, values
 from kbh_lint.frontends.walk import walk
+from kbh_lint.kernels import compensation_branches as branches
 from kbh_lint.kernels import compensation_ctypes as ctypes
 from kbh_lint.kernels import compensation_expr as expr
 from kbh_lint.kernels import compensation_integers as whole
@@ -199,54 +200,6 @@ class Machine:
             self.blind = True
             self.note("a branch on a value of the host that is not known", test)
 
-    def _if(self, stmt: ir.If, frame: Frame) -> str | None:
-        self.splits, self.fails = bool(stmt.orelse) and not self.lane, None
-        test = self.test(stmt, stmt.test, frame)
-        self.splits, fails = False, self.fails if test is True else None
-        before: list[dict[str, Any]] = [dict(scope) for scope in frame.scopes] if fails is not None else []
-        if self.beside is not None and not stmt.orelse and not _leaves(stmt.body):
-            return self._in_another(self.beside.lane, stmt.body, frame)
-        known = test is not UNKNOWN
-        if not known:
-            self.guess(stmt.test, frame)
-            if _leaves(stmt.body) and not _leaves(stmt.orelse):
-                test = False
-            elif stmt.orelse and not _leaves(stmt.orelse):
-                test = self.numbers.seed % 2 == 0
-                self.guessed = True
-            else:
-                test = True
-        self.unsure += not known
-        why = self.scoped(stmt.body if test else stmt.orelse, frame)
-        self.unsure -= not known
-        if fails is not None and why is None and not _leaves(stmt.orelse):
-            ours = {
-                name for s, old in zip(frame.scopes, before, strict=True) for name in s if s[name] is not old.get(name)
-            }
-            self._in_another(fails.lane, stmt.orelse, frame, frozenset(ours))
-        return why
-
-    def _in_another(
-        self, lane: int, body: tuple[ir.Stmt, ...], frame: Frame, ours: frozenset[str] = frozenset()
-    ) -> str | None:
-        """Runs what another lane does, for what it leaves in memory; what our lane holds of data stays data.
-
-        What our lane set meanwhile, when it went another way, is `ours`.
-        """
-        held = [dict(scope) for scope in frame.scopes]
-        for scope in frame.scopes:
-            scope.update({name: whole.in_lane(v, lane) for name, v in scope.items() if isinstance(v, whole.Lane)})
-        self.unsure += 1
-        mine, self.lane = self.lane, lane
-        why = self.scoped(body, frame)
-        self.lane = mine
-        self.unsure -= 1
-        for scope, before in zip(frame.scopes, held, strict=True):
-            for name, old in before.items():
-                if isinstance(old, int) or ops.sources(old) and (name in ours or not ops.sources(scope.get(name))):
-                    scope[name] = old
-        return None if why == "return" else why
-
     def _return(self, stmt: ir.Return, frame: Frame) -> str:
         frame.result = None if stmt.value is None else expr.evaluate(self, stmt.value, frame)
         return "return"
@@ -276,23 +229,6 @@ class Machine:
 
     def _class(self, stmt: ir.ClassDef, frame: Frame) -> None:
         frame.scopes[-1][stmt.name] = values.CppType(stmt, ctypes.scope_env(frame))
-
-    def _switch(self, stmt: ir.Switch, frame: Frame) -> str | None:
-        value = expr.evaluate(self, stmt.value, frame)
-        start = None
-        for i, (labels, _) in enumerate(stmt.cases):
-            if not labels:
-                start = i if start is None else start
-            elif any(ops.compare("==", value, expr.evaluate(self, e, frame), self.numbers) is True for e in labels):
-                start = i
-                break
-        if start is None:
-            start = 0 if value is UNKNOWN else len(stmt.cases)
-        for _, body in stmt.cases[start:]:
-            why = self.scoped(body, frame)
-            if why is not None:
-                return None if why == "break" else why
-        return None
 
     def _opaque(self, stmt: ir.Opaque, frame: Frame) -> str | None:
         self.note(f"not read: {stmt.reason}", stmt)
@@ -393,21 +329,16 @@ def _seen(value: Any) -> Any:
     return value if isinstance(value, int) else None
 
 
-def _leaves(body: tuple[ir.Stmt, ...]) -> bool:
-    """Whether a branch gives up: ends in return, continue, break or raise."""
-    return bool(body) and isinstance(body[-1], ir.Return | ir.Jump | ir.Raise)
-
-
 _STATEMENTS: dict[type, Callable[[Machine, Any, Frame], str | None]] = {
     ir.Assign: Machine._assign,
     ir.AugAssign: Machine._aug_assign,
     ir.Decl: Machine._decl,
     ir.ExprS: Machine._expr,
-    ir.If: Machine._if,
+    ir.If: branches.if_,
     ir.While: loops.while_,
     ir.For: loops.for_each,
     ir.CFor: loops.c_for,
-    ir.Switch: Machine._switch,
+    ir.Switch: branches.switch,
     ir.Return: Machine._return,
     ir.Jump: Machine._jump,
     ir.With: Machine._with,
