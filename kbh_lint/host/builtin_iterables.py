@@ -39,6 +39,7 @@ from kbh_lint.values import Sym
 
 @builtin
 def _range(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    args = [unknowns.of_process(a) for a in args]
     if not all(isinstance(a, int) for a in args):
         if any(a is None or isinstance(a, (float, str, list, tuple)) for a in args):
             exceptions.may_fail(interp, "TypeError", loc)

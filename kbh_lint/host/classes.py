@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import class_making, enums, exceptions, module_calls, records, trace_nn
+from kbh_lint.host import class_making, enums, exceptions, lifetimes, module_calls, records, trace_nn
 from kbh_lint.host.frames import Frame
 from kbh_lint.host.interp import Interp
 from kbh_lint.host.objects import (
@@ -52,6 +52,7 @@ def instantiate(
                 return made  # of another class: its own __init__ is all that ran
             instance, whole = made, whole and cls.dataclass
             break
+    lifetimes.made(interp, instance)
     if holds_items(interp, cls):
         own = next((base for base in cls.mro() if "__init__" in base.env.vars), None)
         instance.items = {} if own is not None else interp.call(interp.builtins["dict"], args, kwargs, loc)

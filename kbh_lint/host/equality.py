@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint.host import asking, bounds, tensor_arguments, unknowns
-from kbh_lint.host.objects import Instance, Keys, LibObject, compared_as, find_method
+from kbh_lint.host.objects import Chance, Instance, Keys, LibObject, compared_as, find_method
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.source.embedded import doubts
 from kbh_lint.values import Sym
@@ -24,6 +24,10 @@ def same(interp: Any, left: Any, right: Any) -> Any:
     """`left == right`: True, False or an Unknown."""
     if left is right:
         return not isinstance(left, float) or left == left  # a NaN is not
+    if (type(left) is Chance) is not (type(right) is Chance) and isinstance(left, (int, float)):
+        unknown = unknowns.by_chance(left, right) if isinstance(right, (int, float)) else None
+        if unknown is not None:
+            return unknown
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         return unknowns.same_unknown(interp, left, right)
     if isinstance(left, str) and isinstance(right, str) and (doubts(left) or doubts(right)):

@@ -19,16 +19,19 @@ from kbh_lint.host import (
     exceptions,
     expressions,
     iteration,
+    lifetimes,
     prelude,
     remembered,
     rounds,
     statements,
     subscripts,
+    unknowns,
 )
 from kbh_lint.host.frames import BREAK, FULL_ITERATIONS, Frame, OutOfFuel, Raised, Returned, target_names
 from kbh_lint.host.lanes import Lanes
 from kbh_lint.host.objects import (
     Bound,
+    Chance,
     ClassV,
     Compiled,
     Configured,
@@ -74,6 +77,8 @@ class Interp:
         self.cpp_side: Any = None  # the C++ host functions, once one was met
         self.lanes = Lanes()
         self.tasks: list[Any] = []  # of asyncio's loop, that have not had their turn
+        self.watched: list[Any] = []  # weak references to objects whose end brings something about
+        self.dying: list[Any] = []  # what the ends of objects bring about, after this statement
         self.hooks: dict[tuple[str, str], list[Any]] = {}  # hooks of the process, with all they were set to
         self.children: list[tuple[str, str, ir.Loc | None]] = []  # processes that nothing waited for
         self.numbers: dict[int, Any] = {}  # of tensors of one whole number, by storage
@@ -145,6 +150,8 @@ class Interp:
             if "holds" in value.attrs:
                 return bool(self.world.settle(self, loc, value.attrs["holds"], (value.storage.content,)))
             value = Unknown((value.storage.content,), "a tensor's value", made=self.round)
+        elif type(value) is Chance:
+            value = unknowns.of_process(value)
         elif asking.of_library(value) and not equality.is_success(value):
             value = asking.presumed(True)
         if isinstance(value, Unknown):
@@ -206,7 +213,10 @@ class Interp:
             self.miss(f"statement {type(node).__name__}", node.loc)
             return None
         try:
-            return handler(self, node, frame)
+            signal = handler(self, node, frame)
+            if self.dying:
+                lifetimes.settle(self)
+            return signal
         except (Raised, OutOfFuel, MemoryError):
             raise
         except RecursionError:

@@ -27,6 +27,7 @@ from kbh_lint.host import (
     lib_re,
     lib_texts,
     lib_triton,
+    lifetimes,
     module_calls,
     modules,
     operators,
@@ -86,6 +87,8 @@ def object_attr(interp: Any, owner: LibObject, name: str, loc: ir.Loc | None) ->
         return owner.attrs[name]
     if owner.path == "builtins.StopIteration" and name == "value":
         return next(iter(owner.attrs.get("args", ())), None)
+    if owner.path == lifetimes.FINALIZER and name == "alive":
+        return "call" in owner.attrs
     if owner.path == operators.UNION and name == "__args__":
         return owner.args
     if owner.path == "types.CodeType" or owner.path.startswith("builtins.") and name in ("__cause__", "__context__"):
@@ -134,6 +137,8 @@ def call_object(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str
         return driver.array(owner, args)
     if owner.path == custom_ops.OP:
         return custom_ops.call(interp, owner, args, kwargs, loc)
+    if owner.path == lifetimes.FINALIZER:
+        return lifetimes.finalize(interp, owner, loc)
     if owner.path == "raw.kernel":
         return builds.call_raw(interp, owner, args, kwargs, loc)
     if owner.path == "unread.kernel":
@@ -287,6 +292,10 @@ def object_method(
         return lib_re.method(interp, owner, name, args, kwargs, loc)
     if owner.path == lib_re.MATCH:
         return lib_re.match_method(interp, owner, name, args)
+    if owner.path == lifetimes.FINALIZER:
+        done = lifetimes.method(interp, owner, name)
+        if done is not NotImplemented:
+            return done
     if owner.path == coroutines.PATH or owner.path.startswith("asyncio."):
         done = coroutines.method(interp, owner, name, args, kwargs, loc)
         if done is not NotImplemented:

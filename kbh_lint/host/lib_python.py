@@ -15,6 +15,7 @@ from kbh_lint.host import (
     exceptions,
     iteration,
     keys,
+    lifetimes,
     modules,
     operators,
     ordering,
@@ -25,6 +26,7 @@ from kbh_lint.host import (
 from kbh_lint.host.frames import Handler, builtin
 from kbh_lint.host.objects import (
     Bound,
+    Chance,
     ClassV,
     Defaults,
     LibObject,
@@ -162,13 +164,12 @@ def counter(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
 
 
 def weakref_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """A weak reference gives its object when it is called; nothing dies between the calls that are followed."""
+    """Weak references and finalizers, and containers of them, which keep what they hold."""
     name = path.rsplit(".", 1)[-1]
     if name.endswith("Dictionary"):
         return {}
-    if name in ("ref", "WeakMethod") and args:
-        target = args[0]
-        return builtin(lambda *_: target)
+    if name in ("ref", "WeakMethod", "finalize") and args:
+        return lifetimes.call(interp, path, args, kwargs, loc)
     return first(interp, path, args, kwargs, loc)
 
 
@@ -195,7 +196,7 @@ def os_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
     if name in ("getenv",):
         return environment(interp, "get", args, kwargs, loc)
     if name in ("getpid", "getcwd"):
-        return outside.HOME if name == "getcwd" else interp.process
+        return outside.HOME if name == "getcwd" else Chance(interp.process)
     if name in ("fork", "forkpty"):
         return 0 if ("mark", "fork") in interp.world.flips else interp.process + 1
     if name in ("open", "dup", "memfd_create", "pidfd_open", "pipe", "openpty", "eventfd"):

@@ -91,7 +91,7 @@ def linear(orders: list[list[ClassV]]) -> list[ClassV]:
     return out
 
 
-@dataclass(slots=True, eq=False, repr=False)
+@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
 class Instance(Brief):
     """An object of a class of the submission."""
 
@@ -134,6 +134,20 @@ def ordered_as(value: Any) -> Any:
     if isinstance(value, Instance) and (value.cls.ordered or is_named_tuple(value)):
         return tuple(ordered_as(value.attrs.get(name)) for name in value.cls.compared_names())
     return value
+
+
+class Chance(int):
+    """A number that each process has another of: what id() gives, hash() of a text, the number of the process. One that
+    was computed from such a number may be any; one that was not is equal to no number that a program writes."""
+
+    computed: bool = False
+
+
+def of_chance(value: int) -> Chance:
+    """A number computed from one that each process has another of."""
+    made = Chance(value)
+    made.computed = True
+    return made
 
 
 class Ring(list[Any]):

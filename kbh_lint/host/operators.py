@@ -11,6 +11,7 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.host import asking, bounds, equality, exceptions, iteration, subscripts, torchlib, unknowns
 from kbh_lint.host.objects import (
+    Chance,
     ClassV,
     Instance,
     Keys,
@@ -19,6 +20,7 @@ from kbh_lint.host.objects import (
     compared_as,
     find_method,
     is_named_tuple,
+    of_chance,
     ordered_as,
 )
 from kbh_lint.host.tensors import Tensor, Unknown
@@ -88,12 +90,12 @@ def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
         seq, times = (left, right) if isinstance(left, _SEQUENCES) else (right, left)
         if not isinstance(times, int) or len(seq) * times > bounds.MAX_ITEMS:
             return unknowns.merged(interp, left, right, why="a repetition past the bound")
-        made: Any = seq * times
+        repeated: Any = seq * times
         if isinstance(seq, (list, tuple)):
-            bounds.items(interp, len(made))
+            bounds.items(interp, len(repeated))
         else:
-            bounds.text(interp, made)
-        return made
+            bounds.text(interp, repeated)
+        return repeated
     if isinstance(left, Tally) and isinstance(right, Tally) and op in "+-&|":
         bounds.visited(interp, left)
         return Tally(getattr(Counter, f"__{_SPECIAL[op]}__")(Counter(left), Counter(right)))
@@ -111,7 +113,10 @@ def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
             bounds.power(left, right)
         elif op == "*":
             bounds.product(left, right)
-        return _BINARY[op](left, right)
+        made = _BINARY[op](left, right)
+        if type(left) is Chance or type(right) is Chance:
+            return of_chance(made) if type(made) is int else unknowns.merged(interp, why="a number of this process")
+        return made
     except Exception as error:
         failed(interp, error, loc)
         return unknowns.merged(interp, left, right, why=f"{type(left).__name__} {op} {type(right).__name__}")
@@ -299,6 +304,9 @@ def compare(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> 
         settled = unknowns.by_range(op, left, right)
         unknown = unknowns.merged(interp, left, right, why="a comparison")
         return unknown if settled is None else interp.world.settle(interp, loc, settled, unknown.contents)
+    if type(left) is Chance or type(right) is Chance:
+        if unknowns.by_chance(left, right) is not None or not isinstance(right, int) or right > 0:
+            return unknowns.merged(interp, why="a number of this process")
     try:
         if not bounds.is_small(left):
             return unknowns.merged(interp, left, right, why="a comparison past the bound")

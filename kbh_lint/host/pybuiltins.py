@@ -22,11 +22,7 @@ from kbh_lint.host import (
     unknowns,
 )
 from kbh_lint.host.frames import builtin
-from kbh_lint.host.objects import (
-    Instance,
-    Once,
-    compared_as,
-)
+from kbh_lint.host.objects import Chance, Instance, Once, compared_as
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Text, concat, doubts
 from kbh_lint.values import Sym
@@ -41,10 +37,10 @@ def _numbers(name: str) -> Callable[..., Any]:
         if name == "hash" and args:
             args = [compared_as(args[0]), *args[1:]]
         if name == "hash" and args and isinstance(args[0], (Tensor, Instance)):
-            return interp.identity(args[0])
+            return Chance(interp.identity(args[0]))
         if name == "hash" and args and isinstance(args[0], (str, bytes, tuple)) and _is_plain(args[0]):
             bounds.text(interp, args[0])
-            return zlib.crc32(repr(args[0]).encode()) << 16  # Python's own is another in each process
+            return Chance(zlib.crc32(repr(args[0]).encode()) << 16)
         if args and isinstance(args[0], Tensor):
             if name in ("int", "float", "bool"):
                 from kbh_lint.host import tensor_attributes, torchlib
@@ -61,6 +57,9 @@ def _numbers(name: str) -> Callable[..., Any]:
             return interp.truth(args[0], loc)
         if name == "bool" and args and asking.of_library(args[0]):
             return asking.presumed(True)
+        if name == "int" and len(args) == 1 and type(args[0]) is Chance:
+            return args[0]
+        args = [unknowns.of_process(a) for a in args]
         if any(isinstance(a, Unknown) for a in args):
             if name in ("float", "abs") and args[0].range is not None:
                 low, high = args[0].range
@@ -118,7 +117,7 @@ def _repr(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
 
 @builtin
 def _id(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return interp.identity(args[0])
+    return Chance(interp.identity(args[0]))
 
 
 @builtin

@@ -9,6 +9,7 @@ from kbh_lint.host import bounds, equality, exceptions, iteration, keys, tensor_
 from kbh_lint.host.enums import Number
 from kbh_lint.host.modules import GRADER_NAMES
 from kbh_lint.host.objects import (
+    Chance,
     ClassV,
     Configured,
     Defaults,
@@ -72,11 +73,17 @@ def contains(interp: Any, owner: Any, item: Any, loc: ir.Loc | None = None) -> A
 def _is_table(interp: Any, owner: dict[Any, Any]) -> bool:
     """Whether the keys of a dict are all numbers and texts of the program: not what earlier calls left there."""
     bounds.steps(interp, len(owner))
-    return bool(owner) and all(isinstance(key, (int, float, str)) for key in owner)
+    return bool(owner) and all(isinstance(key, (int, float, str)) and type(key) is not Chance for key in owner)
 
 
 def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
     """`owner[key]`."""
+    if type(key) is Chance and (
+        isinstance(owner, (list, tuple)) or isinstance(owner, dict) and _is_table(interp, owner)
+    ):
+        unknown = unknowns.by_chance(key)
+        if unknown is not None and owner:
+            return _any_of(interp, list(owner.values()) if isinstance(owner, dict) else owner, unknown, loc)
     if isinstance(owner, JitFunction):
         return Configured(owner, key)
     if isinstance(owner, Configured):

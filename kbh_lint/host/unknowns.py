@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint.host import asking, remembered
+from kbh_lint.host.objects import Chance
 from kbh_lint.host.tensors import Tensor, Unknown
 
 
@@ -37,6 +38,19 @@ def same_unknown(interp: Any, left: Any, right: Any) -> Any:
     if left is None or right is None:
         return False
     return merged(interp, left, right, why="a comparison")
+
+
+def by_chance(*values: Any) -> Unknown | None:
+    """What stands for numbers of which one is another in each process; None where none is."""
+    if any(type(value) is Chance and value.computed for value in values):
+        return Unknown((), "a number of this process")
+    return None
+
+
+def of_process(value: Any) -> Any:
+    """A value, or what stands for one that may be another in each process."""
+    unknown = by_chance(value)
+    return value if unknown is None else unknown
 
 
 def by_range(op: str, left: Any, right: Any) -> bool | None:
