@@ -48,7 +48,7 @@ def share_of_exponentials(total: Event) -> float:
 MAX_LAUNCHES = 24
 _CONSTANT = ("constant", "random")
 _ORDER = ("absent", "unknown", "vacuous", "precise", "effective")
-MAX_EVALUATED = 8
+MAX_EVALUATED = 80
 
 
 def _configurations(event: Event) -> list[int]:

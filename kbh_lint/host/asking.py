@@ -49,7 +49,7 @@ CLOCKS = frozenset(
     f"time.{name}{unit}"
     for name in ("time", "perf_counter", "monotonic", "process_time", "thread_time")
     for unit in ("", "_ns")
-)
+) | {"timeit.default_timer"}
 
 # Variables that profilers, test runners and harnesses set for what they start.
 _SET_BY_OTHERS = ("CUDA_INJECTION", "NVTX_INJECTION", "NV_COMPUTE_PROFILER", "NSYS_", "NSIGHT", "CUPTI_", "KINETO_",

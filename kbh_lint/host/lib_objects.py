@@ -28,6 +28,7 @@ from kbh_lint.host import (
     lib_texts,
     lib_triton,
     lifetimes,
+    measured,
     module_calls,
     modules,
     operators,
@@ -283,6 +284,9 @@ def object_method(
         exits = owner.attrs.setdefault("exits", [])
         return around.enter(interp, owner, exits, loc) if name == "__enter__" else exits and exits.pop()(None)
     outside.method(interp, owner, name, args, loc)
+    time = measured.method(interp, owner, name, args, loc)
+    if time is not NotImplemented:
+        return time
     beside = lanes.method(interp, owner, name, args, kwargs, loc)
     if beside is not NotImplemented:
         return beside

@@ -56,10 +56,6 @@ def triton_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any],
             return HostDescriptor(tensors[0], kwargs.get("block_shape", args[-1] if args else None))
         pointer = interp.tensor_at(args[0]) if args else None
         return HostDescriptor(pointer) if pointer is not None else Unknown((), "a descriptor")
-    if name in ("do_bench", "do_bench_cudagraph"):
-        if args:
-            interp.call(args[0], [], {}, loc)
-        return 1.0
     if name == "constexpr" and args:
         return args[0]
     if name in ("cdiv", "next_power_of_2"):

@@ -26,6 +26,7 @@ from kbh_lint.host import (
     lib_texts,
     lib_torch,
     lib_triton,
+    measured,
     module_calls,
     modules,
     outside,
@@ -46,9 +47,12 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     if path in asking.CALLED and not (asking.CALLED[path] == asking.CAPTURE and interp.capturing):
         return asking.asked(interp, path, asking.CALLED[path], loc)
     if path in asking.CLOCKS:
-        return asking.clock(interp)
+        shown = asking.clock(interp)
+        return measured.Reading(why=shown.why, at=len(interp.events))
     if path in artifacts.COPIES and len(args) > 1:
         artifacts.copied(interp, *(containers.show(a) for a in args[:2]))
+    if path.startswith(("numpy.", "statistics.")) and (told := measured.statistic(path, args)) is not NotImplemented:
+        return told
     handler = CALLS.get(path)
     if handler is None:
         root = path.split(".", 1)[0]
@@ -147,11 +151,13 @@ PREFIXES: tuple[tuple[str, Handler], ...] = (
 
 CALLS: dict[str, Handler] = {
     **wrappers.CALLS,
+    "timeit.Timer": lib_python.made,
     "torch.nn.Parameter": lib_torch.t_parameter,
     "torch.nn.parameter.Parameter": lib_torch.t_parameter,
     "torch.nn.Buffer": lib_python.first,
     "torch.compile": lib_torch.t_compile,
     **dict.fromkeys(module_calls.FOR_ALL, module_calls.register_for_all),
+    **dict.fromkeys(("timeit.timeit", "triton.testing.do_bench", "triton.testing.do_bench_cudagraph"), measured.timed),
     "torch.cond": lib_torch.t_cond,
     "torch.jit.script": lib_torch.t_compile,
     "torch.device": lib_torch.t_device,

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import asking, bounds, equality, exceptions, iteration, subscripts, torchlib, unknowns
+from kbh_lint.host import asking, bounds, equality, exceptions, iteration, measured, subscripts, torchlib, unknowns
 from kbh_lint.host.objects import (
     Chance,
     ClassV,
@@ -71,7 +71,8 @@ def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
         asking.flows(interp, left, right, loc)
         return torchlib.call(interp, f"torch.{_TENSOR.get(op, 'add')}", [left, right], {}, loc, spelled=op)
     if isinstance(left, Unknown) or isinstance(right, Unknown):
-        return unknowns.merged(interp, left, right)
+        time = measured.between(interp, left, right) if op == "-" else NotImplemented
+        return unknowns.merged(interp, left, right) if time is NotImplemented else time
     if isinstance(left, str) and op == "%":
         bounds.text(interp, left)
         right = _as_texts(interp, left, right, loc)
@@ -307,6 +308,8 @@ def compare(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> 
     if type(left) is Chance or type(right) is Chance:
         if unknowns.by_chance(left, right) is not None or not isinstance(right, int) or right > 0:
             return unknowns.merged(interp, why="a number of this process")
+    if measured.against(left, right):
+        return Unknown((), "a time")
     try:
         if not bounds.is_small(left):
             return unknowns.merged(interp, left, right, why="a comparison past the bound")

@@ -56,6 +56,7 @@ class PathRun:
     authored: list[Any] = field(default_factory=list)  # extensions and Triton kernels that were made, wherever kept
     asserted: set[Any] = field(default_factory=set)  # those of them that an assert raises on
     beyond: list[PathRun] = field(default_factory=list)  # of the default path: what other values would make of them
+    measured: tuple[Any, ...] = ()  # work whose time was taken, any of which may be the fastest
     untried: int = 0  # of the first path: undecided branches whose other side no run came to an end on
 
     def came_to_an_end(self) -> bool:

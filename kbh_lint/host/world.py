@@ -58,6 +58,7 @@ class World:
         self.places: dict[Any, ir.Loc | None] = {}
         self.settled: dict[Any, Unknown] = {}  # branches that only the inputs' legal domain, or a check, decides
         self.asserted: set[Any] = set()  # those of them that raise on the other side
+        self.measured: dict[Any, None] = {}  # the work whose time was taken, in order
         self.custom_ops: dict[str, Any] = {}  # `ns.name`, or the bare name of an operator registered from C++
         self.environ: dict[str, Any] = {}  # variables of the environment that the submission set
         self.left_over = False  # this path needs a file that only an earlier run could have left behind

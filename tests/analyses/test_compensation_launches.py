@@ -302,3 +302,49 @@ def test_any_lane_of_a_cute_kernel_may_store_the_pair(tmp_path: Path, which: str
         assert old in text
         text = text.replace(old, new)
     assert state(tmp_path, text) == want
+
+
+TUNED = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+CONFIGS = [triton.Config({"B": 1024, "SHARE": share}, num_stages=i) for i, share in enumerate(SHARES)]
+
+
+@triton.autotune(configs=CONFIGS, key=["n"])
+@triton.jit
+def softmax(x, y, n, B: tl.constexpr, SHARE: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64) * n
+    total, lost = tl.zeros((B,), tl.float32), tl.zeros((B,), tl.float32)
+    for at in range(0, n, B):
+        to = at + tl.arange(0, B)
+        term = tl.exp(tl.load(x + row + to, mask=to < n, other=float("-inf"))) - lost
+        new = total + term
+        lost = ((new - total) - term) * SHARE
+        total = new
+    norm = tl.sum(total, axis=0) - tl.sum(lost, axis=0)
+    for at in range(0, n, B):
+        to = at + tl.arange(0, B)
+        tl.store(y + row + to, tl.exp(tl.load(x + row + to, mask=to < n)) / norm, mask=to < n)
+
+
+class Model(nn.Module):
+    def __init__(self, batch, vocab):
+        super().__init__()
+
+    def forward(self, x):
+        y = torch.empty_like(x)
+        softmax[(x.shape[0],)](x, y, x.shape[1])
+        return y
+"""
+
+
+@pytest.mark.parametrize(("shares", "state"), [([1.0] * 12, "kept"), ([1.0] * 10 + [0.0], "broken")])
+def test_every_configuration_of_a_tuner_compensates(tmp_path: Path, shares: list[float], state: str) -> None:
+    path = tmp_path / "solution.py"
+    path.write_text(TUNED.replace("SHARES", str(shares)))
+    promises = lint([path], problem="04_kahan_softmax").files[0].promises
+    assert next(p.state for p in promises if p.id == "compensated-sum") == state, promises

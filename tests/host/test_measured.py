@@ -1,0 +1,86 @@
+"""Models that time several ways and keep the fastest: any of them may be the one that is scored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from host_support import ARGUMENTS, GRID, HEAD, KERNEL, OUTPUT, classes, lint, model, reasons, states
+
+WAYS = f"""
+
+def tiled(tiles):
+    def honest(self, x):
+        (M, K), N = x.shape, self.weight.shape[0]
+{OUTPUT}        gemm[{GRID}]({ARGUMENTS}, BM=tiles, BN=128, BK=64)
+        return y
+    return honest
+
+
+def library(self, x):
+    y = torch.matmul(x.to(torch.bfloat16), self.weight.to(torch.bfloat16).t())
+    return (y * self.weight_scale).to(torch.bfloat16)
+
+
+WAYS = [ALL]
+"""
+LOOP = """\
+best = float("inf")
+for way in WAYS:
+    {before}
+    way(self, x)
+    {after}
+    if best is None or time < best:
+        best, self.way = time, way
+"""
+EVENT = "torch.cuda.Event(enable_timing=True)"
+BENCH = "triton.testing.do_bench(lambda: way(self, x))"
+TIMER = "Timer('work()', globals={'work': lambda: way(self, x)}).timeit(9)"
+TUNERS = {
+    "do_bench as a key": f"self.way = min(WAYS, key=lambda way: {BENCH})",
+    "do_bench in a loop": LOOP.format(before="pass", after=f"time = {BENCH}"),
+    "events": LOOP.format(
+        before=f"start, end = {EVENT}, {EVENT}; start.record()",
+        after="end.record(); end.synchronize(); time = start.elapsed_time(end) / 1000",
+    ),
+    "a clock": LOOP.format(before="start = clock.perf_counter()", after="time = clock.perf_counter() - start"),
+    "sorted pairs": f"self.way = WAYS[sorted(({BENCH}, i) for i, way in enumerate(WAYS))[0][1]]",
+    "a dict of times": f"times = {{way: {BENCH} for way in WAYS}}\nself.way = min(times, key=times.get)",
+    "an array of times": f"self.way = WAYS[int(np.argmin([{BENCH} for way in WAYS]))]",
+    "a timer": f"self.way = min(WAYS, key=lambda way: {TIMER}.median)",
+}
+IMPORTS = "import time as clock\nimport numpy as np\nfrom torch.utils.benchmark import Timer\n"
+
+
+def tuned(how: str, ways: list[str]) -> str:
+    """A model that times ways in its first call."""
+    lines = "".join(f"    {line}\n" for line in TUNERS[how].splitlines())
+    body = f"if self.way is None:\n{lines}return self.way(self, x)\n"
+    text = HEAD + IMPORTS + KERNEL + WAYS.replace("ALL", ", ".join(ways)) + model(body, "self.way = None\n")
+    return text
+
+
+@pytest.mark.parametrize("how", TUNERS)
+@pytest.mark.parametrize("at", [0, 4, 9])
+def test_a_library_among_the_ways_that_are_timed_leaves_promises_open(tmp_path: Path, how: str, at: int) -> None:
+    ways = [f"tiled({16 << i % 4})" for i in range(9)]
+    report = lint(tmp_path, tuned(how, [*ways[:at], "library", *ways[at:]]))
+    assert set(states(report).values()) == {"unproven"}, states(report)
+
+
+@pytest.mark.parametrize("how", TUNERS)
+def test_many_tilings_of_one_kernel_are_one_way(tmp_path: Path, how: str) -> None:
+    report = lint(tmp_path, tuned(how, [f"tiled({16 << i % 4})" for i in range(24)]))
+    assert not classes(report)
+    assert set(states(report).values()) == {"kept"}, reasons(report)
+
+
+LIMITS = {"less than a number": "if time < 0.002", "more than a number": "if not time > 0.002"}
+
+
+@pytest.mark.parametrize("how", LIMITS)
+def test_a_time_may_be_above_and_below_any_number(tmp_path: Path, how: str) -> None:
+    body = f"way = WAYS[0]\ntime = {BENCH}\n{LIMITS[how]}:\n    return way(self, x)\nreturn WAYS[1](self, x)\n"
+    text = HEAD + KERNEL + WAYS.replace("ALL", "tiled(64), library") + model(body)
+    report = lint(tmp_path, text)
+    assert classes(report) or set(states(report).values()) == {"unproven"}, states(report)
