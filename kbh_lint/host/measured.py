@@ -79,7 +79,7 @@ def _work(event: Event) -> tuple[Any, ...]:
     place = event.loc and (event.loc[0].language, *event.loc[1:])
     distinct: list[KernelFacts] = event.attrs.get("distinct", [])
     kernels = frozenset(item for facts in distinct for item in _arithmetic_of(facts))
-    factors = [_number(v) for binding in event.attrs.get("bindings", ())[:1] for v in binding.values()]
+    factors = [_size(v) for binding in event.attrs.get("bindings", ())[:1] for v in binding.values()]
     return event.kind, event.name, place if not distinct else None, kernels, tuple(n for n in factors if n is not None)
 
 
@@ -94,10 +94,15 @@ def _arithmetic_of(facts: KernelFacts) -> Iterable[tuple[Any, ...]]:
     yield facts.name, bool(facts.unread)
 
 
-def _number(value: Any) -> float | None:
-    """A factor that a kernel is given; sizes are whole numbers."""
+def _size(value: Any) -> str | None:
+    """Of a factor that a kernel is given, how large it is, roughly: one of nothing takes work away, and one that is as
+    usual goes with the shape. Sizes of tensors are whole numbers.
+    """
     given = value.value if isinstance(value, Scalar) else value
-    return given if isinstance(given, float) else None
+    if not isinstance(given, float):
+        return None
+    usual = given != 0.0 and math.isfinite(given)
+    return f"about 2**{32 * round(math.frexp(given)[1] / 32)}" if usual else str(given)
 
 
 def call(interp: Any, function: Any, args: list[Any], loc: ir.Loc | None) -> Any:

@@ -84,3 +84,31 @@ def test_a_time_may_be_above_and_below_any_number(tmp_path: Path, how: str) -> N
     text = HEAD + KERNEL + WAYS.replace("ALL", "tiled(64), library") + model(body)
     report = lint(tmp_path, text)
     assert classes(report) or set(states(report).values()) == {"unproven"}, states(report)
+
+
+FACTOR = """
+
+def scaled(factor):
+    def way(self, x):
+        (M, K), N = x.shape, self.weight.shape[0]
+        y = library(self, x)
+        gemm[GRID](x, self.weight, self.weight_scale, y, M, N, K, factor, BM=64, BN=128, BK=64)
+        return y
+    return way
+"""
+
+
+@pytest.mark.parametrize(("factors", "state"), [((1.0, 1.0), "kept"), ((1.0, 0.0), "unproven")])
+def test_a_factor_of_nothing_makes_another_way(tmp_path: Path, factors: tuple[float, float], state: str) -> None:
+    old = "tl.store(y + rows[:, None] * N + cols[None, :], out.to(tl.bfloat16), mask=(rows < M)[:, None])"
+    new = f"if factor > 0.5:\n        {old}"
+    kernel = KERNEL.replace("M, N, K, BM", "M, N, K, factor, BM").replace(old, new)
+    ways = WAYS.replace("ALL", ", ".join(f"scaled({factor})" for factor in factors))
+    text = (
+        HEAD
+        + kernel
+        + FACTOR.replace("GRID", GRID)
+        + ways
+        + model(f"way = min(WAYS, key=lambda way: {BENCH})\nreturn way(self, x)")
+    )
+    assert states(lint(tmp_path, text))["authored-compute"] == state
