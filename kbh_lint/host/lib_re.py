@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -14,32 +15,75 @@ from kbh_lint.host.tensors import Unknown
 from kbh_lint.source.embedded import concat, cut, doubts
 
 MAX_PATTERN = 400
-MAX_STEPS = 40_000_000  # characters of a text, to the power of the repeats in a pattern
-FLAGS = frozenset("IGNORECASE I MULTILINE M DOTALL S VERBOSE X ASCII A".split())
+MAX_STEPS = 40_000_000  # ways to match, from all places of a text together
+STEPS_BURNT = 2048  # of them for one step of the interpreter
+FLAGS = frozenset("IGNORECASE I MULTILINE M DOTALL S ASCII A".split())
 PATTERN, MATCH = "re.Pattern", "re.Match"
 _FUNCTIONS = frozenset("match fullmatch search sub subn findall finditer split".split())
 
 
+# One character of a pattern, an escape or a class, and how often it is repeated.
+_ITEM = r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\])(\?|[*+]|\{\d*,?\d*\})?"
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    """A pattern, the ways through its choices, what is repeated in it, and how many groups are."""
+
+    pattern: re.Pattern[str]
+    ways: int
+    repeated: tuple[re.Pattern[str], ...]
+    groups: int
+
+    def steps(self, text: str, places: int) -> int:
+        """How many ways to match there are at most from so many places of a text.
+
+        One character that is repeated matches as much as its longest run, a group as often as the text has characters.
+        """
+        found = places * self.ways
+        for item in self.repeated:
+            if found > MAX_STEPS:
+                break
+            found *= 1 + max((match.end() - match.start() for match in item.finditer(text)), default=0)
+        return int(found * (len(text) + 1) ** self.groups)
+
+
 @lru_cache(maxsize=64)
-def _compiled(pattern: str, flags: int) -> tuple[re.Pattern[str], int] | None:
-    """A pattern with the number of its repeats; None where one may stand in another, or it is not a pattern."""
+def _compiled(pattern: str, flags: int) -> _Pattern | None:
+    """A pattern; None where a repeat may stand in another, or it is none."""
+    plain = re.sub(r"\(\?(?:[:=!]|<[=!]|P<\w+>)", "(", pattern)
+    items = [match.groups() for match in re.finditer(_ITEM, plain, re.DOTALL)]
+    bare = "".join((item if item in "()|" else "x") + (repeat or "") for item, repeat in items)
+    if re.search(r"\)(?:[*+?]|\{)", bare) and re.search(r"[*+?{|]", bare[: bare.rfind(")")]) or "(?" in bare:
+        return None
+    repeats = [item for item, repeat in items if repeat]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             made = re.compile(pattern, flags)
-    except (re.error, RecursionError, OverflowError):
+            singles = tuple(re.compile(f"(?:{item})+", flags) for item in repeats if item not in "()|^$")
+    except (re.error, RecursionError, OverflowError, ValueError):
         return None
-    bare = re.sub(r"\\.|\[(?:\\.|[^\]\\])+\]", "x", pattern)  # what is escaped or in a class repeats nothing
-    bare = re.sub(r"\(\?(?:[:=!]|<[=!]|P<\w+>)", "(", bare)
-    if re.search(r"\)(?:[*+?]|\{)", bare) and re.search(r"[*+?{|]", bare[: bare.rfind(")")]) or "(?" in bare:
-        return None
-    return made, len(re.findall(r"[*+?]\??|\{", bare))
+    return _Pattern(made, _ways(bare), singles, repeats.count(")"))
+
+
+def _ways(bare: str) -> int:
+    """The ways through a pattern: of each choice one alternative."""
+    ways, open_choices = 1, [1]
+    for character in bare + ")":
+        if character == "(":
+            open_choices.append(1)
+        elif character == "|":
+            open_choices[-1] += 1
+        elif character == ")" and open_choices:
+            ways *= open_choices.pop()
+    return ways
 
 
 def _flags(value: Any) -> int | None:
     """The flags that a program gives by name or number."""
     if isinstance(value, int):
-        return value
+        return None if value & re.VERBOSE else value
     name = getattr(value, "path", "").removeprefix("re.")
     return int(getattr(re, name)) if name in FLAGS else None
 
@@ -69,17 +113,19 @@ def method(
     interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """A method of a compiled pattern."""
-    pattern, repeats = owner.attrs["compiled"]
+    made: _Pattern = owner.attrs["compiled"]
+    pattern = made.pattern
     names = ("repl", "string", "count") if name in ("sub", "subn") else ("string", "maxsplit")
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     text, limit = given.get("string"), given.get("count", given.get("maxsplit", 0))
     if not isinstance(text, str) or doubts(text) or not isinstance(limit, int) or name not in _FUNCTIONS:
         return unknowns.merged(interp, *args, *kwargs.values(), why=f"re.{name}")
-    if max(len(text), 2) ** max(repeats, 1) > MAX_STEPS:
-        return unknowns.merged(interp, *args, *kwargs.values(), why=f"re.{name}")
     plain = str(text)
     bounds.text(interp, plain)
-    interp.burn(len(plain) // 64)
+    steps = made.steps(plain, 1 if name in ("match", "fullmatch") else len(plain) + 1)
+    if steps > MAX_STEPS:
+        return unknowns.merged(interp, *args, *kwargs.values(), why=f"re.{name}")
+    interp.burn(len(plain) // 64 + steps // STEPS_BURNT)
     if name in ("match", "fullmatch", "search"):
         return _matched(text, getattr(pattern, name)(plain))
     if name == "split":

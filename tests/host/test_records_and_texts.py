@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
+from host_support import HEAD, KERNEL, LEAK, WORK, lint, model, states
 from test_python_meaning import executed, interpreted
 
 SAME = {
@@ -187,3 +191,20 @@ answer = [D({"a": 1}, b=2)["b"], D([("x", 3)])["x"], D(q=1).n]
 @pytest.mark.parametrize("name", SAME)
 def test_a_program_means_what_it_means_in_python(name: str) -> None:
     assert interpreted(SAME[name]) == executed(SAME[name])
+
+
+SLOW = {
+    "a long run from every place": 're.findall(r"a*b", "a" * 200000)',
+    "a choice again and again": 're.search("(a|a)" * 60 + "x", "a" * 80)',
+    "a class that begins with a bracket": 're.search(r"[]a]*b", "]" * 20000)',
+    "flags as a number": 're.search(r"(a+)+ b", "a" * 80, 64)',
+}
+
+
+@pytest.mark.parametrize("how", SLOW)
+def test_a_search_that_would_not_end_soon_is_not_made(tmp_path: Path, how: str) -> None:
+    body = f"found = {SLOW[how]}\nif found:\n    {LEAK}{WORK}return y\n"
+    began = time.process_time()
+    report = lint(tmp_path, HEAD + "import re\n" + KERNEL + model(body))
+    assert set(states(report).values()) == {"unproven"}, "it was taken for known"
+    assert time.process_time() - began < 10
