@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbh_lint.host.tensors import Tensor, row_major
+from kbh_lint.host.view_shapes import by_dimension
 
 
 def _strides(tensor: Tensor) -> tuple[Any, ...] | None:
@@ -30,13 +31,9 @@ def indexed(tensor: Tensor, keys: Sequence[Any]) -> int | None:
     """The start of `tensor[keys]`, of numbers and slices."""
     if tensor.shape is None or tensor.offset is None:
         return None
-    used = sum(1 for key in keys if key is not None and key is not Ellipsis)
-    at, total = 0, tensor.offset
-    for key in keys:
-        if key is None:
-            continue
-        if key is Ellipsis:
-            at += len(tensor.shape) - used
+    total = tensor.offset
+    for key, at in by_dimension(keys, len(tensor.shape)):
+        if at is None or key is Ellipsis:
             continue
         first: Any = key
         if isinstance(key, slice):
@@ -50,7 +47,6 @@ def indexed(tensor: Tensor, keys: Sequence[Any]) -> int | None:
         if here is None:
             return None
         total += here - tensor.offset
-        at += 1
     return total
 
 

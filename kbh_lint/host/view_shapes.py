@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kbh_lint.dtypes import BITS
@@ -158,33 +158,38 @@ def _sizes(rest: Sequence[Any], total: int | None) -> Shape:
     return tuple(out)
 
 
+def by_dimension(keys: Sequence[Any], rank: int) -> Iterator[tuple[Any, int | None]]:
+    """Each key of `tensor[keys]` with the dimension that it is for; None is for none of `rank`, an Ellipsis comes once
+    for each of those that no other key is for.
+    """
+    used = sum(1 for key in keys if key is not None and key is not Ellipsis)
+    at = 0
+    for key in keys if any(key is Ellipsis for key in keys) else (*keys, Ellipsis):
+        if key is None:
+            yield key, None
+            continue
+        for _ in range(rank - used if key is Ellipsis else 1):
+            yield key, at
+            at += 1
+
+
 def indexed(shape: Shape, keys: tuple[Any, ...]) -> Shape:
     """The shape of `tensor[keys]`."""
     if shape is None:
         return None
-    used = sum(1 for k in keys if k is not None and k is not Ellipsis)
-    if Ellipsis not in [k for k in keys if k is Ellipsis]:
-        keys = (*keys, Ellipsis)
     out: list[Any] = []
-    at = 0
-    for key in keys:
+    for key, dimension in by_dimension(keys, len(shape)):
+        size = shape[dimension] if dimension is not None and dimension < len(shape) else None
         if key is None:
             out.append(1)
         elif key is Ellipsis:
-            skip = len(shape) - used
-            out.extend(shape[at : at + skip])
-            at += max(skip, 0)
+            out.append(size)
         elif isinstance(key, slice):
-            out.append(_slice_length(shape[at] if at < len(shape) else None, key))
-            at += 1
+            out.append(_slice_length(size, key))
         elif isinstance(key, Tensor):
             out.extend(key.shape if key.shape is not None and key.dtype != "bool" else [None])
-            at += 1
         elif isinstance(key, (list, tuple)):
             out.append(len(key))
-            at += 1
-        else:
-            at += 1
     return tuple(out)
 
 
@@ -203,23 +208,14 @@ def indexed_strides(tensor: Tensor, keys: tuple[Any, ...]) -> Any:
     strides = tensor.strides if tensor.strides is not None else row_major(tensor.shape)
     if strides is None or any(isinstance(k, (Tensor, list)) for k in keys):
         return None
-    used = sum(1 for k in keys if k is not None and k is not Ellipsis)
-    if not any(k is Ellipsis for k in keys):
-        keys = (*keys, Ellipsis)
     out: list[Any] = []
-    at = 0
-    for key in keys:
+    for key, dimension in by_dimension(keys, len(strides)):
+        stride = strides[dimension] if dimension is not None and dimension < len(strides) else None
         if key is None:
             out.append(1)
         elif key is Ellipsis:
-            skip = len(strides) - used
-            out.extend(strides[at : at + skip])
-            at += max(skip, 0)
+            out.append(stride)
         elif isinstance(key, slice):
             step = key.step if isinstance(key.step, int) else 1
-            stride = strides[at] if at < len(strides) else None
             out.append(stride * step if isinstance(stride, int) else None)
-            at += 1
-        else:
-            at += 1
     return tuple(out)
