@@ -53,8 +53,9 @@ def evaluate(
     """Evaluates a kernel at one set of arguments.
 
     `trips="many"` pretends that every loop runs often. `fuel` bounds the steps of all runs together, which are taken
-    from `budget`. `block` and `grid` are a launch's dimensions where known. `assume_exp_inputs` takes floating-point data that no exponential
-    of this kernel reads for sums of exponentials made by an earlier kernel. `outer` is as in `analyze.analyze`.
+    from `budget`. `block` and `grid` are a launch's dimensions where known. `assume_exp_inputs` takes floating-point
+    data that no exponential of this kernel reads for sums of exponentials made by an earlier kernel. `outer` is as in
+    `analyze.analyze`.
     """
     given = fuel if budget is None else budget.grant(fuel)
     work = Evaluation((Launch(kernel, args, block, grid, outer),), given, assume_exp_inputs)
