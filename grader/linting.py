@@ -21,9 +21,9 @@ LINTER = f"kbh-lint {kbh_lint.__version__}"
 SECONDS = 60
 GRACE_SECONDS = 30
 MOST_BYTES = 32 << 20
-_BOOT = (  # it dies with the judge (PR_SET_PDEATHSIG, SIGKILL)
-    "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); sys.path[:] = sys.argv[1].split(os.pathsep); "
-    "from kbh_lint.cli import main; sys.exit(main(sys.argv[2:]))"
+_BOOT = (  # it dies with the judge (PR_SET_PDEATHSIG, SIGKILL), also with one that is gone already
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.getppid() == int(sys.argv[1]) or os._exit(2); "
+    "sys.path[:] = sys.argv[2].split(os.pathsep); from kbh_lint.cli import main; sys.exit(main(sys.argv[3:]))"
 )
 
 
@@ -43,7 +43,7 @@ def lint_snapshot(snapshot: Snapshot, problem: str, target: str | None, problems
     if problems_dir is not None:
         options += ["--problems-dir", str(problems_dir.absolute())]
     # Isolated, with a search path of ours: the folder it runs in belongs to the submission.
-    command = [sys.executable, "-I", "-c", _BOOT, places, *options, snapshot.file.name]
+    command = [sys.executable, "-I", "-c", _BOOT, str(os.getpid()), places, *options, snapshot.file.name]
     try:
         done = subprocess.run(
             command, cwd=snapshot.file.parent, stdin=subprocess.DEVNULL, capture_output=True,

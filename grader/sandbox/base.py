@@ -58,8 +58,7 @@ class Sandbox(Protocol):
         """Starts `argv` with exactly `env` and the descriptors `fds`, which keep their numbers. Raises SandboxError.
 
         What it prints goes to `output`. The process that is returned is the one to wait for: its exit status is that
-        of `argv`, or 128 plus the number of the signal that killed it. The process dies when the thread that called
-        `spawn` does, so call it from a thread that lives as long as the judge.
+        of `argv`, or 128 plus the number of the signal that killed it. With the judge it ends, and all it started.
         """
 
     def end(self, process: subprocess.Popen[bytes]) -> None:

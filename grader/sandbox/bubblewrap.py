@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from grader.cell import SandboxRecord
 from grader.sandbox.base import Jail, SandboxError
-from grader.sandbox.launch import Restriction, close_group, memory_file, start
+from grader.sandbox.launch import Restriction, memory_file, release, start
 from grader.sandbox.places import Places, gpu_nodes, places
 from grader.sandbox.reap import end_namespace, readable
 from grader.sandbox.seccomp import program
@@ -29,9 +29,11 @@ __all__ = ["Bubblewrap", "bubblewrap"]
 
 START_SECONDS = 20.0
 HIDDEN_BYTES = 1 << 16  # of the empty folder that lies over what is hidden
+# No --die-with-parent: bubblewrap's first process waits for a word of the second one and stays for ever where that one
+# is killed before. `jail.py` ends when the judge does, and with it everything else.
 NAMESPACES = (
     "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "kbh",
-    "--die-with-parent", "--new-session",
+    "--new-session", "--as-pid-1",
 )  # fmt: skip
 FOR_JAIL = ("--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP")
 
@@ -58,17 +60,18 @@ class Bubblewrap:
         """See `grader.sandbox.Sandbox`."""
         families = [socket.AF_UNIX, *([socket.AF_INET, socket.AF_INET6] if jail.profiler else [])]
         seccomp = program(memory_files=jail.gpu, families=families, reach_others=True, shared_user=False)
-        restriction = Restriction(uid=self.uid, seccomp=seccomp)
+        restriction = Restriction(uid=self.uid, seccomp=seccomp, namespace=True)
         with contextlib.ExitStack() as stack:
             told, tell = os.pipe2(os.O_CLOEXEC)
             stack.callback(os.close, told)
             with os.fdopen(tell, "wb"):
                 arguments = memory_file("kbh-bwrap", b"\0".join(os.fsencode(a) for a in self._arguments(jail, tell)))
                 stack.callback(os.close, arguments)
-                prefix, also = [self.command, "--args", str(arguments)], [arguments, tell]
+                prefix = [self.command, "--args", str(arguments)]
                 process = start(
-                    prefix, restriction, argv, env=env, cwd=cwd, fds=fds, jail=jail, output=output, also=also
-                )
+                    prefix, restriction, argv, env=env, cwd=cwd, fds=fds, jail=jail, output=output,
+                    also=[arguments, tell], close=[told],  # with it bubblewrap can write whether or not we still read
+                )  # fmt: skip
             self.first[process.pid] = _first_process(process, told)
         return process
 
@@ -77,7 +80,7 @@ class Bubblewrap:
         try:
             end_namespace(process, self.first.pop(process.pid, None))
         finally:
-            close_group(process)
+            release(process)
 
     def _arguments(self, jail: Jail, tell: int) -> Iterator[str]:
         yield from NAMESPACES
@@ -144,7 +147,9 @@ def _first_process(process: subprocess.Popen[bytes], told: int) -> int:
             break
     with contextlib.suppress(ValueError, KeyError, TypeError, ProcessLookupError):
         return os.pidfd_open(int(json.loads(data)["child-pid"]))
+    release(process)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(START_SECONDS)
     process.kill()
     process.wait()
-    close_group(process)
     raise SandboxError("bubblewrap could not make the namespaces of the submission's process")

@@ -1,9 +1,9 @@
 """Runs inside the sandbox before the submission does, with a descriptor of its settings in Python's marshal format.
 
-It sets limits, drops user, groups and capabilities, restricts itself (no_new_privs, Landlock, seccomp) and then
-becomes the program of the settings. With `supervise` it stays as the parent of that program, collects whatever the
-program leaves behind, and ends all of it when the program or the judge ends. It uses the standard library alone, and
-little of it, since each candidate pays for its start.
+It forks. The child sets limits, drops user, groups and capabilities, restricts itself (no_new_privs, Landlock,
+seccomp) and then becomes the program of the settings. The parent collects whatever the program leaves behind, and ends
+all of it when the program or the judge ends. It uses the standard library alone, and little of it, since each candidate
+pays for its start.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TYPE_CHECKING = False  # importing typing, json, contextlib or signal would doub
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-SIGKILL, SIGTERM = 9, 15
+SIGKILL, SIGTERM, SIGCHLD = 9, 15, 17
 FAILED = 125  # exit status when the sandbox itself could not be set up
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_SECUREBITS = 1, 4, 24, 28
@@ -48,11 +48,11 @@ def main() -> NoReturn:
         fd = int(sys.argv[2])
         with open(fd, "rb") as file:
             settings: dict[str, Any] = marshal.load(file)
-        if not os.read(settings["wait"], 1):  # until the judge has put this process where it belongs
+        for fd in settings["close"]:
+            os.close(fd)
+        if not os.read(settings["judge"], 1):  # until the judge has put this process where it belongs
             os._exit(FAILED)
-        os.close(settings["wait"])
-        if settings["supervise"]:
-            _supervise(settings)
+        _supervise(settings)
         _become(settings)
     except (OSError, ValueError, EOFError, KeyError) as error:
         print(f"the sandbox could not be set up: {error}", file=sys.stderr, flush=True)
@@ -71,7 +71,7 @@ def _become(settings: dict[str, Any]) -> NoReturn:
     _drop(settings["uid"], bool(settings["read_all"]))
     _prctl(PR_SET_NO_NEW_PRIVS, 1)
     _prctl(PR_SET_PDEATHSIG, SIGKILL)  # after the change of user, which clears it
-    if os.getppid() != settings["parent"] and settings["parent"]:
+    if os.getppid() != settings["parent"]:
         os._exit(FAILED)
     if ruleset >= 0:
         _call(LIBC.syscall, SYS_LANDLOCK_RESTRICT, ruleset, 0)
@@ -136,36 +136,61 @@ def _seccomp(filter_: bytes) -> None:
 
 
 def _supervise(settings: dict[str, Any]) -> None:
-    """Forks. The child goes on as the program; the parent ends here, when the program and all it started are gone."""
+    """Forks. The child goes on as the program; the parent ends here, when the program and all it started are gone.
+
+    It waits for the end of the judge's pipe, which comes whenever and however the judge ends: the signal that the
+    kernel sends a child then (PR_SET_PDEATHSIG) is lost where the judge ended before the child asked for it.
+    """
+    import select
     import signal
 
+    woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    for number in (SIGCHLD, SIGTERM):
+        signal.signal(number, _noticed)
+    signal.set_wakeup_fd(wake)
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
-    _prctl(PR_SET_PDEATHSIG, SIGTERM)
-    if os.getppid() != settings["parent"]:
-        os._exit(FAILED)
     settings["parent"] = os.getpid()
     child = os.fork()
     if child == 0:
+        os.close(settings["judge"])
         os.setsid()
         return
-    status = FAILED << 8
+    status = SIGKILL
     try:
-        signal.signal(SIGTERM, _stop)
         _prctl(PR_SET_DUMPABLE, 0)
-        os.closerange(3, max(settings["keep"], default=2) + 1)
-        pid = 0
-        while pid != child:
-            pid, status = os.waitpid(-1, 0)
-    except SystemExit:  # the judge is gone, or wants this gone
-        status = SIGKILL
+        for fd in settings["keep"]:
+            os.close(fd)
+        if settings["namespace"]:
+            _drop(None, False)
+        waiting = select.poll()
+        for fd in (woken, settings["judge"]):
+            waiting.register(fd, select.POLLIN)
+        found = None
+        while found is None:
+            ready = [fd for fd, _ in waiting.poll()]
+            if settings["judge"] in ready or (woken in ready and SIGTERM in os.read(woken, 4096)):
+                break  # the judge is gone, or wants this gone
+            found = _collected(child)
+        status = status if found is None else found
     finally:
-        signal.signal(SIGTERM, signal.SIG_IGN)
-        _end_children()
+        if not settings["namespace"]:  # the end of a namespace's first process is that of all others
+            _end_children()
         os._exit(128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status))
 
 
-def _stop(number: int, frame: object) -> NoReturn:
-    raise SystemExit
+def _noticed(number: int, frame: object) -> None:
+    """That a signal came is read from the pipe."""
+
+
+def _collected(child: int) -> int | None:
+    """Takes note of all dead children; the status of `child`, if it is among them."""
+    found = None
+    while True:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if pid == child:
+            found = status
+        if pid in (0, child):
+            return found
 
 
 def _end_children() -> None:

@@ -16,13 +16,14 @@ from grader.sandbox.base import Jail, SandboxError
 from grader.sandbox.control import Group, make_group
 from grader.sandbox.users import give
 
-__all__ = ["Restriction", "close_group", "kill_group", "memory_file", "start"]
+__all__ = ["Restriction", "kill_group", "memory_file", "release", "start"]
 
 JAIL = "import sys; sys.path.append(sys.argv[1]); import jail; jail.main()"  # by import, so that its byte code is used
 ADDRESS_SPACE_BYTES = 8 << 30  # beyond private memory: libraries and what is reserved; bounds shared memory too
 OPEN_FILES = 4096
 LOCKED_BYTES = 64 << 20
 _GROUPS: dict[int, Group] = {}  # of the processes that run
+_LINES: dict[int, int] = {}  # their ends of pipes that nobody else holds: with the judge these end, and so do they
 USER_NAMES = {"LOGNAME": "kbh", "USER": "kbh"}  # the user has no line in /etc/passwd
 
 
@@ -32,7 +33,7 @@ class Restriction:
 
     uid: int | None = None
     read_all: bool = False
-    supervise: bool = False
+    namespace: bool = False  # whether it is the first process of a namespace of processes
     landlock: tuple[int, int, int] | None = None
     rules: Sequence[tuple[Path, int]] = ()
     seccomp: bytes = b""
@@ -51,10 +52,12 @@ def start(
     jail: Jail,
     output: BinaryIO,
     also: Sequence[int] = (),
+    close: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
     """Runs `prefix`, which gets the descriptors `also`, and then `jail.py` with these settings. Raises SandboxError.
 
-    What may be written is given to the user that the process will run as.
+    What may be written is given to the user that the process will run as. `jail.py` closes the descriptors `close`
+    that come to it from `prefix`. The process ends with this one, and when it is released.
     """
     if restriction.uid is not None:
         for folder in jail.write:
@@ -64,7 +67,8 @@ def start(
     with contextlib.ExitStack() as stack:
         wait, go = os.pipe2(os.O_CLOEXEC)
         stack.callback(os.close, wait)
-        stack.callback(os.close, go)
+        line = stack.enter_context(contextlib.ExitStack())
+        line.callback(os.close, go)
         settings: dict[str, Any] = {
             "argv": list(argv),
             "env": {**USER_NAMES, **env, **restriction.extra},
@@ -73,12 +77,12 @@ def start(
             "limits": limits,
             "uid": restriction.uid,
             "read_all": restriction.read_all,
-            "supervise": restriction.supervise,
-            "parent": os.getpid() if not prefix else 0,
+            "namespace": restriction.namespace,
             "landlock": restriction.landlock,
             "rules": [[str(path), rights] for path, rights in restriction.rules],
             "seccomp": restriction.seccomp,
-            "wait": wait,
+            "judge": wait,
+            "close": list(close),
         }
         config = memory_file("kbh-jail", marshal.dumps(settings))
         stack.callback(os.close, config)
@@ -91,7 +95,7 @@ def start(
                 stderr=subprocess.STDOUT,
                 env=_own_environment(),
                 cwd="/",
-                pass_fds=[config, wait, *fds, *also],
+                pass_fds=[config, wait, *fds, *also, *close],
                 start_new_session=True,
             )
         except OSError as error:
@@ -102,6 +106,8 @@ def start(
             group.take(process.pid)
             _GROUPS[process.pid] = group
         os.write(go, b"g")
+        _LINES[process.pid] = go
+        line.pop_all()
     return process
 
 
@@ -111,8 +117,11 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
         _GROUPS[process.pid].kill()
 
 
-def close_group(process: subprocess.Popen[bytes]) -> None:
-    """Removes the control group of a process that was ended. Raises SandboxError when something is left in it."""
+def release(process: subprocess.Popen[bytes]) -> None:
+    """Lets go of a process and removes its control group. Raises SandboxError when something is left in it."""
+    line = _LINES.pop(process.pid, None)
+    if line is not None:
+        os.close(line)
     group = _GROUPS.pop(process.pid, None)
     if group is not None:
         group.close()

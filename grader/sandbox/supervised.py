@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from grader.cell import SandboxRecord
 from grader.sandbox.base import Jail
-from grader.sandbox.launch import Restriction, close_group, kill_group, start
+from grader.sandbox.launch import Restriction, kill_group, release, start
 from grader.sandbox.reap import MARK, collect, end_tree
 
 __all__ = ["Supervised"]
@@ -46,7 +46,6 @@ class Supervised:
             self.restrict(jail),
             uid=self.uid,
             read_all=self.uid is not None,
-            supervise=True,
             own_processes=self.uid is not None,
             extra={MARK: mark},
         )
@@ -60,6 +59,6 @@ class Supervised:
         try:
             end_tree(process, self.marks.pop(process.pid, None))
         finally:
-            close_group(process)
+            release(process)
             if self.uid is not None:
                 collect(self.uid)

@@ -107,6 +107,39 @@ while b"ready" not in (scratch.parent / "log").read_bytes():
 print(*[pid for pid, _ in descendants(os.getpid())], flush=True)
 time.sleep(600)
 """
+# Judges one after the other, each killed when it has just started a process: that one still sets itself up.
+YOUNG = """
+import os, select, signal, sys, time
+from pathlib import Path
+from grader.sandbox import Jail, choose
+from grader.sandbox.jail import descendants
+scratch, judges = Path(sys.argv[2]), int(sys.argv[3])
+sandbox = choose(device="cpu", wanted=sys.argv[1])
+log = (scratch.parent / "log").open("wb")
+for number in range(judges):
+    judge = os.fork()
+    if judge == 0:
+        sandbox.spawn([sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"], env={}, cwd=scratch, fds=[],
+            jail=Jail((), (scratch,)), output=log)
+        time.sleep(600)
+    found = []
+    while len(found) <= number % (3 if sys.argv[1] == "bubblewrap" else 2):
+        found = [pid for pid, _ in descendants(judge)]
+    time.sleep(number % 7 * 0.0005)
+    handles = []
+    for pid in found:
+        try:
+            handles.append(os.pidfd_open(pid))
+        except ProcessLookupError:
+            pass
+    os.kill(judge, signal.SIGKILL)
+    os.waitpid(judge, 0)
+    for handle in handles:
+        if not select.select([handle], [], [], 20)[0]:
+            sys.exit(f"judge {number} was outlived")
+        os.close(handle)
+print("none is left")
+"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -261,3 +294,13 @@ def test_the_judges_death_takes_all_of_it_along(kind: str, scratch: Path) -> Non
         ended = select.select([handle], [], [], LIMIT_SECONDS)[0]
         os.close(handle)
         assert ended, "a process outlived the judge"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_judge_that_is_killed_while_a_process_starts_is_outlived_by_nothing(kind: str, scratch: Path) -> None:
+    get(kind)
+    done = subprocess.run(
+        [sys.executable, "-c", YOUNG, kind, str(scratch), "60"], capture_output=True, text=True, timeout=240,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+    )  # fmt: skip
+    assert done.stdout == "none is left\n", done.stderr
