@@ -83,7 +83,7 @@ def get_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> Any:
     if isinstance(owner, (enums.Number, enums.Word)):
         if name in ("name", "value", "_name_", "_value_"):
             return enums.member_attr(owner, name)
-        if any(name in base.env.vars for base in owner.cls.mro()):
+        if owner.cls.has(name):
             return class_attributes.of_member(interp, owner, owner.cls.find(name), loc)
     if name == "value" and isinstance(owner, (int, float)):
         return owner  # a ctypes number
@@ -262,10 +262,7 @@ def set_attr(interp: Interp, owner: Any, name: str, value: Any, loc: ir.Loc | No
 def set_plain(interp: Interp, owner: Any, name: str, value: Any, loc: ir.Loc | None) -> None:
     """The same, as `object.__setattr__` does it."""
     if isinstance(owner, Instance):
-        try:
-            found = owner.cls.find(name)
-        except KeyError:
-            found = None
+        found = owner.cls.get(name)
         if isinstance(found, LibObject) and found.path == "property" and not found.attrs.get("cached"):
             if found.attrs.get("fset") is None:
                 exceptions.may_fail(interp, "AttributeError", loc)

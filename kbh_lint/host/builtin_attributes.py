@@ -69,17 +69,11 @@ def _made_attribute(interp: Any, made: Any, name: str, default: Any, loc: ir.Loc
 def has_attr(interp: Any, owner: Any, name: str) -> bool:
     """hasattr in the assumed world: libraries have what is asked of them."""
     if isinstance(owner, Instance):
-        if name in owner.attrs:
-            return True
-        try:
-            owner.cls.find(name)
-            return True
-        except KeyError:
-            return name in _OF_MODULES and is_module(owner.cls)
+        return name in owner.attrs or owner.cls.has(name) or name in _OF_MODULES and is_module(owner.cls)
     if isinstance(owner, Func):
         return name in owner.attrs
     if isinstance(owner, ClassV):
-        return any(name in c.env.vars for c in owner.mro()) or meta_method(owner, name) is not None
+        return owner.has(name) or meta_method(owner, name) is not None
     if isinstance(owner, Tensor):
         from kbh_lint.host import torchlib
 

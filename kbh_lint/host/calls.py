@@ -71,10 +71,6 @@ def bind(func: Func, args: list[Any], kwargs: dict[str, Any], env: Env) -> None:
             rest = {}
 
 
-def _member(cls: ClassV, name: str) -> Any:
-    return next((base.env.vars[name] for base in cls.mro() if name in base.env.vars), None)
-
-
 def misfit(func: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
     """Whether Python refuses the arguments of a call of a function or a class: one is missing, or one too many."""
     count, target = len(args), func
@@ -82,9 +78,9 @@ def misfit(func: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
         count, target = count + 1, target.func
     if isinstance(target, ClassV):
         others = any(not isinstance(base, ClassV) for cls in target.mro() for base in cls.bases)
-        if others or target.dataclass or _member(target, "__new__") is not None:
+        if others or target.dataclass or target.get("__new__") is not None:
             return False
-        count, target = count + 1, _member(target, "__init__")
+        count, target = count + 1, target.get("__init__")
         if target is None:
             return count > 1 or bool(kwargs)
     if not isinstance(target, Func) or target.language or target.node.loc[0].language != "python":

@@ -7,7 +7,7 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.host import enums, exceptions, records
 from kbh_lint.host.frames import builtin
-from kbh_lint.host.objects import Bound, ClassV, Compiled, Instance, LibObject, Memo, find_method
+from kbh_lint.host.objects import Bound, ClassV, Compiled, Instance, Memo, find_method, function_of
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import Env, Func, Sym
 
@@ -23,23 +23,17 @@ def of_statement(interp: Any, node: ir.ClassDef, bases: tuple[Any, ...], env: En
         meta = next((base.meta for base in bases if isinstance(base, ClassV) and base.meta is not None), None)
     fields, passed = records.fields_of(node.body)
     body = ClassV(node.name, bases, env, node, fields=fields, passed=passed, meta=meta)
-    maker = _member(meta, "__new__") if meta is not None else None
+    maker = function_of(meta.get("__new__")) if meta is not None else None
     if maker is None:
         made: Any = finished(interp, body, keywords, node.loc)
     else:
         env.vars[_BODY] = body
         made = interp.call(maker, [meta, node.name, bases, env.vars], keywords, node.loc)
         env.vars.pop(_BODY, None)
-    after = _member(meta, "__init__") if meta is not None else None
+    after = function_of(meta.get("__init__")) if meta is not None else None
     if after is not None and isinstance(made, ClassV):
         interp.call(after, [made, node.name, bases, env.vars], keywords, node.loc)
     return made
-
-
-def _member(cls: Any, name: str) -> Any:
-    """A function of a metaclass, also one that is decorated as static."""
-    found = next((base.env.vars[name] for base in cls.mro() if name in base.env.vars), None)
-    return found.attrs["func"] if isinstance(found, LibObject) and "func" in found.attrs else found
 
 
 def finished(interp: Any, cls: ClassV, keywords: dict[str, Any], loc: ir.Loc | None) -> ClassV:
@@ -47,8 +41,7 @@ def finished(interp: Any, cls: ClassV, keywords: dict[str, Any], loc: ir.Loc | N
     if enums.is_enum(cls):
         enums.make_members(interp, cls, loc)
     for value in cls.env.vars.values():
-        inner = value.func if isinstance(value, (Memo, Compiled, Bound)) else value
-        inner = inner.attrs.get("func") if isinstance(inner, LibObject) and "func" in inner.attrs else inner
+        inner = function_of(value.func if isinstance(value, (Memo, Compiled, Bound)) else value)
         if isinstance(inner, Func) and inner.cls is None:
             inner.cls = cls
     for direct in cls.bases:
@@ -59,8 +52,7 @@ def finished(interp: Any, cls: ClassV, keywords: dict[str, Any], loc: ir.Loc | N
     for base in lineage[1:]:
         hook = base.env.vars.get("__init_subclass__")
         if hook is not None:
-            hook = hook.attrs["func"] if isinstance(hook, LibObject) else hook
-            interp.call(hook, [cls], keywords, loc)
+            interp.call(function_of(hook), [cls], keywords, loc)
             break
     for name, value in list(cls.env.vars.items()):
         named = find_method(value, "__set_name__") if isinstance(value, Instance) else None

@@ -54,19 +54,17 @@ def instantiate(
             break
     lifetimes.made(interp, instance)
     if holds_items(interp, cls):
-        own = next((base for base in cls.mro() if "__init__" in base.env.vars), None)
-        instance.items = {} if own is not None else interp.call(interp.builtins["dict"], args, kwargs, loc)
+        instance.items = {} if cls.has("__init__") else interp.call(interp.builtins["dict"], args, kwargs, loc)
     if is_exception(cls):
         instance.attrs.update({"args": tuple(args), "__cause__": None, "__context__": None, "__traceback__": None})
-    if whole and not any("__init__" in base.env.vars for base in cls.mro()):
-        records.fill(interp, instance, args, kwargs, loc)
-    try:
-        init = cls.find("__init__")
-    except KeyError:
-        if is_module(cls):
-            trace_nn.instance_method(interp, instance, "__init__", args, kwargs, loc)
+    init = find_method(instance, "__init__")
+    if init is not None:
+        interp.call(init, args, kwargs, loc)
         return instance
-    interp.call(Bound(instance, init), args, kwargs, loc)
+    if whole:
+        records.fill(interp, instance, args, kwargs, loc)
+    if is_module(cls):
+        trace_nn.instance_method(interp, instance, "__init__", args, kwargs, loc)
     return instance
 
 
@@ -89,21 +87,17 @@ def _is_abstract(cls: ClassV) -> bool:
 
 def call_instance(interp: Interp, owner: Instance, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """`owner(...)`: its `__call__`, what torch makes of its `forward`, or a `forward` of no module."""
-    called = _defines(owner.cls, "__call__")
+    called = owner.cls.has("__call__")
     if is_module(owner.cls) and not called:
         return module_calls.call(interp, owner, args, kwargs, loc)
     own = None if called else owner.attrs.get("forward")
     if own is not None:
         return interp.call(own, args, kwargs, loc)
-    if called or _defines(owner.cls, "forward"):
+    if called or owner.cls.has("forward"):
         found = owner.cls.find("__call__" if called else "forward")
         return interp.call(bind(interp, owner, found, loc), args, kwargs, loc)
     interp.miss("an object without __call__ was called", loc)
     return Unknown()
-
-
-def _defines(cls: ClassV, name: str) -> bool:
-    return any(name in base.env.vars for base in cls.mro())
 
 
 def bind(interp: Interp, owner: Instance | ClassV, found: Any, loc: ir.Loc | None) -> Any:

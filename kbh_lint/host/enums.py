@@ -66,7 +66,7 @@ def _member(interp: Any, cls: ClassV, name: str, value: Any, plain: bool, loc: i
     member = Instance(cls, {"name": name, "value": value, "_name_": name, "_value_": value})
     given = list(value) if isinstance(value, tuple) else [value]
     for place in ("__new__", "__init__"):
-        own = next((base.env.vars[place] for base in cls.mro() if place in base.env.vars), None)
+        own = cls.get(place)
         if own is None:
             continue
         found = interp.call(own, [cls if place == "__new__" else member, *given], {}, loc)
@@ -121,7 +121,7 @@ def look_up(interp: Any, cls: ClassV, args: list[Any], loc: ir.Loc | None) -> An
             return member
     if not members(cls):
         return wanted
-    own = next((base.env.vars["_missing_"] for base in cls.mro() if "_missing_" in base.env.vars), None)
+    own = cls.get("_missing_")
     if isinstance(own, LibObject) and "func" in own.attrs:
         found = interp.call(own.attrs["func"], [cls, wanted], {}, loc)
         if found is not None:

@@ -56,6 +56,7 @@ from kbh_lint.host.objects import (
     Method,
     Specialized,
     Tally,
+    function_of,
     meta_method,
 )
 from kbh_lint.host.tensors import Event, Tensor, Unknown
@@ -387,10 +388,7 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
 
 def _subscripted(owner: Any) -> Bound | None:
     """`__class_getitem__` of a class, which is a class method."""
-    found = None
-    for base in owner.mro() if isinstance(owner, ClassV) else ():
-        found = found or base.env.vars.get("__class_getitem__")
-    func = found.attrs["func"] if isinstance(found, LibObject) and "func" in found.attrs else found
+    func = function_of(owner.get("__class_getitem__")) if isinstance(owner, ClassV) else None
     return Bound(owner, func) if isinstance(func, Func) else None
 
 

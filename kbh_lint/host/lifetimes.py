@@ -39,7 +39,7 @@ def _watch(interp: Any, value: Instance, then: Callable[[], Any]) -> Callable[[]
 
 def made(interp: Any, value: Instance) -> None:
     """An object came to be, whose class may say what happens at its end."""
-    own = next((base.env.vars["__del__"] for base in value.cls.mro() if "__del__" in base.env.vars), None)
+    own = value.cls.get("__del__")
     if own is None:
         return
     cls, attrs, buffers, items = value.cls, value.attrs, value.buffers, value.items

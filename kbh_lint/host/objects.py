@@ -12,7 +12,7 @@ from kbh_lint.host.tensors import Event, Tensor, Unknown
 from kbh_lint.values import Brief, Env, Func, JitFunction
 
 MAX_MERGED = 400  # classes in the orders of a class's bases
-
+_NOTHING = object()
 
 MODULE_BASES = ("torch.nn.Module", "torch.nn.modules.module.Module", "torch.nn.modules.Module")
 
@@ -43,11 +43,23 @@ class ClassV(Brief):
             self.order = [self, *linear([*(base.mro() for base in own), own])]
         return self.order
 
-    def find(self, name: str) -> Any:
+    def get(self, name: str, default: Any = None) -> Any:
+        """What the class, or the first of its bases that has it, defines under a name."""
         for cls in self.mro():
             if name in cls.env.vars:
                 return cls.env.vars[name]
-        raise KeyError(name)
+        return default
+
+    def has(self, name: str) -> bool:
+        """Whether the class or one of its bases defines a name."""
+        return self.get(name, _NOTHING) is not _NOTHING
+
+    def find(self, name: str) -> Any:
+        """As `get`. Raises KeyError where nothing defines the name."""
+        found = self.get(name, _NOTHING)
+        if found is _NOTHING:
+            raise KeyError(name)
+        return found
 
     def field_names(self, passed: bool = False) -> list[str]:
         """The fields of a dataclass or a named tuple, those of its bases first; nothing for other classes. `passed`
@@ -387,17 +399,18 @@ def is_module(cls: ClassV) -> bool:
 
 def find_method(owner: Instance, name: str) -> Any:
     """A method of an object's class, bound to the object; None where there is none."""
-    try:
-        return Bound(owner, owner.cls.find(name))
-    except KeyError:
-        return None
+    found = owner.cls.get(name, _NOTHING)
+    return Bound(owner, found) if found is not _NOTHING else None
+
+
+def function_of(found: Any) -> Any:
+    """The function under `staticmethod`, `classmethod` and the like; anything else as it is."""
+    return found.attrs["func"] if isinstance(found, LibObject) and "func" in found.attrs else found
 
 
 def meta_method(owner: Any, name: str) -> Any:
     """A method that the metaclass of a class has for it, bound to the class; None where there is none."""
     if not isinstance(owner, ClassV) or owner.meta is None:
         return None
-    try:
-        return Bound(owner, owner.meta.find(name))
-    except KeyError:
-        return None
+    found = owner.meta.get(name, _NOTHING)
+    return Bound(owner, found) if found is not _NOTHING else None

@@ -38,9 +38,9 @@ def fill(interp: Any, instance: Instance, args: list[Any], kwargs: dict[str, Any
     """What the `__init__` of a dataclass, or the `__new__` of a named tuple, puts into an object."""
     cls, given, passed = instance.cls, list(args), []
     for name in cls.field_names(True):
-        default = next((c.env.vars[name] for c in cls.mro() if name in c.env.vars), Unknown())
-        options = default.kwargs if isinstance(default, LibObject) and default.path == FIELD else {}
-        if options or isinstance(default, LibObject) and default.path == FIELD:
+        default, options = cls.get(name, Unknown()), {}
+        if isinstance(default, LibObject) and default.path == FIELD:
+            options = default.kwargs
             default = options.get("default", Unknown())
         taken = options.get("init") is not False
         if taken and given and options.get("kw_only") is not True and name not in kwargs:

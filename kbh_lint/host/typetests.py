@@ -15,6 +15,7 @@ from kbh_lint.host.objects import (
     LibObject,
     Once,
     find_method,
+    function_of,
     is_module,
     is_named_tuple,
     meta_method,
@@ -123,15 +124,14 @@ def _is_like(interp: Any, value: Any, cls: ClassV | None, kind: ClassV) -> Any:
         if answer is True:
             return True
         doubt = doubt if answer is False else answer
-    hook = next((base.env.vars["__subclasshook__"] for base in kind.mro() if "__subclasshook__" in base.env.vars), None)
+    hook = kind.get("__subclasshook__")
     protocol = any(getattr(base, "path", "") == "typing.Protocol" for base in kind.bases)
     if not protocol and hook is None:
         return doubt
     if cls is None:
         return unknowns.merged(interp, value, why="a type test")
     if hook is not None:
-        func = hook.attrs["func"] if isinstance(hook, LibObject) else hook
-        answer = interp.call(func, [kind, cls], {}, None)
+        answer = interp.call(function_of(hook), [kind, cls], {}, None)
         known = not (isinstance(answer, Unknown) and answer.why == "NotImplemented")
         return doubt if not known else answer if isinstance(answer, Unknown) else interp.truth(answer, None)
     wanted = [name for name in (*kind.env.vars, *kind.fields) if name and not name.startswith("__")]

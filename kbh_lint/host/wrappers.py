@@ -40,8 +40,8 @@ def functional_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, A
     sets = changed if isinstance(changed, (list, tuple)) else [changed]
     before: list[tuple[dict[str, Any], str, Any]] = []
     for dotted, tensor in [pair for each in sets if isinstance(each, dict) for pair in each.items()]:
-        owner, *_ = [*_walk(module, str(dotted).split(".")[:-1])]
-        name = str(dotted).rpartition(".")[2]
+        path, _, name = str(dotted).rpartition(".")
+        owner = _attributes(module, path)
         if isinstance(tensor, Tensor) and name in owner:
             before.append((owner, name, owner[name]))
             owner[name] = tensor
@@ -54,11 +54,11 @@ def functional_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, A
             owner[name] = value
 
 
-def _walk(module: Any, parts: list[str]) -> list[dict[str, Any]]:
+def _attributes(module: Any, path: str) -> dict[str, Any]:
     """The attributes of the module that a dotted name leads to; none where it leads nowhere."""
-    for part in parts:
+    for part in path.split(".") if path else ():
         module = module.attrs.get(part) if isinstance(module, (Instance, LibObject)) else None
-    return [module.attrs if isinstance(module, (Instance, LibObject)) else {}]
+    return module.attrs if isinstance(module, (Instance, LibObject)) else {}
 
 
 def method_type(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

@@ -223,7 +223,7 @@ def invoke(
         bound = own.template_arguments(m, callee.node, targs, frame)
         return m.call(callee.node, callee.env, args, keywords, node, frame, bound=bound, defaults=callee.defaults)
     if isinstance(callee, values.Overloads):
-        chosen = own.chosen_of(m, callee.funcs, args, targs)
+        chosen = own.chosen_of(callee.funcs, args, targs)
         if chosen is not None:
             bound = own.template_arguments(m, chosen.node, targs, frame)
             return m.call(chosen.node, chosen.env, args, keywords, node, frame, bound=bound)
@@ -261,7 +261,7 @@ def _call_method(m: Machine, callee: Method, args: list[Any], packed: Args) -> A
         if found:
             env = value.type.struct.env
             funcs = [values.Func(f, env) for f in found]
-            chosen = own.chosen_of(m, funcs, args, ()) or funcs[0]
+            chosen = own.chosen_of(funcs, args, ()) or funcs[0]
             return m.call(
                 chosen.node, env, args, {}, packed.node, packed.frame, this=value, bound=dict(value.type.args)
             )

@@ -21,7 +21,7 @@ def methods(kind: CType, name: str) -> list[ir.FuncDef]:
     return [s for s in kind.struct.node.body if isinstance(s, ir.FuncDef) and s.name == name and s.body is not None]
 
 
-def chosen_of(m: Machine, funcs: list[values.Func], args: list[Any], targs: tuple[Any, ...]) -> values.Func | None:
+def chosen_of(funcs: list[values.Func], args: list[Any], targs: tuple[Any, ...]) -> values.Func | None:
     """The overload whose parameters fit best."""
     best: values.Func | None = None
     best_score = -1
@@ -73,7 +73,7 @@ def operator(m: Machine, name: str, args: list[Any], node: Any, frame: Frame) ->
         if found:
             env = first.type.struct.env
             bound = dict(first.type.args)
-            fitting = chosen_of(m, [values.Func(f, env) for f in found], args[1:], ())
+            fitting = chosen_of([values.Func(f, env) for f in found], args[1:], ())
             func = found[0] if fitting is None else fitting.node
             result = m.call(func, env, list(args[1:]), {}, node, frame, this=first, bound=bound)
             return UNKNOWN if result is None else result
@@ -82,7 +82,7 @@ def operator(m: Machine, name: str, args: list[Any], node: Any, frame: Frame) ->
     except KeyError:
         return None
     funcs = free.funcs if isinstance(free, values.Overloads) else [free] if isinstance(free, values.Func) else []
-    chosen = chosen_of(m, funcs, args, ())
+    chosen = chosen_of(funcs, args, ())
     if chosen is None:
         return None
     cells = [Reference(VarRef({"v": a}, "v")) if isinstance(a, Obj) else a for a in args]
@@ -120,7 +120,7 @@ def construct(m: Machine, kind: CType, args: list[Any], node: Any, frame: Frame)
         made = ctypes.zero(m, kind)
         makers = methods(kind, kind.struct.node.name)
         funcs = [values.Func(f, kind.struct.env) for f in makers]
-        chosen = chosen_of(m, funcs, args, ())
+        chosen = chosen_of(funcs, args, ())
         if chosen is not None and isinstance(made, Obj):
             m.call(chosen.node, kind.struct.env, args, {}, node, frame, this=made, bound=dict(kind.args))
             return made
