@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from grader.cell import SandboxRecord
 from grader.sandbox.base import Jail, SandboxError
-from grader.sandbox.launch import Restriction, memory_file, release, start
+from grader.sandbox.launch import Restriction, let_go, memory_file, release, start
 from grader.sandbox.places import Places, gpu_nodes, places
 from grader.sandbox.reap import end_namespace, readable
 from grader.sandbox.seccomp import program
@@ -147,9 +147,10 @@ def _first_process(process: subprocess.Popen[bytes], told: int) -> int:
             break
     with contextlib.suppress(ValueError, KeyError, TypeError, ProcessLookupError):
         return os.pidfd_open(int(json.loads(data)["child-pid"]))
-    release(process)
+    let_go(process)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(START_SECONDS)
     process.kill()
     process.wait()
+    release(process)
     raise SandboxError("bubblewrap could not make the namespaces of the submission's process")

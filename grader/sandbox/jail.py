@@ -20,7 +20,7 @@ TYPE_CHECKING = False  # importing typing, json, contextlib or signal would doub
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-SIGKILL, SIGTERM, SIGCHLD = 9, 15, 17
+SIGKILL, SIGCHLD = 9, 17
 FAILED = 125  # exit status when the sandbox itself could not be set up
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_CAPBSET_DROP, PR_SET_SECUREBITS = 1, 4, 24, 28
@@ -145,8 +145,7 @@ def _supervise(settings: dict[str, Any]) -> None:
     import signal
 
     woken, wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    for number in (SIGCHLD, SIGTERM):
-        signal.signal(number, _noticed)
+    signal.signal(SIGCHLD, _noticed)
     signal.set_wakeup_fd(wake)
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     settings["parent"] = os.getpid()
@@ -155,7 +154,7 @@ def _supervise(settings: dict[str, Any]) -> None:
         os.close(settings["judge"])
         os.setsid()
         return
-    status = SIGKILL
+    status = FAILED << 8
     try:
         _prctl(PR_SET_DUMPABLE, 0)
         for fd in settings["keep"]:
@@ -168,10 +167,14 @@ def _supervise(settings: dict[str, Any]) -> None:
         found = None
         while found is None:
             ready = [fd for fd, _ in waiting.poll()]
-            if settings["judge"] in ready or (woken in ready and SIGTERM in os.read(woken, 4096)):
-                break  # the judge is gone, or wants this gone
-            found = _collected(child)
-        status = status if found is None else found
+            if settings["judge"] in ready:  # the judge is gone, or lets go of this
+                found = SIGKILL
+            else:
+                os.read(woken, 4096)
+                found = _collected(child)
+        status = found
+    except OSError as error:
+        print(f"the sandbox could not be held: {error}", file=sys.stderr, flush=True)
     finally:
         if not settings["namespace"]:  # the end of a namespace's first process is that of all others
             _end_children()
@@ -179,7 +182,7 @@ def _supervise(settings: dict[str, Any]) -> None:
 
 
 def _noticed(number: int, frame: object) -> None:
-    """That a signal came is read from the pipe."""
+    """Something ended, as `woken` says."""
 
 
 def _collected(child: int) -> int | None:

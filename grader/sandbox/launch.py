@@ -16,7 +16,7 @@ from grader.sandbox.base import Jail, SandboxError
 from grader.sandbox.control import Group, make_group
 from grader.sandbox.users import give
 
-__all__ = ["Restriction", "kill_group", "memory_file", "release", "start"]
+__all__ = ["Restriction", "let_go", "memory_file", "release", "start"]
 
 JAIL = "import sys; sys.path.append(sys.argv[1]); import jail; jail.main()"  # by import, so that its byte code is used
 ADDRESS_SPACE_BYTES = 8 << 30  # beyond private memory: libraries and what is reserved; bounds shared memory too
@@ -111,17 +111,18 @@ def start(
     return process
 
 
-def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """Kills at once all that is in the control group of a process, where it has one."""
+def let_go(process: subprocess.Popen[bytes]) -> None:
+    """Has a process end by itself, with all below it; kills at once what is in its control group, where it has one."""
+    line = _LINES.pop(process.pid, None)
+    if line is not None:
+        os.close(line)
     if process.pid in _GROUPS:
         _GROUPS[process.pid].kill()
 
 
 def release(process: subprocess.Popen[bytes]) -> None:
-    """Lets go of a process and removes its control group. Raises SandboxError when something is left in it."""
-    line = _LINES.pop(process.pid, None)
-    if line is not None:
-        os.close(line)
+    """Forgets a process that was ended. Raises SandboxError when something is left in its control group."""
+    let_go(process)
     group = _GROUPS.pop(process.pid, None)
     if group is not None:
         group.close()

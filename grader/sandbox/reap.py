@@ -57,7 +57,8 @@ def end_namespace(process: subprocess.Popen[bytes], first: int | None) -> None:
 def end_tree(process: subprocess.Popen[bytes], mark: str | None) -> None:
     """Ends a supervisor, all below it, and the orphans with the variable MARK=`mark`. Raises SandboxError.
 
-    Without a mark it was ended before, and nothing happens.
+    The supervisor was let go of and does the same from nearer by. Without a mark it was ended before, and nothing
+    happens.
     """
     if mark is None:
         return
@@ -65,8 +66,6 @@ def end_tree(process: subprocess.Popen[bytes], mark: str | None) -> None:
     patience = time.monotonic() + SUPERVISOR_SECONDS
     killed: set[int] = set()
     beside: tuple[set[int], set[int]] = (set(), set())  # what need not be looked at again
-    if process.poll() is None:
-        process.terminate()  # it does the same as this, from nearer by
     rounds = 0
     while True:
         rounds += 1

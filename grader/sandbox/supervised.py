@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from grader.cell import SandboxRecord
 from grader.sandbox.base import Jail
-from grader.sandbox.launch import Restriction, kill_group, release, start
+from grader.sandbox.launch import Restriction, let_go, release, start
 from grader.sandbox.reap import MARK, collect, end_tree
 
 __all__ = ["Supervised"]
@@ -55,7 +55,7 @@ class Supervised:
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """Ends the supervisor and everything below it."""
-        kill_group(process)
+        let_go(process)
         try:
             end_tree(process, self.marks.pop(process.pid, None))
         finally:
