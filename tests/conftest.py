@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,14 +23,31 @@ def own_turns(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 
 @pytest.fixture(scope="session")
-def once(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """`once(name, make)` is what `make()` gave to the worker that came first, as JSON; the others wait for it."""
+def of_all_workers(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """The folder of this run that all of its workers share."""
     folder = tmp_path_factory.getbasetemp()
-    shared = folder.parent if hasattr(request.config, "workerinput") else folder
+    return folder.parent if hasattr(request.config, "workerinput") else folder
+
+
+@pytest.fixture(autouse=True)
+def own_gpu(request: pytest.FixtureRequest, of_all_workers: Path) -> Iterator[None]:
+    """A test marked `gpu(alone=True)` runs while no other one marked `gpu` does: what it looks at is theirs too."""
+    mark = request.node.get_closest_marker("gpu")
+    if mark is None:
+        yield
+        return
+    with (of_all_workers / "gpu.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if mark.kwargs.get("alone") else fcntl.LOCK_SH)
+        yield
+
+
+@pytest.fixture(scope="session")
+def once(of_all_workers: Path) -> Callable[..., Any]:
+    """`once(name, make)` is what `make()` gave to the worker that came first, as JSON; the others wait for it."""
 
     def found(name: str, make: Callable[[], Any]) -> Any:
-        kept = shared / f"{name}.json"
-        with (shared / f"{name}.lock").open("w") as lock:
+        kept = of_all_workers / f"{name}.json"
+        with (of_all_workers / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not kept.exists():
                 kept.write_text(json.dumps(make()))

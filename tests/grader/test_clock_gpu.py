@@ -67,7 +67,7 @@ def clock() -> GpuClock:
     return GpuClock("cuda")
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu(alone=True)
 @gpu
 def test_many_launches_are_timed_without_the_host_and_an_empty_call_takes_microseconds(clock: GpuClock) -> None:
     x = torch.empty(1024, device="cuda")
@@ -83,7 +83,7 @@ def test_many_launches_are_timed_without_the_host_and_an_empty_call_takes_micros
     assert median(clock.timed(lambda: None)[1] for _ in range(9)) < 10e-6
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu(alone=True)
 @gpu
 def test_without_the_gate_the_launches_of_the_host_count(clock: GpuClock) -> None:
     x = torch.empty(1024, device="cuda")
@@ -99,7 +99,7 @@ def test_without_the_gate_the_launches_of_the_host_count(clock: GpuClock) -> Non
     assert result is x and 0 < seconds < 1e-3 and not waited
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu(alone=True)
 @gpu
 @pytest.mark.parametrize("library", [ctypes.PyDLL, ctypes.CDLL], ids=["lock-held", "lock-released"])
 def test_a_call_that_waits_for_the_device_is_let_through_and_marked(clock: GpuClock, library: type) -> None:
@@ -117,7 +117,7 @@ def test_a_call_that_waits_for_the_device_is_let_through_and_marked(clock: GpuCl
     assert not clock.timed(lambda: x.add_(1))[2], "the next call is timed as ever"
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu(alone=True)
 @gpu
 def test_a_call_that_raises_leaves_the_stream_free(clock: GpuClock) -> None:
     x = torch.zeros(8, device="cuda")
@@ -132,7 +132,7 @@ def test_a_call_that_raises_leaves_the_stream_free(clock: GpuClock) -> None:
     assert float(x[0]) == 1 and clock.timed(lambda: x.add_(1))[1] < 1e-3
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu(alone=True)
 @gpu
 def test_inputs_come_from_dram_whatever_ran_before(clock: GpuClock) -> None:
     x = torch.ones(8 << 20, dtype=torch.uint8, device="cuda")
@@ -142,7 +142,7 @@ def test_inputs_come_from_dram_whatever_ran_before(clock: GpuClock) -> None:
     assert cold > 1.2 * warm
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu(alone=True)
 @gpu
 def test_the_canary_tells_a_flush_from_none(clock: GpuClock, monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0.7 < clock.canary() < 1.3
@@ -228,7 +228,7 @@ def test_a_call_with_a_graph_or_a_stream_of_its_own_gives_right_results_in_a_bat
     assert [float(z[5]) for z in zs] == [15.0, 17.0, 19.0], clock.captured
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu(alone=True)
 @gpu
 def test_batches_give_their_memory_back(clock: GpuClock) -> None:
     x = torch.ones(32 << 20, device="cuda")
@@ -246,7 +246,7 @@ def test_batches_give_their_memory_back(clock: GpuClock) -> None:
     assert before - torch.cuda.mem_get_info()[0] < x.nbytes
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu(alone=True)
 @gpu
 def test_a_traced_call_has_no_gaps_in_which_the_host_launches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))

@@ -26,7 +26,7 @@ def test_the_published_clock_refuses_a_cpu_in_one_sentence() -> None:
 
 
 @gpu
-@pytest.mark.gpu
+@pytest.mark.gpu(alone=True)
 def test_small_calls_cost_their_launch_under_the_published_protocol() -> None:
     x = torch.randn(1 << 20, device="cuda")
 

@@ -15,7 +15,7 @@ def test_device_times_refuse_a_cpu_instead_of_timing_something_else() -> None:
         device_times(lambda: None, device="cpu")
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu(alone=True)
 @gpu
 def test_device_times_hide_launches_and_grow_with_the_work() -> None:
     small = torch.empty(1 << 20, device="cuda")
@@ -27,7 +27,7 @@ def test_device_times_hide_launches_and_grow_with_the_work() -> None:
     assert much > 20 * little
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu(alone=True)
 @gpu
 def test_many_small_launches_are_timed_without_the_time_the_host_needs_for_them() -> None:
     x = torch.empty(1024, device="cuda")

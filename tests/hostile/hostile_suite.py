@@ -53,7 +53,8 @@ class HostileCase:
     `outcomes` are the ones allowed; `reason` must match what the cell says. Where the attack is on time, no shape may
     get less than `least_ms`, or less than that share of what the twin gets; with `shared` the work is that of a whole
     batch, and a call may get its share of it. With `tried`, its log must show that the attack was made. `landlock` has
-    it graded there too, and `control` run without a sandbox, where it must get through.
+    it graded there too, and `control` run without a sandbox, where it must get through. Where a time is too long or
+    held against the twin's, the case is `alone` on a GPU: other tests would make both longer.
     """
 
     name: str
@@ -69,6 +70,7 @@ class HostileCase:
     strict: bool = False
     landlock: bool = False
     control: bool = False
+    alone: bool = False
     timeout: float = 60.0
     samples: int = 4
 

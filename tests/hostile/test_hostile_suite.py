@@ -19,7 +19,7 @@ from grader.sandbox import SandboxError, choose
 from kbh_lint import lint
 
 ALL = suite.load_cases()
-GPU_MARKS = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")]
+NO_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here")
 Record = Callable[[str, object], None]
 FLOCK = 13
 # Twins whose time does not matter run several in one process, and are linted one by one. KBH_HOSTILE_ALL=1 grades each.
@@ -28,7 +28,10 @@ FLOCKS = [TOGETHER[i : i + FLOCK] for i in range(0, len(TOGETHER), FLOCK)]
 
 
 def of_device(cases: list[HostileCase]) -> list[object]:
-    return [pytest.param(c, id=c.name, marks=GPU_MARKS if c.device != "cpu" else []) for c in cases]
+    return [
+        pytest.param(c, id=c.name, marks=[pytest.mark.gpu(alone=c.alone), NO_GPU] if c.device != "cpu" else [])
+        for c in cases
+    ]
 
 
 @pytest.fixture(scope="module")
