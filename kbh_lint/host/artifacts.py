@@ -23,6 +23,7 @@ COPIES = frozenset(
 COMMANDS = frozenset(("mv", "cp", "ln", "install"))
 MAX_BUILT = 256
 BYTES = "built.bytes"
+WITHOUT_SOURCE = "is machine code without source"
 _UNKNOWN = re.compile(r"<[^<>]*>")
 
 
@@ -201,5 +202,13 @@ def loaded(interp: Any, path: str, loc: ir.Loc | None) -> Built | None:
     """The binary at a path that is loaded, when it was built here; its parts without source are noted."""
     made = find(interp.world.built, path)
     for part in made.foreign if made is not None else ():
-        interp.note("binary", {"path": part.rpartition("/")[2][:80]}, loc)
+        without_source(interp, part, loc)
     return made
+
+
+def without_source(interp: Any, path: str, loc: ir.Loc | None) -> str:
+    """Machine code without source is there: what it does is not known, and it may change what anything means."""
+    name = path.rpartition("/")[2][:80]
+    interp.note("binary", {"path": name}, loc)
+    interp.ran_unread(f"{name} {WITHOUT_SOURCE}", loc)
+    return name

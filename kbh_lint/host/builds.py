@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import posixpath
+import re
 from typing import Any
 
 from kbh_lint import dtypes, ir
@@ -15,6 +17,7 @@ from kbh_lint.host import (
     exceptions,
     outside,
     tensor_arguments,
+    unknowns,
 )
 from kbh_lint.host.objects import Blob, Extension, ExtFunction, LibObject
 from kbh_lint.host.tensors import Unknown
@@ -23,7 +26,13 @@ from kbh_lint.values import DType, Env, Overloads
 
 MAX_SOURCES = 64
 BUILT = artifacts.SUFFIXES
-SYSTEM = ("libcuda", "libcudart", "libnvrtc", "libc.", "libcublas", "libdl")
+_NAMES = (
+    r"cuda|cudart(_static)?|cudadevrt|nvrtc(-builtins)?|nvJitLink|nvToolsExt|nvidia-ml|cupti|nccl|"
+    r"cu(blas(Lt)?|dnn\w*|fft|rand|solver|sparse(Lt)?|tensor)|c|m|dl|rt|pthread|gomp|gcc_s|stdc\+\+"
+)
+SYSTEM = re.compile(rf"lib({_NAMES})(-[0-9a-f]+)?(\.(so|a)(\..*)?)?")
+LINKED = re.compile(rf"(lib)?({_NAMES}|torch(_cuda|_cpu|_python)?|c10(_cuda)?)(\.(so|a)(\..*)?)?")
+SYSTEM_FOLDERS = ("/usr/", "/lib/", "/lib64/", "/opt/", "<")
 EXTENSIONS = "/cache/torch_extensions"  # where torch builds extensions that are given no folder
 
 
@@ -59,6 +68,7 @@ def extension_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
     else:
         value = kwargs.get("sources", args[1] if len(args) > 1 else None)
         sources = read_all(interp, value, loc)
+    linked(interp, [containers.show(f) for f in texts(interp, kwargs.get("extra_ldflags"))], loc)
     made = build(interp, title, sources, flags, loc)
     folder = kwargs.get("build_directory")
     _left(interp, made, f"{EXTENSIONS}/{title}" if folder is None else containers.show(folder), sources)
@@ -194,6 +204,28 @@ def path_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
     return LibObject("pathlib.Path", {"path": out or "."})
 
 
+def _found(interp: Any, folder: str, pattern: str) -> list[str]:
+    """The binaries that a pattern finds: those that were built, or one as an earlier build or the system has it."""
+    stem = pattern.rstrip("*.")
+    if not stem.endswith(BUILT):
+        return []
+    one = f"{folder}/{stem}" if folder else stem
+    return artifacts.listed(interp.world.built, folder, pattern) or [one.replace("*", "found")]
+
+
+def glob_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """glob.glob and glob.iglob: what was built, and libraries of the system. Whether others are there is not known."""
+    folder, _, pattern = (containers.show(args[0]) if args else "").rpartition("/")
+    places = _found(interp, folder, pattern) if path in ("glob.glob", "glob.iglob") else []
+    known = places and (artifacts.find(interp.world.built, places[0]) is not None or of_the_system(places[0]))
+    return places if known else unknowns.merged(interp, *args, why=path)
+
+
+def folder_of(path: str) -> str:
+    """The folder of a path, which for a path that is not known is not known either."""
+    return posixpath.dirname(path) or (path if path.startswith("<") else "")
+
+
 def path_method(
     interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
@@ -201,10 +233,7 @@ def path_method(
     if name in ("read_text", "read_bytes", "iterdir", "glob", "rglob") and asking.about_process(text):
         outside.process_file(interp, text, loc)
         return asking.asked(interp, text[:40], asking.PROCESS, loc)
-    if name in ("glob", "rglob") and args and containers.show(args[0]).endswith(BUILT):
-        pattern = containers.show(args[0])
-        ours = artifacts.listed(interp.world.built, text, pattern)
-        places = ours or [f"{text}/{pattern.replace('*', 'found')}"]
+    if name in ("glob", "rglob") and args and (places := _found(interp, text, containers.show(args[0]))):
         return [LibObject("pathlib.Path", {"path": place}) for place in places]
     if name in ("read_text", "read_bytes"):
         found = find_file(interp, text) or artifacts.read(interp, text)
@@ -282,16 +311,34 @@ def ctypes_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any],
 def load_library(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A shared library: one the submission built from its own sources is read, another is machine code."""
     name = containers.show(args[0]) if args else ""
-    base = name.rpartition("/")[2]
-    if base.startswith(SYSTEM) or not base or base == "None":
-        return LibObject("ctypes.system", {"name": base})
+    if of_the_system(name):
+        return LibObject("ctypes.system", {"name": name.rpartition("/")[2]})
     made = artifacts.loaded(interp, name, loc)
     if made is not None:
         return build(interp, name, read_all(interp, list(made.sources), loc), list(made.flags), loc)
     if name in interp.world.asked:
         interp.world.left_over = True
-    interp.note("binary", {"path": base[:80]}, loc)
-    return Blob(base, loc)
+    return Blob(artifacts.without_source(interp, name, loc), loc)
+
+
+def of_the_system(path: str) -> bool:
+    """Whether a library is one of CUDA's or of the system's, by its name and by the folder, if one is given."""
+    folder, slash, base = path.rpartition("/")
+    folder = f"{posixpath.normpath(folder)}/" if slash else ""  # without one the loader looks in the system's
+    if base in ("", "None"):
+        return True
+    known = not folder or folder.startswith(SYSTEM_FOLDERS) or "-packages/" in folder
+    return known and SYSTEM.fullmatch(base) is not None
+
+
+def linked(interp: Any, flags: list[str], loc: ir.Loc | None) -> None:
+    """Flags of a linker: objects and libraries that are neither built here nor the system's are told."""
+    for flag in flags:
+        ours = artifacts.find(interp.world.built, flag) is not None
+        if flag.endswith((".a", ".o", ".so")) and not flag.startswith("-") and not ours and not of_the_system(flag):
+            artifacts.without_source(interp, flag, loc)
+        if flag.startswith("-l") and not LINKED.fullmatch(flag[2:].lstrip(":")):
+            artifacts.without_source(interp, flag, loc)
 
 
 # --- kernels compiled from text at run time ----------------------------------------------------------------

@@ -73,7 +73,8 @@ class Cpp:
         result, made = self.call(chosen, args, loc), chosen.node.returns
         kind = made.name.rpartition("::")[2] if isinstance(made, ir.TypeRef) else ""
         # `return {values, indices};` makes what the function is declared to return
-        return tuple(result) if isinstance(result, list) and kind in ("tuple", "pair") else result
+        filled = isinstance(result, cpp_libraries.PyTuple) or isinstance(result, list) and kind in ("tuple", "pair")
+        return tuple(result) if filled else result
 
     def choose(
         self, overloads: Overloads, args: list[Any], given: tuple[ir.Expr, ...] = (), env: Env | None = None
@@ -86,7 +87,7 @@ class Cpp:
     ) -> Any:
         interp = self.interp
         if func.node.body is None:
-            return cpp_libraries.library(self, func.node.name, [], args, loc)
+            return cpp_libraries.declared(self, func.node.name, args, loc)
         if self.depth > MAX_FRAMES:
             interp.miss("C++ calls nest too deep", loc)
             return Unknown()

@@ -14,12 +14,13 @@ from kbh_lint.host import (
     cpp_types,
     device_flags,
     exceptions,
+    foreign,
     lanes,
     tensor_attributes,
     torchlib,
     unknowns,
 )
-from kbh_lint.host.objects import LibObject, Method, Pointer, Slot
+from kbh_lint.host.objects import Blob, LibObject, Method, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Env, Func, Overloads, Sym, TypeValue
 
@@ -87,6 +88,8 @@ def call(run: Any, node: ir.Call, env: Env) -> Any:
         return cpp_types.construct(run, ref, args, env, node.loc)
     if isinstance(target, Sym):
         return cpp_libraries.library(run, target.path, (), args, node.loc)
+    if isinstance(target, Blob):
+        return foreign.call_blob(run.interp, target, args, {}, node.loc)
     return cpp_libraries.opaque(run, "unknown function", args, node.loc)
 
 

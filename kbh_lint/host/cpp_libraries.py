@@ -6,6 +6,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import (
+    builds,
     cpp_calls,
     cpp_std,
     cpp_streams,
@@ -18,10 +19,15 @@ from kbh_lint.host import (
     tensor_makers,
     torchlib,
 )
-from kbh_lint.host.objects import Graph, HostDescriptor, LibObject, Pointer, Slot
+from kbh_lint.host.objects import Blob, Extension, Graph, HostDescriptor, LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Content, Tensor, Unknown
 from kbh_lint.values import Env, Func, Overloads, Sym
 
+C_FUNCTIONS = frozenset(
+    "abort calloc ceil ceilf clock_gettime close exit exp expf fabs fabsf floor fmod fprintf free getenv gettimeofday "
+    "log logf malloc memcmp memcpy memmove memset open posix_memalign pow powf printf rand read realloc sleep snprintf "
+    "sprintf sqrt sqrtf srand strcmp strlen strncmp time usleep write".split()
+)
 _DEVICE_QUERIES = frozenset(
     "cudaGetDeviceProperties cudaDeviceGetAttribute cuDeviceGetAttribute getCurrentDeviceProperties "
     "getDeviceProperties".split()
@@ -55,6 +61,8 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
         return _memcpy(run, short, args, loc)
     if short.startswith("cuTensorMapEncode"):
         return tensor_map(args)
+    if short in ("dlopen", "dlmopen"):
+        return builds.load_library(interp, short, args[short == "dlmopen" :], {}, loc)
     if short.startswith(("cudaGetDriverEntryPoint", "cuGetProcAddress", "dlsym")):
         return _entry_point(short, args)
     if short == "dim3":
@@ -163,8 +171,11 @@ def _from_blob(run: Any, args: list[Any], loc: ir.Loc | None) -> Any:
 
 
 def _entry_point(name: str, args: list[Any]) -> Any:
-    """A function of the driver found by its name: through an address, or as the result of dlsym."""
+    """A function found by its name, of the driver through an address, of a library that was loaded by dlsym."""
     symbol = next((Sym(str(a)) for a in args if isinstance(a, str)), None)
+    if name.startswith("dlsym") and args and symbol is not None and isinstance(args[0], (Blob, Extension)):
+        owner, own = args[0], symbol.path
+        return Blob(f"{owner.path}:{own}", owner.loc) if isinstance(owner, Blob) else owner.env.vars.get(own)
     if name.startswith("dlsym"):
         return symbol if symbol is not None else Unknown((), name)
     place = next((a for a in args if isinstance(a, Slot)), None)
@@ -210,12 +221,16 @@ def _allocate(run: Any, args: list[Any]) -> Any:
     return Sym("cudaSuccess")
 
 
+class PyTuple(list[Any]):
+    """A tuple of Python while C++ fills it."""
+
+
 def _python_interface(name: str, args: list[Any]) -> Any:
-    """Python's own C interface: objects pass through, tuples are lists."""
+    """Python's own C interface: objects pass through, and tuples can be written to until Python gets them."""
     if name.endswith(("_Check", "_CheckExact")):
         return True
     if name == "PyTuple_New":
-        return [None] * (args[0] if args and isinstance(args[0], int) and args[0] < 64 else 0)
+        return PyTuple([None] * (args[0] if args and isinstance(args[0], int) and args[0] < 64 else 0))
     if (
         name in ("PyTuple_SET_ITEM", "PyTuple_SetItem", "PyList_SetItem")
         and len(args) > 2
@@ -225,7 +240,7 @@ def _python_interface(name: str, args: list[Any]) -> Any:
             args[0][args[1]] = args[2]
         return 0
     if name == "PyTuple_Pack":
-        return args[1:]
+        return PyTuple(args[1:])
     if name in ("PyTuple_GET_ITEM", "PyTuple_GetItem") and len(args) > 1 and isinstance(args[0], (list, tuple)):
         return args[0][args[1]] if isinstance(args[1], int) and args[1] < len(args[0]) else Unknown()
     return args[0] if args else None
@@ -384,6 +399,14 @@ def cutlass_run(run: Any, owner: LibObject, args: list[Any], loc: ir.Loc | None)
     operands = (kind.a, kind.b) if kind else ()
     _work(run, "cutlass", name, found, loc, {"cutlass": kind, "operands": operands})
     return Sym("kSuccess")
+
+
+def declared(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """A function that the text declares and does not define: the system's, or one of what it is linked with."""
+    if name.startswith(("cu", "nv", "nccl", "std::", "at::", "torch::", "c10::")) or name in C_FUNCTIONS:
+        return library(run, name, [], args, loc)
+    run.interp.ran_unread(f"{name} is declared here and defined nowhere that could be read", loc)
+    return opaque(run, name, args, loc)
 
 
 def opaque(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:

@@ -120,9 +120,7 @@ def s_return(run: Any, node: ir.Return, env: Env) -> Any:
 
 def s_jump(run: Any, node: ir.Jump, env: Env) -> Any:
     if node.kind == "goto":
-        reason = "a goto of C++ is not followed"
-        run.interp.miss(reason, node.loc)
-        run.interp.rewritten = run.interp.rewritten or reason
+        run.interp.ran_unread("a goto of C++ is not followed", node.loc)
     return {"break": BREAK, "continue": CONTINUE}.get(node.kind)
 
 

@@ -161,9 +161,7 @@ def run_text(interp: Any, source: Any, scope: dict[str, Any] | None, loc: ir.Loc
 
 
 def _unread(interp: Any, reason: str, loc: ir.Loc | None) -> Unknown:
-    """Code that ran and was not read: any name may mean something else from here on."""
-    interp.miss(reason, loc)
-    interp.rewritten = interp.rewritten or reason
+    interp.ran_unread(reason, loc)
     return Unknown((), "code that was not read")
 
 

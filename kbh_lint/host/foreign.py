@@ -8,7 +8,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import asking, outside, recording, tensor_arguments, unknowns
-from kbh_lint.host.objects import Blob, Bound, LibObject
+from kbh_lint.host.objects import Blob, Bound, LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import Func
 
@@ -74,11 +74,29 @@ def unread_call(interp: Any, name: str, inputs: list[Tensor], loc: ir.Loc | None
 
 def call_blob(interp: Any, func: Blob, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A function of machine code without source: it may read and write every tensor and address it is given."""
-    inputs = tensor_arguments.tensors_in(args) + [t for t in map(interp.tensor_at, args) if t is not None]
+    inputs = _handed(interp, [*args, *kwargs.values()])
     event = recording.record(interp, "blob", func.path, loc, inputs, {"symbol": func.path})
     for tensor in inputs:
         recording.write(interp, tensor, event)
     return recording.make(interp, None, inputs[0].dtype, event=event) if inputs else Unknown((), "machine code")
+
+
+def _handed(interp: Any, values: Any, depth: int = 0) -> list[Tensor]:
+    """The tensors that are handed on by themselves or by their addresses, in arrays and through pointers too."""
+    found: list[Tensor] = []
+    for value in values:
+        if isinstance(value, dict):
+            value = list(value.values())
+        held = value.get() if isinstance(value, Slot) else value
+        if isinstance(held, Tensor):
+            found.append(held)
+        elif isinstance(held, Pointer):
+            found.append(held.tensor)
+        elif isinstance(held, (list, tuple)) and depth < 4:
+            found += _handed(interp, held, depth + 1)
+        elif (tensor := interp.tensor_at(held)) is not None:
+            found.append(tensor)
+    return found
 
 
 def call_unknown(interp: Any, func: Unknown, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

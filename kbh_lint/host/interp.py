@@ -106,6 +106,11 @@ class Interp:
         if len(self.unread) < 400:
             self.unread.append((reason, loc))
 
+    def ran_unread(self, reason: str, loc: ir.Loc | None) -> None:
+        """Remember code that ran and was not read: any name may mean something else from here on."""
+        self.miss(reason, loc)
+        self.rewritten = self.rewritten or reason
+
     def note(self, kind: str, attrs: dict[str, Any], loc: ir.Loc | None) -> None:
         """Remember a fact about the program itself, such as a symbol it reached."""
         if len(self.notes) < 4000:

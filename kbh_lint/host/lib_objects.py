@@ -78,7 +78,7 @@ def object_attr(interp: Any, owner: LibObject, name: str, loc: ir.Loc | None) ->
         text = str(owner.attrs["path"])
         known = {
             "name": text.rpartition("/")[2],
-            "parent": interp.world.path(text.rpartition("/")[0] or "."),
+            "parent": interp.world.path(builds.folder_of(text) or "."),
             "suffix": "".join(text.rpartition("/")[2].rpartition(".")[1:]) if "." in text.rpartition("/")[2] else "",
             "stem": text.rpartition("/")[2].rpartition(".")[0],
         }

@@ -182,7 +182,7 @@ def os_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
             out = part if part.startswith("/") or not out else f"{out}/{part}"
         return out
     if name == "dirname" and text:
-        return posixpath.dirname(text[0])
+        return builds.folder_of(text[0])
     if name == "basename" and text:
         return text[0].rpartition("/")[2]
     if name == "splitext" and text:

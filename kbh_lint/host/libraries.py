@@ -126,7 +126,7 @@ ROOTS: dict[str, Handler] = {
     "string": lib_python.unknown_call,
     "ctypes": builds.ctypes_call,
     "pathlib": builds.path_call,
-    "glob": lib_python.unknown_call,
+    "glob": builds.glob_call,
     "weakref": lib_python.weakref_call,
     "struct": lib_texts.packed,
     "uuid": lib_python.unknown_call,
