@@ -57,7 +57,7 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
     plain = _standard(run, name, given, args)
     if plain is not NotImplemented:
         return plain
-    if short in ("cudaMemcpyAsync", "cudaMemcpy", "cudaMemcpy2DAsync", "cudaMemcpy2D"):
+    if short.startswith(("cudaMemcpy", "cuMemcpy")):
         return _memcpy(run, short, args, loc)
     if short.startswith("cuTensorMapEncode"):
         return tensor_map(args)
@@ -135,6 +135,7 @@ def _pure(name: str, args: list[Any]) -> Any:
 
 
 def _memcpy(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """A copy by the runtime or the driver: first comes where to, then where from."""
     ends = [a.get() if isinstance(a, Slot) else a for a in args]
     found = [a for a in ends if isinstance(a, (Pointer, Tensor))]
     if len(found) >= 2:

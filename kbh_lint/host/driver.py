@@ -12,6 +12,7 @@ from kbh_lint.host.equality import SUCCESS
 from kbh_lint.host.objects import LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Tensor
 
+OF_TORCH = "torch.cuda.cudart"
 MAX_ARRAY = 4096
 _MAKERS = ("cuModuleGetFunction", "cuLibraryGetKernel", "nvrtcCreateProgram", "cuMemAlloc", "cuTensorMapEncodeTiled")
 _STRUCTS = ("AttrValue", "AttributeValue", "LaunchAttribute")
@@ -47,7 +48,7 @@ def array(kind: LibObject, args: list[Any]) -> list[Any]:
 
 
 def call(interp: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """A function of libcuda, libcudart, libnvrtc or libcublas through ctypes; every status is success."""
+    """A function of libcuda, libcudart, libnvrtc or libcublas through ctypes or torch; every status is success."""
     from kbh_lint.host.cpp_libraries import library
 
     library(interp.cpp, name, (), [_argument(interp, a) for a in args], loc)

@@ -23,7 +23,7 @@ def foreign(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
         event = recording.record(interp, "unread", path, loc, inputs, {"keeps": True})
         return recording.make(interp, None, "?", event=event)
     if not inputs:
-        _addressed(interp, path, () if standard else (*args, *kwargs.values()), loc)
+        addressed(interp, path, () if standard else (*args, *kwargs.values()), loc)
         return LibObject(path, {}, tuple(args), kwargs)
     interp.note("symbol", {"symbol": path, "spelled": "call", "layer": "python"}, loc)
     event = recording.record(
@@ -40,7 +40,7 @@ def foreign(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
     return recording.make(interp, None, inputs[0].dtype, event=event)
 
 
-def _addressed(interp: Any, name: str, args: Sequence[Any], loc: ir.Loc | None) -> None:
+def addressed(interp: Any, name: str, args: Sequence[Any], loc: ir.Loc | None) -> None:
     """What is not known was given addresses of tensors: it may read and write what lies there."""
     found = [tensor for tensor in map(interp.tensor_at, args) if tensor is not None]
     if found:
@@ -105,6 +105,6 @@ def call_unknown(interp: Any, func: Unknown, args: list[Any], kwargs: dict[str, 
     if asking.CALLED.get(func.why.removeprefix(asking.MARK)) == asking.OBJECTS:
         outside.note(interp, "grader", func.why.removeprefix(asking.MARK), "an object that was found by a walk", loc)
     if not inputs:
-        _addressed(interp, func.why or "an unknown function", args, loc)
+        addressed(interp, func.why or "an unknown function", args, loc)
         return unknowns.merged(interp, func, *args, why=func.why)
     return unread_call(interp, func.why or "an unknown function", inputs, loc)

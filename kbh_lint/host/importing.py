@@ -34,6 +34,8 @@ def import_(interp: Interp, node: ir.Import, frame: Frame) -> None:
     files = interp.world.files
     if f"{node.module}.py" in files or f"{root}.py" in files or node.level:
         if import_sidecar(interp, node, frame):
+            if not node.level and (root in STDLIB_OR_PRESENT or root in sys.stdlib_module_names):
+                interp.ran_unread(f"{root}.py has the name of a module that Python may have loaded already", node.loc)
             return
     if root and root not in STDLIB_OR_PRESENT:
         interp.note("import", {"module": node.module, "name": node.name or ""}, node.loc)

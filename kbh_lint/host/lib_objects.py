@@ -318,7 +318,7 @@ def object_method(
         return builds.file_method(interp, owner, name, args, loc)
     if owner.path == "os.environ":
         return lib_python.environment(interp, name, args, kwargs, loc)
-    if owner.path == "ctypes.system":
+    if owner.path in ("ctypes.system", driver.OF_TORCH):
         return driver.call(interp, name, args, loc)
     if owner.path == "torch.UntypedStorage" and name in ("copy_", "fill_"):
         call_method(interp, owner.attrs["tensor"], name, _of_storages(args), kwargs, loc)

@@ -10,6 +10,7 @@ from kbh_lint.host import (
     custom_ops,
     device,
     dress,
+    driver,
     foreign,
     lanes,
     lib_objects,
@@ -64,6 +65,7 @@ def torch_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], 
         return made
     if name[:1].isupper():
         return LibObject(path, {}, tuple(args), kwargs)
+    foreign.addressed(interp, path, [*args, *kwargs.values()], loc)
     return unknowns.merged(interp, *args, why=path)
 
 
@@ -105,6 +107,8 @@ def cuda_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
         return Unknown((), path)
     if name == "CUDAGraph":
         return Graph()
+    if name == "cudart":
+        return LibObject(driver.OF_TORCH)
     if name == "_compile_kernel":
         return builds.raw_kernel(interp, args, kwargs, loc)
     if name == "make_graphed_callables":

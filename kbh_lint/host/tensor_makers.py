@@ -6,6 +6,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import recording, shapes, tensor_arguments, tensor_copies
+from kbh_lint.host.objects import Instance
 from kbh_lint.host.tensors import Event, Tensor, Unknown
 from kbh_lint.values import DType
 
@@ -60,9 +61,19 @@ def maker(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: 
     return out if isinstance(out, Tensor) else tensor
 
 
+def _lent(interp: Any, lender: Instance, loc: ir.Loc | None) -> Any:
+    """The memory that an object tells of by `__cuda_array_interface__`; the object where that is not known."""
+    said = interp.world.get_attr(interp, lender, "__cuda_array_interface__", loc)
+    place = said.get("data") if isinstance(said, dict) else None
+    tensor = interp.tensor_at(place[0]) if isinstance(place, (list, tuple)) and place else None
+    return tensor if tensor is not None else lender
+
+
 def from_values(interp: Any, args: list[Any], kwargs: dict[str, Any], device: str, loc: ir.Loc | None) -> Tensor:
     """torch.tensor and its kin: the data's own type, and what unknowns in it were computed from."""
     data = args[0] if args else kwargs.get("data")
+    if isinstance(data, Instance):
+        data = _lent(interp, data, loc)
     if isinstance(data, Tensor):
         dtype = tensor_arguments.dtype_of(kwargs.get("dtype"), data.dtype)
         return tensor_copies.convert(interp, data, dtype, loc) if dtype != data.dtype else data

@@ -165,3 +165,39 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { PyModule_AddFunctions(m.ptr(), method
     setup += f"ext = load_inline('e', r'''#include <torch/extension.h>\n{source}''')\n"
     after = "for part in ext.both(y) if isinstance(ext.both(y), tuple) else ():\n    lib.finish(part.data_ptr())"
     assert "binary-blob-kernel" in classes(lint(tmp_path, program(setup, after)))
+
+
+# --- memory by its address -----------------------------------------------------------------------------------
+
+COPY = "torch.cuda.cudart().cudaMemcpy"
+COPIES = {
+    "torch's runtime": ("", f"{COPY}(y.data_ptr(), made.data_ptr(), y.nbytes, 3)"),
+    "the runtime, in order": ("", f"{COPY}Async(y.data_ptr(), made.data_ptr(), y.nbytes, 3, 0)"),
+    "the driver": (
+        'lib = ctypes.CDLL("libcuda.so.1")\n',
+        "lib.cuMemcpyDtoDAsync_v2(ctypes.c_void_p(y.data_ptr()), ctypes.c_void_p(made.data_ptr()), y.nbytes, None)",
+    ),
+    "an object that lends it": (
+        "class Lender:\n    pass\n",
+        "lender = Lender()\n"
+        'said = {"shape": (M, N), "typestr": "<V2", "data": (y.data_ptr(), False), "version": 3}\n'
+        'lender.__cuda_array_interface__ = said\ntorch.as_tensor(lender, device="cuda").copy_(made)',
+    ),
+}
+
+
+@pytest.mark.parametrize("how", COPIES)
+def test_what_is_copied_over_the_result_by_its_address_is_the_result(tmp_path: Path, how: str) -> None:
+    setup, copy = COPIES[how]
+    made = "made = (x.to(torch.bfloat16) @ self.weight.to(torch.bfloat16).t() * self.weight_scale).to(torch.bfloat16)\n"
+    assert "zero-kernel-torch-wrapper" in classes(lint(tmp_path, program(setup, made + copy)))
+
+
+def test_what_the_runtime_says_of_the_device_is_no_leak(tmp_path: Path) -> None:
+    setup = "rt = torch.cuda.cudart()\nrt.cudaProfilerStart()\nfree = rt.cudaMemGetInfo(0)\n"
+    assert lint(tmp_path, program(setup, "torch.cuda.cudart().cudaProfilerStop()")).verdict == "clean"
+
+
+def test_a_file_with_the_name_of_a_module_of_python_leaves_nothing_proven(tmp_path: Path) -> None:
+    (tmp_path / "ctypes.py").write_text("def CDLL(name):\n    return None\n", encoding="utf-8")
+    assert lint(tmp_path, program('lib = ctypes.CDLL("./x.so")\n', "")).verdict == "unproven"
