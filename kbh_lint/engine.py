@@ -53,16 +53,17 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
     except (python.TooDeep, RecursionError, MemoryError):
         return Analysis(unread=(Unread("the program nests too deeply to be read"),), contract=None)
     session_files = sidecar_texts(submission)
+    binaries = {name for name, sidecar in submission.sidecars.items() if sidecar.binary}
     graded = problem if problem is not None and problem.shapes and problem.contracts else None
     budgets = Budgets()
     target = _target(problems_dir, submission.target)
     capability = _capability(target)
     gpu = partial(_gpu, problems_dir, capability, target)
-    sessions = [Session(module, session_files, capability, budgets, gpu, raise_errors)]
+    sessions = [Session(module, session_files, capability, budgets, gpu, raise_errors, binaries)]
     runs = [explore(session, graded, None, MAX_FLIPS) for session in sessions]
     if submission.target is None and any(kind == "capability-read" for kind, _, _ in runs[0][0].notes):
         others = [(c, partial(_gpu, problems_dir, c, None)) for c in DECK_CAPABILITIES[1:]]
-        more = [Session(module, session_files, c, budgets, gpu, raise_errors) for c, gpu in others]
+        more = [Session(module, session_files, c, budgets, gpu, raise_errors, binaries) for c, gpu in others]
         runs += [explore(session, graded, None, MAX_FLIPS) for session in more]
         sessions += more
     paths = [p for run in runs for p in run]

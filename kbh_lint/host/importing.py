@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 
 from kbh_lint import ir
-from kbh_lint.host import exceptions, modules
+from kbh_lint.host import artifacts, exceptions, modules
 from kbh_lint.host.frames import Frame
 from kbh_lint.host.interp import Interp
-from kbh_lint.host.objects import LibObject
+from kbh_lint.host.objects import Blob, LibObject
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import Env
 
@@ -37,6 +37,9 @@ def import_(interp: Interp, node: ir.Import, frame: Frame) -> None:
             if not node.level and (root in STDLIB_OR_PRESENT or root in sys.stdlib_module_names):
                 interp.ran_unread(f"{root}.py has the name of a module that Python may have loaded already", node.loc)
             return
+    if not node.level and root in interp.world.extensions:
+        import_extension(interp, node, frame)
+        return
     if root and root not in STDLIB_OR_PRESENT:
         interp.note("import", {"module": node.module, "name": node.name or ""}, node.loc)
         if not is_present(interp, root, node.loc):
@@ -56,6 +59,16 @@ def is_present(interp: Interp, root: str, loc: ir.Loc | None) -> bool:
         return True
     likely = Unknown((), "likely: the package is installed")
     return bool(interp.world.choice(("import", root, interp.place(loc)), likely))
+
+
+def import_extension(interp: Interp, node: ir.Import, frame: Frame) -> None:
+    """The same from an extension module that stands beside the submission: machine code without source."""
+    root = node.module.split(".")[0]
+    name = artifacts.without_source(interp, interp.world.extensions[root], node.loc)
+    if node.name is None:
+        interp.store_name(node.asname or root, Blob(name, node.loc), frame)
+    elif node.name != "*":
+        interp.store_name(node.asname or node.name, Blob(f"{name}:{node.name}", node.loc), frame)
 
 
 def import_sidecar(interp: Interp, node: ir.Import, frame: Frame) -> bool:

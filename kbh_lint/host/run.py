@@ -54,6 +54,7 @@ class Session:
         budgets: Budgets | None = None,
         gpu: Callable[[], Target | None] = lambda: None,
         raise_errors: bool = False,
+        binaries: Iterable[str] = (),
     ) -> None:
         self.module = module
         self.raise_errors = raise_errors
@@ -61,6 +62,7 @@ class Session:
         self._device: device.Device | None = None
         self.budgets = Budgets() if budgets is None else budgets
         self.sidecars = dict(sidecars)
+        self.binaries = frozenset(binaries)
         self.capability = capability
         self.outer: Callable[[Any], Any] | None = None  # how kernels of some languages see values of the host
         self.kernels: dict[Any, list[tuple[dict[str, Any], frozenset[str], KernelFacts, dict[int, int]]]] = {}
@@ -81,7 +83,7 @@ class Runner(Interp):
     """An interpreter with the world around it and the kernel analyses behind it."""
 
     def __init__(self, session: Session, flips: dict[Any, bool]) -> None:
-        world = World(session.sidecars, session.capability, flips)
+        world = World(session.sidecars, session.capability, flips, session.binaries)
         self.granted = session.budgets.host.grant(FUEL)
         super().__init__(world, self.granted)
         self.session = session

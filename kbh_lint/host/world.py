@@ -7,6 +7,7 @@ checks against a reference pass. What even that does not settle is a decision th
 from __future__ import annotations
 
 import builtins
+from collections.abc import Iterable
 from typing import Any
 
 from kbh_lint import ir
@@ -43,14 +44,22 @@ from kbh_lint.host.objects import (
     meta_method,
 )
 from kbh_lint.host.tensors import Content, Unknown
+from kbh_lint.source.sidecars import MODULES
 from kbh_lint.values import DType, Env, Func, Made, Sym
 
 
 class World:
     """What one run of one submission meets. `flips` holds the decisions that differ from the default."""
 
-    def __init__(self, sidecars: dict[str, str], capability: tuple[int, int] | None, flips: dict[Any, bool]) -> None:
+    def __init__(
+        self,
+        sidecars: dict[str, str],
+        capability: tuple[int, int] | None,
+        flips: dict[Any, bool],
+        binaries: Iterable[str] = (),
+    ) -> None:
         self.files: dict[str, str] = dict(sidecars)
+        self.extensions = {name.partition(".")[0]: name for name in sorted(binaries) if name.endswith(MODULES)}
         self.capability = capability
         self.flips = flips
         self.sites: dict[Any, Unknown] = {}

@@ -18,6 +18,7 @@ TEXTS = frozenset(
      ".txt", ".json", ".py"}
 )  # fmt: skip
 BINARIES = frozenset({".so", ".o", ".a", ".cubin", ".fatbin", ".dll", ".dylib", ".pyd", ".pt", ".bin"})
+MODULES = (".so", ".pyd")  # of them, those that Python may import
 # Files of a run's archive that are about the run, not part of the solution.
 OF_THE_RUN = frozenset({"run.json", "result.json", "solution.py", "check.log", "benchmark.log"})
 
@@ -132,7 +133,9 @@ class Neighbours:
         when the text imports or names it.
         """
         listed = self._list(path.parent, whole_folder)
-        named = _file_names(text) | {f"{module}.py" for module in _imported(text)}
+        imported = _imported(text)
+        named = _file_names(text) | {f"{module}.py" for module in imported}
+        named |= {name for name in listed if name.endswith(MODULES) and name.partition(".")[0] in imported}
         found: dict[str, Sidecar] = {}
         total = 0
         for name in list(listed) if whole_folder else sorted(named & listed.keys()):

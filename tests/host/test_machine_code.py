@@ -201,3 +201,17 @@ def test_what_the_runtime_says_of_the_device_is_no_leak(tmp_path: Path) -> None:
 def test_a_file_with_the_name_of_a_module_of_python_leaves_nothing_proven(tmp_path: Path) -> None:
     (tmp_path / "ctypes.py").write_text("def CDLL(name):\n    return None\n", encoding="utf-8")
     assert lint(tmp_path, program('lib = ctypes.CDLL("./x.so")\n', "")).verdict == "unproven"
+
+
+@pytest.mark.parametrize("line", ["import fast", "from fast import finish", "from fast import *"])
+@pytest.mark.parametrize("name", ["fast.so", "fast.cpython-312-x86_64-linux-gnu.so"])
+def test_an_extension_module_beside_the_file_leaves_nothing_proven(tmp_path: Path, line: str, name: str) -> None:
+    (tmp_path / name).write_bytes(b"\x7fELF\0")
+    report = lint(tmp_path, program(f"{line}\n", ""))
+    assert report.verdict == "unproven"
+    assert any(item.reason == f"{name} is machine code without source" for item in report.unread)
+
+
+def test_a_result_that_an_extension_module_is_handed_comes_from_it(tmp_path: Path) -> None:
+    (tmp_path / "fast.so").write_bytes(b"\x7fELF\0")
+    assert "binary-blob-kernel" in classes(lint(tmp_path, program("import fast\n", "fast.finish(y)")))
