@@ -119,14 +119,18 @@ def of_library(value: Any) -> bool:
     Modules, classes, functions that are called by name and objects of classes are what they are.
     """
     if isinstance(value, Method):
-        return isinstance(value.self, LibObject) and not value.self.path.startswith(_OWN)
+        return not (isinstance(value.self, LibObject) and _own(value.self.path))
     if isinstance(value, LibObject):
         if value.path in ("cpp:field", "cpp.bound"):  # a member that is not called
             return True
         name = value.path.replace("::", ".")
-        return "." in name and not value.path.startswith(_OWN) and name.rpartition(".")[2][:1].islower()
+        return "." in name and not _own(value.path) and name.rpartition(".")[2][:1].islower()
     owner, _, name = value.path.rpartition(".") if isinstance(value, Sym) else ("", "", "")
-    return bool(owner) and "::" not in owner + name and name[:1].islower()
+    return bool(owner) and "::" not in owner + name and (name[:1].islower() or name.startswith("__"))
+
+
+def _own(path: str) -> bool:
+    return path.startswith(_OWN) and not path.startswith("triton.runtime.")
 
 
 def presumed(answer: bool) -> Unknown:

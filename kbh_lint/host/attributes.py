@@ -10,6 +10,7 @@ from kbh_lint.host import (
     classes,
     dress,
     enums,
+    equality,
     exceptions,
     lanes,
     lib_objects,
@@ -53,6 +54,8 @@ def get_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> Any:
     """`owner.name`."""
     if isinstance(owner, Sym):
         last = owner.path.rpartition(".")[2]
+        if name == "value" and equality.is_success(owner):
+            return 0
         if name in ("__name__", "__qualname__") and (last[:1].isupper() or owner.path.startswith("builtins.")):
             return last  # of a class
         return modules.resolve(interp, f"{owner.path}.{name}", loc)
@@ -63,7 +66,7 @@ def get_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> Any:
     if isinstance(owner, ClassV):
         return class_attributes.attribute(interp, owner, name, loc)
     if isinstance(owner, Unknown):
-        return Unknown(owner.contents, owner.why, made=owner.made)
+        return tampering.method_of(owner, name) or Unknown(owner.contents, owner.why, made=owner.made)
     if isinstance(owner, LibObject):
         return lib_objects.object_attr(interp, owner, name, loc)
     if isinstance(owner, Extension):
@@ -349,3 +352,5 @@ def del_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> None:
         owner.attrs.pop(name, None)
     elif isinstance(owner, ClassV):
         owner.env.vars.pop(name, None)
+    elif isinstance(owner, Sym):
+        modules.patched(interp, owner.path, name, Unknown((), "nothing"), loc)

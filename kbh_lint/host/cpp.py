@@ -23,7 +23,7 @@ from kbh_lint.host import (
 from kbh_lint.host.frames import MAX_FRAMES, Returned, target_names
 from kbh_lint.host.objects import ExtFunction, LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Unknown
-from kbh_lint.values import CppType, DType, Env, Func, Overloads
+from kbh_lint.values import CppType, DType, Env, Func, Overloads, TypeValue
 
 
 def _first_type(overloads: Overloads) -> str:
@@ -43,6 +43,7 @@ class Cpp:
         self.cuda_types: list[str] = []
         self.programs: list[Env] = []  # texts compiled at run time
         self.capture: Any = None
+        self.named: dict[int, TypeValue] = {}  # types of classes that are no templates: one each, for equal launches
         self.widths: dict[tuple[int, Any], tuple[Any, str]] = {}  # integer types of variables, by scope and name
 
     # --- what the other parts of this side ask for, and cannot import
@@ -145,7 +146,8 @@ class Cpp:
                 ):
                     env.vars[param.name] = DType(actual.dtype)
                 elif isinstance(formal.type, ir.TypeRef) and formal.type.name == param.name:
-                    env.vars[param.name] = actual if not isinstance(actual, (int, float)) else DType("i32")
+                    own = actual.kwargs.get("type") if isinstance(actual, LibObject) else None
+                    env.vars[param.name] = own or (actual if not isinstance(actual, (int, float)) else DType("i32"))
             if param.name not in env.vars and param.default is not None:
                 env.vars[param.name] = cpp_types.argument(self, param.default, env)
 

@@ -7,7 +7,7 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.host import cpp_overloads, cpp_types
 from kbh_lint.host.objects import LibObject
-from kbh_lint.values import CppType, Env, Func, Overloads
+from kbh_lint.values import CppType, Env, Func, Overloads, TypeValue
 
 MAX_BASES = 24
 
@@ -17,7 +17,7 @@ def struct(run: Any, kind: CppType, ref: ir.TypeRef, items: list[Any], env: Env)
     node = kind.node
     assert isinstance(node, ir.ClassDef)
     made = LibObject(f"struct:{node.name}", {})
-    made.kwargs = {"kind": kind}
+    made.kwargs = {"kind": kind, "type": TypeValue(ref, env) if node.template else named(run, kind, node)}
     for base in lineage(kind)[:0:-1]:  # the furthest first
         assert isinstance(base.node, ir.ClassDef)
         _fields(run, made, base.node, [], base.env)
@@ -26,6 +26,12 @@ def struct(run: Any, kind: CppType, ref: ir.TypeRef, items: list[Any], env: Env)
     _fields(run, made, node, items, inner)
     _construct(run, made, node, items, inner)
     return made
+
+
+def named(run: Any, kind: CppType, node: ir.ClassDef) -> TypeValue:
+    """The type that a class which is no template defines."""
+    types: dict[int, TypeValue] = run.named
+    return types.setdefault(id(kind), TypeValue(ir.TypeRef(node.name, (), node.loc), kind.env))
 
 
 def _fields(run: Any, made: LibObject, node: ir.ClassDef, items: list[Any], env: Env) -> None:

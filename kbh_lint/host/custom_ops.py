@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import containers
+from kbh_lint.host import containers, modules
 from kbh_lint.host.objects import Bound, LibObject, Partial
 from kbh_lint.values import Func
 
+TORCHS = ("aten.", "prims.", "quantized.")  # operators of torch itself: another way to run one replaces it
 OP, WAY = "torch.library.CustomOp", "torch.library.decorator"
 _REGISTERS = frozenset("register_fake register_autograd register_vmap register_torch_dispatch".split())
 # What torch asks first comes last; a key that is not here is not asked for tensors on a GPU.
@@ -39,6 +40,8 @@ def register(interp: Any, label: str, key: Any, function: Any) -> None:
         name = containers.show(each).lower() if each is not None else ""
         rank = next((i for i, known in enumerate(_KEYS) if name.startswith(known)), None if name else 0)
         rank = 0 if name == "default" else rank
+        if rank is not None and label.startswith(TORCHS):
+            modules.patched(interp, f"torch.ops.{label.partition('.')[0]}", label.partition(".")[2], function, None)
         if rank is not None:
             interp.world.custom_ops.setdefault(label, Operator()).ways[rank] = function
 

@@ -25,13 +25,32 @@ def overwrites(tensor: Tensor, event: Event) -> bool:
 
 
 def leaves_some(tensor: Tensor, event: Event) -> bool:
-    """Whether the programs of a launch cannot write all of a tensor's memory."""
-    return _too_few(tensor, event) or _ends_early(tensor, event)
+    """Whether the programs of a launch cannot write all of a tensor's memory, or may leave out any of it."""
+    return _too_few(tensor, event) or _may_skip(tensor, event) or _ends_early(tensor, event)
+
+
+def _may_skip(tensor: Tensor, event: Event) -> bool:
+    """Whether every store stands under a condition on more than positions, over what this same call made."""
+    kernel, bindings = event.attrs["kernel"], event.attrs["bindings"]
+    stores = [s for facts in event.attrs["distinct"] for s in facts.stores if s.storage == tensor.storage.ident]
+    if len(bindings) != 1 or not stores or tensor.storage.content.call != event.call:
+        return False
+    from kbh_lint.kernels.reach import doubtful
+
+    found = doubtful(kernel, bindings[0], *_launched(event))
+    return all((tensor.storage.ident, s.loc) in found for s in stores)
+
+
+def _launched(event: Event) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The dimensions of grid and block."""
+    sizes = (event.attrs["grid"], event.attrs["block"])
+    grid, block = (tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in sizes)
+    return grid, block
 
 
 def _ends_early(tensor: Tensor, event: Event) -> bool:
     """Whether every store is seen to end before the tensor does, by its masks and bounds."""
-    kernel, bindings, grid = (event.attrs[name] for name in ("kernel", "bindings", "grid"))
+    kernel, bindings = event.attrs["kernel"], event.attrs["bindings"]
     size, ident = tensor.storage.size, tensor.storage.ident
     if len(bindings) != 1 or not isinstance(size, int) or any(f.unread for f in event.attrs["distinct"]):
         return False
@@ -40,8 +59,7 @@ def _ends_early(tensor: Tensor, event: Event) -> bool:
         return False
     from kbh_lint.kernels.reach import reach
 
-    block = event.attrs["block"]
-    found = reach(kernel, bindings[0], *(tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in (grid, block)))
+    found = reach(kernel, bindings[0], *_launched(event))
     ends = [found.get((ident, s.loc)) for s in stores]
     return all(n is not None and n * BITS[s.dtype] < size * 8 for s, n in zip(stores, ends, strict=True))
 

@@ -155,6 +155,9 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
     """Call a method of a value that is not of the submission."""
     if name in operators.DUNDERS and args and not isinstance(owner, (Instance, LibObject)):
         return operators.dunder(interp, owner, name, args[0], loc)
+    if name in ("__setattr__", "__delattr__") and args and isinstance(args[0], Sym):
+        tampering.called(interp, f"builtins.type.{name}", args, kwargs, loc)
+        return None
     if name in ("__getattr__", "__getattribute__") and args and not isinstance(owner, (Instance, LibObject)):
         return interp.world.get_attr(interp, owner, str(args[0]), loc)
     if isinstance(owner, Tensor):

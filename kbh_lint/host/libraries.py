@@ -44,6 +44,7 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     """Call a symbol by its full path."""
     path = modules.canonical(path)
     outside.touch(interp, path, args, kwargs, loc)
+    tampering.called(interp, path, args, kwargs, loc)
     if path in asking.CALLED and not (asking.CALLED[path] == asking.CAPTURE and interp.capturing):
         return asking.asked(interp, path, asking.CALLED[path], loc)
     if path in asking.CLOCKS:

@@ -14,6 +14,7 @@ from kbh_lint.host import (
     bounds,
     builtin_attributes,
     builtin_iterables,
+    equality,
     iteration,
     keys,
     operators,
@@ -57,6 +58,8 @@ def _numbers(name: str) -> Callable[..., Any]:
             return interp.truth(args[0], loc)
         if name == "bool" and args and asking.of_library(args[0]):
             return asking.presumed(True)
+        if name == "int" and len(args) == 1 and equality.is_success(args[0]):
+            return 0
         if name == "int" and len(args) == 1 and type(args[0]) is Chance:
             return args[0]
         args = [unknowns.of_process(a) for a in args]

@@ -15,6 +15,8 @@ from kbh_lint.host.objects import LibObject
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import Sym
 
+WRITES = ("update", "__setitem__", "__ior__")  # methods of dictionaries
+_OF_OBJECTS = ("__setattr__", "__delattr__")
 _REACHED = (asking.STACK, asking.LOADED, asking.OBJECTS)
 
 
@@ -31,11 +33,49 @@ def item_set(interp: Any, owner: Any, key: Any, value: Any, loc: ir.Loc | None) 
     if isinstance(owner, Sym) and owner.path.endswith(".__dict__"):
         modules.patched(interp, owner.path.removesuffix(".__dict__"), text, value, loc)
         return
+    if isinstance(owner, Sym) and owner.path.startswith("torch.") and owner.path.rpartition(".")[2].startswith("_"):
+        modules.patched(interp, owner.path, text, value, loc)  # a private table, of hooks for instance
+        return
     found = _found_by(owner)
     if found == "sys.modules":
         modules.patched(interp, "sys.modules", text, value, loc)
     elif found:
         interp.note("monkeypatch", {"symbol": f"{text} in a dictionary found by {found}", "target": "grader"}, loc)
+
+
+def called(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+    """The same by the methods behind the syntax: `time.__setattr__(...)`, `type.__setattr__(torch.cuda.Event, ...)`,
+    `vars(torch).update(...)`."""
+    owner, _, method = path.rpartition(".")
+    if method in _OF_OBJECTS and args:
+        if isinstance(args[0], Sym) and len(args) > 1:  # called through a class
+            owner, args = args[0].path, args[1:]
+        if isinstance(args[0], str):
+            modules.patched(interp, owner, args[0], args[1] if len(args) > 1 else Unknown((), "nothing"), loc)
+    elif method in WRITES and owner.endswith(".__dict__"):
+        for key, value in _written(method, args, kwargs):
+            modules.patched(interp, owner.removesuffix(".__dict__"), containers.show(key), value, loc)
+
+
+def method_of(owner: Unknown, name: str) -> Any:
+    """A method of a dictionary that was found by a walk, if it writes: `sys.modules.update`; None for others."""
+    if name not in WRITES or not _found_by(owner):
+        return None
+
+    def write(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+        for key, value in _written(name, args, kwargs):
+            item_set(interp, owner, key, value, loc)
+        return Unknown((), owner.why)
+
+    return builtin(write)
+
+
+def _written(method: str, args: list[Any], kwargs: dict[str, Any]) -> list[tuple[Any, Any]]:
+    """The keys and values that a call of a method of a dictionary writes."""
+    if method == "__setitem__":
+        return [(args[0], args[1])] if len(args) > 1 else []
+    given = dict(args[0]) if args and isinstance(args[0], dict) else {}
+    return [*given.items(), *kwargs.items()]
 
 
 def _found_by(owner: Any) -> str:

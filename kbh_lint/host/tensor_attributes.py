@@ -77,8 +77,10 @@ def attribute(interp: Any, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any
         )
     if name in ("data", "real"):
         return tensor
-    if name == "grad":
+    if name in ("grad", "grad_fn") or name == "_base" and not tensor.is_slice:
         return None
+    if name == "is_leaf":
+        return True
     if name == "ndim":
         return len(tensor.shape) if tensor.shape is not None else Unknown((), "a rank")
     if name == "_version":
@@ -89,7 +91,7 @@ def attribute(interp: Any, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any
         return max(dtypes.BITS.get(tensor.dtype, 32) // 8, 1)
     if name in ("nbytes",):
         return (tensor.numel() or 0) * max(dtypes.BITS.get(tensor.dtype, 32) // 8, 1)
-    if name in ("requires_grad", "is_sparse", "is_quantized", "is_meta", "is_mps", "is_nested"):
+    if name in ("requires_grad", "is_sparse", "is_quantized", "is_meta", "is_mps", "is_nested", "retains_grad"):
         return False
     if name == "layout":
         return LibObject("torch.layout")

@@ -8,7 +8,7 @@ from kbh_lint import ir
 from kbh_lint.kernels import compensation_expr as expr
 from kbh_lint.kernels import compensation_integers as whole
 from kbh_lint.kernels import compensation_ops as ops
-from kbh_lint.kernels.compensation_state import Frame
+from kbh_lint.kernels.compensation_state import Frame, Obj
 from kbh_lint.values import UNKNOWN
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def if_(m: Machine, stmt: ir.If, frame: Frame) -> str | None:
     m.splits, m.fails = bool(stmt.orelse) and not m.lane, None
     test = m.test(stmt, stmt.test, frame)
     m.splits, fails = False, m.fails if test is True else None
-    before: list[dict[str, Any]] = [dict(scope) for scope in frame.scopes] if fails is not None else []
+    before: list[dict[str, tuple[Any, Any]]] = _held(frame) if fails is not None else []
     if m.beside is not None and not stmt.orelse and not _leaves(stmt.body):
         return _in_another(m, m.beside.lane, stmt.body, frame)
     known = test is not UNKNOWN
@@ -37,7 +37,7 @@ def if_(m: Machine, stmt: ir.If, frame: Frame) -> str | None:
     why = m.scoped(stmt.body if test else stmt.orelse, frame)
     m.unsure -= not known
     if fails is not None and why is None and not _leaves(stmt.orelse):
-        ours = {name for s, old in zip(frame.scopes, before, strict=True) for name in s if s[name] is not old.get(name)}
+        ours = {n for s, held in zip(frame.scopes, before, strict=True) for n in s if _was_set(s[n], held.get(n))}
         _in_another(m, fails.lane, stmt.orelse, frame, frozenset(ours))
     return why
 
@@ -49,7 +49,7 @@ def _in_another(
 
     What our lane set meanwhile, when it went another way, is `ours`.
     """
-    held = [dict(scope) for scope in frame.scopes]
+    held = _held(frame)
     for scope in frame.scopes:
         scope.update({name: whole.in_lane(v, lane) for name, v in scope.items() if isinstance(v, whole.Lane)})
     m.unsure += 1
@@ -58,10 +58,24 @@ def _in_another(
     m.lane = mine
     m.unsure -= 1
     for scope, before in zip(frame.scopes, held, strict=True):
-        for name, old in before.items():
-            if isinstance(old, int) or ops.sources(old) and (name in ours or not ops.sources(scope.get(name))):
+        for name, (old, copy) in before.items():
+            if isinstance(old, int) or ops.sources(copy) and (name in ours or not ops.sources(scope.get(name))):
                 scope[name] = old
+                if isinstance(old, Obj):
+                    old.fields = copy.fields
     return None if why == "return" else why
+
+
+def _held(frame: Frame) -> list[dict[str, tuple[Any, Any]]]:
+    """What the names of all scopes hold, with copies of structs and vectors: these are set in place."""
+    return [{n: (v, v.copy() if isinstance(v, Obj) else v) for n, v in scope.items()} for scope in frame.scopes]
+
+
+def _was_set(value: Any, held: tuple[Any, Any] | None) -> bool:
+    """Whether a name, or a part of the struct that it names, holds something else than before."""
+    if held is None or value is not held[0]:
+        return True
+    return isinstance(value, Obj) and any(part is not held[1].fields.get(k) for k, part in value.fields.items())
 
 
 def switch(m: Machine, stmt: ir.Switch, frame: Frame) -> str | None:

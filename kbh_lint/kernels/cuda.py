@@ -98,7 +98,7 @@ class CudaMachine(CudaObjects):
         local = self.frame.env.get(name)
         if local is not None and isinstance(local.const, values.Func):
             return self.call_overloads([local.const], args, explicit, nodes, node.loc)
-        if local is not None and isinstance(local.x, Struct):
+        if local is not None and self._is_functor(local):
             return self.call_method(local, "operator()", args, explicit, func, node.loc)
         if name and not (isinstance(func, ir.TypeRef) and func.member):
             funcs = self.overloads(name)
@@ -121,10 +121,14 @@ class CudaMachine(CudaObjects):
             return self.call_overloads([const], args, explicit, nodes, node.loc)
         if isinstance(const, CType) and (const.decl is not None or const.dtype != "?" or is_pointer(const)):
             return self.construct(const, args, node.loc, id(node), "", nodes)
-        if isinstance(callee.x, Struct):
+        if self._is_functor(callee):
             return self.call_method(callee, "operator()", args, explicit, func, node.loc)
         path = const.path if isinstance(const, values.Sym) else const.name if isinstance(const, CType) else name
         return builtin(CppCall(self, path, args, explicit, nodes, node.loc))
+
+    def _is_functor(self, callee: V) -> bool:
+        """Whether a value that is called is an object, made here or given to the kernel."""
+        return isinstance(callee.x, Struct) or callee.ct is not None and bool(self.methods(callee.ct, "operator()"))
 
     def _member_call(self, func: ir.Attr, node: ir.Call) -> V:
         base = self.eval(func.value)
@@ -151,8 +155,12 @@ class CudaMachine(CudaObjects):
                 this = base
             elif base.x is IN_MEMORY:
                 this = base.with_(ct=replace(owner, pointers=1), x=None)
-            else:
-                this = self.address_of(target) if target is not None else V(ct=replace(owner, pointers=1))
+            elif target is not None:
+                this = self.address_of(target)
+            else:  # an operand of an operator
+                slot = f"$operand{loc[1]}"
+                self.frame.env[slot] = base
+                this = V(cells=frozenset((self.variable_cell(self.frame, slot),)), ct=replace(owner, pointers=1))
             if this.ct is None or this.ct.decl is None:
                 this = this.with_(ct=replace(owner, pointers=1))
             return self.call_overloads(

@@ -266,6 +266,9 @@ class CudaNames(CudaMemory):
 
     def e_assign(self, node: ir.AssignE) -> V:
         old = self.eval(node.target) if node.op or node.post else UNKNOWN_V
+        own = f"operator{node.op}="
+        if node.op and not node.post and is_struct(old) and old.ct is not None and self.methods(old.ct, own):
+            return self.call_method(old, own, [self.eval(node.value)], (), node.target, node.loc)
         value = None if node.op else self.self_addition(node.target, node.value)
         if value is None:
             value = self.eval(node.value)

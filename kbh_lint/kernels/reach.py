@@ -17,6 +17,7 @@ from kbh_lint.kernels.intervals import Atoms, Limits, Linear, highest, limited, 
 
 Dims = tuple[Any, ...]
 MAX_STEPS = 20_000
+MAX_PARTS = 24  # of a number, one in another
 _OPERATIONS = ("+", "-", "*", "//", "%", "<<", ">>", "&")
 _SAME = ("multiple_of", "max_contiguous", "max_constancy", "expand_dims", "broadcast_to", "cast", "to", "reshape",
          "__builtin_assume_aligned", "view", "static_cast")  # fmt: skip
@@ -38,10 +39,11 @@ _AtMost = tuple[Linear, Linear, int]  # a <= b - room
 
 @dataclass(frozen=True, slots=True)
 class _Test:
-    """A condition: what is known where it holds, and where it does not."""
+    """A condition: what is known where it holds and where it does not; `doubt`: more than positions decides it."""
 
     yes: tuple[_AtMost, ...] = ()
     no: tuple[_AtMost, ...] = ()
+    doubt: bool = False
 
 
 _Value = Linear | _Pointer | _Test
@@ -52,16 +54,28 @@ def reach(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims)
 
     `grid` and `block` are a launch's dimensions. A store whose reach is not known is left out.
     """
+    follow = _followed(kernel, args, grid, block)
+    return {} if follow is None else {at: n for at, n in follow.found.items() if n is not None}
+
+
+def doubtful(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> set[tuple[int, ir.Loc]]:
+    """Stores, by storage and place, that stand under a condition on more than positions, as on what was loaded: such a
+    condition may never hold."""
+    follow = _followed(kernel, args, grid, block)
+    return set() if follow is None else follow.doubtful - follow.firm
+
+
+def _followed(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> _Follow | None:
     body = kernel.node.body or ()
     nodes = walk(body)
     if any(isinstance(n, (ir.Lambda, ir.FuncDef)) or isinstance(n, ir.Decl) and _is_reference(n) for n in nodes):
-        return {}
+        return None
     follow = _Follow(kernel, args, grid, block)
     try:
         follow.run(body, {})
     except (_TooLong, RecursionError):
-        return {}
-    return {at: n for at, n in follow.found.items() if n is not None}
+        return None
+    return follow
 
 
 def _counts_elements(ref: Any, args: Mapping[str, Any]) -> bool:
@@ -92,6 +106,10 @@ class _Follow:
         self.steps = 0
         self.env: dict[str, _Value] = {}
         self.found: dict[tuple[int, ir.Loc], int | None] = {}
+        self.doubtful: set[tuple[int, ir.Loc]] = set()
+        self.firm: set[tuple[int, ir.Loc]] = set()
+        self.doubt = False  # a condition on more than positions holds here
+        self.positions: set[int] = set()  # atoms without bounds that are arguments, or count rounds
         self.axes = {"program_id": self._positions(grid), "blockIdx": self._positions(grid)}
         self.axes["threadIdx"] = self._positions(block)
         sizes = {"num_programs": grid, "gridDim": grid, "blockDim": block}
@@ -113,7 +131,13 @@ class _Follow:
         if isinstance(given, values.Buffer):
             return _Pointer(given.storage, Linear(0))
         number = given.value if isinstance(given, values.Scalar) else given
-        return Linear(int(number)) if isinstance(number, int) else self.unknown()
+        return Linear(int(number)) if isinstance(number, int) else self._position()
+
+    def _position(self) -> Linear:
+        """A number that is not known, and that nothing but the launch and the place in it decides."""
+        found = self.unknown()
+        self.positions.add(found.terms[0][0])
+        return found
 
     def unknown(self) -> Linear:
         return self.atoms.between(None, None)
@@ -161,13 +185,15 @@ class _Follow:
 
     def _if(self, stmt: ir.If, limits: Limits) -> Limits:
         self._assigned(stmt.test)
-        test = _Test() if assigned_names(stmt.test, self.cpp) else self.value(stmt.test)
+        test = _Test(doubt=True) if assigned_names(stmt.test, self.cpp) else self.value(stmt.test)
         yes, no = self._under(test, limits), self._under(test, limits, False)
-        before = dict(self.env)
+        before, doubt = dict(self.env), self.doubt
+        self.doubt = doubt or self._doubts(test)
         self.run(stmt.body, yes)
         after, self.env = self.env, before
         self.run(stmt.orelse, no)
         gone = bool(stmt.body) and _leaves(stmt.body[-1])
+        self.doubt = self.doubt if gone else doubt
         for name in after.keys() | self.env.keys():
             if not gone and after.get(name) != self.env.get(name):
                 self.env[name] = self.unknown()
@@ -188,11 +214,13 @@ class _Follow:
             for name, first in start.items():
                 step = stmt.step if isinstance(stmt, ir.CFor) else None
                 if self._rises(step, name, stmt.body) and isinstance(first, Linear):
-                    now = self.env[name]
+                    now = self.env[name] = self._position() if self._placed(first) else self.env[name]
                     inside = limited(inside, first, now) if isinstance(now, Linear) else inside
             if not (isinstance(stmt, ir.While) and stmt.once or assigned_names(stmt.test, self.cpp)):
                 inside = self._under(self.value(stmt.test), inside)
+        doubt = self.doubt
         self.run(stmt.body, inside)
+        self.doubt = doubt
         self._assigned(stmt)
 
     def _counted(self, stmt: ir.For, limits: Limits) -> Limits:
@@ -210,6 +238,8 @@ class _Follow:
         step = given[2] if len(given) == 3 else Linear(1)
         if isinstance(step, Linear) and not step.terms and step.const > 0:
             assert isinstance(first, Linear) and isinstance(last, Linear)
+            if self._placed(first):
+                now = self.env[stmt.target.id] = self._position()
             limits = limited(limited(limits, first, now), now, last, 1)
         return limits
 
@@ -253,9 +283,28 @@ class _Follow:
         elif isinstance(node, ir.Call) and not self.cpp and self._called(node.func) == "store" and node.args:
             given = dict(node.keywords)
             mask = given.get("mask", node.args[2] if len(node.args) > 2 else None)
-            inside = limits if mask is None else self._under(self.value(mask), limits)
+            test = None if mask is None else self.value(mask)
+            inside, doubt = limits if test is None else self._under(test, limits), self.doubt
+            self.doubt = doubt or test is not None and self._doubts(test)
             self._stored(self.value(node.args[0]), inside, node.loc)
+            self.doubt = doubt
         self._assigned(node)
+
+    def _doubts(self, test: _Value) -> bool:
+        """Whether more than positions and arguments decides a condition."""
+        return test.doubt if isinstance(test, _Test) else not self._placed(test)
+
+    def _placed(self, value: _Value, depth: int = 0) -> bool:
+        """Whether a number is made of positions and arguments alone."""
+        if not isinstance(value, Linear) or depth > MAX_PARTS:
+            return False
+        for atom, _ in value.terms:
+            made = self.atoms.made.get(atom)
+            if made is None and self.atoms.ranges[atom] == (None, None) and atom not in self.positions:
+                return False
+            if made is not None and not all(self._placed(part, depth + 1) for part in made[1:]):
+                return False
+        return True
 
     def _under(self, test: _Value, limits: Limits, holds: bool = True) -> Limits:
         """The limits where a condition holds, or where it does not."""
@@ -279,6 +328,7 @@ class _Follow:
             return
         last = -1 if limits.get((), 0) < 0 else highest(self.atoms, where.offset, limits)
         for loc in places:
+            (self.doubtful if self.doubt else self.firm).add((where.storage, loc))
             before = self.found.get((where.storage, loc), 0)
             known = before is not None and last is not None
             self.found[where.storage, loc] = max(before or 0, (last or 0) + 1, 0) if known else None
@@ -291,7 +341,7 @@ class _Follow:
         if self.steps > MAX_STEPS:
             raise _TooLong
         if isinstance(node, ir.Const):
-            return Linear(node.value) if isinstance(node.value, int) else self.unknown()
+            return Linear(node.value) if isinstance(node.value, int) else self._position()
         if isinstance(node, ir.Name):
             return self._name(node.id)
         if isinstance(node, ir.Binary):
@@ -303,7 +353,7 @@ class _Follow:
         if isinstance(node, ir.Unary):
             inner = self.value(node.value)
             if node.op == "not" and isinstance(inner, _Test):
-                return _Test(inner.no, inner.yes)
+                return _Test(inner.no, inner.yes, inner.doubt)
             return self._binary("-", Linear(0), inner) if node.op == "-" else self.unknown()
         if isinstance(node, ir.Cast):
             inner = self.value(node.value)
@@ -340,16 +390,17 @@ class _Follow:
 
     def _compare(self, op: str, a: _Value, b: _Value) -> _Value:
         if not (isinstance(a, Linear) and isinstance(b, Linear)):
-            return _Test()
+            return _Test(doubt=True)
+        doubt = not (self._placed(a) and self._placed(b))
         less, more = ((a, b, 1),), ((b, a, 0),)
         if op in (">", "<="):
             less, more = ((b, a, 1),), ((a, b, 0),)
         if op in ("<", ">"):
-            return _Test(less, more)
+            return _Test(less, more, doubt)
         if op in (">=", "<="):
-            return _Test(more, less)
+            return _Test(more, less, doubt)
         same = ((a, b, 0), (b, a, 0))
-        return _Test(same) if op == "==" else _Test((), same) if op == "!=" else _Test()
+        return _Test(same, (), doubt) if op == "==" else _Test((), same if op == "!=" else (), doubt)
 
     def _call(self, node: ir.Call) -> _Value:
         name = self._called(node.func)
@@ -397,9 +448,10 @@ class _Follow:
 
 def _both(conjoined: bool, parts: list[_Value]) -> _Value:
     """All of some conditions, or any."""
-    tests = [p if isinstance(p, _Test) else _Test() for p in parts]
+    tests = [p if isinstance(p, _Test) else _Test(doubt=not isinstance(p, Linear) or bool(p.terms)) for p in parts]
     yes, no = tuple(x for t in tests for x in t.yes), tuple(x for t in tests for x in t.no)
-    return _Test(yes) if conjoined else _Test((), no)
+    doubt = any(t.doubt for t in tests)
+    return _Test(yes, (), doubt) if conjoined else _Test((), no, doubt)
 
 
 def _widens(index: Any) -> bool:

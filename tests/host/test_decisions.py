@@ -90,3 +90,20 @@ def test_a_key_that_is_a_text_tells_apart_what_its_parts_do(tmp_path: Path, key:
     body += "    self.held[key] = y\n" + ("return self.held[key]" if found else LAUNCH)
     report = lint(tmp_path, HEAD + KERNEL + model(body, "self.held = {}"))
     assert classes(report) - {"stale-weight-cache"} == ({"checksum-key"} if found else set()), reasons(report)
+
+
+@pytest.mark.parametrize(
+    "test",
+    ["torch.nn.__name__ == 'torch.nn'", "triton.runtime.driver.active.get_current_target().backend == 'cuda'",
+     "x.grad_fn is None", "x.is_leaf", "x.retains_grad is False"],
+)  # fmt: skip
+def test_what_a_library_says_of_itself_hides_no_branch(tmp_path: Path, test: str) -> None:
+    report = lint(tmp_path, HEAD + KERNEL + model(f"if {test}:\n    return {LEAK}\n{LAUNCH}"))
+    assert "kept" not in states(report).values(), states(report)
+
+
+@pytest.mark.parametrize("check", ["int(status) != 0", "status.value != 0", "status.value", "int(status)"])
+def test_a_status_of_cuda_is_success_also_as_a_number(tmp_path: Path, check: str) -> None:
+    top = "from cuda.bindings import driver\nstatus, = driver.cuInit(0)\n"
+    top += f"if {check}:\n    raise RuntimeError(status)\n"
+    assert lint(tmp_path, HEAD + top + KERNEL + model(LAUNCH)).verdict == "clean"

@@ -13,6 +13,7 @@ CORNER = f"gemm[(1, 1)]({ARGUMENTS}, {TILES})\nreturn y"
 STORE = "    tl.store(y + rows[:, None] * N + cols[None, :], out.to(tl.bfloat16), mask=(rows < M)[:, None])\n"
 PERSISTENT = "    for first in range(0, M, 64):\n    " + STORE.replace("rows", "(first + rows)")
 SAME = "    for _ in range(0, N, 64):\n    " + STORE
+FLAG = "    never = tl.load(s) < 0\n"
 HELPED = "    put(y + rows[:, None] * N + cols[None, :], out.to(tl.bfloat16), (rows < M)[:, None])\n"
 PUT = "@triton.jit\ndef put(at, value, mask):\n    tl.store(at, value, mask=mask)\n"
 
@@ -26,6 +27,9 @@ PUT = "@triton.jit\ndef put(at, value, mask):\n    tl.store(at, value, mask=mask
         (LIBRARY + CORNER.replace("(1, 1)", "(1, N // 128)"), KERNEL.replace(STORE, PERSISTENT), False),
         (LIBRARY + CORNER, KERNEL.replace(STORE, SAME), True),
         (LIBRARY + WHOLE, KERNEL.replace(STORE, STORE.replace("rows < M", "rows < 64")), True),
+        (LIBRARY + WHOLE, KERNEL.replace(STORE, STORE.replace("(rows < M)", "(out != out) & (rows < M)")), True),
+        (LIBRARY + WHOLE, KERNEL.replace(STORE, FLAG + STORE.replace("(rows < M)", "never & (rows < M)")), True),
+        (LIBRARY + WHOLE, KERNEL.replace(STORE, FLAG + "    if never:\n    " + STORE), True),
         (LIBRARY + CORNER, PUT + KERNEL.replace(STORE, HELPED), False),
         (LIBRARY + CORNER.replace("(1, 1)", "(x.sum().item(), N // 128)"), KERNEL, False),
         ("y = torch.zeros((M, N), dtype=torch.bfloat16, device=x.device)\n" + WHOLE, KERNEL, False),
@@ -37,6 +41,9 @@ PUT = "@triton.jit\ndef put(at, value, mask):\n    tl.store(at, value, mask=mask
         "tiles in a loop",
         "one tile in a loop",
         "masked",
+        "never",
+        "never, by what was loaded",
+        "in a branch that is never taken",
         "a helper",
         "a grid nobody knows",
         "zeros",

@@ -116,6 +116,38 @@ def test_what_honest_files_do_is_no_hack(tmp_path: Path, what: str) -> None:
     assert classes(report) <= {"library-monkeypatch"}
 
 
+CLOCK = {
+    "of the module": "time.__setattr__('perf_counter', lambda: 0)",
+    "of its class": "type(time).__setattr__(time, 'perf_counter', lambda: 0)",
+    "of an event": "type.__setattr__(torch.cuda.Event, 'elapsed_time', lambda a, b: 0.01)",
+    "of its dictionary": "vars(time).update(perf_counter=lambda: 0)",
+    "of its dictionary, by item": "torch.cuda.__dict__.__setitem__('synchronize', lambda: None)",
+    "of the loaded modules": "sys.modules.update(time=None)",
+    "that deletes": "del torch.cuda.synchronize",
+}
+KEPT = {
+    "an object's own attribute": "class Held:\n    pass\nobject.__setattr__(Held(), 'a', 1)\n",
+    "a dictionary of its own": "KEPT = {}\nKEPT.update(a=1)\nKEPT.__setitem__('b', 2)\n",
+    "an operator of its own": "lib = torch.library.Library('mine', 'DEF')\nlib.define('f(Tensor x) -> Tensor')\n"
+    "lib.impl('f', lambda x: x, 'CUDA')\n",
+}
+
+
+@pytest.mark.parametrize("how", CLOCK)
+def test_a_clock_is_replaced_by_a_method_as_by_an_assignment(tmp_path: Path, how: str) -> None:
+    assert "grader-monkeypatch" in classes(lint(tmp_path, solution(f"import sys, time\n{CLOCK[how]}\n")))
+
+
+@pytest.mark.parametrize("what", KEPT)
+def test_methods_that_write_to_what_is_its_own_replace_nothing(tmp_path: Path, what: str) -> None:
+    assert lint(tmp_path, solution(KEPT[what])).verdict == "clean"
+
+
+def test_another_way_to_run_an_operator_of_torch_is_told(tmp_path: Path) -> None:
+    top = "lib = torch.library.Library('aten', 'IMPL')\nlib.impl('allclose', lambda *a: True, 'CUDA')\n"
+    assert lint(tmp_path, solution(top)).verdict != "clean"
+
+
 HACKS = {
     "setattr": ("grader-monkeypatch", solution("setattr(torch, 'all' + 'close', lambda *a, **k: True)\n")),
     "a module's dictionary": ("grader-monkeypatch", solution("torch.__dict__['equal'] = lambda *a: True\n")),
