@@ -80,9 +80,9 @@ class Model(nn.Module):
 def functors(how: str, step: str) -> str:
     template, params, given, name = WAYS[how]
     call = "" if name == "operator()" else f".{name}"
-    body = (
-        f"{MOST}  float s = 0.f, c = 0.f;\n  for (int i = threadIdx.x; i < n; i += 256) {{ {step} }}\n{MERGE}{RESULT}"
-    )
+    merge = MERGE.replace("double", "float") if step == PLAIN else MERGE  # a sum in fp64 would count
+    loop = f"for (int i = threadIdx.x; i < n; i += 256) {{ {step} }}"
+    body = f"{MOST}  float s = 0.f, c = 0.f;\n  {loop}\n{merge}{RESULT}"
     kernel = f"{template}__global__ void softmax({params}) {{\n{body}"
     text = kernel.replace("READ", f"load{call}").replace("WRITE", f"store{call}")
     return solution(HEAD.replace("NAME", name) + text + RUN.replace("GIVEN", given))
