@@ -27,11 +27,11 @@ from kbh_lint.values import DType, Env, Overloads
 MAX_SOURCES = 64
 BUILT = artifacts.SUFFIXES
 _NAMES = (
-    r"cuda|cudart(_static)?|cudadevrt|nvrtc(-builtins)?|nvJitLink|nvToolsExt|nvidia-ml|cupti|nccl|"
+    r"cuda|cudart|cudadevrt|nvrtc(-builtins)?|nvJitLink|nvToolsExt|nvidia-ml|cupti|nccl|"
     r"cu(blas(Lt)?|dnn\w*|fft|rand|solver|sparse(Lt)?|tensor)|c|m|dl|rt|pthread|gomp|gcc_s|stdc\+\+"
 )
-SYSTEM = re.compile(rf"lib({_NAMES})(-[0-9a-f]+)?(\.(so|a)(\..*)?)?")
-LINKED = re.compile(rf"(lib)?({_NAMES}|torch(_cuda|_cpu|_python)?|c10(_cuda)?)(\.(so|a)(\..*)?)?")
+SYSTEM = re.compile(rf"lib({_NAMES})(_static)?(-[0-9a-f]+)?(\.(so|a)(\..*)?)?")
+LINKED = re.compile(rf"(lib)?({_NAMES}|torch(_cuda|_cpu|_python)?|c10(_cuda)?)(_static)?(\.(so|a)(\..*)?)?")
 SYSTEM_FOLDERS = ("/usr/", "/lib/", "/lib64/", "/opt/", "<")
 EXTENSIONS = "/cache/torch_extensions"  # where torch builds extensions that are given no folder
 
