@@ -19,7 +19,6 @@ from kbh_lint.analyses.tracing import trace_lines
 from kbh_lint.analyses.vendored import vendored_facts
 from kbh_lint.findings import Analysis, PromiseState, Related, Unread
 from kbh_lint.frontends import python
-from kbh_lint.host.artifacts import WITHOUT_SOURCE
 from kbh_lint.host.decoding import MADE
 from kbh_lint.host.path_runs import PathRun
 from kbh_lint.host.run import MAX_FLIPS, Session, explore, run_path, run_reduced
@@ -257,7 +256,8 @@ def _unread(module: ir.Module, path: PathRun, shapes: list[ShapeFacts]) -> Itera
         if run.label in open_labels:
             holes += run.unread
     left_open = not path.shapes or len(holes) > len(module.unread)
-    holes += [hole for hole in path.unread if left_open or hole[0].startswith(MADE) or hole[0].endswith(WITHOUT_SOURCE)]
+    ran = {run.rewritten for run in path.shapes}
+    holes += [hole for hole in path.unread if left_open or hole[0].startswith(MADE) or hole[0] in ran]
     for reason, loc in holes:
         span = span_of(loc)
         found.setdefault((reason, span.line if span else 0), Unread(reason, span))

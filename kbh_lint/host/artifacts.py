@@ -23,7 +23,6 @@ COPIES = frozenset(
 COMMANDS = frozenset(("mv", "cp", "ln", "install"))
 MAX_BUILT = 256
 BYTES = "built.bytes"
-WITHOUT_SOURCE = "is machine code without source"
 _UNKNOWN = re.compile(r"<[^<>]*>")
 
 
@@ -210,5 +209,5 @@ def without_source(interp: Any, path: str, loc: ir.Loc | None) -> str:
     """Machine code without source is there: what it does is not known, and it may change what anything means."""
     name = path.rpartition("/")[2][:80]
     interp.note("binary", {"path": name}, loc)
-    interp.ran_unread(f"{name} {WITHOUT_SOURCE}", loc)
+    interp.ran_unread(f"{name} is machine code without source", loc)
     return name

@@ -130,6 +130,7 @@ def of_library(value: Any) -> bool:
 
 
 def _own(path: str) -> bool:
+    """Whether an object of this path is made here; what Triton's runtime says of the device is not."""
     return path.startswith(_OWN) and not path.startswith("triton.runtime.")
 
 

@@ -43,7 +43,9 @@ class Cpp:
         self.cuda_types: list[str] = []
         self.programs: list[Env] = []  # texts compiled at run time
         self.capture: Any = None
-        self.named: dict[int, TypeValue] = {}  # types of classes that are no templates: one each, for equal launches
+        self.named: dict[
+            CppType, TypeValue
+        ] = {}  # types of classes that are no templates: one each, for equal launches
         self.widths: dict[tuple[int, Any], tuple[Any, str]] = {}  # integer types of variables, by scope and name
 
     # --- what the other parts of this side ask for, and cannot import

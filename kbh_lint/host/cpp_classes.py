@@ -30,8 +30,8 @@ def struct(run: Any, kind: CppType, ref: ir.TypeRef, items: list[Any], env: Env)
 
 def named(run: Any, kind: CppType, node: ir.ClassDef) -> TypeValue:
     """The type that a class which is no template defines."""
-    types: dict[int, TypeValue] = run.named
-    return types.setdefault(id(kind), TypeValue(ir.TypeRef(node.name, (), node.loc), kind.env))
+    types: dict[CppType, TypeValue] = run.named
+    return types.setdefault(kind, TypeValue(ir.TypeRef(node.name, (), node.loc), kind.env))
 
 
 def _fields(run: Any, made: LibObject, node: ir.ClassDef, items: list[Any], env: Env) -> None:

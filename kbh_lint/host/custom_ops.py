@@ -33,7 +33,7 @@ class Operator:
             self.below = before
 
 
-def register(interp: Any, label: str, key: Any, function: Any) -> None:
+def register(interp: Any, label: str, key: Any, function: Any, loc: ir.Loc | None) -> None:
     """`function` is what `label` runs for a dispatch key or for types of devices; those without a GPU do not count."""
     keys = key if isinstance(key, (list, tuple)) else [key]
     for each in keys:
@@ -41,7 +41,7 @@ def register(interp: Any, label: str, key: Any, function: Any) -> None:
         rank = next((i for i, known in enumerate(_KEYS) if name.startswith(known)), None if name else 0)
         rank = 0 if name == "default" else rank
         if rank is not None and label.startswith(TORCHS):
-            modules.patched(interp, f"torch.ops.{label.partition('.')[0]}", label.partition(".")[2], function, None)
+            modules.patched(interp, f"torch.ops.{label.partition('.')[0]}", label.partition(".")[2], function, loc)
         if rank is not None:
             interp.world.custom_ops.setdefault(label, Operator()).ways[rank] = function
 
@@ -58,21 +58,23 @@ def library_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any]
         second = args[1] if len(args) > 1 and not made and args[1] is not given else None
         types = kwargs.get("types" if name == "impl" else "device_types", second)
         way = LibObject(WAY, {"name": label, "key": types, "op": made})
-        return way if given is None else decorate(interp, way, given)
+        return way if given is None else decorate(interp, way, given, loc)
     return LibObject(path, {}, tuple(args), kwargs)
 
 
-def decorate(interp: Any, way: LibObject, function: Any) -> Any:
+def decorate(interp: Any, way: LibObject, function: Any, loc: ir.Loc | None) -> Any:
     """`@torch.library.custom_op(...)` and `@op.register_kernel(...)` over a function."""
-    register(interp, way.attrs["name"], way.attrs["key"], function)
+    register(interp, way.attrs["name"], way.attrs["key"], function, loc)
     return LibObject(OP, {"name": way.attrs["name"], "func": function}) if way.attrs["op"] else function
 
 
-def method(interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def method(
+    interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
     """A method of an operator that `custom_op` made, or of a Library; NotImplemented for those of neither."""
     if owner.path == "torch.library.Library" and name == "impl" and len(args) > 1:
         short = containers.show(args[0]).rpartition("::")[2]
-        register(interp, f"{owner.attrs['namespace']}.{short}", args[2] if len(args) > 2 else None, args[1])
+        register(interp, f"{owner.attrs['namespace']}.{short}", args[2] if len(args) > 2 else None, args[1], loc)
         return None
     if owner.path != OP:
         return NotImplemented
@@ -80,7 +82,7 @@ def method(interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: di
         key = kwargs.get("device_types", args[0] if args else None)
         way = LibObject(WAY, {"name": owner.attrs["name"], "key": key, "op": False})
         given = kwargs.get("func", args[1] if len(args) > 1 else None)
-        return way if given is None else decorate(interp, way, given)
+        return way if given is None else decorate(interp, way, given, loc)
     if name in _REGISTERS:
         return args[0] if args else LibObject("torch.library.registered")
     return NotImplemented

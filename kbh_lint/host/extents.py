@@ -26,41 +26,26 @@ def overwrites(tensor: Tensor, event: Event) -> bool:
 
 def leaves_some(tensor: Tensor, event: Event) -> bool:
     """Whether the programs of a launch cannot write all of a tensor's memory, or may leave out any of it."""
-    return _too_few(tensor, event) or _may_skip(tensor, event) or _ends_early(tensor, event)
+    return _too_few(tensor, event) or _left_out(tensor, event)
 
 
-def _may_skip(tensor: Tensor, event: Event) -> bool:
-    """Whether every store stands under a condition on more than positions, over what this same call made."""
-    kernel, bindings = event.attrs["kernel"], event.attrs["bindings"]
-    stores = [s for facts in event.attrs["distinct"] for s in facts.stores if s.storage == tensor.storage.ident]
-    if len(bindings) != 1 or not stores or tensor.storage.content.call != event.call:
-        return False
-    from kbh_lint.kernels.reach import doubtful
-
-    found = doubtful(kernel, bindings[0], *_launched(event))
-    return all((tensor.storage.ident, s.loc) in found for s in stores)
-
-
-def _launched(event: Event) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    """The dimensions of grid and block."""
-    sizes = (event.attrs["grid"], event.attrs["block"])
-    grid, block = (tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in sizes)
-    return grid, block
-
-
-def _ends_early(tensor: Tensor, event: Event) -> bool:
-    """Whether every store is seen to end before the tensor does, by its masks and bounds."""
-    kernel, bindings = event.attrs["kernel"], event.attrs["bindings"]
+def _left_out(tensor: Tensor, event: Event) -> bool:
+    """Whether every store is seen to end before the tensor does, by its masks and bounds; or stands under a condition
+    on more than positions, over what this same call made."""
+    kernel, bindings, grid, block = (event.attrs[name] for name in ("kernel", "bindings", "grid", "block"))
     size, ident = tensor.storage.size, tensor.storage.ident
-    if len(bindings) != 1 or not isinstance(size, int) or any(f.unread for f in event.attrs["distinct"]):
-        return False
     stores = [s for facts in event.attrs["distinct"] for s in facts.stores if s.storage == ident]
-    if not stores or not all(s.dtype in BITS for s in stores) or tensor.offset != 0:
+    if len(bindings) != 1 or not stores:
         return False
     from kbh_lint.kernels.reach import reach
 
-    found = reach(kernel, bindings[0], *_launched(event))
-    ends = [found.get((ident, s.loc)) for s in stores]
+    found = reach(kernel, bindings[0], *(tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in (grid, block)))
+    if tensor.storage.content.call == event.call and all((ident, s.loc) in found.doubtful for s in stores):
+        return True
+    unread = any(f.unread for f in event.attrs["distinct"]) or not all(s.dtype in BITS for s in stores)
+    if unread or not isinstance(size, int) or tensor.offset != 0:
+        return False
+    ends = [found.ends.get((ident, s.loc)) for s in stores]
     return all(n is not None and n * BITS[s.dtype] < size * 8 for s, n in zip(stores, ends, strict=True))
 
 

@@ -42,7 +42,7 @@ def foreign(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
 
 def addressed(interp: Any, name: str, args: Sequence[Any], loc: ir.Loc | None) -> None:
     """What is not known was given addresses of tensors: it may read and write what lies there."""
-    found = [tensor for tensor in map(interp.tensor_at, args) if tensor is not None]
+    found = _handed(interp, args)
     if found:
         recording.record(interp, "unread", name, loc, found)
 

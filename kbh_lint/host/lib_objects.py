@@ -18,14 +18,10 @@ from kbh_lint.host import (
     enums,
     exceptions,
     foreign,
-    iteration,
-    keys,
     lanes,
-    lib_containers,
     lib_itertools,
     lib_python,
     lib_re,
-    lib_texts,
     lib_triton,
     lifetimes,
     measured,
@@ -33,6 +29,7 @@ from kbh_lint.host import (
     modules,
     operators,
     outside,
+    plain_methods,
     recording,
     subscripts,
     tampering,
@@ -55,7 +52,6 @@ from kbh_lint.host.objects import (
     Memo,
     Method,
     Specialized,
-    Tally,
     function_of,
     meta_method,
 )
@@ -161,59 +157,10 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
     if name in ("__getattr__", "__getattribute__") and args and not isinstance(owner, (Instance, LibObject)):
         return interp.world.get_attr(interp, owner, str(args[0]), loc)
     if isinstance(owner, Tensor):
-        if name == "__getitem__":
-            return tensor_views.index(interp, owner, args[0], loc)
-        if name == "__setitem__" and len(args) == 2:
-            return subscripts.set_item(interp, owner, args[0], args[1], loc)
-        if name in ("backward", "retain_grad", "register_hook", "share_memory_", "pin_memory", "record_stream"):
-            return owner if name == "pin_memory" else None
-        if name in ("__dlpack__", "__cuda_array_interface__"):
-            return owner
-        if name in dress.SUBCLASSING:
-            return dress.subclass(interp, name, [owner, *args], kwargs, loc)
-        if name in CUTE_METHODS:
-            return owner
-        made = torchlib.call(interp, f"torch.Tensor.{name}", [owner, *args], kwargs, loc)
-        return dress.viewed(name, owner, made, loc)
-    if owner is interp.builtins.get("str") and name == "maketrans":
-        return lib_texts.translation(interp, args)
-    if owner is interp.builtins.get("str") and args and isinstance(args[0], str):
-        owner, args = args[0], args[1:]  # str.encode(text)
-    if isinstance(owner, str):
-        return containers.string_method(interp, owner, name, args, kwargs)
-    if isinstance(owner, list):
-        return containers.list_method(interp, owner, name, args, kwargs, loc)
-    if isinstance(owner, Tally) and name in lib_containers.TALLY:
-        return lib_containers.tally_method(interp, owner, name, args, kwargs, loc)
-    if isinstance(owner, dict):
-        return containers.dict_method(interp, owner, name, args, kwargs, loc)
-    if isinstance(owner, (set, frozenset)):
-        return containers.set_method(interp, set(owner) if isinstance(owner, frozenset) else owner, name, args, loc)
-    if isinstance(owner, (int, float)) and name in ("bit_length", "is_integer", "bit_count", "conjugate"):
-        return getattr(owner, name)()
-    if isinstance(owner, (tuple, range)) and name in ("index", "count"):
-        if args and args[0] in owner:
-            return getattr(owner, name)(*args)
-        if name == "index":
-            exceptions.may_fail(interp, "ValueError", loc)
-        return 0
-    if isinstance(owner, tuple) and name == "numel":
-        from kbh_lint.host.tensors import product
-
-        return product(owner)
-    if owner is interp.builtins.get("dict") and name == "fromkeys" and args:
-        value = args[1] if len(args) > 1 else None
-        return {keys.check_key(key): value for key in iteration.materialise(interp, args[0], loc)}
-    if owner is interp.builtins.get("bytes") and name == "fromhex":
-        return decoding.decode(interp, "binascii.unhexlify", args, kwargs, loc)
-    if name == "from_bytes" and owner is interp.builtins.get("int"):
-        return lib_texts.whole_number(interp, name, args, kwargs, loc)
-    if isinstance(owner, int) and name == "to_bytes":
-        return lib_texts.whole_number(interp, name, [owner, *args], kwargs, loc)
-    if isinstance(owner, (bytes, bytearray)) and name not in ("decode", "append", "extend", "pop", "insert", "clear"):
-        return lib_texts.bytes_method(interp, owner, name, args, kwargs, loc)
-    if isinstance(owner, bytes) and name == "decode":
-        return decoding.decoded(interp, owner.decode("utf-8", "replace"), loc)
+        return _tensor_method(interp, owner, name, args, kwargs, loc)
+    made = plain_methods.call(interp, owner, name, args, kwargs, loc)
+    if made is not NotImplemented:
+        return made
     if isinstance(owner, (JitFunction, Configured)):
         return interp.world_launches.method(interp, owner, name, args, kwargs, loc)
     if isinstance(owner, Specialized):
@@ -233,6 +180,26 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
     if isinstance(owner, HostDescriptor):
         return owner
     return unknowns.merged(interp, owner, *args, why=f"{type(owner).__name__}.{name}")
+
+
+def _tensor_method(
+    interp: Any, owner: Tensor, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
+    """Call a method of a tensor."""
+    if name == "__getitem__":
+        return tensor_views.index(interp, owner, args[0], loc)
+    if name == "__setitem__" and len(args) == 2:
+        return subscripts.set_item(interp, owner, args[0], args[1], loc)
+    if name in ("backward", "retain_grad", "register_hook", "share_memory_", "pin_memory", "record_stream"):
+        return owner if name == "pin_memory" else None
+    if name in ("__dlpack__", "__cuda_array_interface__"):
+        return owner
+    if name in dress.SUBCLASSING:
+        return dress.subclass(interp, name, [owner, *args], kwargs, loc)
+    if name in CUTE_METHODS:
+        return owner
+    made = torchlib.call(interp, f"torch.Tensor.{name}", [owner, *args], kwargs, loc)
+    return dress.viewed(name, owner, made, loc)
 
 
 def _of_storages(args: list[Any]) -> list[Any]:
@@ -328,7 +295,7 @@ def object_method(
         return owner
     if owner.path == "torch.UntypedStorage":
         return owner.attrs["tensor"].storage.address if name == "data_ptr" else Unknown((), name)
-    registered = custom_ops.method(interp, owner, name, args, kwargs)
+    registered = custom_ops.method(interp, owner, name, args, kwargs, loc)
     if registered is not NotImplemented:
         return registered
     if owner.path == "torch.autograd.function.FunctionCtx":  # it keeps tensors and marks them

@@ -124,7 +124,7 @@ def decorate(interp: Any, decorator: Any, target: Any, loc: ir.Loc | None) -> An
     if known or isinstance(decorator, (Func, Bound, Partial, Memo, Instance, ClassV)):
         return interp.call(decorator, [target], {}, loc)
     if path == custom_ops.WAY:
-        return custom_ops.decorate(interp, decorator, target)
+        return custom_ops.decorate(interp, decorator, target, loc)
     return target
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbh_lint import dtypes, ir, values
 from kbh_lint.frontends.walk import walk
@@ -49,33 +49,34 @@ class _Test:
 _Value = Linear | _Pointer | _Test
 
 
-def reach(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> dict[tuple[int, ir.Loc], int]:
-    """By storage and place of a store: how many elements lie before the last one that it can write (0: it writes none).
+_Place = tuple[int, ir.Loc]  # of a store: the storage, and where the store stands
 
-    `grid` and `block` are a launch's dimensions. A store whose reach is not known is left out.
+
+class Reach(NamedTuple):
+    """What is known of the stores of a launch, by storage and place.
+
+    `ends`: how many elements lie before the last one that a store can write (0: it writes none); one that is not known
+    is left out. `doubtful`: stores under a condition on more than positions, as on what was loaded, which may never
+    hold.
     """
-    follow = _followed(kernel, args, grid, block)
-    return {} if follow is None else {at: n for at, n in follow.found.items() if n is not None}
+
+    ends: dict[_Place, int]
+    doubtful: set[_Place]
 
 
-def doubtful(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> set[tuple[int, ir.Loc]]:
-    """Stores, by storage and place, that stand under a condition on more than positions, as on what was loaded: such a
-    condition may never hold."""
-    follow = _followed(kernel, args, grid, block)
-    return set() if follow is None else follow.doubtful - follow.firm
-
-
-def _followed(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> _Follow | None:
+def reach(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> Reach:
+    """How far the stores of a launch of `grid` and `block` can reach, and which of them may not be made at all."""
     body = kernel.node.body or ()
     nodes = walk(body)
     if any(isinstance(n, (ir.Lambda, ir.FuncDef)) or isinstance(n, ir.Decl) and _is_reference(n) for n in nodes):
-        return None
+        return Reach({}, set())
     follow = _Follow(kernel, args, grid, block)
     try:
         follow.run(body, {})
     except (_TooLong, RecursionError):
-        return None
-    return follow
+        return Reach({}, set())
+    ends = {at: n for at, n in follow.found.items() if n is not None}
+    return Reach(ends, follow.doubtful - follow.firm)
 
 
 def _counts_elements(ref: Any, args: Mapping[str, Any]) -> bool:
@@ -105,9 +106,9 @@ class _Follow:
         self.atoms = Atoms()
         self.steps = 0
         self.env: dict[str, _Value] = {}
-        self.found: dict[tuple[int, ir.Loc], int | None] = {}
-        self.doubtful: set[tuple[int, ir.Loc]] = set()
-        self.firm: set[tuple[int, ir.Loc]] = set()
+        self.found: dict[_Place, int | None] = {}
+        self.doubtful: set[_Place] = set()
+        self.firm: set[_Place] = set()
         self.doubt = False  # a condition on more than positions holds here
         self.positions: set[int] = set()  # atoms without bounds that are arguments, or count rounds
         self.axes = {"program_id": self._positions(grid), "blockIdx": self._positions(grid)}
@@ -290,6 +291,13 @@ class _Follow:
             self.doubt = doubt
         self._assigned(node)
 
+    def _both(self, conjoined: bool, parts: list[_Value]) -> _Value:
+        """All of some conditions, or any."""
+        tests = [p for p in parts if isinstance(p, _Test)]
+        yes, no = tuple(x for t in tests for x in t.yes), tuple(x for t in tests for x in t.no)
+        doubt = any(self._doubts(p) for p in parts)
+        return _Test(yes, (), doubt) if conjoined else _Test((), no, doubt)
+
     def _doubts(self, test: _Value) -> bool:
         """Whether more than positions and arguments decides a condition."""
         return test.doubt if isinstance(test, _Test) else not self._placed(test)
@@ -349,7 +357,7 @@ class _Follow:
         if isinstance(node, ir.Compare) and len(node.ops) == 1:
             return self._compare(node.ops[0], self.value(node.left), self.value(node.rights[0]))
         if isinstance(node, ir.Bool):
-            return _both(node.op == "and", [self.value(part) for part in node.values])
+            return self._both(node.op == "and", [self.value(part) for part in node.values])
         if isinstance(node, ir.Unary):
             inner = self.value(node.value)
             if node.op == "not" and isinstance(inner, _Test):
@@ -378,7 +386,7 @@ class _Follow:
 
     def _binary(self, op: str, a: _Value, b: _Value) -> _Value:
         if op in ("&", "|") and isinstance(a, _Test) and isinstance(b, _Test):
-            return _both(op == "&", [a, b])
+            return self._both(op == "&", [a, b])
         if op == "+" and isinstance(b, _Pointer):
             a, b = b, a
         if isinstance(a, _Pointer) and isinstance(b, Linear) and op in ("+", "-"):
@@ -444,14 +452,6 @@ class _Follow:
         except KeyError:
             return name
         return name if isinstance(found, values.Sym) else ""
-
-
-def _both(conjoined: bool, parts: list[_Value]) -> _Value:
-    """All of some conditions, or any."""
-    tests = [p if isinstance(p, _Test) else _Test(doubt=not isinstance(p, Linear) or bool(p.terms)) for p in parts]
-    yes, no = tuple(x for t in tests for x in t.yes), tuple(x for t in tests for x in t.no)
-    doubt = any(t.doubt for t in tests)
-    return _Test(yes, (), doubt) if conjoined else _Test((), no, doubt)
 
 
 def _widens(index: Any) -> bool:

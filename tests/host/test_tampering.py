@@ -145,7 +145,8 @@ def test_methods_that_write_to_what_is_its_own_replace_nothing(tmp_path: Path, w
 
 def test_another_way_to_run_an_operator_of_torch_is_told(tmp_path: Path) -> None:
     top = "lib = torch.library.Library('aten', 'IMPL')\nlib.impl('allclose', lambda *a: True, 'CUDA')\n"
-    assert lint(tmp_path, solution(top)).verdict != "clean"
+    report = lint(tmp_path, solution(top))
+    assert [(f.rule, f.span.line > 1) for f in report.findings if f.span is not None] == [("KBH304", True)]
 
 
 HACKS = {

@@ -193,6 +193,12 @@ def test_what_is_copied_over_the_result_by_its_address_is_the_result(tmp_path: P
     assert "zero-kernel-torch-wrapper" in classes(lint(tmp_path, program(setup, made + copy)))
 
 
+@pytest.mark.parametrize("given", ["y.data_ptr()", "[y.data_ptr()]", "(ctypes.c_void_p * 1)(y.data_ptr())"])
+def test_a_function_that_nobody_knows_may_write_to_the_addresses_it_is_handed(tmp_path: Path, given: str) -> None:
+    report = lint(tmp_path, program("import somebodys_package\n", f"somebodys_package.run({given})"))
+    assert report.verdict == "unproven", report.trace
+
+
 def test_what_the_runtime_says_of_the_device_is_no_leak(tmp_path: Path) -> None:
     setup = "rt = torch.cuda.cudart()\nrt.cudaProfilerStart()\nfree = rt.cudaMemGetInfo(0)\n"
     assert lint(tmp_path, program(setup, "torch.cuda.cudart().cudaProfilerStop()")).verdict == "clean"

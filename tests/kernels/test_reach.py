@@ -32,12 +32,12 @@ __global__ void kernel(float* y, int rows, int n) {
 
 def triton_ends(text: str, grid: tuple[Any, ...], **args: Any) -> list[int]:
     given = {"y": Buffer("f32", 7, "f32"), "M": 64, "N": 100, "BM": 16, "BN": 32, **args}
-    return list(reach(scope(text).vars["kernel"].func, given, grid, ()).values())
+    return list(reach(scope(text).vars["kernel"].func, given, grid, ()).ends.values())
 
 
 def cuda_ends(text: str, grid: Any = 64, **args: Any) -> list[int]:
     given = {"y": Buffer("f32", 7, "f32"), "rows": 64, "n": 100, **args}
-    return sorted(set(reach(kernel_of(text), given, (grid,), (32,)).values()))
+    return sorted(set(reach(kernel_of(text), given, (grid,), (32,)).ends.values()))
 
 
 def test_a_mask_ends_a_store_before_the_tensor_does() -> None:
@@ -143,3 +143,22 @@ def test_long_kernels_are_not_followed_for_long() -> None:
     assert cuda_ends(ROW.replace("GUARD", guards).replace("BODY", "out[i] = 1.f;")) in ([], [6400])
     sums = "    row = 0" + "".join(f" + (row + {i}) * (n - row)" for i in range(100)) + ";\n"
     assert cuda_ends(ROW.replace("GUARD", sums * 40).replace("BODY", "out[i] = 1.f;")) == []
+
+
+@pytest.mark.parametrize(
+    ("test", "doubtful"),
+    [
+        ("i < n", False),
+        ("scale > 0.f && i < n", False),
+        ("flag && i < n", False),
+        ("n - i > 3 || !(i < rows)", False),
+        ("y[i] < 0.f", True),
+        ("i < n && y[i] != y[i]", True),
+        ("flag && y[0]", True),
+    ],
+)
+def test_a_store_is_doubtful_where_more_than_positions_and_arguments_decide_it(test: str, doubtful: bool) -> None:
+    text = "__global__ void kernel(float* y, int rows, int n, float scale, int flag) {\n"
+    text += f"  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if ({test}) y[i] = 1.f;\n}}\n"
+    given = {"y": Buffer("f32", 7, "f32"), "rows": 64, "n": 100, "scale": UNKNOWN, "flag": UNKNOWN}
+    assert bool(reach(kernel_of(text), given, (64,), (32,)).doubtful) is doubtful
