@@ -33,7 +33,7 @@ test: lint types unit docs-check verify-deck verify-results
 
 # What needs no torch, for another version of Python: make core VENV=.venv-3.13 PYTHON=python3.13
 core: docs-check
-	$(PY) -W error -m compileall -q -f kbh_lint grader bench tools
+	$(PY) -W error -m compileall -q -f kbh_lint grader harness bench tools
 	$(BIN)/kbh-lint --no-cache problems/
 
 lint: $(VENV)/.dev
@@ -136,7 +136,7 @@ $(VENV)/.core: $(VENV)/.python pyproject.toml constraints.txt
 
 $(VENV)/.grade: $(VENV)/.core
 	$(PIP) --editable '.[grade]'
-	$(PY) -m compileall -q grader
+	$(PY) -m compileall -q grader harness
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.grade

@@ -19,8 +19,8 @@ TEXTS = frozenset(
 )  # fmt: skip
 BINARIES = frozenset({".so", ".o", ".a", ".cubin", ".fatbin", ".dll", ".dylib", ".pyd", ".pt", ".bin"})
 MODULES = (".so", ".pyd")  # of them, those that Python may import
-# Files of a run's archive that are about the run, not part of the solution.
-OF_THE_RUN = frozenset({"run.json", "result.json", "solution.py", "check.log", "benchmark.log"})
+# Files and folders of a run's archive that are about the run, not part of the solution.
+OF_THE_RUN = frozenset({"run.json", "result.json", "solution.py", "check.log", "benchmark.log", "record"})
 
 # Files of any size and content are searched for it, so it never looks further than its line.
 _MARKER = re.compile(r"^# ===== sidecar: (?P<name>\S.*?)(?: \((?P<size>\d+) bytes\b[^)\n]{0,80}\))? =====[ \t]*$", re.M)
@@ -179,7 +179,7 @@ def _sources(folder: Path, deep: bool) -> dict[str, Path]:
             continue
         for entry in entries[:MAX_LISTED]:
             suffix = os.path.splitext(entry.name)[1].lower()
-            if entry.is_symlink() or entry.name.startswith("."):
+            if entry.is_symlink() or entry.name.startswith(".") or (deep and prefix + entry.name in OF_THE_RUN):
                 continue
             if suffix in TEXTS or suffix in BINARIES:
                 found[prefix + entry.name] = here / entry.name

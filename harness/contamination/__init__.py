@@ -1,0 +1,1 @@
+"""Whether an agent saw what it must not see."""

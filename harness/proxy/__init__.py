@@ -1,0 +1,1 @@
+"""The way from an agent to its model: keys, pins, caps and the record of every call."""

@@ -1,0 +1,1 @@
+"""A run from the request to the graded archive."""
