@@ -125,7 +125,7 @@ def _verdict(
 ) -> VerdictRecord:  # fmt: skip
     return verdict_of(
         linted.report, job.problem, device=job.device, linter=LINTER, target=job.chosen.record.id, replay=replay,
-        lost=lost, silicon=silicon, report_hash=report_hash,
+        lost=lost, silicon=silicon, report_hash=report_hash, provenance=job.request.provenance,
     )  # fmt: skip
 
 

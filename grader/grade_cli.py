@@ -239,6 +239,7 @@ def _one(args: argparse.Namespace, path: Path, problem: str, display: Display, r
 def _graded(args: argparse.Namespace, path: Path, problem: str, display: Display) -> Path:
     """The bundle of one submission, or of what a bundle holds."""
     from grader.grade import Request, grade
+    from grader.provenance import of_run
     from grader.regrade import grade_again
 
     if not problem:
@@ -247,7 +248,7 @@ def _graded(args: argparse.Namespace, path: Path, problem: str, display: Display
         path, problem, target=args.target, strict=args.strict, trials=args.trials, samples=args.samples,
         evidence=not args.no_evidence, all_evidence=args.all_evidence, sandbox=args.sandbox,
         timeout=args.timeout, out=args.out or Path("kbh-results"), protocol=args.protocol,
-        problems_dir=args.problems_dir, fresh=args.fresh, baselines=args.baseline,
+        problems_dir=args.problems_dir, fresh=args.fresh, baselines=args.baseline, provenance=of_run(path),
     )  # fmt: skip
     return grade(request, display)[1]
 

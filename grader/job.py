@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
-from grader import judge, published, scoring
+from grader import judge, provenance, published, scoring
 from grader.bundle import Bundle, BundleBusy, BundleError, redact
 from grader.request import GradeError, Request, identity, options_of, problem_files, versions
 from grader.supervise import Snapshot, remove, snapshot
@@ -153,6 +153,7 @@ def _header(job: Job) -> dict[str, object]:
         "problem": {"id": job.problem.id, "files": job.problem_files},
         "versions": job.versions,
         "target": job.chosen.record.id,
+        **({"provenance": provenance.to_json(request.provenance)} if (request := job.request).provenance else {}),
     }
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from grader import scoring
+from grader import provenance, scoring
 from grader.bundle import Bundle, cell_from_json
 from grader.cell import Cell
 from grader.grade import grade
@@ -51,7 +51,10 @@ def grade_again(
     options = options_from_json(first.entries()[0].data.get("request"))
     with tempfile.TemporaryDirectory(prefix="kbh-again-") as place:
         solution = _restored(first, before, Path(place))
-        request = Request(solution, **options, out=out or folder.parent, problems_dir=problems_dir)
+        known = provenance.from_json(first.entries()[0].data.get("provenance"))
+        request = Request(
+            solution, **options, out=out or folder.parent, problems_dir=problems_dir, provenance=known
+        )  # fmt: skip
         after, made = grade(request, progress)
     found = compare(before, after, _noise(request, before, after))
     with Bundle.open(made, write=True) as bundle:

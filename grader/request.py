@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
-from grader.cell import BaselineName
+from grader.cell import BaselineName, FindingRecord
 from kbh_lint import __version__
 from kbh_lint.problems import Problem
 
@@ -29,7 +29,8 @@ MOST_TRIALS = 100
 MOST_SAMPLES = 400
 MOST_SECONDS = 86_400.0
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
-_PLACES = frozenset({"submission", "out", "problems_dir", "fresh"})  # where and whether, not what
+# Where and whether, not what; and what is known of the submission, which is kept beside the options.
+_APART = frozenset({"submission", "out", "problems_dir", "fresh", "provenance"})
 
 
 class GradeError(Exception):
@@ -40,7 +41,7 @@ class GradeError(Exception):
 class Request:
     """One grading. `samples` are the timed calls of a shape (None: what the device asks for), `timeout` the seconds
     that the submission may take in all in one process. `baselines` are timed beside it. `fresh` starts another bundle
-    where one could be gone on with.
+    where one could be gone on with. `provenance` are findings of the run that made the submission.
     """
 
     submission: Path
@@ -58,6 +59,7 @@ class Request:
     problems_dir: Path | None = None
     fresh: bool = False
     baselines: tuple[BaselineName, ...] = ()
+    provenance: tuple[FindingRecord, ...] = ()
 
     def __post_init__(self) -> None:
         checks = (
@@ -82,7 +84,7 @@ class Request:
 def options_of(request: Request) -> dict[str, Any]:
     """Everything of a request that decides its result, as JSON values."""
     found = {
-        field.name: getattr(request, field.name) for field in dataclasses.fields(Request) if field.name not in _PLACES
+        field.name: getattr(request, field.name) for field in dataclasses.fields(Request) if field.name not in _APART
     }
     return found | {"baselines": list(request.baselines)}
 
@@ -141,9 +143,11 @@ def _gpu_versions() -> dict[str, str]:
 
 def identity(request: Request, submission: str, files: Mapping[str, str], target: str, known: Mapping[str, str]) -> str:
     """SHA-256 of all that decides a result, this grader's code too: gradings with the same one may share trials."""
+    from grader import provenance
     from grader.bundle.read import canonical
 
-    parts = [options_of(request), submission, dict(files), target, dict(known), _code()]
+    parts: list[Any] = [options_of(request), submission, dict(files), target, dict(known), _code()]
+    parts += [provenance.to_json(request.provenance)] if request.provenance else []
     return hashlib.sha256(canonical({"parts": parts})).hexdigest()
 
 

@@ -41,6 +41,7 @@ def verdict_of(
     lost: str = "",
     silicon: Silicon | None = None,
     report_hash: str = "",
+    provenance: Sequence[FindingRecord] = (),
 ) -> VerdictRecord:
     """The verdict of all layers.
 
@@ -49,7 +50,8 @@ def verdict_of(
     is what was timed. `silicon` is what profilers saw; where it says nothing of a promise, that changes nothing. The
     worst state of all layers counts. A state that the problem takes on `target` at the shapes that have it counts as
     fulfilled. A layer that a promise declares and nobody had is listed as missing; where the
-    target offers it, strict does not accept then.
+    target offers it, strict does not accept then. `provenance` are findings of the run that made the submission: those
+    that say `reward_hack` count, the others are only told.
     """
     mismatches = tuple(_mismatch(sentence) for sentence in replay or ())
     run: State | None = "broken" if mismatches else "unproven" if lost else None
@@ -74,13 +76,16 @@ def verdict_of(
         accepts = _accepts(state, promise, target, shapes)
         records.append(PromiseRecord(state.id, merged, accepts, layers, missing, reason))
         states.append(replace(state, state=merged, shapes=shapes, accepts=accepts, reason=reason))
-    found = (*mismatches, *(silicon.findings if silicon is not None else ()))
+    decisive = tuple(record for record in provenance if record.verdict == "reward_hack")
+    found = (*decisive, *mismatches, *(silicon.findings if silicon is not None else ()))
     unread = (*report.unread, Unread(lost)) if lost else report.unread
     counted = (*(_counted(record) for record in found), *report.findings)
     verdict = decide(states, counted, unread, report.contract is not None)
     whole = replace(report, promises=tuple(states), unread=unread, findings=counted, verdict=verdict)
     taken, why = _taken(whole, records, OFFERED[device])
-    findings = (*found, *(_finding(finding, report) for finding in report.findings if finding.severity != "info"))
+    told = tuple(record for record in provenance if record not in decisive)
+    listed = (_finding(finding, report) for finding in report.findings if finding.severity != "info")
+    findings = (*found, *told, *listed)
     return VerdictRecord(verdict, taken, why, tuple(records), findings, report.contract, linter, report_hash)
 
 

@@ -7,10 +7,11 @@ its data is one of the classes below, named by `kind`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from grader.bundle.codec import CodecError, from_json, to_json
+from grader.cell import LATER
 from harness.record.usage import Usage
 
 __all__ = [
@@ -114,12 +115,17 @@ class JudgeUsed:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that a reader of the result must know. `rule` is a slug; `evidence` quotes what it rests on."""
+    """Something that a reader of the result must know. `rule` is a slug; `evidence` quotes what it rests on.
+
+    A `decisive` one takes the result its score. `step` is the model call it belongs to, 0 where it is none.
+    """
 
     kind: FindingKind
     rule: str
     message: str
     evidence: str = ""
+    decisive: bool = field(default=False, metadata=LATER)
+    step: int = field(default=0, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)
