@@ -3,6 +3,15 @@
 The lock is advisory: a file of the machine for each GPU (by its UUID) and one for the CPU, held with flock while a
 submission is called, timed or not, and not while it is linted or imported. The system lets go of it when the process
 that holds it ends, however it ends, and no process of a submission inherits it.
+
+Who waits gets the device in order. flock alone has none, so each who waits holds a ticket: a file beside the lock whose
+name says when it is due, held with flock too. The device is taken by the one whose ticket is due first among those that
+are held; a ticket that nobody holds is of a process that was killed, and is taken away.
+
+A grading is due when it comes. A practice run, which an agent asks for while it works, is due HEAD_START seconds after
+it comes: gradings go before the practice that waits, in the order in which they came, and practice goes in the order
+in which it came. A practice run that has waited for that long goes before gradings that come later, so neither can keep
+the other away for ever. Nobody is interrupted: who bounds practice is the judge of the agents (harness.judging).
 """
 
 from __future__ import annotations
@@ -11,24 +20,32 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
+import secrets
 import stat
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["device_key", "turn"]
+__all__ = ["HEAD_START", "device_key", "practising", "turn"]
 
 PLACE = "KBH_LOCK_DIR"  # the variable that names another folder, for containers that share a GPU
 FOLDER = "/tmp"  # not TMPDIR: it must be the same place for everybody on the machine
+HEAD_START = 600.0
+TRIES = 100  # for a ticket that others took for a left-over before it was locked
+_TICKET = re.compile(r"-\d{20}-[0-9a-f]{8}\.ticket")
 _HELD: Counter[str] = Counter()  # turns of this process, which share one lock
 _LOCKS: dict[str, int | None] = {}  # their descriptors; None where there is none to be had
 _TAKING = threading.Lock()  # whoever comes meanwhile finds the lock taken
+_PRACTICE: list[float] = []  # when the practice run came that this process makes
+Say = Callable[[str], None]
 
 
 def device_key(device: str | torch.device) -> str:
@@ -41,7 +58,17 @@ def device_key(device: str | torch.device) -> str:
 
 
 @contextlib.contextmanager
-def turn(device: str | torch.device, wait: Callable[[str], None] = lambda _: None) -> Iterator[None]:
+def practising(came: float | None = None) -> Iterator[None]:
+    """Makes every turn that this process takes within it a practice run's. `came` is on the clock time.monotonic()."""
+    _PRACTICE.append(time.monotonic() if came is None else came)
+    try:
+        yield
+    finally:
+        _PRACTICE.pop()
+
+
+@contextlib.contextmanager
+def turn(device: str | torch.device, wait: Say = lambda _: None) -> Iterator[None]:
     """Holds the device; `wait` is told, in one sentence, that it has to be waited for.
 
     Where there is no lock to be had, as on a system without a folder that all may write to, that is told and nothing is
@@ -51,12 +78,13 @@ def turn(device: str | torch.device, wait: Callable[[str], None] = lambda _: Non
     with _TAKING:
         if key not in _LOCKS:
             folder = Path(os.environ.get(PLACE) or FOLDER)
-            lock = _open(folder / f"kbh-turn-{hashlib.sha256(key.encode()).hexdigest()[:16]}.lock")
+            line = _Line(folder, f"kbh-turn-{hashlib.sha256(key.encode()).hexdigest()[:16]}")
+            lock = _open(folder / f"{line.stem}.lock")
             if lock is None:
                 wait(f"no lock can be had in {folder}, so nothing keeps other gradings from running at the same time")
             else:
                 try:
-                    _take(lock, "this CPU" if key == "cpu" else "this GPU", wait)
+                    _take(lock, line, "this CPU" if key == "cpu" else "this GPU", wait)
                 except BaseException:
                     os.close(lock)
                     raise
@@ -74,14 +102,123 @@ def turn(device: str | torch.device, wait: Callable[[str], None] = lambda _: Non
                     os.close(lock)
 
 
-def _take(lock: int, name: str, wait: Callable[[str], None]) -> None:
+def _take(lock: int, line: _Line, name: str, wait: Say) -> None:
+    """Waits for those who are due before, then for the lock, until nobody who is due before has come meanwhile."""
+    began, told = time.monotonic(), False
+    with line.ticket(began if not _PRACTICE else _PRACTICE[-1] + HEAD_START) as mine:
+        while True:
+            before = line.before(mine)
+            if not before and _locked(lock):
+                break
+            if not told:
+                wait(_waiting(name, len(before)))
+                told = True
+            if before:
+                line.await_end(before[0])
+                continue
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not line.before(mine):
+                break
+            fcntl.flock(lock, fcntl.LOCK_UN)
+    if told:
+        wait(f"waited {time.monotonic() - began:.0f} s for {'a turn' if _PRACTICE else 'another grading'}")
+
+
+def _waiting(name: str, before: int) -> str:
+    what = "a turn on" if _PRACTICE else "another grading that is being timed on"
+    more = f"; {before} {'waits' if before == 1 else 'wait'} before this one" if before else ""
+    return f"waiting for {what} {name}{more}"
+
+
+def _locked(fd: int, kind: int = fcntl.LOCK_EX) -> bool:
+    """Whether a lock could be taken at once."""
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(fd, kind | fcntl.LOCK_NB)
+        return True
     except BlockingIOError:
-        wait(f"waiting for another grading that is being timed on {name}")
-        began = time.monotonic()
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        wait(f"waited {time.monotonic() - began:.0f} s for another grading")
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """Those who wait for one device: files in a folder that all may write to, so what lies there may be anybody's."""
+
+    folder: Path
+    stem: str
+
+    @contextlib.contextmanager
+    def ticket(self, due: float) -> Iterator[str]:
+        """Holds a ticket; its name is "" where none can be made, and then there is no order."""
+        name, fd = self._made(max(int(due * 1e9), 0))
+        try:
+            yield name
+        finally:
+            if fd is not None:
+                with contextlib.suppress(OSError):
+                    (self.folder / name).unlink()
+                os.close(fd)
+
+    def _made(self, due: int) -> tuple[str, int | None]:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        for _ in range(TRIES):
+            name = f"{self.stem}-{due:020d}-{secrets.token_hex(4)}.ticket"
+            try:
+                fd = os.open(self.folder / name, flags, 0o644)
+            except OSError:
+                break
+            with contextlib.suppress(OSError):
+                os.fchmod(fd, 0o644)  # whatever the umask: others must be able to wait for it
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            if os.fstat(fd).st_nlink:
+                return name, fd
+            os.close(fd)  # somebody found it before it was locked
+        return "", None
+
+    def before(self, mine: str) -> list[str]:
+        """Tickets that are held and due before mine, the last of them first."""
+        if not mine:
+            return []
+        try:
+            names = [entry.name for entry in os.scandir(self.folder) if entry.name.startswith(f"{self.stem}-")]
+        except OSError:
+            return []
+        earlier = [name for name in names if _TICKET.fullmatch(name, len(self.stem)) and name < mine]
+        return [name for name in sorted(earlier, reverse=True) if self._is_held(name)]
+
+    def _is_held(self, name: str) -> bool:
+        """Whether somebody holds a ticket; one that nobody holds is taken away."""
+        fd = self._opened(name)
+        if fd is None:
+            return False
+        try:
+            if not _locked(fd, fcntl.LOCK_SH):
+                return True
+            with contextlib.suppress(OSError):
+                (self.folder / name).unlink()
+            return False
+        finally:
+            os.close(fd)
+
+    def await_end(self, name: str) -> None:
+        """Returns when nobody holds a ticket any longer."""
+        fd = self._opened(name)
+        if fd is not None:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_SH)
+            finally:
+                os.close(fd)
+
+    def _opened(self, name: str) -> int | None:
+        """A descriptor of a plain file; None for anything else, which counts as nobody's."""
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            fd = os.open(self.folder / name, flags)
+        except OSError:
+            return None
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            return fd
+        os.close(fd)
+        return None
 
 
 def _open(path: Path) -> int | None:
