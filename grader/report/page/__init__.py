@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.cell import Cell, FindingRecord, ShapeResult, ShapeScore, TrialResult
+from grader.report.page.base import STYLE, PageError, environment, shown
 from grader.report.page.plot import Plot, plot
 from grader.report.view import View
 from grader.report.words import (
@@ -27,7 +28,6 @@ from grader.report.words import (
     standing,
 )
 from grader.silicon.shown import remarks
-from kbh_lint.report.text import clean
 
 __all__ = ["PageError", "render"]
 
@@ -35,10 +35,6 @@ HERE = Path(__file__).resolve().parent
 CONTEXT = 2  # lines of code around the one that a finding is about
 MOST_FINDINGS = 12
 MOST_COLUMNS = 400
-
-
-class PageError(Exception):
-    """The page cannot be written; the text is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +64,13 @@ def render(views: Sequence[View]) -> str:
     if len({view.cell.protocol for view in views}) > 1:
         raise PageError("scores of two protocols never stand on one page; write a page for each")
     page = _environment().get_template("page.html.j2")
-    style = (HERE / "style.css").read_text(encoding="utf-8")
+    style = STYLE.read_text(encoding="utf-8")
     groups = [(kind, [v for v in views if v.cell.target.peaks == kind]) for kind in ("datasheet", "measured")]
     return str(page.render(views=views, style=style, groups=[group for group in groups if group[1]]))
 
 
 def _environment() -> Any:
-    try:
-        import jinja2
-    except ImportError:
-        raise PageError("a page needs jinja2; in a checkout of kbh: pip install '.[grade]'") from None
-    found = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HERE), autoescape=True, undefined=jinja2.StrictUndefined, finalize=_shown,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+    found = environment(HERE, shown)
     found.filters.update(
         seconds=seconds, fraction=fraction, spread=spread, standing=standing, in_order=in_order, launch=launch
     )
@@ -91,13 +80,6 @@ def _environment() -> Any:
         baseline_lines=baseline_lines, remarks=remarks,
     )  # fmt: skip
     return found
-
-
-def _shown(value: Any) -> Any:
-    """Text of a submission without characters that hide or turn what is around them."""
-    if type(value) is not str or (value.isascii() and value.isprintable()):
-        return value
-    return "\n".join(clean(line) for line in value.split("\n"))
 
 
 def _findings(view: View) -> Sequence[FindingRecord]:
