@@ -101,7 +101,8 @@ class JudgeUsed:
     """The agent asked the judge. `solution` is the SHA-256 of the file it asked about. On public keys only.
 
     `score` is the practice score (fraction of the least time), `error` the worst error in units of its bound.
-    `waited_s` is spent waiting for a turn, `seconds` is the judge's work.
+    `waited_s` is spent waiting for a turn, `seconds` is the judge's work. `answer` is the SHA-256 of all that was sent
+    back, among the archive's objects.
     """
 
     what: Literal["check", "benchmark"]
@@ -111,6 +112,8 @@ class JudgeUsed:
     score: float | None
     waited_s: float
     seconds: float
+    error: float | None = field(default=None, metadata=LATER)
+    answer: str = field(default="", metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)

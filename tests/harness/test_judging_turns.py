@@ -1,4 +1,4 @@
-"""The turns of a device: in order, gradings before practice but not for ever, and no process that dies is in the way."""
+"""The turns of a device: in order, gradings before practice but not for ever, and who dies is in nobody's way."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ import sys, time
 from contextlib import nullcontext
 from grader.turns import practising, turn
 name, practice, out = sys.argv[1:]
-with practising(time.monotonic() - float(practice)) if practice else nullcontext(), turn("cpu", lambda text: print(text, flush=True)):
+kind = practising(time.monotonic() - float(practice)) if practice else nullcontext()
+with kind, turn("cpu", lambda text: print(text, flush=True)):
     with open(out, "a") as file:
         file.write(name + "\\n")
 """
