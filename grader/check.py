@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from grader.cell import TrialResult
-from grader.judge import commitment, default_options, run_trial
+from grader.judge import default_options, run_trial
 from grader.sandbox import Sandbox, choose
 from grader.supervise import CheckError, remove, snapshot
 from kbh_lint.problems import Problem
 
-__all__ = ["CaseResult", "CheckError", "CheckReport", "check_submission"]
+__all__ = ["CaseResult", "CheckError", "CheckReport", "check_submission", "report_of"]
 
 Outcome = Literal["passed", "failed", "not-checkable"]
 
@@ -97,6 +97,16 @@ def check_submission(
         if workspace is None:
             remove(scratch)
     shown = f"{solution.parent.name}/{solution.name}"
+    return report_of(
+        problem, trial, solution=shown, sha256=taken.sha256, device=device, scale=scale,
+        seconds=round(time.monotonic() - began, 3),
+    )  # fmt: skip
+
+
+def report_of(
+    problem: Problem, trial: TrialResult, *, solution: str, sha256: str, device: str, scale: str, seconds: float
+) -> CheckReport:
+    """What a trial says about the results of a submission that is shown under the name `solution`."""
     cases = tuple(
         CaseResult(shape.shape, case.case, case.ok, case.error, case.tolerance, case.message)
         for shape in trial.shapes
@@ -104,9 +114,8 @@ def check_submission(
     )
     outcome, message = _outcome(trial, cases)
     return CheckReport(
-        problem.id, shown, taken.sha256, device, scale, outcome, message, trial.detail, cases, commitment(master),
-        round(time.monotonic() - began, 3),
-    )  # fmt: skip
+        problem.id, solution, sha256, device, scale, outcome, message, trial.detail, cases, trial.commitment, seconds
+    )
 
 
 def _outcome(trial: TrialResult, cases: tuple[CaseResult, ...]) -> tuple[Outcome, str]:

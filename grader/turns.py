@@ -29,12 +29,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["HEAD_START", "device_key", "practising", "turn"]
+__all__ = ["HEAD_START", "Standing", "device_key", "practising", "turn"]
+
+Standing = Literal["asked", "held", "free"]
 
 PLACE = "KBH_LOCK_DIR"  # the variable that names another folder, for containers that share a GPU
 FOLDER = "/tmp"  # not TMPDIR: it must be the same place for everybody on the machine
@@ -44,8 +46,18 @@ _TICKET = re.compile(r"-\d{20}-[0-9a-f]{8}\.ticket")
 _HELD: Counter[str] = Counter()  # turns of this process, which share one lock
 _LOCKS: dict[str, int | None] = {}  # their descriptors; None where there is none to be had
 _TAKING = threading.Lock()  # whoever comes meanwhile finds the lock taken
-_PRACTICE: list[float] = []  # when the practice run came that this process makes
 Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Practice:
+    """A practice run of this process: when it came, and who is told of its turns."""
+
+    came: float
+    tell: Callable[[Standing], None]
+
+
+_PRACTICE: list[_Practice] = []
 
 
 def device_key(device: str | torch.device) -> str:
@@ -58,9 +70,12 @@ def device_key(device: str | torch.device) -> str:
 
 
 @contextlib.contextmanager
-def practising(came: float | None = None) -> Iterator[None]:
-    """Makes every turn that this process takes within it a practice run's. `came` is on the clock time.monotonic()."""
-    _PRACTICE.append(time.monotonic() if came is None else came)
+def practising(came: float | None = None, tell: Callable[[Standing], None] = lambda _: None) -> Iterator[None]:
+    """Makes every turn that this process takes within it a practice run's. `came` is on the clock time.monotonic().
+
+    `tell` is told when a turn is asked for, when it is held and when it is free again, so that it can be bounded.
+    """
+    _PRACTICE.append(_Practice(time.monotonic() if came is None else came, tell))
     try:
         yield
     finally:
@@ -77,6 +92,7 @@ def turn(device: str | torch.device, wait: Say = lambda _: None) -> Iterator[Non
     key = device_key(device)
     with _TAKING:
         if key not in _LOCKS:
+            _tell("asked")
             folder = Path(os.environ.get(PLACE) or FOLDER)
             line = _Line(folder, f"kbh-turn-{hashlib.sha256(key.encode()).hexdigest()[:16]}")
             lock = _open(folder / f"{line.stem}.lock")
@@ -89,6 +105,7 @@ def turn(device: str | torch.device, wait: Say = lambda _: None) -> Iterator[Non
                     os.close(lock)
                     raise
             _LOCKS[key] = lock
+            _tell("held")
         _HELD[key] += 1
     try:
         yield
@@ -100,12 +117,18 @@ def turn(device: str | torch.device, wait: Say = lambda _: None) -> Iterator[Non
                 lock = _LOCKS.pop(key)
                 if lock is not None:
                     os.close(lock)
+                _tell("free")
+
+
+def _tell(standing: Standing) -> None:
+    if _PRACTICE:
+        _PRACTICE[-1].tell(standing)
 
 
 def _take(lock: int, line: _Line, name: str, wait: Say) -> None:
     """Waits for those who are due before, then for the lock, until nobody who is due before has come meanwhile."""
     began, told = time.monotonic(), False
-    with line.ticket(began if not _PRACTICE else _PRACTICE[-1] + HEAD_START) as mine:
+    with line.ticket(_PRACTICE[-1].came + HEAD_START if _PRACTICE else began) as mine:
         while True:
             before = line.before(mine)
             if not before and _locked(lock):

@@ -49,20 +49,25 @@ def write_workspace(problem: Problem, out: Path) -> list[Path]:
     """Writes an agent's workspace into `out`, which must be empty or new. Raises PromptError, OSError."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise PromptError(1, f"{out} is not an empty folder")
-    reference = folder_of(problem) / "reference.py"
-    if not reference.is_file():
-        raise PromptError(1, f"{problem.id} has no reference.py")
     seeds = ", ".join(f'"--seed", "{seed}"' for seed in PUBLIC_SEEDS)
-    files = {
-        prompt.PROMPT: prompt.write(folder_of(problem), problem),
-        "reference.py": reference.read_text(encoding="utf-8"),
-        "problem.yaml": excerpt((folder_of(problem) / "problem.yaml").read_text(encoding="utf-8")),
-        "check.py": CHECK.format(problem=problem.id, seeds=seeds, folder=_elsewhere(problem)),
-    }
+    check = CHECK.format(problem=problem.id, seeds=seeds, folder=_elsewhere(problem))
+    files = {**workspace_texts(problem), "check.py": check}
     out.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (out / name).write_text(text, encoding="utf-8")
     return [out / name for name in files]
+
+
+def workspace_texts(problem: Problem) -> dict[str, str]:
+    """What an agent is given to read: prompt, reference, and the part of problem.yaml. Raises PromptError, OSError."""
+    reference = folder_of(problem) / "reference.py"
+    if not reference.is_file():
+        raise PromptError(1, f"{problem.id} has no reference.py")
+    return {
+        prompt.PROMPT: prompt.write(folder_of(problem), problem),
+        "reference.py": reference.read_text(encoding="utf-8"),
+        "problem.yaml": excerpt((folder_of(problem) / "problem.yaml").read_text(encoding="utf-8")),
+    }
 
 
 def _elsewhere(problem: Problem) -> str:
