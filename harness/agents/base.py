@@ -17,7 +17,7 @@ from harness.record.usage import Usage
 
 __all__ = [
     "HOME", "NODE", "PORT", "PREFIX", "TEMPORARY", "WORKSPACE", "Adapter", "AgentText", "AgentTool", "AgentUsage",
-    "Finished", "Job", "Launch", "Package", "Said",
+    "Ends", "Finished", "Job", "Launch", "Package", "Said",
 ]  # fmt: skip
 
 # Places inside a room. What an adapter writes beforehand it names relative to HOME or WORKSPACE.
@@ -101,6 +101,7 @@ class Finished:
     text: str = ""
 
 
+Ends = Literal["event", "exit"]
 Said = AgentText | AgentTool | AgentUsage | Finished
 
 
@@ -111,7 +112,7 @@ class Adapter(Protocol):
     package: Package | None  # None for `command`
     dialects: Sequence[Dialect]  # that it can speak, the preferred one first
     efforts: Sequence[str]  # that it knows; empty where it has none
-    ends: Literal["event", "exit"]  # what a good end looks like: a last event, or exit status 0 alone
+    ends: Ends  # what a good end looks like: a last event, or exit status 0 alone
 
     def launch(self, job: Job) -> Launch:
         """How it is started. Raises ValueError, in one sentence, for a job that it cannot do."""
