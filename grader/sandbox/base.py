@@ -5,16 +5,32 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Protocol
 
 from grader.cell import SandboxRecord
 
-__all__ = ["Jail", "Sandbox", "SandboxError"]
+__all__ = ["Jail", "Layout", "Sandbox", "SandboxError"]
 
 
 class SandboxError(Exception):
     """A sandbox cannot be had or did not hold on this machine; the text is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A file system for an agent: with nothing of this program in it, and with loopback sockets and memory files.
+
+    `mounts` are seen read-only under another path, `files` have these contents, `folders` are empty, belong to whoever
+    makes the sandbox, and hold so many bytes. The interpreter is always there; `libraries` adds its packages and the
+    compilers. `nodes` are device nodes. Only bubblewrap can do it.
+    """
+
+    mounts: tuple[tuple[Path, PurePosixPath], ...] = ()
+    files: tuple[tuple[PurePosixPath, bytes], ...] = ()
+    folders: tuple[tuple[PurePosixPath, int], ...] = ()
+    nodes: tuple[Path, ...] = ()
+    libraries: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +41,7 @@ class Jail:
     is given to the user that the process runs as. Sizes are in bytes: `data_bytes` is the private memory of each
     process (None: no limit, for a GPU, whose runtime reserves far more than it uses), `file_bytes` the largest file,
     `tmp_bytes` what fits into /tmp and /dev/shm where the sandbox makes its own. `profiler` adds the device nodes that
-    a profiler needs, and sockets on the loopback of a network of its own.
+    a profiler needs, and sockets on the loopback of a network of its own. `layout` is None for a candidate.
     """
 
     read: tuple[Path, ...]
@@ -36,6 +52,7 @@ class Jail:
     file_bytes: int = 4 << 30
     tmp_bytes: int = 2 << 30
     profiler: bool = False
+    layout: Layout | None = None
 
 
 class Sandbox(Protocol):

@@ -14,14 +14,15 @@ import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from grader.cell import SandboxRecord
 from grader.sandbox.base import Jail, SandboxError
+from grader.sandbox.jail import descendants
 from grader.sandbox.launch import Restriction, let_go, memory_file, release, start
 from grader.sandbox.places import Places, gpu_nodes, places
-from grader.sandbox.reap import end_namespace, readable
+from grader.sandbox.reap import end_namespace, number, readable
 from grader.sandbox.seccomp import program
 from grader.sandbox.users import leased_uid
 
@@ -35,6 +36,7 @@ NAMESPACES = (
     "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--hostname", "kbh",
     "--new-session", "--as-pid-1",
 )  # fmt: skip
+SHUT = ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/")
 FOR_JAIL = ("--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID", "--cap-add", "CAP_SETPCAP")
 
 
@@ -56,24 +58,37 @@ class Bubblewrap:
         fds: Sequence[int],
         jail: Jail,
         output: BinaryIO,
+        report: int | None = None,
     ) -> subprocess.Popen[bytes]:
-        """See `grader.sandbox.Sandbox`."""
-        families = [socket.AF_UNIX, *([socket.AF_INET, socket.AF_INET6] if jail.profiler else [])]
-        seccomp = program(memory_files=jail.gpu, families=families, reach_others=True, shared_user=False)
+        """See `grader.sandbox.Sandbox`, and `launch.start` for `report`."""
+        agent = jail.layout is not None
+        families = [socket.AF_UNIX, *([socket.AF_INET, socket.AF_INET6] if jail.profiler or agent else [])]
+        families += [socket.AF_NETLINK] if agent else []
+        seccomp = program(memory_files=jail.gpu or agent, families=families, reach_others=True, shared_user=False)
         restriction = Restriction(uid=self.uid, seccomp=seccomp, namespace=True)
         with contextlib.ExitStack() as stack:
             told, tell = os.pipe2(os.O_CLOEXEC)
             stack.callback(os.close, told)
             with os.fdopen(tell, "wb"):
-                arguments = memory_file("kbh-bwrap", b"\0".join(os.fsencode(a) for a in self._arguments(jail, tell)))
-                stack.callback(os.close, arguments)
+                files = jail.layout.files if jail.layout is not None else ()
+                contents = {path: memory_file("kbh-file", data) for path, data in files}
+                given = [*self._arguments(jail, tell), *_written(contents), *SHUT]
+                arguments = memory_file("kbh-bwrap", b"\0".join(map(os.fsencode, given)))
+                for descriptor in (arguments, *contents.values()):
+                    stack.callback(os.close, descriptor)
                 prefix = [self.command, "--args", str(arguments)]
                 process = start(
                     prefix, restriction, argv, env=env, cwd=cwd, fds=fds, jail=jail, output=output,
-                    also=[arguments, tell], close=[told],  # with it bubblewrap can write whether or not we still read
+                    also=[arguments, tell, *contents.values()], report=report,
+                    close=[told],  # with it bubblewrap can write whether or not we still read
                 )  # fmt: skip
             self.first[process.pid] = _first_process(process, told)
         return process
+
+    def alive(self, process: subprocess.Popen[bytes]) -> list[int]:
+        """The processes that live in the namespace now, besides its first one."""
+        first = self.first.get(process.pid)
+        return [pid for pid, _ in descendants(number(first))] if first is not None and not readable(first, 0) else []
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """Ends the first process of the namespace, with which the kernel ends all others."""
@@ -87,13 +102,18 @@ class Bubblewrap:
         yield from ("--info-fd", str(tell))
         yield from FOR_JAIL if self.uid is not None else ("--unshare-user", "--cap-drop", "ALL")
         yield from ("--proc", "/proc", "--dev", "/dev")
-        for node in gpu_nodes(jail.profiler) if jail.gpu else ():
+        every = gpu_nodes(jail.profiler) if jail.gpu else ()
+        for node in jail.layout.nodes if jail.layout is not None else every:
             yield from ("--dev-bind", str(node), str(node))
         for folder in ("/dev/shm", "/tmp"):
             yield from ("--perms", "1777", "--size", str(jail.tmp_bytes), "--tmpfs", folder)
         for depth in _by_depth(places(jail)):
             yield from depth
-        yield from ("--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/")
+        if jail.layout is not None:
+            for source, target in jail.layout.mounts:
+                yield from (*_above(target), "--ro-bind", str(source), str(target))
+            for own, size in jail.layout.folders:
+                yield from (*_above(own), "--perms", "0755", "--size", str(size), "--tmpfs", str(own))
 
 
 def bubblewrap(notes: tuple[str, ...] = ()) -> Bubblewrap:
@@ -129,6 +149,18 @@ def _by_depth(where: Places) -> Iterator[tuple[str, ...]]:
             yield ("--bind", str(path), str(path))
         else:
             yield ("--perms", "0555", "--size", str(HIDDEN_BYTES), "--tmpfs", str(path))
+
+
+def _written(contents: Mapping[PurePosixPath, int]) -> Iterator[str]:
+    """Files with what is read from descriptors, which only root can write."""
+    for path, descriptor in contents.items():
+        yield from (*_above(path), "--perms", "0444", "--ro-bind-data", str(descriptor), str(path))
+
+
+def _above(path: PurePosixPath) -> Iterator[str]:
+    """The folders on the way to a path, where they are missing."""
+    for above in reversed(path.parents[:-1]):
+        yield from ("--perms", "0755", "--dir", str(above))
 
 
 def _read_only(path: Path) -> tuple[str, ...]:

@@ -95,7 +95,8 @@ def _memory(jail: Jail) -> int:
     """Bytes for all processes together, with what lies in temporary folders."""
     pages, size = os.sysconf("SC_PHYS_PAGES"), os.sysconf("SC_PAGE_SIZE")
     share = int(GPU_SHARE * pages * size)
-    return min(share, jail.data_bytes + 2 * jail.tmp_bytes) if jail.data_bytes is not None else share
+    kept = 2 * jail.tmp_bytes + sum(size for _, size in (jail.layout.folders if jail.layout is not None else ()))
+    return min(share, jail.data_bytes + kept) if jail.data_bytes is not None else share
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Runs inside the sandbox before the submission does, with a descriptor of its settings in Python's marshal format.
+"""Runs inside the sandbox before the submission does, from a descriptor that holds it and its settings.
 
 It forks. The child sets limits, drops user, groups and capabilities, restricts itself (no_new_privs, Landlock,
 seccomp) and then becomes the program of the settings. The parent collects whatever the program leaves behind, and ends
@@ -9,7 +9,6 @@ pays for its start.
 from __future__ import annotations
 
 import ctypes
-import marshal
 import os
 import resource
 import struct
@@ -42,12 +41,9 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 LIBC.syscall.restype = ctypes.c_long
 
 
-def main() -> NoReturn:
-    """Reads the settings and becomes the program that they name."""
+def main(settings: dict[str, Any]) -> NoReturn:
+    """Becomes the program that the settings name."""
     try:
-        fd = int(sys.argv[2])
-        with open(fd, "rb") as file:
-            settings: dict[str, Any] = marshal.load(file)
         for fd in settings["close"]:
             os.close(fd)
         if not os.read(settings["judge"], 1):  # until the judge has put this process where it belongs
@@ -151,7 +147,8 @@ def _supervise(settings: dict[str, Any]) -> None:
     settings["parent"] = os.getpid()
     child = os.fork()
     if child == 0:
-        os.close(settings["judge"])
+        for fd in (settings["judge"], *settings["report"]):
+            os.close(fd)
         os.setsid()
         return
     status = FAILED << 8
@@ -172,6 +169,9 @@ def _supervise(settings: dict[str, Any]) -> None:
             else:
                 os.read(woken, 4096)
                 found = _collected(child)
+                if found is not None:
+                    for fd in settings["report"]:
+                        os.write(fd, b"%d" % len(descendants(os.getpid())))
         status = found
     except OSError as error:
         print(f"the sandbox could not be held: {error}", file=sys.stderr, flush=True)

@@ -6,21 +6,24 @@ import contextlib
 import marshal
 import os
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
+from types import CodeType
 from typing import Any, BinaryIO
 
 from grader.sandbox.base import Jail, SandboxError
 from grader.sandbox.control import Group, make_group
+from grader.sandbox.places import interpreter
 from grader.sandbox.users import give
 
-__all__ = ["Restriction", "let_go", "memory_file", "release", "start"]
+__all__ = ["Restriction", "first_command", "first_program", "let_go", "memory_file", "release", "start"]
 
-JAIL = "import sys; sys.path.append(sys.argv[1]); import jail; jail.main()"  # by import, so that its byte code is used
+LOADER = "import marshal, sys; code, given = marshal.load(open(int(sys.argv[1]), 'rb')); exec(code); main(given)"
 ADDRESS_SPACE_BYTES = 8 << 30  # beyond private memory: libraries and what is reserved; bounds shared memory too
 OPEN_FILES = 4096
+JAIL = Path(__file__).with_name("jail.py")
 LOCKED_BYTES = 64 << 20
 _GROUPS: dict[int, Group] = {}  # of the processes that run
 _LINES: dict[int, int] = {}  # their ends of pipes that nobody else holds: with the judge these end, and so do they
@@ -53,11 +56,13 @@ def start(
     output: BinaryIO,
     also: Sequence[int] = (),
     close: Sequence[int] = (),
+    report: int | None = None,
 ) -> subprocess.Popen[bytes]:
     """Runs `prefix`, which gets the descriptors `also`, and then `jail.py` with these settings. Raises SandboxError.
 
     What may be written is given to the user that the process will run as. `jail.py` closes the descriptors `close`
-    that come to it from `prefix`. The process ends with this one, and when it is released.
+    that come to it from `prefix`. The process ends with this one, and when it is released. When the program ends by
+    itself, how many of those that it started are alive then is written to the descriptor `report`.
     """
     if restriction.uid is not None:
         for folder in jail.write:
@@ -83,10 +88,11 @@ def start(
             "seccomp": restriction.seccomp,
             "judge": wait,
             "close": list(close),
+            "report": [] if report is None else [report],
         }
-        config = memory_file("kbh-jail", marshal.dumps(settings))
+        config = first_program(JAIL, settings)
         stack.callback(os.close, config)
-        command = [*prefix, sys.executable, "-I", "-S", "-c", JAIL, str(Path(__file__).parent), str(config)]
+        command = [*prefix, *first_command(jail, config)]
         try:
             process = subprocess.Popen(
                 command,
@@ -95,7 +101,7 @@ def start(
                 stderr=subprocess.STDOUT,
                 env=_own_environment(),
                 cwd="/",
-                pass_fds=[config, wait, *fds, *also, *close],
+                pass_fds=[config, wait, *fds, *also, *close, *settings["report"]],
                 start_new_session=True,
             )
         except OSError as error:
@@ -128,6 +134,24 @@ def release(process: subprocess.Popen[bytes]) -> None:
         group.close()
 
 
+def first_program(source: Path, settings: dict[str, Any]) -> int:
+    """A descriptor of a program with a function `main`, and of what that is called with, for `first_command`.
+
+    So the program needs no path inside, and no time to be compiled.
+    """
+    return memory_file("kbh-first", marshal.dumps((_compiled(source), settings)))
+
+
+def first_command(jail: Jail, descriptor: int) -> list[str]:
+    """How Python is started with a `first_program`."""
+    return [interpreter(jail), "-I", "-S", "-c", LOADER, str(descriptor)]
+
+
+@cache
+def _compiled(source: Path) -> CodeType:
+    return compile(source.read_bytes(), source.name, "exec", dont_inherit=True)
+
+
 def memory_file(name: str, data: bytes) -> int:
     """A descriptor from which `data` can be read once."""
     fd = os.memfd_create(name, os.MFD_CLOEXEC)
@@ -155,7 +179,7 @@ def _limits(jail: Jail, own_processes: bool) -> dict[str, int]:
     }
     if jail.data_bytes is not None:
         limits["DATA"] = jail.data_bytes
-    if jail.data_bytes is not None and not jail.gpu:  # a GPU's runtime reserves addresses by the terabyte
+    if jail.data_bytes is not None and not jail.gpu and jail.layout is None:  # GPU, Node and Bun reserve terabytes
         limits["AS"] = jail.data_bytes + ADDRESS_SPACE_BYTES
     return limits
 

@@ -6,6 +6,7 @@ import importlib.util
 import os
 import shutil
 import sys
+import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from grader.sandbox.base import Jail, SandboxError
 
-__all__ = ["Places", "expand", "gpu_nodes", "places", "searched"]
+__all__ = ["Places", "expand", "gpu_nodes", "interpreter", "places", "searched"]
 
 ROOT = Path(__file__).resolve().parents[2]
 SYSTEM = tuple(Path(p) for p in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"))
@@ -21,6 +22,9 @@ _ETC_NAMES = (
     "alternatives", "group", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "nsswitch.conf", "passwd",
 )  # fmt: skip
 ETC = tuple(Path("/etc") / name for name in _ETC_NAMES)
+# What the programs of agents look for besides: certificates, without which some do not even start
+AGENT_ETC = tuple(Path("/etc") / name for name in ("os-release", "pki/tls/certs", "protocols", "services", "ssl/certs"))
+PROJECT = ("grader", "harness", "kbh_lint")
 LIBRARIES = ("torch", "triton", "numpy", "yaml", "cuda")
 TOOLS = ("cc", "gcc", "c++", "g++", "clang", "clang++", "ld", "as", "nvcc", "ninja")
 MOST_LINKS = 20
@@ -39,7 +43,7 @@ class Places:
 
 def places(jail: Jail) -> Places:
     """Everything that the jail allows and that the interpreter, torch and the compilers need. Raises SandboxError."""
-    read = {*_always(), *_toolkit(), *(p.absolute() for p in jail.read), *([Path("/sys")] if jail.gpu else CPU_FACTS)}
+    read = {*_of_program(jail), *(p.absolute() for p in jail.read), *([Path("/sys")] if jail.gpu else CPU_FACTS)}
     read |= {path.resolve() for path in read if path.exists()}
     write = tuple(sorted({p.absolute() for p in jail.write}))
     for path in write:
@@ -48,7 +52,29 @@ def places(jail: Jail) -> Places:
     roots = [path for path in read if path.parent == path]
     if roots:
         raise SandboxError("the sandbox would show the whole file system: Python or CUDA is installed at its root")
-    return Places(tuple(sorted(p for p in read if p.exists())), write, _hidden())
+    return Places(tuple(sorted(p for p in read if p.exists())), write, _hidden_from(jail))
+
+
+def interpreter(jail: Jail) -> str:
+    """The Python that is started in it: without its libraries, that which a virtual environment was made from."""
+    if jail.layout is None or jail.layout.libraries:
+        return sys.executable
+    return str(getattr(sys, "_base_executable", sys.executable))
+
+
+def _of_program(jail: Jail) -> Iterable[Path]:
+    """What is read whatever the jail says."""
+    if jail.layout is None:
+        return {*_always(), *_toolkit()}
+    if jail.layout.libraries:
+        return {*_always() - {ROOT / name for name in PROJECT}, *AGENT_ETC, *_toolkit()}
+    return {*SYSTEM, *ETC, *AGENT_ETC, Path(sys.base_prefix), Path(sys.base_exec_prefix)}
+
+
+def _hidden_from(jail: Jail) -> tuple[Path, ...]:
+    if jail.layout is None:
+        return _hidden()
+    return (*_hidden(), *_project(), *(() if jail.layout.libraries else _packages()))
 
 
 @cache
@@ -111,6 +137,22 @@ def _hidden() -> tuple[Path, ...]:
     installed = {Path(entry or ".").absolute() for entry in sys.path} | {ROOT} | libraries
     decks = sorted(path for folder in installed if (path := folder / "kbh_lint" / "_data").is_dir())
     return (*repository, *decks)
+
+
+@cache
+def _project() -> tuple[Path, ...]:
+    """This program's own code, wherever it is installed."""
+    folders = {Path(entry or ".").absolute() for entry in sys.path} | {ROOT} | _library_folders()
+    found = {folder / name for folder in folders for name in PROJECT}
+    found |= {path for folder in folders for path in folder.glob("kbh-*.dist-info")}
+    return tuple(sorted(path for path in found if path.is_dir()))
+
+
+def _packages() -> tuple[Path, ...]:
+    """The folders of the interpreter's packages, below its own prefix."""
+    scheme = {"base": sys.base_prefix, "platbase": sys.base_exec_prefix}
+    folders = {Path(sysconfig.get_path(kind, vars=scheme)) for kind in ("purelib", "platlib")}
+    return tuple(sorted(path for path in folders if path.is_dir()))
 
 
 def expand(where: Places) -> tuple[list[Path], list[Path]]:

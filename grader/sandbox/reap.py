@@ -14,7 +14,7 @@ from pathlib import Path
 from grader.sandbox.base import SandboxError
 from grader.sandbox.jail import FORGET_ROUNDS, descendants, kill
 
-__all__ = ["MARK", "collect", "end_namespace", "end_tree", "harden_judge", "readable"]
+__all__ = ["MARK", "collect", "end_namespace", "end_tree", "harden_judge", "number", "readable"]
 
 END_SECONDS = 20.0
 SUPERVISOR_SECONDS = 2.0  # that a supervisor has to end by itself
@@ -35,6 +35,12 @@ def readable(fd: int, seconds: float) -> bool:
     poll = select.poll()  # select cannot take the high numbers that a judge with many regions has
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(seconds * 1000))
+
+
+def number(process: int) -> int:
+    """The number of the process that a descriptor names, -1 when it has ended."""
+    lines = Path(f"/proc/self/fdinfo/{process}").read_text().splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith("Pid:")), -1)
 
 
 def end_namespace(process: subprocess.Popen[bytes], first: int | None) -> None:

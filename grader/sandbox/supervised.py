@@ -11,6 +11,7 @@ from typing import BinaryIO
 
 from grader.cell import SandboxRecord
 from grader.sandbox.base import Jail
+from grader.sandbox.jail import descendants
 from grader.sandbox.launch import Restriction, let_go, release, start
 from grader.sandbox.reap import MARK, collect, end_tree
 
@@ -39,8 +40,9 @@ class Supervised:
         fds: Sequence[int],
         jail: Jail,
         output: BinaryIO,
+        report: int | None = None,
     ) -> subprocess.Popen[bytes]:
-        """See `grader.sandbox.Sandbox`."""
+        """See `grader.sandbox.Sandbox`, and `launch.start` for `report`."""
         mark = secrets.token_hex(8)
         restriction = replace(
             self.restrict(jail),
@@ -49,9 +51,13 @@ class Supervised:
             own_processes=self.uid is not None,
             extra={MARK: mark},
         )
-        process = start([], restriction, argv, env=env, cwd=cwd, fds=fds, jail=jail, output=output)
+        process = start([], restriction, argv, env=env, cwd=cwd, fds=fds, jail=jail, output=output, report=report)
         self.marks[process.pid] = mark
         return process
+
+    def alive(self, process: subprocess.Popen[bytes]) -> list[int]:
+        """The processes that live below the supervisor now."""
+        return [pid for pid, _ in descendants(process.pid)] if process.poll() is None else []
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """Ends the supervisor and everything below it."""
