@@ -39,8 +39,9 @@ def of_run(submission: Path) -> tuple[FindingRecord, ...]:
 
 def _record(row: Mapping[str, Any]) -> FindingRecord:
     step = row.get("step")
-    where = f"step {step}: " if isinstance(step, int) and step > 0 else ""
     rule, message = (str(row.get(name, ""))[:MOST_TEXT] for name in ("rule", "message"))
+    named = message.casefold().startswith("step ")
+    where = f"step {step}: " if isinstance(step, int) and step > 0 and not named else ""
     decisive = row.get("decisive") is True
     return FindingRecord(
         f"run:{rule}", str(row["kind"]), "reward_hack" if decisive else "interesting", "run", where + message

@@ -379,13 +379,41 @@ def _kbh_sass(argv: Sequence[str]) -> int:
     return sass(argv)
 
 
-# A subcommand of `kbh`: its function and one line of help. The harness adds its own here.
+def _kbh_run(argv: Sequence[str]) -> int:
+    from harness.running.cli import main as run
+
+    return run(argv)
+
+
+def _kbh_view(argv: Sequence[str]) -> int:
+    from harness.view.cli import main as view
+
+    return view(argv)
+
+
+def _kbh_agents(argv: Sequence[str]) -> int:
+    from harness.agents.cli import main as agents
+
+    return agents(argv)
+
+
+def _kbh_replay(argv: Sequence[str]) -> int:
+    from harness.running.replay_cli import main as replay
+
+    return replay(argv)
+
+
+# A subcommand of `kbh`: its function and one line of help.
 COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "lint": (_kbh_lint, "say what a submission's score measures, from its source"),
     "evade": (_kbh_evade, "rewrite a submission so that it means the same, and see whether the linter agrees"),
     "leakify": (_kbh_leakify, "rewrite an honest submission so that it leaks, and see whether the linter notices"),
     "grade": (_kbh_grade, "run a submission: is it right, how fast, and what does that number measure"),
     "show": (_kbh_show, "print what a grading found, or check its bundle"),
+    "run": (_kbh_run, "let a coding agent work on a problem in a sealed room, and grade what it made"),
+    "view": (_kbh_view, "make a page of a run: steps, solution, findings, score over time"),
+    "agents": (_kbh_agents, "list, install and check the coding CLIs that can be run"),
+    "replay": (_kbh_replay, "run an agent against a conversation that was written down"),
     "problems": (_kbh_problems, "list, show, write, render and check the problems of the deck"),
     "hardware": (_kbh_hardware, "list the targets, and measure this machine"),
     "sass": (_kbh_sass, "say what kernels can execute, from their machine code"),

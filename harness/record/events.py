@@ -17,7 +17,7 @@ from harness.record.usage import Usage
 __all__ = [
     "AgentEnded", "AgentStarted", "Event", "EventData", "FileChanged", "Finding", "FindingKind", "Graded", "JudgeUsed",
     "Message", "ModelCalled", "Note", "RunEnded", "RunStarted", "Seen", "ToolCall", "ToolResult", "event_from_json",
-    "event_to_json",
+    "event_to_json", "kinds",
 ]  # fmt: skip
 
 Seen = Literal["run", "proxy", "room", "judge"]
@@ -133,12 +133,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class AgentEnded:
-    """The agent's process tree is gone. `exit_code` is None where it was ended; `left_over` counts what it left."""
+    """The agent's process tree is gone. `exit_code` is None where it was ended, of which `detail` says why; `left_over`
+    counts the processes that it left."""
 
     exit_code: int | None
     reason: Literal["exit", "budget", "limit", "provider", "stopped"]
     left_over: int
     seconds: float
+    detail: str = field(default="", metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +198,11 @@ class Event:
     def kind(self) -> str:
         """The name of the data's class in the file: `tool_call` for ToolCall."""
         return _KINDS[type(self.data)]
+
+
+def kinds() -> Mapping[str, type[Any]]:
+    """The classes of data by their names in the file."""
+    return dict(_CLASSES)
 
 
 def event_to_json(event: Event) -> dict[str, Any]:

@@ -12,8 +12,9 @@ from typing import Literal
 from harness.record.exchange import CallStatus
 from harness.record.run import Ending, Outcome
 
-__all__ = ["Evidence", "How", "decide", "table"]
+__all__ = ["Evidence", "How", "Reason", "decide", "table"]
 
+Reason = Literal["exit", "budget", "limit", "provider", "stopped"]
 SCORED = ("accepted", "flagged")
 
 
@@ -22,15 +23,16 @@ class Evidence:
     """What is known of a run when it is over.
 
     `lost`: the harness itself was cut while the agent worked. `trouble`: what of ours or of the machine failed, in one
-    sentence. `reason`: why the agent's process is gone. `last` and `faults` are of the model calls that go on with the
-    conversation: the last one's status, and the statuses of all that ended since the last good one. `swapped`: an
-    answer came from another model or provider. `graded`: the grader's outcome ("" when nothing was graded), `said` its
-    reason. `changed`: template files found changed. `breaches`: decisive findings, in a sentence each.
+    sentence. `reason`: why the agent's process is gone; `stopped` says it in words where it was ended. `last` and
+    `faults` are of the model calls that go on with the conversation: the last one's status, and the statuses of all
+    that ended since the last good one. `swapped`: an answer came from another model or provider. `graded`: the grader's
+    outcome ("" when nothing was graded), `said` its reason. `changed`: template files found changed. `breaches`:
+    decisive findings, in a sentence each.
     """
 
     lost: bool = False
     trouble: str = ""
-    reason: Literal["exit", "budget", "limit", "provider", "stopped"] = "exit"
+    reason: Reason = "exit"
     stopped: str = ""
     calls: int = 0
     good_calls: int = 0
@@ -85,12 +87,15 @@ def _provider(found: Evidence) -> How:
 
 def _unscored(found: Evidence) -> How:
     """The agent's own end, with a result that has no score."""
-    ending = _own_end(found)
+    ending, retry = _own_end(found), False
+    outcome: Outcome = "FAIL"
     if not found.solution:
-        return How("FAIL", ending, False, "the agent wrote no solution.py")
-    if not found.graded:
-        return How("ERR" if found.wants_grade else "", ending, found.wants_grade, "it was not graded")
-    return How("FAIL", ending, False, f"the grader says {found.graded}: {found.said}".rstrip(": "))
+        detail = "the agent wrote no solution.py"
+    elif found.graded:
+        detail = f"the grader says {found.graded}: {found.said}".rstrip(": ")
+    else:
+        outcome, retry, detail = "ERR" if found.wants_grade else "", found.wants_grade, "it was not graded"
+    return How(outcome, ending, retry, "; ".join(filter(None, (found.stopped, detail))))
 
 
 def _own_end(found: Evidence) -> Ending:
@@ -116,8 +121,8 @@ _ROWS: tuple[_Row, ...] = (
     ),
     _Row(
         "the room, the proxy or the grader failed for a reason of ours or of the machine",
-        lambda e: bool(e.trouble),
-        lambda e: How("ERR", "infrastructure", True, e.trouble),
+        lambda e: bool(e.trouble) or e.reason == "stopped",
+        lambda e: How("ERR", "infrastructure", True, e.trouble or e.stopped or "the harness failed"),
         ("ERR", "infrastructure", "yes"),
     ),
     _Row(

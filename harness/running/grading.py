@@ -73,19 +73,14 @@ def cells(run: Path) -> Path:
     return run / RECORD / "cells"
 
 
-async def grade_run(run: Path, request: RunRequest, say: Callable[[str], None], *, trials: int = 1) -> Grading:
-    """Grades the archive `run`. Never raises for what the grader says; cancelling it ends the grader."""
-    words = [
-        "--problem",
-        request.problem,
-        "--target",
-        request.target,
-        "--trials",
-        str(trials),
-        "--format",
-        "json",
-        "-v",
-    ]
+async def grade_run(
+    run: Path, request: RunRequest, target: str, say: Callable[[str], None], *, gpu: str = ""
+) -> Grading:
+    """Grades the archive `run` on a target, on the GPU of that UUID where one is named.
+
+    Never raises for what the grader says; cancelling it ends the grader.
+    """
+    words = ["--problem", request.problem, "--target", target, "--format", "json", "-v"]
     words += ["--out", str(cells(run)), *(["--strict"] if request.strict else [])]
     words += ["--samples", str(request.samples)] if request.samples is not None else []
     words += [] if request.evidence else ["--no-evidence"]
@@ -94,7 +89,7 @@ async def grade_run(run: Path, request: RunRequest, say: Callable[[str], None], 
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", GRADE, *words, str(run),
         stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-        start_new_session=True, limit=MOST_LINE,
+        start_new_session=True, limit=MOST_LINE, env={**os.environ, **({"CUDA_VISIBLE_DEVICES": gpu} if gpu else {})},
     )  # fmt: skip
     try:
         told, data = await asyncio.gather(_stages(process, say, began), _read(process))

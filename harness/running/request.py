@@ -41,7 +41,8 @@ class RunRequest:
     `model` is ROUTE/MODEL (see `routes`), or a name for what a `script` says. `budget_s` is wall clock of the agent's
     whole process tree, in seconds. `arguments` are those of the `command` agent. `gpu` says whether the room has the
     GPU's device nodes ("room") or only the judge has it ("judge"). `known` are folders of earlier solutions that this
-    one is held against. Raises RunError for values that cannot be.
+    one is held against, `mounts` what the room shows besides, read-only under its own path. Raises RunError for values
+    that cannot be.
     """
 
     agent: str
@@ -55,6 +56,7 @@ class RunRequest:
     routes: Path | None = None
     script: Path | None = None
     prefix: Path | None = None
+    mounts: tuple[Path, ...] = ()
     arguments: tuple[str, ...] = ()
     sealed: bool = True
     gpu: str = "room"
