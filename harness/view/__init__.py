@@ -1,1 +1,1 @@
-"""The page of a run."""
+"""The page of a run, and its trajectory in forms that other programs read."""
