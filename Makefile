@@ -53,10 +53,12 @@ unit: $(VENV)/.dev
 docs: $(VENV)/.core
 	$(PY) -m kbh_lint.docs docs/rules
 	$(PY) tools/readme.py
+	$(PY) -m harness.docs
 
 docs-check: $(VENV)/.core
 	$(PY) -m kbh_lint.docs docs/rules --check
 	$(PY) tools/readme.py --check
+	$(PY) -m harness.docs --check
 
 # CORPUS holds one RUN_ID.py a published run, LABELS their published verdicts; lines are named, nothing is quoted.
 seed-audit: $(VENV)/.core
