@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harness.agents.base import TEMPORARY, WORKSPACE, Job
+from harness.agents.base import Job
 from harness.record.usage import Usage
 
 __all__ = [
@@ -27,11 +27,11 @@ MOST_TOKENS = 1 << 50
 
 def base_env(job: Job) -> dict[str, str]:
     """What every CLI is given: its home, a folder for temporary files, tools, and no colours."""
-    temporary = str(TEMPORARY) if job.workspace == WORKSPACE else f"{job.home}/tmp"
+    temporary = job.home.parent / "tmp"  # as the room has it
     return {
         "HOME": str(job.home),
         "PATH": f"{job.node}/bin:/usr/local/bin:/usr/bin:/bin",
-        "TMPDIR": temporary,
+        "TMPDIR": str(temporary),
         "LANG": "C.UTF-8",
         "TERM": "dumb",
         "NO_COLOR": "1",
