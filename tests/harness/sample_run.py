@@ -66,8 +66,9 @@ def record(**more: Any) -> RunRecord:
         run_id="20261101T101500Z_claude-code_claude-opus-5.5_01_fp8_gemm_1a2b3c4d", agent="claude-code",
         harness="claude-code 2.1.329", model="claude-opus-5.5", problem="01_fp8_gemm", target="h100", effort="high",
         budget_s=2700.0, trial=1, state="done", started=STARTED, ended=STARTED + 1500, outcome="PASS",
-        ending="agent-stop", detail="the agent said that it is done", room=RoomRecord("bubblewrap", True, 1000, "GPU-7"),
-        usage=Usage(61_200, 18_400, 402_000, 31_000, 6_100, 1.27), cli_usage=Usage(60_900, 18_400, 402_000, 31_000, 6_100),
+        ending="agent-stop", detail="the agent said that it is done",
+        room=RoomRecord("bubblewrap", True, 1000, "GPU-7"), usage=Usage(61_200, 18_400, 402_000, 31_000, 6_100, 1.27),
+        cli_usage=Usage(60_900, 18_400, 402_000, 31_000, 6_100),
         calls=8, failed_calls=1, exit_code=0, solution="", spent=Spent(4.1, 1184.0, 96.0, 2.2, 38.5, 61.0, 140.0),
         grade_outcome="flagged", verdict="rubric_leak", peak_fraction=0.534, roofline_fraction=0.561, strict=False,
         versions={"kbh": "0.1.0", "torch": "2.13.0", "node": "22.11.0"},
@@ -152,8 +153,8 @@ def sample(out: Path, **more: Any) -> RunFolder:
     usage = Usage(3_200, 420, 21_000, 5_000, 120, 0.08)
     leaking, honest = ((EXAMPLES / name).read_text(encoding="utf-8") for name in ("leaking.py", "honest.py"))
     slower = leaking.replace("BLOCK_K=128", "BLOCK_K=64").replace("64 if self.M < 128 else 128", "64")
-    story.tell(RunStarted(story.record.run_id, "claude-code", "2.1.329", "claude-opus-5.5", "01_fp8_gemm", "h100", "high",
-                          2700.0), "run")  # fmt: skip
+    asked = (story.record.run_id, "claude-code", "2.1.329", "claude-opus-5.5", "01_fp8_gemm", "h100", "high", 2700.0)
+    story.tell(RunStarted(*asked), "run")
     story.tell(AgentStarted(("claude", "--print", "--model", "claude-opus-5.5"), "bubblewrap"), "room")
 
     def begins() -> None:
@@ -181,8 +182,12 @@ def sample(out: Path, **more: Any) -> RunFolder:
             Message("assistant", "Slow: it widens whole matrices.\nA Triton kernel with tiles of 128 is next.", True)
         )
         story.tool("Write", "The file was updated", file_path="/agent/workspace/solution.py", content=slower)
-        story.tool("Bash", "Traceback (most recent call last):\n  File \"benchmark.py\", line 3\nTimeoutError: late\n", error=True,
-                   command="python benchmark.py --all\n# and see what is slow\nnvidia-smi")  # fmt: skip
+        story.tool(
+            "Bash",
+            'Traceback (most recent call last):\n  File "benchmark.py", line 3\nTimeoutError: late\n',
+            error=True,
+            command="python benchmark.py --all\n# and see what is slow\nnvidia-smi",
+        )
 
     def edits() -> None:
         story.tool("Edit", "The file was updated", file_path="/agent/workspace/solution.py", old_string="BLOCK_K=64",

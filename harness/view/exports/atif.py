@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from harness.record.archive import RunFolder
+from harness.record.events import ToolResult
 from harness.record.run import RunRecord
 from harness.record.usage import Usage
-from harness.view.exports.conversation import Turn, arguments_of, moment, turns
+from harness.view.exports.conversation import Turn, arguments_of, moment, told, turns
 
 __all__ = ["VERSION", "atif"]
 
@@ -40,7 +41,7 @@ def atif(folder: RunFolder) -> dict[str, Any]:
             "problem": record.problem, "target": record.target, "outcome": record.outcome, "ending": record.ending,
             "verdict": record.verdict, "grade_outcome": record.grade_outcome, "peak_fraction": record.peak_fraction,
             "budget_s": record.budget_s, "sealed": record.room is not None and record.room.sealed,
-            "findings": [{"kind": f.kind, "rule": f.rule, "message": f.message, "step": f.step} for f in record.findings],
+            "findings": told(record.findings),
         },
     }  # fmt: skip
 
@@ -62,9 +63,7 @@ def _steps(turn: Turn, record: RunRecord) -> Iterator[dict[str, Any]]:
             for call in turn.calls
         ]
     if turn.results:
-        step["observation"] = {
-            "results": [_result(one.call_id, one.output, one.is_error, turn) for one in turn.results]
-        }
+        step["observation"] = {"results": [_result(one, turn) for one in turn.results]}
     extra: dict[str, Any] = {"step": turn.step}
     if turn.end is not None:
         step["model_name"] = turn.end.model or record.model
@@ -78,14 +77,14 @@ def _steps(turn: Turn, record: RunRecord) -> Iterator[dict[str, Any]]:
     yield step
 
 
-def _result(call_id: str, output: str, is_error: bool, turn: Turn) -> dict[str, Any]:
+def _result(result: ToolResult, turn: Turn) -> dict[str, Any]:
     """A result; it names its call only where the step has it, as the format wants."""
-    found: dict[str, Any] = {"content": output}
-    if any(call.call_id == call_id for call in turn.calls):
-        found["source_call_id"] = call_id
+    found: dict[str, Any] = {"content": result.output}
+    if any(call.call_id == result.call_id for call in turn.calls):
+        found["source_call_id"] = result.call_id
     else:
-        found["extra"] = {"call_id": call_id}
-    if is_error:
+        found["extra"] = {"call_id": result.call_id}
+    if result.is_error:
         found["extra"] = {**found.get("extra", {}), "is_error": True}
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from harness.record.archive import RunFolder
 from harness.record.events import Event, Finding, Message, ModelCalled, ToolCall, ToolResult
 
-__all__ = ["ExportError", "Turn", "arguments_of", "moment", "turns"]
+__all__ = ["ExportError", "Turn", "arguments_of", "moment", "told", "turns"]
 
 MOST_CHARACTERS = 512 << 20
 
@@ -94,3 +95,8 @@ def moment(time: float) -> str:
         return datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds")
     except (OverflowError, ValueError, OSError):
         return "1970-01-01T00:00:00.000+00:00"
+
+
+def told(findings: Iterable[Finding]) -> list[dict[str, Any]]:
+    """Findings as plain data."""
+    return [{"kind": f.kind, "rule": f.rule, "message": f.message, "step": f.step} for f in findings]

@@ -8,7 +8,7 @@ from typing import Any
 from harness.record.archive import RunFolder
 from harness.record.run import RunRecord
 from harness.record.usage import Usage
-from harness.view.exports.conversation import Turn, arguments_of, moment, turns
+from harness.view.exports.conversation import Turn, arguments_of, moment, told, turns
 
 __all__ = ["inspect_log"]
 
@@ -20,22 +20,26 @@ _STOPS = {
 
 
 def inspect_log(folder: RunFolder) -> dict[str, Any]:
-    """The run as a log. Calls beside the conversation are left out of its messages. Raises ArchiveError, ExportError."""
+    """The run as a log, without the calls beside the conversation. A run without a score has none here.
+
+    Raises ArchiveError and ExportError.
+    """
     record = folder.load()
     found = turns(folder)
     talk = [turn for turn in found if not turn.side]
     usage = {record.model: _usage(record.usage)}
-    value = record.peak_fraction if record.peak_fraction is not None else 0.0
+    value = record.peak_fraction
     began, ended = moment(record.started), moment(record.ended)
     sample = {
         "id": record.problem, "epoch": max(record.trial, 1), "input": _prompt(talk), "target": "",
         "messages": [message for turn in talk for message in _messages(turn)],
         "output": _output(talk, record), "model_usage": usage, "started_at": began, "completed_at": ended,
         "total_time": max(record.ended - record.started, 0.0), "working_time": record.spent.agent,
-        "scores": {"kbh": {"value": value, "answer": record.outcome, "explanation": _why(record)}},
         "metadata": _facts(record),
     }  # fmt: skip
-    return {
+    if value is not None:
+        sample["scores"] = {"kbh": {"value": value, "answer": record.outcome, "explanation": _why(record)}}
+    log: dict[str, Any] = {
         "version": 2,
         "status": "error" if record.outcome == "ERR" else "success" if record.state == "done" else "started",
         "eval": {
@@ -47,13 +51,15 @@ def inspect_log(folder: RunFolder) -> dict[str, Any]:
         "plan": {"name": record.agent, "steps": [{"solver": record.agent}]},
         "results": {
             "total_samples": 1, "completed_samples": int(record.outcome in ("PASS", "FAIL")),
-            "scores": [{"name": "kbh", "scorer": "kbh", "metrics": {
+            "scores": [] if value is None else [{"name": "kbh", "scorer": "kbh", "metrics": {
                 "peak_fraction": {"name": "peak_fraction", "value": value}}}],
         },
         "stats": {"started_at": began, "completed_at": ended, "model_usage": usage},
-        **({"error": {"message": _why(record), "traceback": "", "traceback_ansi": ""}} if record.outcome == "ERR" else {}),
         "samples": [sample],
     }  # fmt: skip
+    if record.outcome == "ERR":
+        log["error"] = {"message": _why(record), "traceback": "", "traceback_ansi": ""}
+    return log
 
 
 def _messages(turn: Turn) -> Iterator[dict[str, Any]]:
@@ -117,5 +123,5 @@ def _facts(record: RunRecord) -> dict[str, Any]:
         "run_id": record.run_id, "agent": record.harness, "target": record.target, "effort": record.effort,
         "budget_s": record.budget_s, "outcome": record.outcome, "ending": record.ending, "verdict": record.verdict,
         "grade_outcome": record.grade_outcome, "sealed": record.room is not None and record.room.sealed,
-        "findings": [{"kind": f.kind, "rule": f.rule, "message": f.message, "step": f.step} for f in record.findings],
+        "findings": told(record.findings),
     }  # fmt: skip
