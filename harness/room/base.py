@@ -75,26 +75,39 @@ class Files(Protocol):
 
 
 class Room(Protocol):
-    """A room with nothing running in it, until `start`. Use as a context manager: leaving it is `close`."""
+    """A room with nothing running in it, until `start`. Use as a context manager: leaving it is `close`.
+
+    Paths are those that the agent sees: /agent/workspace and so on where the room is sealed, else folders of this
+    machine. Methods may be called from any thread.
+    """
 
     record: RoomRecord
     files: Files
-    listener: socket.socket  # listens on 127.0.0.1:PORT inside the room; whoever holds it here answers
+    listener: socket.socket  # of `base_url`; whoever holds it here answers. Nobody else hears what is sealed
+    base_url: str
+    workspace: PurePosixPath
+    home: PurePosixPath
+    temporary: PurePosixPath
+
+    def seen(self, path: PurePosixPath) -> PurePosixPath:
+        """Where the agent finds what a sealed room has at `path`: a mount, or a folder below /agent."""
 
     def start(
         self, argv: Sequence[str], *, env: Mapping[str, str], stdin: bytes, stdout: BinaryIO, stderr: BinaryIO
     ) -> None:
-        """Starts the agent in /agent/workspace. stdout and stderr are given to it as they are (a pipe's end, a file).
+        """Starts the agent in the workspace, once. stdout and stderr are given to it as they are (a pipe's end, a
+        file). `env` is all of its environment but for HOME, TMPDIR, USER, LOGNAME, SHELL and PATH where it lacks them.
         Raises RoomError."""
 
     def wait(self, seconds: float) -> int | None:
         """The exit status of the agent (128 + signal) when it ends within a time, else None."""
 
     def left_over(self) -> int:
-        """How many processes besides the agent itself are alive in the room now."""
+        """How many processes besides the agent itself are alive in the room: now, or when the agent ended."""
 
     def end(self) -> None:
-        """Kills the agent and everything it started, however it hides, and returns when nothing is left."""
+        """Kills the agent and everything it started, however it hides, and returns when nothing is left. Raises
+        RoomError where something is."""
 
     def close(self) -> None:
         """`end`, and gives everything back: files are gone afterwards."""
