@@ -52,7 +52,7 @@ class Caps:
     failures_in_row: int = 12
     cost_usd: float | None = None
     output_tokens: int | None = None
-    request_bytes: int = 64 << 20
+    request_bytes: int = 16 << 20
     answer_bytes: int = 32 << 20
     connect_s: float = 30.0
     silent_s: float = 300.0  # without a byte of an answer
