@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TypeVar
 
 from grader.bundle import redact
@@ -32,6 +33,7 @@ from harness.record.events import (
 from harness.record.exchange import Exchange, ModelCall
 from harness.record.usage import Usage
 from harness.room.base import Room, RoomError
+from harness.room.output import Output
 from harness.running.watch import Watch
 from harness.running.workspace import Solution, Template, read_solution
 
@@ -40,6 +42,7 @@ __all__ = ["AgentRun", "Worked"]
 LOOK_SECONDS = 1.0  # between two looks at the workspace
 WAIT_SECONDS = 0.5  # a wait for the agent's end, after which other ends are looked at again
 MOST_FINDINGS = 500
+MOST_OUTPUT = 32 << 20  # kept of what an agent prints, for each stream
 _STOPS = {"limit": "limit", "provider": "provider", "trouble": "stopped"}
 T = TypeVar("T")
 
@@ -84,7 +87,10 @@ class AgentRun:
     said: list[Said] = field(default_factory=list)
     stopped: str = ""
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
-    _conversation: Conversation = field(default_factory=Conversation)
+    _conversation: Conversation = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._conversation = Conversation(self.job.model)
 
     # --- what others tell --------------------------------------------------------------------------------
 
@@ -104,7 +110,7 @@ class AgentRun:
     def on_call(self, call: ModelCall, exchange: Exchange) -> None:
         """The proxy finished a call: it is a step of the trajectory."""
         self.step = max(self.step, call.number)
-        for step, data in self._conversation.turn(call, exchange):
+        for step, data in self._conversation.add(call, exchange):
             self.tell("proxy", data, step=step)
         if call.status == "swapped":
             self.tell("proxy", Finding("provider", "swapped", call.detail), step=call.number)
@@ -128,11 +134,18 @@ class AgentRun:
 
     # --- the work ----------------------------------------------------------------------------------------
 
-    async def work(self, *, start: Callable[[], None]) -> Worked:
-        """Starts the agent, lets it work until it ends or is ended, and takes what it left.
+    async def work(self, logs: Path) -> Worked:
+        """Starts the agent, lets it work until it ends or is ended, and takes what it left; `logs` gets what it prints.
 
-        `start` starts it in the room. Raises RoomError where the room fails; the agent is gone then too.
+        Raises RoomError where the room fails; the agent is gone then too.
         """
+        out = Output(logs / "stdout.log", keep=MOST_OUTPUT, line=self.on_line)
+        err = Output(logs / "stderr.log", keep=MOST_OUTPUT)
+        launch = self.launch
+
+        def start() -> None:
+            self.room.start(launch.argv, env=launch.env, stdin=launch.stdin, stdout=out.end, stderr=err.end)
+
         watch = Watch(self.room.files, self.template, self.folder, lambda data: self.tell("room", data))
         self.tell("run", AgentStarted(tuple(redact(word)[:2000] for word in self.launch.argv), self.room.record.kind))
         self.began = time.monotonic()
@@ -151,12 +164,23 @@ class AgentRun:
             with contextlib.suppress(RoomError):
                 await asyncio.shield(self._there(self.room.end))
             raise
-        seconds = round(self.elapsed(), 3)
+        finally:
+            seconds = round(self.elapsed(), 3)
+            for output in (out, err):
+                await asyncio.shield(self._there(output.close))
+        self._told_of_output(out, err)
         await self.gateway.close()
         await self._there(watch.look)
         self.tell("room", AgentEnded(exit_code, reason, left, seconds, self.stopped))  # type: ignore[arg-type]
         solution = await self._there(lambda: read_solution(self.room.files, self.template))
         return self._worked(reason, exit_code, seconds, solution, tuple(watch.changed))
+
+    def _told_of_output(self, *outputs: Output) -> None:
+        """Says what of the agent's output is not kept."""
+        for output in outputs:
+            if output.unkept:
+                told = f"the agent printed {output.bytes:,} bytes, of which {output.unkept:,} are not kept"
+                self.tell("room", Finding("limit", "output-cut", told))
 
     async def _until_over(self) -> tuple[str, int | None]:
         """(why it is over, the exit status if it ended by itself)."""

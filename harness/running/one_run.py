@@ -25,7 +25,6 @@ from harness.record.events import EventData, Graded, RunEnded, RunStarted, Seen
 from harness.record.run import RunRecord
 from harness.room import open_room
 from harness.room.base import Room, RoomError, RoomSpec
-from harness.room.output import Output
 from harness.running.agent_run import AgentRun, Worked
 from harness.running.display import Display, clock
 from harness.running.ending import Evidence, How, decide
@@ -36,8 +35,6 @@ from harness.running.prepare import Prepared, path_inside, scripted_route
 from harness.scripted.server import serve
 
 __all__ = ["Shared", "grade_ended", "run_once"]
-
-MOST_OUTPUT = 32 << 20  # kept of what an agent prints
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +109,9 @@ class _Run:
             room = await stack.enter_async_context(self._room(spec, request.sealed))
             self._save(room=room.record)
             agent = await self._agent(stack, room, gpu)
-            logs = self.folder.path / RECORD / "agent"
-            out = Output(logs / "stdout.log", keep=MOST_OUTPUT, line=agent.on_line)
-            err = Output(logs / "stderr.log", keep=MOST_OUTPUT)
-            for output in (out, err):
-                stack.callback(output.close)
             self._save(state="running", spent=replace(self.record.spent, prepare=round(time.monotonic() - began, 3)))
             self.shared.display.stage(self.name, f"the agent works, for {clock(request.budget_s)} at most")
-            launch = agent.launch
-
-            def start() -> None:
-                room.start(launch.argv, env=launch.env, stdin=launch.stdin, stdout=out.end, stderr=err.end)
-
-            return await agent.work(start=start)
+            return await agent.work(self.folder.path / RECORD / "agent")
 
     @contextlib.asynccontextmanager
     async def _room(self, spec: RoomSpec, sealed: bool) -> AsyncIterator[Room]:
