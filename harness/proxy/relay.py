@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 import ssl
 import tempfile
 import time
@@ -182,6 +183,10 @@ class Upstream:
                         call.ends(Verdict("swapped", swapped))
                         return back.cut_off()
                 await back.write(chunk)
+        except TimeoutError:
+            if not answer.complete:
+                raise
+            broke = "the upstream did not end it"
         except aiohttp.ClientError as error:
             broke = _why(error)
         for name, data in events.close():
@@ -198,6 +203,8 @@ class Upstream:
                 if call.answer_bytes > self._caps.answer_bytes:
                     call.ends(Verdict("too-large", f"the answer has over {self._caps.answer_bytes} bytes"))
                     return back.given_up(502)
+        except TimeoutError:
+            raise
         except aiohttp.ClientError as error:
             broke = _why(error)
         answer = call.answer = call.language.answer()
@@ -317,8 +324,8 @@ def _why(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
         return "its certificate or its TLS is not right"
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    if isinstance(cause, OSError) and cause.strerror:
-        return cause.strerror.lower()[:100]
+    if isinstance(cause, OSError) and cause.errno is not None:
+        return (os.strerror(cause.errno) if cause.errno > 0 else "its name cannot be resolved").lower()
     return {
         "ServerDisconnectedError": "it closed the connection",
         "ClientPayloadError": "it ended the connection in the middle",

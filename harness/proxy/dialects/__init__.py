@@ -20,7 +20,7 @@ LANGUAGES: Mapping[Dialect, Language] = {
 
 
 def asked_for(method: str, path: str, query: str = "") -> tuple[Language, Asked] | None:
-    """The dialect whose path this is, and what is asked for; None where no model is asked. Both are as they were sent."""
+    """The dialect whose path this is, and what is asked for; None where no model is asked. Texts are as sent."""
     if method != "POST":
         return None
     for language in LANGUAGES.values():
