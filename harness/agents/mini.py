@@ -8,6 +8,7 @@ model could not be asked, and 2 for a wrong call.
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import pathlib
@@ -63,7 +64,7 @@ def ask(messages: list[dict[str, Any]]) -> dict[str, Any]:
     why = ""
     for attempt in range(TRIES):
         if attempt:
-            time.sleep(min(2.0**attempt / 2, 10.0))
+            time.sleep(2.0**attempt / 4)
         request = urllib.request.Request(url, json.dumps(body).encode(), headers)
         try:
             with urllib.request.urlopen(request, timeout=CALL_S) as answer:
@@ -76,8 +77,8 @@ def ask(messages: list[dict[str, Any]]) -> dict[str, Any]:
             why = f"HTTP {error.code}"
             if error.code < 500 and error.code not in (408, 429):
                 break
-        except (OSError, ValueError) as error:
-            why = str(error)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            why = str(error) or type(error).__name__
     raise CannotAsk(f"the model gave no answer: {why}")
 
 

@@ -93,10 +93,11 @@ def count(found: Mapping[str, Any], name: str) -> int:
 
 def openai_usage(found: Mapping[str, Any]) -> Usage:
     """Usage as OpenAI's dialects and those who follow them count it: cached tokens are among the input."""
-    cached = count(found, "cached_input_tokens")
+    cached, written = count(found, "cached_input_tokens"), count(found, "cache_write_input_tokens")
     return Usage(
-        max(count(found, "input_tokens") - cached, 0),
+        max(count(found, "input_tokens") - cached - written, 0),
         count(found, "output_tokens"),
         cached,
+        written,
         reasoning_tokens=count(found, "reasoning_output_tokens"),
     )

@@ -127,6 +127,9 @@ class Script:
             model, provider = exchange.model, exchange.provider
         if not turns:
             raise ScriptError("the record holds no answer that came to its end, so there is nothing to replay")
+        missing = sorted(set(range(max(turns))) - set(turns))
+        if missing:
+            raise ScriptError(f"the record lacks the answer of turn {missing[0] + 1}, so it cannot be replayed")
         script = cls(tuple(turns[number] for number in sorted(turns)), name, model, provider)
         return script if side is None else replace(script, side=side)
 
