@@ -64,6 +64,7 @@ _NEW_NAMESPACES = 0x7E020080  # CLONE_NEW*: user, pid, net, ipc, uts, cgroup, mo
 _PERSONALITY_QUERY = 0xFFFFFFFF
 _FILE_TYPE, _FIFO = 0xF000, 0x1000
 _SOCKET_TYPE, _CONNECTED = 0xF, (1, 5)  # SOCK_STREAM, SOCK_SEQPACKET: these send nowhere but to their other end
+_NETLINK, _ROUTES = 16, 0  # of the kernel's own sockets only those that list addresses
 _ALL = 0xFFFFFFFF
 _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: they type into a terminal
 
@@ -97,6 +98,10 @@ def program(
     bodies["mknod"] = _only((1, _FILE_TYPE, (_FIFO,)))
     bodies["mknodat"] = _only((2, _FILE_TYPE, (_FIFO,)))
     bodies["socket"] = _only((0, _ALL, families), *([] if reach_others else [(1, _SOCKET_TYPE, _CONNECTED)]))
+    if _NETLINK in families:
+        routes = _only((2, _ALL, (_ROUTES,)))
+        first = [(_LOAD, 0, 0, _ARGUMENTS), (_JUMP_EQUAL, 0, len(routes), _NETLINK)]
+        bodies["socket"] = [*first, *routes, *bodies["socket"]]
     if not reach_others:
         bodies["socketpair"] = _only((1, _SOCKET_TYPE, _CONNECTED))
     if shared_user:  # zero is the calling process itself

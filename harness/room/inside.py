@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FAILED = 125
 NAMESPACES = ("ipc", "mnt", "net", "pid")
 BACKLOG = 128
+MARKS = ("KBH_SANDBOX",)  # by which the processes of a room are known where they share the process table
 
 
 def main(settings: dict[str, Any]) -> NoReturn:
@@ -49,14 +50,16 @@ def _hand_out(link: socket.socket, folders: list[str], address: tuple[str, int] 
 
 def _become(link: socket.socket) -> NoReturn:
     """Takes the agent's settings and its standard streams, and becomes it. Raises OSError where it cannot be run."""
-    _, descriptors, _, _ = socket.recv_fds(link, 1, 4, socket.MSG_CMSG_CLOEXEC)
+    _, descriptors, _, _ = socket.recv_fds(link, 1, 4)
     if len(descriptors) != 4:  # the harness has let go of the room
         os._exit(FAILED)
     with open(descriptors[0], "rb") as file:
         given = marshal.load(file)
     for stream, descriptor in enumerate(descriptors[1:]):
         os.dup2(descriptor, stream)
+        os.close(descriptor)
     os.chdir(given["cwd"])
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and what it starts would go on doing so
     sys.stdout.flush()
-    os.execvpe(given["argv"][0], given["argv"], given["env"])
+    marked = {name: os.environ[name] for name in MARKS if name in os.environ}
+    os.execvpe(given["argv"][0], given["argv"], {**given["env"], **marked})

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from grader.sandbox import harden_judge
-from grader.sandbox.base import Jail, SandboxError
+from grader.sandbox.base import Jail, Layout, SandboxError
 from grader.sandbox.plain import plain
 from harness.agents.base import HOME, TEMPORARY, WORKSPACE
 from harness.record.run import RoomRecord
@@ -66,7 +66,8 @@ def _give_up(first: First) -> None:
 
 def _jail(spec: RoomSpec) -> Jail:
     return Jail(
-        (), (), gpu=bool(spec.gpu), data_bytes=spec.memory_bytes, processes=spec.processes, file_bytes=spec.file_bytes
+        (), (), gpu=bool(spec.gpu), data_bytes=spec.memory_bytes, processes=spec.processes,
+        file_bytes=spec.file_bytes, layout=Layout(),
     )  # fmt: skip
 
 

@@ -107,6 +107,14 @@ def test_a_gpu_under_landlock_may_listen_but_send_to_nobody() -> None:
     assert decide(code, NUMBERS["connect"][0], (3,)) == NOT_PERMITTED
 
 
+def test_of_the_kernels_own_sockets_an_agent_gets_those_that_list_addresses() -> None:
+    code = program(memory_files=True, families=(1, 2, 16), reach_others=True, shared_user=False, machine="x86_64")
+    call = NUMBERS["socket"][0]
+    tried = [(16, 3, 0), (16, 2, 0), (16, 3, 9), (16, 3, 15), (2, 1, 6), (2, 2, 17), (1, 1, 0), (17, 3, 0), (40, 1, 0)]
+    allowed = [arguments for arguments in tried if decide(code, call, arguments) == ALLOWED]
+    assert allowed == [(16, 3, 0), (16, 2, 0), (2, 1, 6), (2, 2, 17), (1, 1, 0)]
+
+
 @pytest.mark.parametrize("machine", HEADERS)
 def test_the_numbers_are_those_of_the_kernel_headers(machine: str) -> None:
     header, pattern = HEADERS[machine]
