@@ -65,4 +65,6 @@ def version_of(package: Package, found: Installed) -> str:
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return f"nothing in {VERSION_SECONDS:.0f} s"
+        except OSError as error:
+            return (error.strerror or str(error)).lower()
         return done.stdout[:2000] if done.returncode == 0 else (done.stderr or done.stdout)[-300:]

@@ -106,10 +106,8 @@ def install(adapter: Adapter, prefix: Path | None = None, *, show: Show = lambda
         node = _place(folder, "node", NODE) / NODE.command if needs_node else None
         install_package(folder, adapter.name, adapter.package, node=node, show=show)
     except OSError as error:
-        where = error.filename or folder
-        raise InstallError(
-            f"{where}: {(error.strerror or str(error)).lower()}; free it, or name another with --prefix"
-        ) from None
+        said = f"{error.filename or folder}: {(error.strerror or str(error)).lower()}"
+        raise InstallError(f"{said}; name another folder with --prefix") from None
     return installed(adapter, prefix)
 
 

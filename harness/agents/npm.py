@@ -36,7 +36,7 @@ def run_npm(folder: Path, package: Package, *, seconds: float, show: Callable[[s
     npm = shutil.which("npm")
     if npm is None:
         raise InstallError("npm is not on this machine; install Node with npm (version 20 or newer) and run it again")
-    (folder / "package.json").write_text('{"private": true}\n', encoding="utf-8")
+    (folder / "package.json").write_text('{"name": "kbh-agent", "private": true}\n', encoding="utf-8")
     argv = (npm, "install", *_FLAGS, "--prefix", str(folder), wanted)
     status, said = _run(argv, folder, os.environ, seconds, lambda s: show(f"{wanted}: npm installs it, {s:.0f} s"))
     if status == 0:
