@@ -113,9 +113,10 @@ def usage_chart(called: Sequence[Called], name: str, width: int) -> Chart | None
         points.append(f"{round(x + min(wide, 36) / 2, 1)},{round(base - HEIGHT * spent / _above(total), 1)}")
     prompt = sum(one.usage.prompt_tokens for one in called)
     answered = sum(one.usage.output_tokens for one in called)
-    missing = sum(cost is None for cost in known)
-    told = f"{len(called):,} calls; {tokens(prompt)} tokens sent, {tokens(answered)} answered; {money(total)}"
-    told += f"; the cost of {missing:,} calls is not known" if missing else ""
+    missing = sum(one.usage.cost_usd is None and one.usage.prompt_tokens > 0 for one in called)
+    calls = "1 call" if len(called) == 1 else f"{len(called):,} calls"
+    told = f"{calls}; {tokens(prompt)} tokens sent, {tokens(answered)} answered; {money(total)}"
+    told += f"; the cost of {missing:,} of them is not known" if missing else ""
     return Chart(
         name, width, TOP + HEIGHT + FOOT, LEFT, width - RIGHT, TOP, base, "Tokens by step, and cost so far", told,
         tuple(bars), (), " ".join(points) if total > 0 else "", _steps(groups, wide), _ups(top, tokens),
@@ -154,8 +155,9 @@ def score_chart(
     """Practice scores and gradings by elapsed time, with checks and snapshots in lanes beneath the axis."""
     if not timed and not changes:
         return None
-    last = max([ended, *(one.elapsed for one in timed), *(one.elapsed for one in changes), 1.0])
-    span = _above(max(last, min(budget, 1.6 * last)) / 60) * 60
+    within = [one.elapsed for one in timed if isinstance(one.data, JudgeUsed)]
+    last = max([ended, *within, *(one.elapsed for one in changes), 1.0])
+    span = 1.02 * max(last, budget if budget < 2.5 * last else 0.0)
     scores = [s for one in timed if (s := one.data.score) is not None and math.isfinite(s)]
     top = _above(max([*scores, 0.01]) * 1.05)
     base, right = TOP + HEIGHT, width - 14
@@ -183,6 +185,7 @@ def score_chart(
     told = f"{len(changes)} snapshots of the solution, {sum(isinstance(t.data, JudgeUsed) for t in timed)} uses of "
     told += f"the judge, {sum(isinstance(t.data, Graded) for t in timed)} gradings"
     told += f"; best practice score {best:.3g}" if best else ""
+    told += f"; budget {seconds(budget)}" if budget > span else ""
     limit = Tick(x(budget), f"budget {seconds(budget)}") if 0 < budget <= span else None
     minutes = tuple(Tick(x(at * 60), _minutes(at)) for at in _round_steps(span / 60, 8 if width > 500 else 4))
     return Chart(

@@ -97,23 +97,25 @@ class Writer:
         data = event.data
         if isinstance(data, RunStarted):
             asked_for = f"{data.agent} {data.version}, {data.model}, {data.problem} on {data.target}"
-            return Entry("note", "the run started", short(asked_for, 300))
+            return Entry("event", "the run started", short(asked_for, 300))
         if isinstance(data, AgentStarted):
             line = short(" ".join(data.argv[:64]), 2_000)
-            return Entry("note", f"the agent started in room {short(data.room, 60)}", "", (self._block("shell", line),))
+            return Entry(
+                "event", f"the agent started in room {short(data.room, 60)}", "", (self._block("shell", line),)
+            )
         if isinstance(data, AgentEnded):
             code = "" if data.exit_code is None else f", exit status {data.exit_code}"
             left = f", {data.left_over} processes left over" if data.left_over else ""
-            return Entry("note", f"the agent ended: {data.reason}{code}{left}", f"after {seconds(data.seconds)}")
+            return Entry("event", f"the agent ended: {data.reason}{code}{left}", f"after {seconds(data.seconds)}")
         if isinstance(data, Graded):
             score = "no score" if data.score is None else f"score {data.score:.3g}"
             what = "graded" if data.final else "graded for the curve"
             said = short(f"{data.outcome}, verdict {data.verdict}, {score}", 200)
             return Entry("graded", f"{what}: {said}", f"solution {short(data.solution[:12], 40)}")
         if isinstance(data, RunEnded):
-            return Entry("note", short(f"the run ended: {data.outcome} {data.ending}", 120), short(data.detail, 400))
+            return Entry("event", short(f"the run ended: {data.outcome} {data.ending}", 120), short(data.detail, 400))
         if isinstance(data, Note):
-            return Entry("note", "", "", (self._block("prose", data.text),))
+            return Entry("event", "", "", (self._block("prose", data.text),))
         return None
 
     def _message(self, data: Message) -> Entry:
@@ -142,7 +144,7 @@ class Writer:
         elif wanted.patch:
             yield Block("diff", *self._kept(_patch(wanted.patch), left), "patch")
         for key, value in wanted.others[:20]:
-            form: Form = "code" if "\n" in value else "prose"
+            form: Form = "code" if "\n" in value or len(value) > 300 else "pair"
             yield self._block(form, value, short(key, 40), max(left // max(len(wanted.others), 1), 200))
         if len(wanted.others) > 20:
             yield self._block("prose", f"{len(wanted.others) - 20} more arguments are left out")
@@ -154,18 +156,18 @@ class Writer:
         self._known.set(wanted.path, after)
         if after is not None and len(after) <= MOST_FILE:
             parts = diff(before or "", after, self._work)
-            label = f"{wanted.path}, {'changed' if before is not None else 'written'}"
+            label = "" if before is not None else "a new file, or one that was not seen before"
             if not parts:
-                return Block("diff", (Part("same", "(the same content as before)"),), short(label, 200))
+                return Block("prose", (Part("same", "the same content as before"),))
         else:
             parts = tuple(_edited(wanted))
-            label = f"{wanted.path}, changed (what it held is not known)"
+            label = "what the file held before is not known"
         kept, left_out = parts_within(parts, left)
         spent = left_out and min(self._spare, self._longest - left)
         if left_out and spent > 0:
             kept, left_out = parts_within(parts, left + spent)
             self._spare -= spent
-        return Block("diff", kept, short(label, 200), f"{left_out:,} more lines are left out" if left_out else "")
+        return Block("diff", kept, label, f"{left_out:,} more lines are left out" if left_out else "")
 
     def _kept(self, parts: tuple[Part, ...], left: int) -> tuple[tuple[Part, ...]]:
         kept, left_out = parts_within(parts, left)
@@ -208,9 +210,9 @@ def seconds(value: float) -> str:
     if value < 59.95:
         return f"{max(value, 0.0):.1f} s"
     whole = round(value)
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600:,} h {whole % 3600 // 60} min"
+    first, second = (whole // 60, whole % 60) if whole < 3600 else (whole // 3600, whole % 3600 // 60)
+    units = ("min", "s") if whole < 3600 else ("h", "min")
+    return f"{first:,} {units[0]} {second} {units[1]}" if second else f"{first:,} {units[0]}"
 
 
 def size(text: str) -> str:

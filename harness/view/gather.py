@@ -83,11 +83,11 @@ def gather(folder: RunFolder, solution: str, bounds: Bounds | None = None) -> St
         elif entry is not None and len(step.entries) < entries:
             step.entries.append(entry)
             step.findings += entry.kind == "finding"
-            step.gist = _gist(step.gist, entry)
         else:
             step.entries_left_out += 1
     for step in steps.values():
         step.entries, step.call = _paired(step.entries), calls.get(step.number)
+        step.gist = _gist(step)
     remarks = [*_remarks(survey, longest, len(shown)), *trouble]
     return Story(
         [steps[number] for number in sorted(steps)], len(survey.counts), survey.called, survey.findings, survey.timed,
@@ -186,13 +186,18 @@ def _ended(step: Step, event: Event, data: ModelCalled) -> None:
     step.stop, step.detail, step.elapsed = short(data.stop, 60), short(data.detail, 400), event.elapsed
 
 
-def _gist(so_far: str, entry: Entry) -> str:
-    """A step in one line: the tools it calls, else what it says."""
-    if entry.kind not in ("call", "text", "user", "system") or len(so_far) > 140 or (so_far and entry.kind != "call"):
-        return so_far
-    said = entry.blocks[0].parts[0].text[:400] if entry.blocks and entry.blocks[0].parts else ""
-    said = short(f"{entry.title} {entry.note}" if entry.kind == "call" else said, 110)
-    return f"{so_far}; {said}" if so_far else said
+def _gist(step: Step) -> str:
+    """A step in one line: what the model says and which tools it calls, else what went wrong or what was asked."""
+    calls = [f"{entry.title} {entry.note}" for entry in step.entries if entry.kind == "call"]
+    texts = {kind: _first(step.entries, kind) for kind in ("text", "user")}
+    said = [texts["text"], *calls[:3], *([f"{len(calls) - 3} more"] if len(calls) > 3 else [])]
+    return short("; ".join(filter(None, said)), 200) or short(step.detail or texts["user"], 140)
+
+
+def _first(entries: list[Entry], kind: str) -> str:
+    """The beginning of the first entry of a kind."""
+    found = next((entry for entry in entries if entry.kind == kind and entry.blocks), None)
+    return short(found.blocks[0].parts[0].text[:400], 90) if found is not None and found.blocks[0].parts else ""
 
 
 def _paired(entries: list[Entry]) -> list[Entry]:

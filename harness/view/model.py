@@ -13,7 +13,7 @@ from harness.view.diffs import Part
 
 __all__ = ["Block", "Called", "Entry", "Noted", "Snapshot", "Step", "Story", "Timed"]
 
-Form = Literal["prose", "code", "diff", "shell"]
+Form = Literal["prose", "code", "diff", "shell", "pair"]
 
 
 @dataclass(frozen=True, slots=True)

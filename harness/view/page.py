@@ -22,6 +22,7 @@ from harness.view.gather import Bounds, gather
 from harness.view.model import Noted, Snapshot, Story
 from harness.view.solution import NAME, grading, load_solution, snapshots
 from harness.view.text import cut, short, shown
+from kbh_lint.findings import Related
 
 __all__ = ["PageError", "render"]
 
@@ -78,6 +79,7 @@ def _environment() -> Any:
     found.filters.update(
         brief=short, brief_text=lambda text, most: cut(text, most).text, seconds=seconds, tokens=tokens, money=money,
         signed=_signed,
+        places=_places,
     )  # fmt: skip
     found.globals["STATES"] = STATES
     return found
@@ -99,6 +101,11 @@ def _policy(style: str, script: str) -> str:
 def _signed(part: Part) -> str:
     sign = _SIGNS.get(part.kind, "  ")
     return "\n".join(sign + line for line in part.text.replace("\r\n", "\n").split("\n"))
+
+
+def _places(related: Sequence[Related], most: int) -> list[Related]:
+    """The first places, those that say the same of the same line once."""
+    return list({(one.span.line, one.message): one for one in related[: 10 * most]}.values())[:most]
 
 
 def _charts(make: Any, *given: Any) -> list[charts.Chart]:
