@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -32,7 +33,7 @@ def parse_json(data: bytes) -> Any:
     if data.count(b"[") + data.count(b"{") + data.count(b",") > MAX_PARTS:
         raise JsonError(f"the body has over {MAX_PARTS} parts")
     try:
-        value = json.loads(data)
+        value = json.loads(data, parse_float=_number, parse_constant=_number)
     except (ValueError, RecursionError):
         raise JsonError("the body is not JSON") from None
     level = [value]
@@ -46,6 +47,14 @@ def parse_json(data: bytes) -> Any:
         if not level:
             return value
     raise JsonError(f"the body has over {MAX_DEPTH} levels")
+
+
+def _number(text: str) -> float:
+    """A number that can be written again. Raises ValueError for infinity and what is none."""
+    found = float(text)
+    if not math.isfinite(found):
+        raise ValueError(text)
+    return found
 
 
 def as_dict(value: object) -> dict[str, Any]:
