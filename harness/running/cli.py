@@ -67,12 +67,12 @@ def parser() -> argparse.ArgumentParser:
     """The options of `kbh run`."""
     ask = _Parser(
         prog="kbh run", description="Lets a coding agent work on a problem in a sealed room, and grades what it made.",
-        epilog=_EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
+        usage="kbh run AGENT MODEL PROBLEM [options] [-- PROGRAM ...]", epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,
     )  # fmt: skip
     ask.add_argument("agent", metavar="AGENT", help="see kbh agents list; `command` runs the program after --")
     ask.add_argument("model", metavar="MODEL", help="ROUTE/MODEL, such as anthropic/claude-opus-4-8")
     ask.add_argument("problem", metavar="PROBLEM", help="see kbh problems list")
-    ask.add_argument("program", metavar="PROGRAM", nargs="*", help="of the agent `command`, after --")
     what = ask.add_argument_group("the run")
     what.add_argument("--budget", metavar="TIME", type=_seconds, default=2700.0,
                       help="wall clock of everything that the agent starts (default: 45m)")  # fmt: skip
@@ -115,12 +115,13 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """`kbh run`. Returns the exit code."""
     try:
-        args = parser().parse_args(argv)
+        words, program = _apart(sys.argv[1:] if argv is None else argv)
+        args = parser().parse_args(words)
     except SystemExit as done:
         return int(done.code or 0)
     try:
         need_harness()
-        return _run(args)
+        return _run(args, program)
     except KeyboardInterrupt:
         print("\nkbh run: interrupted; what the agents did is lost, what was ended is kept", file=sys.stderr)
         return INTERRUPTED
@@ -134,6 +135,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return TROUBLE
 
 
+def _apart(words: Sequence[str]) -> tuple[Sequence[str], tuple[str, ...]]:
+    """The words of ours, and the program with its arguments after --."""
+    if "--" not in words:
+        return words, ()
+    at = list(words).index("--")
+    return words[:at], tuple(words[at + 1 :])
+
+
 def need_harness() -> None:
     """Raises CommandError when the extras that a run needs are not installed."""
     need_grade()
@@ -142,20 +151,20 @@ def need_harness() -> None:
         raise CommandError(f"this command needs {', '.join(missing)}; in a checkout: pip install '.[grade,harness]'")
 
 
-def _request(args: argparse.Namespace) -> RunRequest:
+def _request(args: argparse.Namespace, program: tuple[str, ...]) -> RunRequest:
     caps = replace(Caps(), cost_usd=args.max_cost, calls=args.max_calls, silent_s=args.silence)
     return RunRequest(
         args.agent, args.model, args.problem, budget_s=args.budget, effort=args.effort, target=args.target,
         out=args.out, problems_dir=args.problems_dir, routes=args.routes, script=args.script, prefix=args.agents_dir,
         mounts=tuple(args.mount),
-        arguments=tuple(args.program), sealed=not args.no_sandbox, gpu=args.gpu, strict=not args.no_strict,
+        arguments=program, sealed=not args.no_sandbox, gpu=args.gpu, strict=not args.no_strict,
         grade=not args.no_grade, samples=args.samples, evidence=not args.no_evidence, known=tuple(args.known),
         caps=caps,
     )  # fmt: skip
 
 
-def _run(args: argparse.Namespace) -> int:
-    request = _request(args)
+def _run(args: argparse.Namespace, program: tuple[str, ...]) -> int:
+    request = _request(args, program)
     for name, value in (("--trials", args.trials), ("--jobs", args.jobs)):
         if not 1 <= value <= MOST_TRIALS:
             raise RunError(f"{name} is 1 to {MOST_TRIALS}, not {value}")

@@ -36,7 +36,7 @@ class Display:
     def stage(self, run: str, text: str) -> None:
         """A run enters a stage: a line that stays."""
         self._clear()
-        self._stream.write(f"{run}  {one_line(text)}\n"[: WIDTH + 40])
+        self._stream.write(f"{run}  {one_line(text)}\n")
         self._stream.flush()
         self._draw()
 
