@@ -63,7 +63,7 @@ def look_at_call(
         if len(found) >= MOST_FINDINGS:
             break
     start = f"Step {step}: a call of {name[:80]}" if step else f"A call of {name[:80]}"
-    return [finding(rule, f"{start} {_MESSAGES[rule]}.", about) for rule, about in found]
+    return [finding(rule, f"{start} {_MESSAGES[rule]}.", about, step=step) for rule, about in found]
 
 
 def _reaches(name: str, arguments: str, places: Places) -> Iterator[Reach]:

@@ -31,6 +31,7 @@ _SAME = frozenset(("Path", "PurePath", "expanduser", "str"))  # calls that hand 
 _ASKS = frozenset("getenv get".split())
 _PATHLIKE = re.compile(r"(?:file://)?(?:~?/|~[A-Za-z]|\.\./|\.\.$)[^\n]*")
 _URL = re.compile(r"(?:https?|ftp|wss?)://\S+", re.IGNORECASE)
+_ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?")
 # For text that no parser reads: a path after a quote, and an import at a line's start.
 _QUOTED = re.compile(r"""['"`]((?:file://)?(?:/|~/|\.\./)[^'"`\n]{1,400})['"`]""")
 _IMPORT = re.compile(r"^\s*(?:from|import)\s+([A-Za-z_]\w*)", re.MULTILINE)
@@ -109,6 +110,8 @@ def _of_call(node: ast.Call, inside: set[int]) -> Iterator[Reached]:
 def _of_string(text: str) -> Iterator[Reached]:
     if _URL.match(text):
         yield Reached("url", text)
+    elif _ADDRESS.fullmatch(text):
+        yield Reached("url", f"tcp://{text}")
     elif _PATHLIKE.fullmatch(text) and len(text) < 4096:
         yield Reached("path", text)
 

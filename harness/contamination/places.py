@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from ipaddress import ip_address
 from typing import Literal
 from urllib.parse import urlsplit
@@ -64,14 +65,43 @@ _OF_A_PROCESS = re.compile(
 _PRIVATE = frozenset("environ mem root fd fdinfo cwd maps smaps pagemap stack syscall auxv map_files exe ns".split())
 _OWN_PROCESS = frozenset("environ mem root".split())  # private even of its own: keys stand there, and the way out
 _OUTSIDE_TOPS = re.compile(r"/(?:home|root|Users|mnt|media|srv|data|work|workspace|boot|var|run|etc|proc|dev)(?=/|$)")
-_PATH = re.compile(r"/[^\s\0]*")
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_GLOB_TOP = re.compile(r"/(?=[^/]*\w)([^/]*[*?\[][^/]*)")
+_TOPS = ("root", "home", "srv", "work", "data", "mnt", "usr", "opt", "etc", "proc", "tmp", "bin", "lib", "sys", "agent")
+MOST_MEANT = 64
 
 
 def judge_of_path(path: str, cwd: str, places: Places, use: Use) -> tuple[Verdict, str] | None:
     """(what it is, the path as it is) for a path that the agent must not use; None for one that it may.
 
     `path` is a word as the shell hands it on, UNKNOWN standing for what is not known; relative ones begin at `cwd`.
+    Braces and patterns are tried out on the folders that count.
     """
+    if "{" in path or _GLOB_TOP.match(path):
+        verdicts = [found for one in _meant(path) if (found := _judge(one, cwd, places, use)) is not None]
+        return min(verdicts, key=lambda found: found[0] == "outside-workspace", default=None)
+    return _judge(path, cwd, places, use)
+
+
+def _meant(path: str) -> list[str]:
+    """The paths that braces stand for, and those of _TOPS that a pattern in the first folder's name fits."""
+    found = [path]
+    for _ in range(4):
+        found = [
+            f"{one[: m.start()]}{part}{one[m.end() :]}" if m else one
+            for one in found
+            for m in [_BRACES.search(one)]
+            for part in (m[1].split(",") if m else [""])
+        ][:MOST_MEANT]
+    meant = []
+    for one in found:
+        match = _GLOB_TOP.match(one)
+        tops = [top for top in _TOPS if match is not None and fnmatchcase(top, match[1])]
+        meant += [f"/{top}{one[match.end() :]}" for top in tops] if match is not None and tops else [one]
+    return meant
+
+
+def _judge(path: str, cwd: str, places: Places, use: Use) -> tuple[Verdict, str] | None:
     if path.startswith("file://"):
         path = path.removeprefix("file://")
     if path == "~" or path.startswith("~/"):
@@ -95,6 +125,8 @@ def judge_of_path(path: str, cwd: str, places: Places, use: Use) -> tuple[Verdic
         return _of_proc(whole, shown)
     if _SECRET_FILES.search(whole):
         return "reaches-for-secrets", shown
+    if whole == "/*":
+        whole = "/"
     if whole == "/" or any(_within(whole, top) for top in _SYSTEM) or _DEVICES.fullmatch(whole):
         return ("outside-workspace", shown) if whole == "/" and use == "read" else None
     if whole.startswith("/etc"):
@@ -132,7 +164,7 @@ def _within(path: str, top: str) -> bool:
 
 # --- hosts and variables -----------------------------------------------------------------------------------
 
-_URL = re.compile(r"\b(?:https?|ftp|git|ssh|wss?|s3|gs)://[^\s'\"`<>|;)\\]+", re.IGNORECASE)
+_URL = re.compile(r"\b(?:https?|ftp|tcp|git|ssh|wss?|s3|gs)://[^\s'\"`<>|;)\\]+", re.IGNORECASE)
 _METADATA = re.compile(
     r"169\.254\.\d{1,3}\.\d{1,3}|metadata\.google\.internal|fd00:ec2::254|100\.100\.100\.200", re.IGNORECASE
 )

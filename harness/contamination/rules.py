@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from harness.record.events import Finding, FindingKind
 
-__all__ = ["DECISIVE", "MOST_EVIDENCE", "RULES", "Rule", "Severity", "decisive", "docs_table", "finding"]
+__all__ = ["DECISIVE", "MOST_EVIDENCE", "RULES", "Rule", "Severity", "docs_table", "finding"]
 
 # `decisive`: the run's number is not the agent's own. `attempt`: it tried to get at what would make it so. `notice`: a
 # reader must know.
@@ -98,15 +98,10 @@ RULES: Mapping[str, Rule] = {rule.slug: rule for rule in _TABLE}
 DECISIVE = frozenset(rule.slug for rule in _TABLE if rule.severity == "decisive")
 
 
-def finding(slug: str, message: str, evidence: str = "") -> Finding:
-    """A finding of a rule of the table. `evidence` is cut to MOST_EVIDENCE characters."""
+def finding(slug: str, message: str, evidence: str = "", *, step: int = 0) -> Finding:
+    """A finding of a rule of the table at a step. `evidence` is cut to MOST_EVIDENCE characters."""
     cut = evidence if len(evidence) <= MOST_EVIDENCE else evidence[: MOST_EVIDENCE - 3] + "..."
-    return Finding(RULES[slug].kind, slug, message, cut)
-
-
-def decisive(findings: Iterable[Finding]) -> list[Finding]:
-    """Those that take the run's number from it."""
-    return [found for found in findings if found.rule in DECISIVE]
+    return Finding(RULES[slug].kind, slug, message, cut, decisive=slug in DECISIVE, step=step)
 
 
 def docs_table() -> str:

@@ -73,7 +73,7 @@ class Watch:
             found += self._lines_in(texts, side, step, item)
             if item.kind == "tool_call":
                 for one in look_at_call(item.name, item.arguments, places=self._places, step=step):
-                    found += self._once(one.rule, one.evidence, one.message, one.evidence)
+                    found += self._once(one.rule, one.evidence, step, one.message, one.evidence)
         return found
 
     def _new(self, exchange: Exchange) -> Iterable[tuple[_Side, Item]]:
@@ -98,7 +98,7 @@ class Watch:
             if self._is_news(canary, side):
                 kind = _KINDS[canary]
                 told = f"Step {step}: the {side} holds the canary of kbh's files of the kind `{kind}`."
-                yield from self._once(f"canary-in-{side}", kind, told, f"{canary[:8]}... {_where(item)}")
+                yield from self._once(f"canary-in-{side}", kind, step, told, f"{canary[:8]}... {_where(item)}")
         for token in sorted(run_tokens(text)):
             if not self._is_news(token, side):
                 continue
@@ -109,7 +109,7 @@ class Watch:
             )
             rule = "foreign-run-token" if side == "request" else "canary-in-answer"
             told = f"Step {step}: the {side} holds the token that was planted in the record of {run}."
-            yield from self._once(rule, token, told, f"{token[:16]}... {_where(item)}")
+            yield from self._once(rule, token, step, told, f"{token[:16]}... {_where(item)}")
 
     def _lines_in(self, texts: Sequence[str], side: _Side, step: int, item: Item) -> Iterable[Finding]:
         for which, index in enumerate(self._indices):
@@ -140,7 +140,7 @@ class Watch:
         others = f" and {len(sources) - 1} that share them" if len(sources) > 1 else ""
         rule = "prior-text-in-request" if which else f"hidden-text-in-{side}"
         told = f"Step {step}: the {side} holds distinctive lines of {label}{others}."
-        yield from self._once(rule, group, told, f"{here[best]} in one text, {_where(item)}")
+        yield from self._once(rule, group, step, told, f"{here[best]} in one text, {_where(item)}")
 
     def _is_news(self, what: str, side: _Side) -> bool:
         """Whether it counts for this side: it does unless the other side said it first."""
@@ -149,11 +149,11 @@ class Watch:
         self._by[side].add(what)
         return True
 
-    def _once(self, rule: str, what: str, message: str, evidence: str = "") -> list[Finding]:
+    def _once(self, rule: str, what: str, step: int, message: str, evidence: str = "") -> list[Finding]:
         if (rule, what) in self._reported:
             return []
         self._reported.add((rule, what))
-        return [finding(rule, message, evidence)]
+        return [finding(rule, message, evidence, step=step)]
 
 
 def _texts(item: Item) -> list[str]:
