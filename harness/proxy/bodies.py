@@ -2,13 +2,14 @@
 
 A request is kept as an index, an object {"parts": [...]} whose parts are text or {"sha256": HASH} of another object;
 joined they are the request's JSON. Each message of the conversation is an object of its own, as are the system prompt
-and the tools, so that what comes again takes a hash. An answer is one object: the bytes as they came, less secrets; or
-{"items": [...]}, what the model said, where a secret came in pieces over several events of a stream.
+and the tools. An index may begin as an earlier one does: {"after": HASH, "keep": N, "parts": [...]}. An answer is one
+object: the bytes as they came, less secrets; or {"items": [...]}, what the model said, where there was a secret in it.
 """
 
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import replace
 from hashlib import sha256
@@ -25,6 +26,8 @@ __all__ = ["Bodies", "Sent", "decode_answer", "load_answer", "load_exchange", "l
 
 MAX_KNOWN = 5000  # messages whose redacted form is remembered
 MAX_REQUEST_BYTES = 128 << 20
+MAX_AFTER = 32  # indexes that one index may rest on, one after another
+LEAST_KEPT = 8  # parts that are worth it
 
 
 class Sent:
@@ -42,6 +45,7 @@ class Bodies:
     def __init__(self, folder: RunFolder, redactor: Redactor) -> None:
         self._folder, self._redactor = folder, redactor
         self._known: dict[bytes, tuple[str, Any]] = {}
+        self._earlier: deque[tuple[str, list[Any], int]] = deque(maxlen=4)  # side calls come between
 
     def request(self, language: Language, body: Mapping[str, Any]) -> Sent:
         """Keeps a request. Raises OSError."""
@@ -61,8 +65,7 @@ class Bodies:
             else:
                 clean[key] = self._apart(parts, value)
         _write(parts, "}" if body else "{}")
-        object_name = self._folder.put(_index(parts))
-        return Sent(object_name, language.system(clean), language.tools(clean), _conversation(language, clean))
+        return Sent(self._indexed(parts), language.system(clean), language.tools(clean), _conversation(language, clean))
 
     def raw(self, data: bytes) -> str:
         """Keeps a request that is no JSON object. Raises OSError."""
@@ -80,6 +83,20 @@ class Bodies:
         return self._folder.put(self._redactor.body(data)), clean
 
     # --- parts -------------------------------------------------------------------------------------------
+
+    def _indexed(self, parts: list[Any]) -> str:
+        """Keeps an index, resting on the earlier one that begins most like it."""
+        keep, after, depth = 0, "", 0
+        for name, earlier, its_depth in self._earlier:
+            same = next((n for n, pair in enumerate(zip(parts, earlier, strict=False)) if pair[0] != pair[1]), None)
+            same = min(len(parts), len(earlier)) if same is None else same
+            if same > keep and its_depth < MAX_AFTER:
+                keep, after, depth = same, name, its_depth + 1
+        if keep < LEAST_KEPT:
+            keep, after, depth = 0, "", 0
+        made = self._folder.put(_index(parts[keep:], after, keep))
+        self._earlier.append((made, parts, depth))
+        return made
 
     @staticmethod
     def _is_apart(language: Language, key: str, value: object) -> bool:
@@ -129,8 +146,9 @@ def _write(parts: list[Any], text: str) -> None:
         parts.append(text)
 
 
-def _index(parts: list[Any]) -> bytes:
-    return json.dumps({"parts": parts}, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+def _index(parts: list[Any], after: str = "", keep: int = 0) -> bytes:
+    found = {"after": after, "keep": keep, "parts": parts} if after else {"parts": parts}
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def _conversation(language: Language, body: Mapping[str, Any]) -> tuple[Item, ...]:
@@ -152,18 +170,11 @@ def load_request(folder: RunFolder, call: ModelCall) -> bytes:
     """The body of a request as the upstream got it, less secrets; b"" where there is none. Raises ArchiveError."""
     if not call.request:
         return b""
-    try:
-        index = parse_json(folder.get(call.request))
-    except JsonError:
-        index = None
     found, size = [], 0
-    for part in as_list(as_dict(index).get("parts")):
+    for part in _parts(folder, call.request):
         name = as_dict(part).get("sha256")
-        data = (
-            part.encode("utf-8", "replace")
-            if isinstance(part, str)
-            else folder.get(name if isinstance(name, str) else "")
-        )
+        text = isinstance(part, str)
+        data = part.encode("utf-8", "replace") if text else folder.get(name if isinstance(name, str) else "")
         size += len(data)
         if size > MAX_REQUEST_BYTES:
             raise ArchiveError(f"{folder.path}: the request of call {call.number} is longer than any that was taken")
@@ -171,6 +182,27 @@ def load_request(folder: RunFolder, call: ModelCall) -> bytes:
     if not found:
         raise ArchiveError(f"{folder.path}: the request of call {call.number} has no index of its parts")
     return b"".join(found)
+
+
+def _parts(folder: RunFolder, name: str) -> list[Any]:
+    """All parts of an index; none where it is not one. Raises ArchiveError."""
+    chain: list[dict[str, Any]] = []
+    while name and len(chain) <= MAX_AFTER:
+        try:
+            chain.append(as_dict(parse_json(folder.get(name))))
+        except JsonError:
+            return []
+        after = chain[-1].get("after")
+        name = after if isinstance(after, str) else ""
+    if name:
+        return []
+    found: list[Any] = []
+    for index in reversed(chain):
+        keep = index.get("keep", 0)
+        if type(keep) is not int or not 0 <= keep <= len(found):
+            return []
+        found = found[:keep] + as_list(index.get("parts"))
+    return found
 
 
 def load_answer(folder: RunFolder, call: ModelCall) -> bytes:
