@@ -24,6 +24,7 @@ _ETC_NAMES = (
 ETC = tuple(Path("/etc") / name for name in _ETC_NAMES)
 # What the programs of agents look for besides: certificates, without which some do not even start
 AGENT_ETC = tuple(Path("/etc") / name for name in ("os-release", "pki/tls/certs", "protocols", "services", "ssl/certs"))
+OTHERS = (Path("/sys/fs"), Path("/sys/class/net"))  # where control groups of others are named, and networks
 PROJECT = ("grader", "harness", "kbh_lint")
 LIBRARIES = ("torch", "triton", "numpy", "yaml", "cuda")
 TOOLS = ("cc", "gcc", "c++", "g++", "clang", "clang++", "ld", "as", "nvcc", "ninja")
@@ -74,7 +75,8 @@ def _of_program(jail: Jail) -> Iterable[Path]:
 def _hidden_from(jail: Jail) -> tuple[Path, ...]:
     if jail.layout is None:
         return _hidden()
-    return (*_hidden(), *_project(), *(() if jail.layout.libraries else _packages()))
+    others = tuple(path for path in OTHERS if jail.gpu and path.is_dir())
+    return (*_hidden(), *_project(), *others, *(() if jail.layout.libraries else _packages()))
 
 
 @cache

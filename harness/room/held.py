@@ -76,7 +76,7 @@ class First:
 def start_first(
     sandbox: Bubblewrap | Supervised, jail: Jail, folders: Sequence[str], address: tuple[str, int] | None
 ) -> First:
-    """Starts a room with its first program, which opens the folders and listens. Raises SandboxError or RoomError."""
+    """Starts a room with its first program, which opens the folders and listens. Raises SandboxError."""
     with ExitStack() as stack:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         stack.callback(theirs.close)
@@ -92,17 +92,20 @@ def start_first(
             FIRST_PROGRAM, {"link": theirs.fileno(), "folders": list(folders), "address": address}
         )  # fmt: skip
         stack.callback(os.close, program)
-        process = sandbox.spawn(
-            first_command(jail, program), env={}, cwd=Path("/"), fds=[theirs.fileno(), program], jail=jail,
-            output=said, report=report,
-        )  # fmt: skip
+        try:
+            process = sandbox.spawn(
+                first_command(jail, program), env={}, cwd=Path("/"), fds=[theirs.fileno(), program], jail=jail,
+                output=said, report=report,
+            )  # fmt: skip
+        except SandboxError as error:
+            raise SandboxError(_printed(said) or str(error)) from None
         kept.callback(sandbox.end, process)
         theirs.close()
         told, descriptors, pid = _first_words(ours)
         for descriptor in descriptors:
             kept.callback(os.close, descriptor)
         if "error" in told or len(descriptors) != len(folders) + (address is not None):
-            raise RoomError(f"the room could not be made: {told.get('error') or _printed(said) or 'it ended at once'}")
+            raise SandboxError(told.get("error") or _printed(said) or "its first program ended at once")
         kept.pop_all()
         return First(sandbox, process, pid, ours, said, left, told, descriptors)
 
@@ -186,6 +189,8 @@ class HeldRoom:
 
     def _usual(self) -> dict[str, str]:
         places = {"HOME": str(self.home), "TMPDIR": str(self.temporary)}
+        if self.record.gpu and not self.record.sealed:  # elsewhere there is no node of another one
+            places["CUDA_VISIBLE_DEVICES"] = self.record.gpu
         return {**places, "USER": USER, "LOGNAME": USER, "SHELL": "/bin/bash", "PATH": SYSTEM_PATH}
 
     def wait(self, seconds: float) -> int | None:

@@ -231,6 +231,18 @@ def test_without_bubblewrap_there_is_no_sealed_room_and_a_word_about_what_to_do(
         open_room(SMALL)
 
 
+def test_where_bubblewrap_is_not_allowed_to_the_reason_and_what_to_do_are_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    before = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(RoomError, match="bwrap: setting up uid map: Permission denied; .*--no-sandbox"):
+        open_room(SMALL)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 def test_a_missing_mount_and_a_missing_gpu_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(RoomError, match="cannot be shown in a room: it is missing"):
         open_room(RoomSpec(mounts=(Mount(tmp_path / "none", PREFIX),)))
