@@ -61,7 +61,12 @@ _TABLE = (
     Rule(
         "near-identical", "contamination", "notice",
         "The solution is a known one, or that with other names, layout and numbers.",
-        "Most runs of normalised tokens of a known solution are in it, and most of its own are from there.",
+        "Most runs of normalised tokens of a known solution are in it.",
+    ),
+    Rule(
+        "library-code", "contamination", "notice",
+        "The solution holds functions of a published library.",
+        "Fingerprints of the library's functions (kbh_lint.fingerprints).",
     ),
     Rule(
         "not-all-read", "contamination", "notice",

@@ -65,7 +65,7 @@ class Watch:
                 texts = [text[:left] for text in texts[:1]]
                 most = f"the {MOST_NEW >> 20} MB that are looked at"
                 found += self._once(
-                    "not-all-read", "", f"Step {step}: the new text of the {side} is longer than {most}."
+                    "not-all-read", "", step, f"Step {step}: the {side}'s new text is longer than {most}."
                 )
             left = max(0, left - sum(map(len, texts)))
             # In one text a line counts once, though it may be read in several forms.
