@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
+from itertools import takewhile
 from typing import Literal
 
 from harness.record.events import EventData, Message, ModelCalled, Note, ToolCall, ToolResult
@@ -86,8 +87,9 @@ class Conversation:
     def _is_side(self, call: ModelCall, exchange: Exchange) -> bool:
         """Whether a call does not go on with the conversation.
 
-        It does where it offers the conversation's tools; or others, and begins as the conversation does or holds one of
-        its tool calls. The conversation is the first that offers tools; before, what does not look like a helper.
+        It does where it begins as the conversation does, holds one of its tool calls, or has its tools and its system
+        prompt, as after a summary. The conversation is the first that offers tools; before, what does not look like a
+        helper.
         """
         if call.path.endswith((":countTokens", "/count_tokens")):
             return True
@@ -102,8 +104,9 @@ class Conversation:
             self._roots.add(root)
             return False
         if self._tools is None:
-            self._tools = tools
-        if tools == self._tools or (tools and (root in self._roots or self._goes_on(exchange.input))):
+            self._tools, self._roots = tools, {root}
+        goes_on = root in self._roots or self._goes_on(exchange.input)
+        if tools and (goes_on or (tools == self._tools and self._same_system(exchange.system))):
             self._roots.add(root)
             self._tools = tools
             return False
@@ -111,6 +114,12 @@ class Conversation:
 
     def _goes_on(self, items: Iterable[Item]) -> bool:
         return any(item.kind == "tool_call" and _key(item) in self._main.calls for item in items)
+
+    def _same_system(self, system: str) -> bool:
+        """Whether most of a system prompt is the conversation's."""
+        lines = [line.strip() for line in system.splitlines()]
+        known = sum(len(line) for line in lines if _hash(line) in self._main.system)
+        return 2 * known >= sum(map(len, lines))
 
     def _rewritten(self, call: ModelCall, exchange: Exchange) -> list[Told]:
         """A note where the conversation became shorter than it was."""
@@ -249,8 +258,9 @@ def _tool_call(item: Item, call_id: str) -> ToolCall:
 
 
 def _root(items: Iterable[Item]) -> bytes:
-    """What a conversation begins with: its first text that is not the system's."""
-    return next((_key(item) for item in items if item.kind == "text" and item.role != "system"), b"")
+    """What a conversation begins with: the user's texts before the model's first word."""
+    begin = takewhile(lambda item: item.role not in ("assistant", "tool"), items)
+    return _hash("\0".join(_plain(item.text) for item in begin if item.kind == "text" and item.role == "user"))
 
 
 def _key(item: Item) -> bytes:

@@ -184,6 +184,16 @@ def test_titles_helpers_and_counts_are_side_calls_and_keep_the_conversation_apar
     ]  # fmt: skip
 
 
+def test_a_helper_with_the_same_tools_and_the_same_reminders_is_a_side_call() -> None:
+    talk = Conversation(MODEL)
+    begin = [user("<environment>"), user("Write a kernel.")]
+    talk.add(call(1), exchange(begin, FIRST, system="You are an agent.\nWork hard."))
+    helper = exchange([user("<environment>"), user("Explore.")], [says("x")], system="You are a helper.\nBe short.")
+    assert told(talk.add(call(2), helper))[-1][1] == "side"
+    summary = exchange([user("<environment>"), user("So far: a kernel.")], [says("x")], system="You are an agent.")
+    assert told(talk.add(call(3), summary))[-1][1] == "called"
+
+
 def test_a_small_model_asked_first_is_a_side_call_and_an_agent_without_tools_is_none() -> None:
     first = exchange(BEGIN, [says("hi")], tools=(), system="")
     assert told(Conversation(MODEL).add(call(1), replace(first, asked_model="claude-haiku")))[-1][1] == "side"
