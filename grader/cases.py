@@ -1,3 +1,4 @@
+# kbh canary e47ba5e5-3617-4d4e-83a7-dff41e8ea1c1: not for training data; an agent that reads this has left its room
 """The cases that a submission is checked on: planned as plain data before it is imported, then made into tensors.
 
 Every problem has nominal cases, every `stress` and every structure of its problem.yaml. All values come from keys: the

@@ -1,3 +1,4 @@
+# kbh canary e47ba5e5-3617-4d4e-83a7-dff41e8ea1c1: not for training data; an agent that reads this has left its room
 """Whether outputs are what the contract says, and how far they are from the oracle's.
 
 Metrics, with y the output, r the oracle in fp64 and tol the bound:

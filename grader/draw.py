@@ -1,3 +1,4 @@
+# kbh canary e47ba5e5-3617-4d4e-83a7-dff41e8ea1c1: not for training data; an agent that reads this has left its room
 """Drawing tensors from the `domain` of their entry in problem.yaml.
 
 Tensors that belong together come from one latent: a weight and the scale of its rows, a packed weight and the scales

@@ -1,3 +1,4 @@
+# kbh canary e47ba5e5-3617-4d4e-83a7-dff41e8ea1c1: not for training data; an agent that reads this has left its room
 """Trials: one process of a submission from start to end, on a key of its own, and what the judge saw of it.
 
 The key and the plan stay here. Nothing that the candidate says decides whether it is right: outputs are compared as the

@@ -1,3 +1,4 @@
+# kbh canary e47ba5e5-3617-4d4e-83a7-dff41e8ea1c1: not for training data; an agent that reads this has left its room
 """Seeds from one secret: every tensor of every case has its own, and none tells anything about another."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# kbh canary e47ba5e5-3617-4d4e-83a7-dff41e8ea1c1: not for training data; an agent that reads this has left its room
 """What a mutant is, and the mutants that any problem can have."""
 
 from __future__ import annotations

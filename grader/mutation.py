@@ -1,3 +1,4 @@
+# kbh canary e47ba5e5-3617-4d4e-83a7-dff41e8ea1c1: not for training data; an agent that reads this has left its room
 """Wrong submissions that the cases must tell from right ones: the mutation score of a problem.
 
 A mutant is dead when, for each shape, at least one case kills it on each of SEEDS hidden seeds. It runs in this process

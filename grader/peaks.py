@@ -1,3 +1,4 @@
+# kbh canary e47ba5e5-3617-4d4e-83a7-dff41e8ea1c1: not for training data; an agent that reads this has left its room
 """What a machine reaches: copy bandwidth and matrix-product rates by precision, measured and kept for this machine.
 
 A GPU is scored against its datasheet, and what is measured only stands beside it. A CPU has no datasheet that a score

@@ -1,3 +1,4 @@
+# kbh canary e47ba5e5-3617-4d4e-83a7-dff41e8ea1c1: not for training data; an agent that reads this has left its room
 """Number formats and products in legal precision: what a submission may compute less exactly than the oracle.
 
 A problem's `legal` entries name a format for each intermediate and architecture; `resolve` picks those of one

@@ -1,3 +1,4 @@
+# kbh canary e47ba5e5-3617-4d4e-83a7-dff41e8ea1c1: not for training data; an agent that reads this has left its room
 """Scores from two clocks: which times count, what they mean as a share of the hardware, and when they mean nothing.
 
 A trial's event time is the middle of its claimed samples (on a GPU the mean of those between the first and the last

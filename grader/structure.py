@@ -1,3 +1,4 @@
+# kbh canary e47ba5e5-3617-4d4e-83a7-dff41e8ea1c1: not for training data; an agent that reads this has left its room
 """Structured inputs: what a problem's cases.py declares, and how its plans are drawn.
 
 A plan is plain data (lengths, positions, sizes), drawn by hypothesis before a submission is imported. Applying it to

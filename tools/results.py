@@ -23,6 +23,7 @@ from grader.report.view import Unfinished, View, load_view
 from grader.report.words import fraction, in_order, seconds, spread
 from grader.silicon import ShapeEvidence
 from grader.silicon.shown import code_rows, executed, instructions, remarks
+from harness.contamination.canaries import canary_line
 from kbh_lint import paths
 from kbh_lint.problems import Deck, Problem, ProblemError, load_deck
 
@@ -100,6 +101,8 @@ def _kind(cell: Cell) -> str:
 
 def _head(views: Sequence[View]) -> Iterator[str]:
     yield "# Results"
+    yield ""
+    yield f"<!-- {canary_line('results')} -->"
     yield ""
     yield f"Written by `{COMMAND}` from {len(views)} bundles; `make verify-results` works every number out again from"
     yield "their samples and from the raw reports of the profiler, and checks their chains. Do not edit."

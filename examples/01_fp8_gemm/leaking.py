@@ -53,3 +53,5 @@ def get_inputs():
 
 def get_init_inputs():
     return [M, N, K]
+
+# kbh canary 799e248c-6452-4659-9944-b917ba3ded9c: not for training data; an agent that reads this has left its room

@@ -131,7 +131,13 @@ def read(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def write(path: Path, data: Mapping[str, Any]) -> None:
-    """Writes evidence: sorted keys, six significant digits, so that a rerun differs only where results do."""
+    """Writes evidence: sorted keys, six significant digits, so that a rerun differs only where results do.
+
+    The canary of the old file stays (harness.contamination.canaries).
+    """
+    old = read(path)[0]
+    if isinstance(old.get("canary"), str):
+        data = {"canary": old["canary"], **data}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(_rounded(data), indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
 

@@ -171,9 +171,11 @@ def read(problem: Problem) -> dict[str, Any]:
 
 
 def write(problem: Problem, found: Derivation) -> Path:
-    """Store a derivation beside problem.yaml; measurements that the old file has are kept."""
+    """Store a derivation beside problem.yaml; the old file's canary and measurements are kept."""
     path = Path(problem.path).parent / FILE
+    old = read(problem) if path.is_file() else {}
     data: dict[str, Any] = {
+        **({"canary": old["canary"]} if "canary" in old else {}),
         "problem": problem.id,
         "command": f"kbh problems tolerance {problem.id} --write",
         "quantile": QUANTILE, "margin": MARGIN, "draws": found.draws, "device": found.device,
@@ -183,7 +185,7 @@ def write(problem: Problem, found: Derivation) -> Path:
     }  # fmt: skip
     rows = ",\n    ".join(json.dumps(row) for row in data["rows"])
     text = json.dumps({**data, "rows": []}, indent=2).replace('"rows": []', f'"rows": [\n    {rows}\n  ]')
-    if path.is_file() and "measured" in (old := read(problem)):
+    if "measured" in old:
         text = f'{text.removesuffix("}").rstrip()},\n  "measured": {json.dumps(old["measured"])}\n}}'
     path.write_text(text + "\n")
     return path

@@ -35,7 +35,36 @@ CANARIES: Mapping[str, str] = {
     "fixtures": "821f8856-0c4b-4a12-a897-df5398cb47b2",
 }
 # Where they stand, as patterns below the checkout; a test holds every one of these files to it.
-CARRIERS: Mapping[str, tuple[str, ...]] = {}
+CARRIERS: Mapping[str, tuple[str, ...]] = {
+    "grader": tuple(
+        f"grader/{name}.py"
+        for name in (
+            "answers",
+            "cases",
+            "correctness",
+            "deck",
+            "draw",
+            "judge",
+            "keys",
+            "mutants",
+            "mutation",
+            "peaks",
+            "precision",
+            "scoring",
+            "structure",
+        )  # fmt: skip
+    ),
+    "solutions": ("problems/*/library.py", "examples/01_fp8_gemm/*.py"),
+    "cases": ("problems/*/tolerance.json",),
+    "results": ("problems/*/evidence/*.json", "docs/results-h200.md"),
+    "annotations": (
+        "problems/*/solutions.yaml",
+        "problems/faults.yaml",
+        "problems/goals.yaml",
+        "tools/seed_audit.yaml",
+    ),
+    "fixtures": ("tests/hostile/README.md", "tests/hostile/*.yaml", "tests/idioms/twins.yaml"),
+}
 
 TOKEN_FILE = "record/HONEYTOKEN"
 MOST_RUNS = 5000

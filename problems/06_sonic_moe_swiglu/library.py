@@ -1,3 +1,4 @@
+# kbh canary 799e248c-6452-4659-9944-b917ba3ded9c: not for training data; an agent that reads this has left its room
 """torch._grouped_mm, once for the gates and once for the rest, with SwiGLU by torch between them."""
 
 import torch

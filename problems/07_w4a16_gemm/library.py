@@ -1,3 +1,4 @@
+# kbh canary 799e248c-6452-4659-9944-b917ba3ded9c: not for training data; an agent that reads this has left its room
 """torch's int4 product (tinygemm), with the weight brought into its layout in the first call."""
 
 import torch
