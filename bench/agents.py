@@ -3,6 +3,7 @@
     python bench/agents.py                            all cells, as a table
     python bench/agents.py --agents claude,codex      these CLIs only
     python bench/agents.py --rows ok,401 --check      these rows; exit status 1 if a cell is not as it must be
+    python bench/agents.py --full claude,codex        every row of these, and of the others only whether they work
     python bench/agents.py --table docs/agents.md     also puts the table between the marks of that page
 
 A cell is a whole run, as `kbh run` makes it, without the grading. An ok cell shows: the solution was written by the
@@ -204,6 +205,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     ask = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ask.add_argument("--agents", type=_words, default=list(REAL), help=f"default: {','.join(REAL)}")
     ask.add_argument("--rows", type=_words, default=list(ENDINGS), help=f"default: {','.join(ENDINGS)}")
+    ask.add_argument("--full", type=_words, help="these run all rows, the others only ok (default: all of them)")
     ask.add_argument("--agents-dir", type=Path, help="where kbh agents installed the CLIs")
     ask.add_argument("--out", type=Path, help="keep the archives here")
     ask.add_argument("--jobs", type=int, default=2, help="cells at a time (default: 2)")
@@ -218,7 +220,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             installed(adapter_named(agent), args.agents_dir)
     except (InstallError, ValueError) as error:
         ask.error(str(error))
-    wanted = [(agent, row) for row in args.rows for agent in args.agents]
+    full = args.agents if args.full is None else args.full
+    wanted = [(agent, row) for row in args.rows for agent in args.agents if row == "ok" or agent in full]
     with tempfile.TemporaryDirectory(prefix="kbh-matrix-") as spare:
         out = args.out or Path(spare)
         out.mkdir(parents=True, exist_ok=True)

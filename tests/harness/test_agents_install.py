@@ -21,7 +21,7 @@ from harness.agents import registry as agents
 from harness.agents.base import Adapter, Package
 from harness.agents.command import ADAPTER as COMMAND
 from harness.agents.doctor import examine
-from harness.agents.install import RECORD, InstallError, agents_folder, install, installed
+from harness.agents.install import RECORD, InstallError, agents_folder, install, install_package, installed
 
 FAKE = Package(NAME, VERSION, 0, f"node_modules/{NAME}/agent")
 NPM = pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not on this machine")
@@ -100,6 +100,18 @@ def test_a_package_without_its_program_is_not_installed(tmp_path: Path, served: 
     with pytest.raises(InstallError, match="has no node_modules/kbh-fake-agent/other"):
         install(adapter_of(replace(FAKE, command=f"node_modules/{NAME}/other")), tmp_path)
     assert not (tmp_path / "fake").exists()
+
+
+@NPM
+def test_only_scripts_that_an_adapter_declares_are_run(tmp_path: Path, served: Registry) -> None:
+    node = Path(shutil.which("node") or "")
+    package = tmp_path / "fake" / VERSION / "node_modules" / NAME
+    broken = replace(FAKE, sets_up=(f"node_modules/{NAME}/broken.cjs",))
+    with pytest.raises(InstallError, match="broken.cjs did not set its package up"):
+        install_package(tmp_path, "fake", broken, node=node)
+    assert not package.exists()
+    install_package(tmp_path, "fake", replace(FAKE, sets_up=(f"node_modules/{NAME}/setup.cjs",)), node=node)
+    assert (package / "was-set-up").exists() and not (package / "was-run").exists()
 
 
 @NPM
