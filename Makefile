@@ -1,11 +1,12 @@
-# make demo   lint and grade two bundled submissions on this machine's CPU, an honest one and a leaking one
+# make demo   on this machine's CPU: lints and grades two bundled submissions, an honest one and a leaking one, and has a
+#             coding agent with a scripted model write a third in a sealed room
 # make test   everything CI checks: ruff, mypy --strict, pytest, generated docs, the stored evidence and results of the deck
 # Both make .venv themselves; they need Python 3.11 or newer, make and a package index.
 
 SHELL := /bin/sh
 .SHELLFLAGS := -euc
 .DELETE_ON_ERROR:
-.PHONY: demo test core lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade evade verify-deck results verify-results mutate ceilings fuzz accuracy clean
+.PHONY: agents matrix demo test core lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade evade verify-deck results verify-results mutate ceilings fuzz accuracy clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -13,21 +14,29 @@ PY := $(BIN)/python
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
+AGENTS ?= claude codex opencode kimi gemini
 FUZZ_ARGS ?=
 # As many test processes as there are cores, whatever OpenMP is told: kernels compile and interpret on one each.
 JOBS ?= $(shell env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 2)
 
-# The leaking submission is graded twice: its number stands beside the verdict, and --strict gives none.
+# The leaking submission is graded twice: its number stands beside the verdict, and --strict gives none. The agent is
+# Claude Code where npm is there, else our own tiny one; its model is a script, so nothing is asked of anybody.
 DEMO := examples/01_fp8_gemm
-demo: $(VENV)/.grade
-	rm -rf kbh-results/demo
+demo: $(VENV)/.harness
+	rm -rf kbh-results/demo kbh-runs/demo
 	$(BIN)/kbh-lint --exit-zero --no-cache $(DEMO)
 	$(BIN)/kbh grade --target cpu --samples 3 --out kbh-results/demo -v $(DEMO)/honest.py
 	$(BIN)/kbh grade --target cpu --samples 3 --no-evidence --out kbh-results/demo -v $(DEMO)/leaking.py || test $$? = 1
 	$(BIN)/kbh grade --target cpu --strict --out kbh-results/demo -v $(DEMO)/leaking.py || test $$? = 1
 	@echo
 	@$(BIN)/kbh show --format short --html demo.html kbh-results/demo/*
-	@echo "All of it is in demo.html; kbh show --verify kbh-results/demo/* checks it."
+	@echo
+	@agent=mini; if command -v npm >/dev/null && $(BIN)/kbh agents install claude; then agent=claude; fi; \
+	room=""; command -v bwrap >/dev/null || room="--no-sandbox"; \
+	$(BIN)/kbh run $$agent scripted/demo 01_fp8_gemm --script examples/agents/01_fp8_gemm.yaml --target cpu \
+	  --budget 15m --samples 3 --out kbh-runs/demo $$room
+	@$(BIN)/kbh view kbh-runs/demo/* -o demo-run.html
+	@echo "The gradings are in demo.html, the agent's run in demo-run.html; kbh show --verify kbh-results/demo/* checks them."
 
 test: lint types unit docs-check verify-deck verify-results
 
@@ -47,7 +56,7 @@ format: $(VENV)/.dev
 types: $(VENV)/.dev
 	MYPY_NUM_WORKERS=$(JOBS) $(BIN)/mypy
 
-unit: $(VENV)/.dev
+unit: agents
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
 
 docs: $(VENV)/.core
@@ -104,6 +113,14 @@ verify-results: $(VENV)/.grade
 mutate: $(VENV)/.dev
 	$(BIN)/kbh problems mutate
 
+# The agents' CLIs that the tests run, where npm is there: 1.4 GB, once. Without them those tests are skipped.
+agents: $(VENV)/.dev
+	if command -v npm >/dev/null; then $(BIN)/kbh agents install $(AGENTS) || echo "the tests of these CLIs are skipped"; fi
+
+# Every CLI in a sealed room against a scripted model, in all ways in which a provider fails; docs/agents.md has the table.
+matrix: agents
+	$(PY) bench/agents.py --check --table docs/agents.md
+
 # The least time of every shape on every target, and what was measured beside it.
 ceilings: $(VENV)/.core
 	$(BIN)/kbh problems ceilings
@@ -141,9 +158,13 @@ $(VENV)/.grade: $(VENV)/.core
 	$(PY) -m compileall -q grader harness
 	touch $@
 
+$(VENV)/.harness: $(VENV)/.grade
+	$(PIP) --editable '.[harness]'
+	touch $@
+
 $(VENV)/.dev: $(VENV)/.grade
 	$(PIP) --editable '.[dev]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) .venv-* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .kbh-cache kbh-results demo.html
+	rm -rf $(VENV) .venv-* dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .kbh-cache kbh-results kbh-runs kbh-replays demo.html demo-run.html

@@ -105,6 +105,8 @@ def parser() -> argparse.ArgumentParser:
     grade.add_argument("--no-evidence", action="store_true", help="leave out the replay, as in kbh grade")
     grade.add_argument("--known", metavar="DIR", type=Path, action="append", default=[],
                        help="earlier solutions that this one is held against; may be given again")  # fmt: skip
+    grade.add_argument("--curve", metavar="N", type=int, default=0,
+                       help="also time N earlier versions, for the curve on the page (default: 0)")  # fmt: skip
     out = ask.add_argument_group("output")
     out.add_argument("--out", metavar="DIR", type=Path, default=Path("kbh-runs"),
                      help="where archives are kept (default: kbh-runs)")  # fmt: skip
@@ -159,7 +161,7 @@ def _request(args: argparse.Namespace, program: tuple[str, ...]) -> RunRequest:
         mounts=tuple(args.mount),
         arguments=program, sealed=not args.no_sandbox, gpu=args.gpu, strict=not args.no_strict,
         grade=not args.no_grade, samples=args.samples, evidence=not args.no_evidence, known=tuple(args.known),
-        caps=caps,
+        curve=args.curve, caps=caps,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 
 from aiohttp import web
 
@@ -26,6 +27,7 @@ from harness.record.run import RunRecord
 from harness.room import open_room
 from harness.room.base import Room, RoomError, RoomSpec
 from harness.running.agent_run import AgentRun, Worked
+from harness.running.curve import resembles, timed
 from harness.running.display import Display, clock
 from harness.running.ending import Evidence, How, decide
 from harness.running.evidence import evidence_of
@@ -211,6 +213,8 @@ class _Run:
 async def grade_ended(prepared: Prepared, shared: Shared, folder: RunFolder, record: RunRecord) -> RunRecord:
     """Grades what the agent left, where it is to be, and decides how the run ended."""
     request, name = prepared.request, f"run {record.trial}"
+    if record.state == "ended" and record.solution:
+        record = await _looked_back(prepared, shared, folder, record)
     evidence = evidence_of(record, folder.events())
     if not request.grade or not evidence.solution:
         return _finished(folder, record, decide(replace(evidence, wants_grade=request.grade)))
@@ -219,7 +223,22 @@ async def grade_ended(prepared: Prepared, shared: Shared, folder: RunFolder, rec
     folder.save(record)
     gpu = record.room.gpu if record.room is not None else ""
     found = await grade_run(folder.path, request, record.target, lambda text: shared.display.at(name, text), gpu=gpu)
-    return _finished(folder, _graded(folder, record, found), decide(_with_grade(evidence, found)))
+    record = _graded(folder, record, found)
+    if request.curve:
+        shared.display.stage(name, "timing earlier versions")
+        await timed(prepared, shared.pool, folder, record, request.curve)
+    return _finished(folder, record, decide(_with_grade(evidence, found)))
+
+
+async def _looked_back(prepared: Prepared, shared: Shared, folder: RunFolder, record: RunRecord) -> RunRecord:
+    """The record with what the solution resembles among its findings."""
+    look = partial(resembles, prepared, folder, record)
+    found = await asyncio.get_running_loop().run_in_executor(shared.executor, look)
+    for finding in found:
+        folder.append(finding, step=finding.step, seen="run", elapsed=record.spent.agent)
+    record = replace(record, findings=(*record.findings, *found))
+    folder.save(record)
+    return record
 
 
 def _with_grade(evidence: Evidence, found: Grading) -> Evidence:

@@ -13,6 +13,7 @@ __all__ = ["RunError", "RunRequest", "duration"]
 MOST_SECONDS = 7 * 86_400.0
 LEAST_SECONDS = 1.0
 MOST_TRIALS = 100
+MOST_CURVE = 200
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d+(?:\.\d+)?)([smh]?)")
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:@/+-]{0,199}", re.ASCII)
@@ -41,8 +42,8 @@ class RunRequest:
     `model` is ROUTE/MODEL (see `routes`), or a name for what a `script` says. `budget_s` is wall clock of the agent's
     whole process tree, in seconds. `arguments` are those of the `command` agent. `gpu` says whether the room has the
     GPU's device nodes ("room") or only the judge has it ("judge"). `known` are folders of earlier solutions that this
-    one is held against, `mounts` what the room shows besides, read-only under its own path. Raises RunError for values
-    that cannot be.
+    one is held against, `curve` how many earlier versions are timed afterwards, `mounts` what the room shows besides,
+    read-only under its own path. Raises RunError for values that cannot be.
     """
 
     agent: str
@@ -65,6 +66,7 @@ class RunRequest:
     samples: int | None = None
     evidence: bool = True
     known: tuple[Path, ...] = ()
+    curve: int = 0
     caps: Caps = field(default_factory=Caps)
 
     def __post_init__(self) -> None:
@@ -77,6 +79,7 @@ class RunRequest:
             (_WORD.fullmatch(self.problem), f"{self.problem[:60]!r} is not the id of a problem; see kbh problems list"),
             (LEAST_SECONDS <= self.budget_s <= MOST_SECONDS, "the budget must be between a second and a week"),
             (self.gpu in ("room", "judge"), f"the GPU is for the room or the judge, not {self.gpu[:40]!r}"),
+            (0 <= self.curve <= MOST_CURVE, f"at most {MOST_CURVE} earlier versions are timed, not {self.curve}"),
             (bool(self.arguments) == (self.agent == "command"), _ARGUMENTS),
         )
         for fine, sentence in checks:
