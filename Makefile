@@ -62,12 +62,12 @@ unit: agents
 docs: $(VENV)/.core
 	$(PY) -m kbh_lint.docs docs/rules
 	$(PY) tools/readme.py
-	$(PY) -m harness.docs
+	$(PY) -m harness.pages
 
 docs-check: $(VENV)/.core
 	$(PY) -m kbh_lint.docs docs/rules --check
 	$(PY) tools/readme.py --check
-	$(PY) -m harness.docs --check
+	$(PY) -m harness.pages --check
 
 # CORPUS holds one RUN_ID.py a published run, LABELS their published verdicts; lines are named, nothing is quoted.
 seed-audit: $(VENV)/.core

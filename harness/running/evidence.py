@@ -27,8 +27,8 @@ def evidence_of(record: RunRecord, events: Iterable[Event]) -> Evidence:
             continue
         status: CallStatus = data.status  # type: ignore[assignment]
         swapped = swapped or status == "swapped"
-        # That the agent hung up on a provider which had failed before changes nothing.
-        if data.side or (status == "gone" and last in PROVIDER_FAULTS):
+        # After a provider's fault it changes nothing that the agent hung up, or that the proxy let no more through.
+        if data.side or (status in ("gone", "limited", "refused") and last in PROVIDER_FAULTS):
             continue
         last = status
         if status == "ok":

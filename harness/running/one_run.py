@@ -15,7 +15,7 @@ from functools import partial
 from aiohttp import web
 
 from grader.bundle import redact
-from harness.agents.base import Job
+from harness.agents.base import NODE, PREFIX, Job
 from harness.contamination.canaries import plant
 from harness.contamination.watch import Watch as Contamination
 from harness.judging.pool import JudgePool
@@ -132,7 +132,7 @@ class _Run:
         key = f"kbh-key-{secrets.token_hex(16)}"
         job = Job(
             prepared.model, prepared.prompt, room.base_url, key, request.effort, room.workspace, room.home,
-            arguments=request.arguments,
+            room.seen(PREFIX), room.seen(NODE), request.arguments,
         )  # fmt: skip
         launch = prepared.adapter.launch(job)
         launch = replace(launch, env=path_inside({**launch.env, "KBH_JUDGE": room.base_url}))
