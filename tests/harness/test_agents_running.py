@@ -1,4 +1,4 @@
-"""Agents that work for real against the scripted model: ours always, the CLIs where they are installed."""
+"""Our own agent, and any program, at work against the scripted model; test_matrix.py has the CLIs."""
 
 from __future__ import annotations
 
@@ -10,20 +10,9 @@ import pytest
 from agent_direct import SOLUTION, Ran, run, works
 
 from harness.agents.base import AgentText, AgentTool, Finished
-from harness.agents.install import Installed, InstallError, installed
 from harness.agents.registry import ADAPTERS
 from harness.record.usage import Usage
 from harness.scripted.script import Case, Script, Shell, Turn
-
-CLIS = [name for name, adapter in ADAPTERS.items() if adapter.package is not None]
-
-
-def there(name: str) -> Installed:
-    """The CLI as it is installed here; skips where it is not."""
-    try:
-        return installed(ADAPTERS[name])
-    except InstallError as error:
-        pytest.skip(str(error))
 
 
 def counted(usage: Usage | None) -> tuple[int, int, int, int] | None:
@@ -85,11 +74,3 @@ def test_any_program_can_be_the_agent(tmp_path: Path) -> None:
     assert (ran.workspace / "prompt").read_text() == "Do it."
     assert (ran.workspace / "model").read_text() == "kbh-model\n"
     assert ran.said == (Finished(True),) and ran.usage is None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CLIS)
-def test_a_real_cli_writes_the_solution_with_its_own_tools(tmp_path: Path, name: str) -> None:
-    ran = run(ADAPTERS[name], works(), tmp_path, there(name))
-    worked(ran)
-    assert [item.well for item in ran.said if isinstance(item, Finished)][-1:] == [True]
