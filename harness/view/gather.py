@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TypeVar
 
 from harness.record.archive import ArchiveError, RunFolder
@@ -36,12 +36,16 @@ _T = TypeVar("_T")
 class Bounds:
     """What the page has room for. `text` and `one_text` are bytes of the page."""
 
-    steps: int = 5_000
-    entries: int = 20_000
-    text: int = 9_000_000
+    steps: int = 6_000
+    entries: int = 40_000
+    text: int = 10_000_000
     one_text: int = 48_000
     listed: int = 1_000  # findings, uses of the judge, snapshots
     called: int = 50_000
+
+    def less(self) -> Bounds:
+        """Half of everything."""
+        return Bounds(*(max(getattr(self, field.name) // 2, 1) for field in fields(self)))
 
 
 @dataclass(slots=True)
@@ -88,7 +92,8 @@ def gather(folder: RunFolder, solution: str, bounds: Bounds | None = None) -> St
     for step in steps.values():
         step.entries, step.call = _paired(step.entries), calls.get(step.number)
         step.gist = _gist(step)
-    remarks = [*_remarks(survey, longest, len(shown)), *trouble]
+    hidden = sum(step.entries_left_out for step in steps.values())
+    remarks = [*_remarks(survey, longest, len(shown), hidden), *trouble]
     return Story(
         [steps[number] for number in sorted(steps)], len(survey.counts), survey.called, survey.findings, survey.timed,
         survey.changes, survey.agent_ended, survey.run_ended, remarks,
@@ -215,13 +220,15 @@ def _paired(entries: list[Entry]) -> list[Entry]:
     ]
 
 
-def _remarks(survey: _Survey, longest: int, shown: int) -> Iterator[str]:
+def _remarks(survey: _Survey, longest: int, shown: int, hidden: int) -> Iterator[str]:
     if survey.fault:
         yield survey.fault
     cut = sum(size > longest for _, size in survey.sizes)
     if cut:
         yield f"{cut:,} of {len(survey.sizes):,} texts are longer than what this page shows of each ({longest:,} bytes)"
     if shown < len(survey.counts):
-        yield f"{len(survey.counts) - shown:,} of {len(survey.counts):,} steps are left out in the middle"
+        yield f"steps are left out in the middle, {len(survey.counts) - shown:,} of {len(survey.counts):,}"
+    if hidden:
+        yield f"{hidden:,} more things that happened within steps are left out"
     for name, count in sorted(survey.left_out.items()):
         yield f"{count:,} more {name} are left out"

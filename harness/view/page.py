@@ -20,13 +20,14 @@ from harness.view.diffs import Part
 from harness.view.entries import seconds
 from harness.view.gather import Bounds, gather
 from harness.view.model import Noted, Snapshot, Story
-from harness.view.solution import NAME, grading, load_solution, snapshots
+from harness.view.solution import NAME, Solution, grading, load_solution, snapshots
 from harness.view.text import cut, short, shown
 from kbh_lint.findings import Related
 
 __all__ = ["PageError", "render"]
 
 HERE = Path(__file__).resolve().parent / "templates"
+MOST_BYTES = 25_000_000
 OPENED = 24  # a run of no more steps is shown with all of them open
 KEYS = (
     ("j, k", "next and previous step"), ("o, Enter", "open or fold this step"), ("e", "open or fold all steps"),
@@ -50,28 +51,37 @@ class _Row:
 
 
 def render(folder: RunFolder, *, problems_dir: Path | None = None, bounds: Bounds | None = None) -> str:
-    """The page of a run as HTML. The same archive gives the same page.
+    """The page of a run as HTML, of at most about MOST_BYTES. The same archive gives the same page.
 
     Raises ArchiveError where the run's record cannot be read, and PageError. What is wrong with the rest of the
     archive is said on the page.
     """
     record = folder.load()
+    bounds = bounds or Bounds()
+    solution = load_solution(folder, record, problems_dir)
+    page = _page(folder, record, bounds, solution)
+    while len(page.encode()) > MOST_BYTES and bounds.steps > 1:  # it is all overhead: a hostile or a very long run
+        bounds = bounds.less()
+        page = _page(folder, record, bounds, solution)
+    return page
+
+
+def _page(folder: RunFolder, record: RunRecord, bounds: Bounds, solution: Solution | None) -> str:
     story = gather(folder, NAME, bounds)
     changes = list(snapshots(folder, story.changes))
     shown_steps = {step.number for step in story.steps}
     style = _file(STYLE) + _file(HERE / "style.css")
     script = _file(HERE / "script.js")
     template = _environment().get_template("page.html.j2")
-    text = template.render(
+    return str(template.render(
         record=record, story=_with_record(story, record), shown=shown_steps, opened=_opened(story),
         facts=list(_facts(record)), sealed=record.room is not None and record.room.sealed,
         scores=_scores(folder, record), spent=_spent(record), split=charts.split_bar(_spent(record), 720),
         score_charts=_charts(charts.score_chart, story.timed, changes, record.budget_s, record.spent.agent),
         usage_charts=_charts(charts.usage_chart, story.called), score_rows=list(_rows(story, changes)),
-        solution=load_solution(folder, record, problems_dir), snapshots=changes, remarks=story.remarks,
+        solution=solution, snapshots=changes, remarks=story.remarks,
         keys=KEYS, style=style, script=script, policy=_policy(style, script),
-    )  # fmt: skip
-    return str(text)
+    ))  # fmt: skip
 
 
 def _environment() -> Any:

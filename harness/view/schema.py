@@ -10,7 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from harness.record.events import Event, kinds
 
-__all__ = ["field_rows", "trajectory_schema"]
+__all__ = ["tables", "trajectory_schema"]
 
 _SCALARS: Mapping[Any, dict[str, Any]] = {
     str: {"type": "string"}, int: {"type": "integer"}, bool: {"type": "boolean"},
@@ -27,12 +27,18 @@ def trajectory_schema() -> dict[str, Any]:
     }
 
 
-def field_rows(data: type[Any]) -> Iterator[tuple[str, str]]:
-    """The fields of a kind of event, each with its type in words."""
+def tables() -> str:
+    """Every kind of event with its fields, as docs/trajectory.md has them."""
+    return "\n".join(line for kind, data in kinds().items() for line in _table(kind, data))
+
+
+def _table(kind: str, data: type[Any]) -> Iterator[str]:
     hints = get_type_hints(data)
+    yield from (f"### {kind}", "", inspect.getdoc(data) or "", "", "| field | type |", "|---|---|")
     for field in dataclasses.fields(data):
         later = ", may be missing" if field.metadata.get("later") else ""
-        yield field.name, _words(hints[field.name]) + later
+        yield f"| `{field.name}` | {_words(hints[field.name])}{later} |"
+    yield ""
 
 
 def _line(kind: str, data: type[Any]) -> dict[str, Any]:

@@ -6,11 +6,14 @@
   let here = -1, texts = null, waiting = 0, went = 0;
 
   const shown = (index) => index >= 0 && index < steps.length && !steps[index].hidden;
-  const stand = (index) => {
+  const choose = (index) => {
     if (here >= 0) steps[here].classList.remove("here");
     here = index;
+    if (here >= 0) steps[here].classList.add("here");
+  };
+  const stand = (index) => {
+    choose(index);
     const step = steps[index];
-    step.classList.add("here");
     const summary = step.querySelector("summary");
     summary.focus({ preventScroll: true });
     step.scrollIntoView({ block: "start" });
@@ -67,11 +70,10 @@
     const at = event.target;
     if (at === filter) {
       if (event.key === "Escape") { filter.value = ""; search(); filter.blur(); }
-      if (event.key === "Enter") { event.preventDefault(); here = -1; move(1); }
+      if (event.key === "Enter") { event.preventDefault(); choose(-1); move(1); }
       return;
     }
     if (event.ctrlKey || event.metaKey || event.altKey || help.open || !single.checked) return;
-    if (at instanceof HTMLInputElement) return;
     const key = event.key;
     if (went && Date.now() - went < 1500) {
       went = 0;
@@ -86,11 +88,7 @@
     if (done) { event.preventDefault(); done(); }
   });
   for (const [index, step] of steps.entries()) {
-    step.firstElementChild.addEventListener("click", () => {
-      if (here >= 0) steps[here].classList.remove("here");
-      here = index;
-      step.classList.add("here");
-    });
+    step.firstElementChild.addEventListener("click", () => choose(index));
   }
   filter.addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(search, texts ? 60 : 200); });
   all.addEventListener("click", toggleAll);
