@@ -17,6 +17,7 @@ LEFT, RIGHT, TOP, HEIGHT, FOOT = 46, 46, 14, 190, 30
 LANES = 40  # below the axis: checks, and snapshots
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 MOST_MARKS = 400
+CLOCK = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 14_400, 28_800, 43_200, 86_400)  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +116,9 @@ def usage_chart(called: Sequence[Called], name: str, width: int) -> Chart | None
     answered = sum(one.usage.output_tokens for one in called)
     missing = sum(one.usage.cost_usd is None and one.usage.prompt_tokens > 0 for one in called)
     calls = "1 call" if len(called) == 1 else f"{len(called):,} calls"
-    told = f"{calls}; {tokens(prompt)} tokens sent, {tokens(answered)} answered; {money(total)}"
-    told += f"; the cost of {missing:,} of them is not known" if missing else ""
+    told = f"{calls}; {tokens(prompt)} tokens sent, {tokens(answered)} answered; "
+    told += money(total) if any(cost is not None for cost in known) else money(None)
+    told += f"; the cost of {missing:,} of them is not known" if 0 < missing < len(called) else ""
     return Chart(
         name, width, TOP + HEIGHT + FOOT, LEFT, width - RIGHT, TOP, base, "Tokens by step, and cost so far", told,
         tuple(bars), (), " ".join(points) if total > 0 else "", _steps(groups, wide), _ups(top, tokens),
@@ -159,7 +161,7 @@ def score_chart(
     last = max([ended, *within, *(one.elapsed for one in changes), 1.0])
     span = 1.02 * max(last, budget if budget < 2.5 * last else 0.0)
     scores = [s for one in timed if (s := one.data.score) is not None and math.isfinite(s)]
-    top = _above(max([*scores, 0.01]) * 1.05)
+    top = _above(max(scores, default=1.0) * 1.05)
     base, right = TOP + HEIGHT, width - 14
     first = {change.sha256: change.elapsed for change in reversed(changes)}
 
@@ -182,15 +184,17 @@ def score_chart(
             best = data.score
     if points:
         points.append(f"{x(ended or last)},{y(best)}")
-    told = f"{len(changes)} snapshots of the solution, {sum(isinstance(t.data, JudgeUsed) for t in timed)} uses of "
-    told += f"the judge, {sum(isinstance(t.data, Graded) for t in timed)} gradings"
+    uses = sum(isinstance(one.data, JudgeUsed) for one in timed)
+    counted = ((len(changes), "snapshot", "s"), (uses, "use", "s of the judge"), (len(timed) - uses, "grading", "s"))
+    told = ", ".join(f"{n} {word}{more if n != 1 else more[1:]}" for n, word, more in counted)
     told += f"; best practice score {best:.3g}" if best else ""
     told += f"; budget {seconds(budget)}" if budget > span else ""
     limit = Tick(x(budget), f"budget {seconds(budget)}") if 0 < budget <= span else None
-    minutes = tuple(Tick(x(at * 60), _minutes(at)) for at in _round_steps(span / 60, 8 if width > 500 else 4))
+    step = next((s for s in CLOCK if s * (8 if width > 500 else 4) >= span), _above(span / 4))
+    times = tuple(Tick(x(index * step), seconds(index * step)) for index in range(int(span / step) + 1))
     return Chart(
         name, width, TOP + HEIGHT + LANES + FOOT, LEFT, right, TOP, base, "Score over time", told, (), tuple(marks),
-        " ".join(points), minutes, _ups(top, lambda value: f"{value:.3g}"), (), limit,
+        " ".join(points), times, _ups(top, lambda value: f"{value:.3g}"), (), limit,
     )  # fmt: skip
 
 
@@ -247,7 +251,3 @@ def _round_steps(end: float, about: int) -> list[float]:
 def _ups(top: float, said: object) -> tuple[Tick, ...]:
     assert callable(said)
     return tuple(Tick(round(TOP + HEIGHT - HEIGHT * value / top, 1), said(value)) for value in _round_steps(top, 4))
-
-
-def _minutes(value: float) -> str:
-    return f"{value * 60:g} s" if 0 < value < 1 else f"{value:g} min" if value else "0"

@@ -208,7 +208,7 @@ class Writer:
 def seconds(value: float) -> str:
     """A time for people: 4.2 s, 3 min 20 s, 2 h 5 min."""
     if value < 59.95:
-        return f"{max(value, 0.0):.1f} s"
+        return f"{max(value, 0.0):.1f} s" if value != round(value) else f"{max(value, 0.0):.0f} s"
     whole = round(value)
     first, second = (whole // 60, whole % 60) if whole < 3600 else (whole // 3600, whole % 3600 // 60)
     units = ("min", "s") if whole < 3600 else ("h", "min")

@@ -111,7 +111,7 @@ def test_writes_and_edits_are_shown_as_what_they_change(html: str) -> None:
 
 def test_a_step_says_what_it_used_what_failed_and_what_is_beside_the_conversation(found: Reader) -> None:
     text = " ".join(found.text.split())
-    assert "unavailable in 31.0 s" in text and "the upstream answered HTTP 529 (overloaded)" in text
+    assert "unavailable in 31 s" in text and "the upstream answered HTTP 529 (overloaded)" in text
     assert "side call FP8" in text or "side call 900" in text
     assert "3,200 tokens in, 21,000 from a cache, 5,000 written to it, 420 out (120 of them reasoning), $0.08" in text
     assert "error of Bash" in text and "TimeoutError: late" in text
