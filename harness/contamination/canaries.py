@@ -70,6 +70,7 @@ TOKEN_FILE = "record/HONEYTOKEN"
 MOST_RUNS = 5000
 MOST_BYTES = 1000
 _GUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+_MIDDLE = re.compile(r"-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-")  # quick to say no
 _RUN_TOKEN = re.compile(rf"kbh-run-({_GUID.pattern})", re.IGNORECASE)
 
 
@@ -114,6 +115,8 @@ def known_tokens(out_dir: Path) -> dict[str, str]:
 
 def guids(text: str) -> set[str]:
     """Everything in a text that has the form of a canary."""
+    if _MIDDLE.search(text) is None:
+        return set()
     return {match.lower() for match in _GUID.findall(text)}
 
 

@@ -27,6 +27,11 @@ class Reached:
 _RUNS = frozenset(
     "system popen run call check_call check_output Popen getoutput getstatusoutput create_subprocess_shell".split()
 )
+# Modules that can ask a server.
+_CLIENTS = frozenset(
+    "urllib urllib3 requests httpx aiohttp http socket ssl ftplib smtplib wget transformers huggingface_hub"
+    " websocket websockets paramiko asyncio".split()
+)
 _SAME = frozenset(("Path", "PurePath", "expanduser", "str"))  # calls that hand their text on
 _ASKS = frozenset("getenv get".split())
 _PATHLIKE = re.compile(r"(?:file://)?(?:~?/|~[A-Za-z]|\.\./|\.\.$)[^\n]*")
@@ -52,6 +57,8 @@ def read_code(text: str) -> list[Reached] | None:
         if count > MOST_NODES:
             break
         found += _of(node, inside)
+    if not any(item.kind == "module" and item.value in _CLIENTS for item in found):
+        found = [item for item in found if item.kind != "url"]  # it is only named
     return found
 
 
@@ -85,6 +92,9 @@ def _of(node: ast.AST, inside: set[int]) -> Iterator[Reached]:
 def _of_call(node: ast.Call, inside: set[int]) -> Iterator[Reached]:
     name, first = _name(node.func), node.args[0] if node.args else None
     if first is None:
+        return
+    if isinstance(node.func, ast.Attribute) and _name(node.func.value) == "re":
+        inside.update(id(below) for below in ast.walk(first))  # a pattern is no path
         return
     if name in _RUNS:
         words = [_folded(item) for item in first.elts] if isinstance(first, (ast.List, ast.Tuple)) else []

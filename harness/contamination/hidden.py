@@ -16,7 +16,19 @@ from typing import Any
 
 from kbh_lint.paths import problems_dir
 
-__all__ = ["HEX", "Index", "Source", "build", "checkout", "hidden_index", "lines_of", "plain_lines", "texts_of"]
+__all__ = [
+    "HEX",
+    "Index",
+    "Source",
+    "build",
+    "checkout",
+    "hidden_index",
+    "hidden_texts",
+    "lines_of",
+    "look_up",
+    "plain_lines",
+    "texts_of",
+]
 
 LEAST = 32  # letters and digits
 MOST_LINE = 2000  # characters; longer ones are data on one line
@@ -103,6 +115,8 @@ def look_up(text: str, index: Index) -> tuple[set[str], set[str]]:
     """The lines and the numbers of an index that a text holds, also behind line numbers and marks of a diff."""
     found: set[str] = set()
     known = index.lines
+    if not index.sources:
+        return found, set()
     for line in plain_lines(text):
         if line in known:
             found.add(line)
@@ -118,10 +132,11 @@ def hidden_index(root: Path | None = None) -> Index:
 
     `root` is the checkout (by default this one's, or the installation).
     """
-    return build(_hidden(root or checkout()))
+    return build(hidden_texts(root or checkout()))
 
 
-def _hidden(root: Path | None) -> Iterator[tuple[Source, str]]:
+def hidden_texts(root: Path | None) -> Iterator[tuple[Source, str]]:
+    """Every file that no agent must see, with its text: of a checkout, or of the installation where it is None."""
     deck = root / "problems" if root is not None else problems_dir()
     for file in _files(deck):
         parts = file.relative_to(deck).parts

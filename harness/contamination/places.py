@@ -69,6 +69,7 @@ _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _GLOB_TOP = re.compile(r"/(?=[^/]*\w)([^/]*[*?\[][^/]*)")
 _TOPS = ("root", "home", "srv", "work", "data", "mnt", "usr", "opt", "etc", "proc", "tmp", "bin", "lib", "sys", "agent")
 MOST_MEANT = 64
+MOST_PATH = 4096
 
 
 def judge_of_path(path: str, cwd: str, places: Places, use: Use) -> tuple[Verdict, str] | None:
@@ -77,6 +78,8 @@ def judge_of_path(path: str, cwd: str, places: Places, use: Use) -> tuple[Verdic
     `path` is a word as the shell hands it on, UNKNOWN standing for what is not known; relative ones begin at `cwd`.
     Braces and patterns are tried out on the folders that count.
     """
+    if len(path) > MOST_PATH:
+        return None
     if "{" in path or _GLOB_TOP.match(path):
         verdicts = [found for one in _meant(path) if (found := _judge(one, cwd, places, use)) is not None]
         return min(verdicts, key=lambda found: found[0] == "outside-workspace", default=None)
@@ -106,7 +109,7 @@ def _judge(path: str, cwd: str, places: Places, use: Use) -> tuple[Verdict, str]
         path = path.removeprefix("file://")
     if path == "~" or path.startswith("~/"):
         path = places.home + path[1:]
-    if "\n" in path or len(path) > 4096:
+    if "\n" in path:
         return None
     if path.startswith(UNKNOWN):  # below a folder that nobody knows: its end may tell
         path = "/" + UNKNOWN + path[1:]

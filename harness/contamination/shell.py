@@ -18,6 +18,7 @@ UNKNOWN = "\0"
 MOST_TEXT = 400_000  # characters
 MOST_COMMANDS = 4000
 MOST_DEPTH = 8
+MOST_VALUE = 4096  # characters of a variable that are known
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)\+?=(.*)", re.S)
 _SPECIAL = "0123456789@*#?$!-"
@@ -211,6 +212,10 @@ class _Reader:
         self.open.used.add(name)
         return self.state.cwd if name == "PWD" else self.state.variables.get(name, UNKNOWN)
 
+    def _set(self, name: str, value: str) -> None:
+        # Values that are made of one another double with each line.
+        self.state.variables[name] = value if len(value) <= MOST_VALUE else UNKNOWN
+
     def _inner(self, text: str) -> str:
         """Reads a substituted command; its output is known for `pwd` only."""
         if self.depth < MOST_DEPTH:
@@ -264,14 +269,14 @@ class _Reader:
             words = words[1:]
         while words and (assigned := _ASSIGNED.fullmatch(words[0])) is not None:
             if len(words) == 1 and not command.redirected:
-                self.state.variables[assigned[1]] = assigned[2]
+                self._set(assigned[1], assigned[2])
             words = words[1:]
         if words[:1] in (["export"], ["declare"], ["local"], ["readonly"]):
             for word in words[1:]:
                 if (assigned := _ASSIGNED.fullmatch(word)) is not None:
-                    self.state.variables[assigned[1]] = assigned[2]
+                    self._set(assigned[1], assigned[2])
         if words[:1] == ["for"] and len(words) > 1:
-            self.state.variables[words[1]] = words[3] if len(words) == 4 else UNKNOWN
+            self._set(words[1], words[3] if len(words) == 4 else UNKNOWN)
         if words or command.redirected or command.used:
             used = frozenset(command.used)
             self.found.append(Command(tuple(words), tuple(command.redirected), text, self.state.cwd, used))
@@ -280,7 +285,7 @@ class _Reader:
             if not places:
                 self.state.cwd = self.state.variables.get("HOME", "/")
             elif UNKNOWN not in places[0] and places[0] != "-":
-                self.state.cwd = posixpath.normpath(posixpath.join(self.state.cwd, places[0]))
+                self.state.cwd = posixpath.normpath(posixpath.join(self.state.cwd, places[0][:MOST_VALUE]))[:MOST_VALUE]
 
 
 def _line_end(text: str, at: int) -> int:

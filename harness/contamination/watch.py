@@ -21,8 +21,8 @@ __all__ = ["LINES", "MOST_NEW", "PRIOR_LINES", "Watch"]
 
 LINES = 4  # distinctive lines of one hidden file in one text; independent work has at most 2 (bench/contamination.py)
 LINES_OF_A_RUN = 8  # the same over all texts of a run
-PRIOR_LINES = 12  # of an earlier solution; two authors of one problem have fewer in common
-MOST_NEW = 4 << 20  # characters that are looked at in one call
+PRIOR_LINES = 20  # of an earlier solution; two authors of one problem have at most 17 in common (the same)
+MOST_NEW = 2 << 20  # characters that are looked at in one call
 MOST_ITEMS = 200_000  # that are remembered as seen
 MOST_PRIOR = 500
 MOST_SOLUTION = 1 << 20  # bytes of an earlier solution
@@ -88,10 +88,7 @@ class Watch:
             yield ("answer" if item.role == "assistant" else "request"), item
 
     def _tokens_in(self, texts: Sequence[str], side: _Side, step: int, item: Item) -> Iterable[Finding]:
-        text = texts[0] if len(texts) == 1 else "\n".join(texts)
-        if "-" not in text:
-            return
-        named = guids(text)
+        named = {name for text in texts for name in guids(text)}
         if not named:
             return
         for canary in sorted(named & _KINDS.keys()):
@@ -99,7 +96,7 @@ class Watch:
                 kind = _KINDS[canary]
                 told = f"Step {step}: the {side} holds the canary of kbh's files of the kind `{kind}`."
                 yield from self._once(f"canary-in-{side}", kind, step, told, f"{canary[:8]}... {_where(item)}")
-        for token in sorted(run_tokens(text)):
+        for token in sorted(token for text in texts for token in run_tokens(text)):
             if not self._is_news(token, side):
                 continue
             run = (
