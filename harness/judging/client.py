@@ -113,7 +113,7 @@ def asked(files: dict[str, bytes]) -> int:
         raise Trouble(f"the judge cannot be reached at {JUDGE}; the run has ended, or KBH_JUDGE is wrong") from None
     except (OSError, http.client.HTTPException, ValueError, LookupError, TypeError) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise Trouble(f"the judge at {JUDGE} did not answer ({reason}); ask again") from None
+        raise Trouble(f"the judge at {JUDGE} did not answer ({' '.join(reason.split())[:200]}); ask again") from None
     finally:
         link.close()
 

@@ -223,15 +223,16 @@ class JudgePool:
 async def _asked(worker: _Worker, ask: Ask, say: Say, spent: Spent) -> tuple[Answer, bool]:
     """The answer, and whether the process can be asked again."""
     assert worker.process.stdin is not None
-    held_at: float | None = None
-    loop = asyncio.get_running_loop()
+    held_until: float | None = None
+    loop, bound = asyncio.get_running_loop(), ""
     try:
         worker.process.stdin.write(to_line(ask))
         await worker.process.stdin.drain()
         while True:
             until = None if spent.waits else loop.time() + ask.work_s + GRACE_S - spent.worked
-            if held_at is not None:
-                until = min(until or held_at + ask.turn_s + GRACE_S, held_at + ask.turn_s + GRACE_S)
+            bound = f"it took more than {ask.work_s:g} s"
+            if held_until is not None and (until is None or held_until < until):
+                until, bound = held_until, f"it held the device for more than {ask.turn_s:g} s"
             event = await worker.event(until)
             spent.now(spent.waits)
             if event is None:
@@ -242,11 +243,8 @@ async def _asked(worker: _Worker, ask: Ask, say: Say, spent: Spent) -> tuple[Ans
                 say(str(event.get("text")))
             elif event.get("event") == "turn":
                 spent.now(waits=event.get("standing") == "asked")
-                held_at = loop.time() if event.get("standing") == "held" else None
+                held_until = loop.time() + ask.turn_s + GRACE_S if event.get("standing") == "held" else None
     except TimeoutError:
-        bound = f"it held the device for more than {ask.turn_s:g} s" if held_at is not None else (
-            f"it took more than {ask.work_s:g} s"
-        )  # fmt: skip
         return Answer("late", 2, bound, f"it could not be judged: {bound}\n"), False
     except (ConnectionError, ValueError):
         return _trouble("the judge's process ended"), False

@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
+import torch
+
 from grader import judge, scoring
 from grader.cell import ShapeScore, TrialResult
 from grader.check import CheckReport, report_of
@@ -45,6 +47,7 @@ OUTCOMES: dict[str, tuple[Outcome, int]] = {
     "passed": ("passed", 0), "failed": ("failed", 1), "not-checkable": ("not-checkable", 2),
 }  # fmt: skip
 MOST_FINDINGS = 40
+PLACES = (str(Path(torch.__file__).parents[1]), str(Path(__file__).resolve().parents[2]))  # libraries, this program
 Say = Callable[[str, bool], None]  # a sentence, and whether it is one of many that may be left out
 
 
@@ -180,7 +183,10 @@ def _report(job: _Practice, trial: TrialResult) -> CheckReport:
         job.problem, trial, solution=SOLUTION, sha256=job.snapshot.sha256, device=job.device,
         scale=job.chosen.record.scale, seconds=trial.seconds,
     )  # fmt: skip
-    return replace(report, detail=report.detail.replace("<scratch>/submission/", ""))
+    detail = report.detail
+    for place in ("<scratch>/submission", *PLACES):  # an agent finds its own files; ours lie nowhere for it
+        detail = detail.replace(f"{place}/", "")
+    return replace(report, detail=detail)
 
 
 def _worst(reports: Sequence[CheckReport]) -> float | None:
