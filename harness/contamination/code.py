@@ -32,6 +32,7 @@ _CLIENTS = frozenset(
     "urllib urllib3 requests httpx aiohttp http socket ssl ftplib smtplib wget transformers huggingface_hub"
     " websocket websockets paramiko asyncio".split()
 )
+_FETCHES = re.compile(r"_from_url\(|download_url|\burl(?:open|retrieve)\(|hub\.load")
 _SAME = frozenset(("Path", "PurePath", "expanduser", "str"))  # calls that hand their text on
 _ASKS = frozenset("getenv get".split())
 _PATHLIKE = re.compile(r"(?:file://)?(?:~?/|~[A-Za-z]|\.\./|\.\.$)[^\n]*")
@@ -57,7 +58,8 @@ def read_code(text: str) -> list[Reached] | None:
         if count > MOST_NODES:
             break
         found += _of(node, inside)
-    if not any(item.kind == "module" and item.value in _CLIENTS for item in found):
+    asks = any(item.kind == "module" and item.value in _CLIENTS for item in found)
+    if not asks and _FETCHES.search(text) is None:
         found = [item for item in found if item.kind != "url"]  # it is only named
     return found
 
