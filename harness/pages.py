@@ -1,4 +1,4 @@
-"""Fills the tables of docs/runs.md that come from code; with --check only compares them.
+"""Fills the tables of the pages about runs that come from code; with --check only compares them.
 
 A block stands between `<!-- begin: NAME -->` and `<!-- end: NAME -->`.
 """
@@ -6,31 +6,40 @@ A block stands between `<!-- begin: NAME -->` and `<!-- end: NAME -->`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from harness.contamination.rules import docs_table
 from harness.running.ending import table
+from harness.view.schema import tables
 
 __all__ = ["main"]
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "runs.md"
-BLOCKS: Mapping[str, Callable[[], str]] = {"endings": table, "contamination": docs_table}
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+BLOCKS: tuple[tuple[str, str, Callable[[], str]], ...] = (
+    ("runs.md", "endings", table),
+    ("runs.md", "contamination", docs_table),
+    ("trajectory.md", "events", tables),
+)
 
 
 def main() -> int:
     """Entry point; returns the exit code."""
-    text = fresh = PAGE.read_text(encoding="utf-8")
-    for name, made in BLOCKS.items():
-        head, begin, rest = fresh.partition(f"<!-- begin: {name} -->\n")
-        _, end, tail = rest.partition(f"<!-- end: {name} -->")
+    stale = []
+    for name, block, made in BLOCKS:
+        page = DOCS / name
+        text = page.read_text(encoding="utf-8")
+        head, begin, rest = text.partition(f"<!-- begin: {block} -->\n")
+        _, end, tail = rest.partition(f"<!-- end: {block} -->")
         fresh = head + begin + made() + end + tail
-    if fresh == text:
-        return 0
-    if "--check" in sys.argv[1:]:
-        print(f"{PAGE.name} does not have the tables of the code; run `make docs`", file=sys.stderr)
+        if fresh == text:
+            continue
+        stale.append(name)
+        if "--check" not in sys.argv[1:]:
+            page.write_text(fresh, encoding="utf-8")
+    if stale and "--check" in sys.argv[1:]:
+        print(f"{', '.join(stale)}: not the tables of the code; run `make docs`", file=sys.stderr)
         return 1
-    PAGE.write_text(fresh, encoding="utf-8")
     return 0
 
 

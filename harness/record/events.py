@@ -137,7 +137,7 @@ class AgentEnded:
     counts the processes that it left."""
 
     exit_code: int | None
-    reason: Literal["exit", "budget", "limit", "provider", "stopped"]
+    reason: Literal["exit", "budget", "limit", "provider", "stopped", "killed"]
     left_over: int
     seconds: float
     detail: str = field(default="", metadata=LATER)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
@@ -42,6 +43,11 @@ __all__ = ["AgentRun", "Worked"]
 LOOK_SECONDS = 1.0  # between two looks at the workspace
 WAIT_SECONDS = 0.5  # a wait for the agent's end, after which other ends are looked at again
 MOST_FINDINGS = 500
+SIGNALLED = 128  # exit statuses above it may be signals; some CLIs use other such numbers of their own
+FATAL = frozenset({
+    signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGKILL, signal.SIGSEGV, signal.SIGSYS,
+    signal.SIGTERM,
+})  # fmt: skip
 MOST_OUTPUT = 32 << 20  # kept of what an agent prints, for each stream
 _STOPS = {"limit": "limit", "provider": "provider", "trouble": "stopped"}
 T = TypeVar("T")
@@ -190,13 +196,21 @@ class AgentRun:
         try:
             await asyncio.wait({ended, stop}, timeout=max(left, 0.0), return_when=asyncio.FIRST_COMPLETED)
             if ended.done():
-                return "exit", ended.result()
+                return self._by_itself(ended.result())
             if stop.done():
                 return _STOPS[self.gateway.stop_kind], None
             return "budget", None
         finally:
             for task in (ended, stop):
                 task.cancel()
+
+    def _by_itself(self, status: int) -> tuple[str, int]:
+        """Of an agent that nobody here ended."""
+        if status - SIGNALLED not in FATAL:
+            return "exit", status
+        name = signal.Signals(status - SIGNALLED).name
+        self.stopped = f"the agent's process was killed by {name}, which the harness did not send"
+        return "killed", status
 
     async def _exit(self) -> int:
         while True:

@@ -14,7 +14,7 @@ from harness.record.run import Ending, Outcome
 
 __all__ = ["Evidence", "How", "Reason", "decide", "table"]
 
-Reason = Literal["exit", "budget", "limit", "provider", "stopped"]
+Reason = Literal["exit", "budget", "limit", "provider", "stopped", "killed"]
 SCORED = ("accepted", "flagged")
 
 
@@ -150,6 +150,12 @@ _ROWS: tuple[_Row, ...] = (
         ("ERR", "provider-credit, -auth, -rate, -unavailable, -cut, -swapped", "yes, but for -auth"),
     ),
     _Row(
+        "a signal that the harness did not send killed the agent's process (lack of memory, a hand); no score",
+        lambda e: e.reason == "killed",
+        lambda e: How("ERR", "infrastructure", True, e.stopped),
+        ("ERR", "infrastructure", "yes"),
+    ),
+    _Row(
         "the agent ended by itself without a single answer of a model",
         lambda e: e.reason == "exit" and e.good_calls == 0 and e.calls == 0 and not e.solution,
         lambda e: How("ERR", "infrastructure", True, "the agent ended without asking a model for anything"),
@@ -165,6 +171,8 @@ _ROWS: tuple[_Row, ...] = (
 
 
 def _cut_short(found: Evidence) -> str:
+    if found.reason == "killed":
+        return f"{found.stopped}; the score counts all the same"
     return "a provider's fault ended the session early; the score counts all the same" if _at_fault(found) else ""
 
 

@@ -43,6 +43,12 @@ ROWS = {
     "a breach": (replace(WORKED, breaches=("step 3: x",)), "FAIL", "breach-attempt", False),
     "lost": (Evidence(lost=True), "ERR", "infrastructure", True),
     "ours": (Evidence(trouble="the room could not be had"), "ERR", "infrastructure", True),
+    "killed by somebody else": (
+        replace(WORKED, reason="killed", stopped="killed by SIGKILL", graded="wrong"), "ERR", "infrastructure", True,
+    ),
+    "killed by somebody else, with a score": (
+        replace(WORKED, reason="killed", stopped="killed by SIGKILL"), "PASS", "agent-stop", False,
+    ),
     "never asked": (Evidence(calls=0), "ERR", "infrastructure", True),
     "not graded though it was wanted": (replace(WORKED, graded=""), "ERR", "agent-stop", True),
     "not graded, as asked": (replace(WORKED, graded="", wants_grade=False), "", "agent-stop", False),
