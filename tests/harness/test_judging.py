@@ -293,27 +293,7 @@ def test_an_agent_has_one_request_at_a_time(loop: Loop, start: Any, quick: Judge
     assert [use.outcome for use in judge.uses][:1] == ["refused"]
 
 
-def test_practice_waits_for_a_grading_that_holds_the_device_and_does_not_run_beside_it(loop: Loop, start: Any) -> None:
-    judge = start()
-    seen: list[str] = []
-    waits = threading.Event()
-
-    def on(event: dict[str, Any]) -> None:
-        seen.append(event.get("text", event["event"]))
-        if "waiting for a turn on this CPU" in seen[-1]:
-            waits.set()
-
-    with turn("cpu"):
-        asked = asyncio.run_coroutine_threadsafe(judge.ask(body(RIGHT), on=on), loop.loop)
-        assert waits.wait(30)
-        assert not any("submission" in text for text in seen), "nothing of it has been started"
-    assert asked.result(30)["outcome"] == "passed"
-    assert any("importing the submission" in text for text in seen) and judge.uses[0].waited_s > 0
-
-
-def test_a_grading_gets_the_device_when_an_agent_hangs_up_and_the_next_request_is_judged(
-    loop: Loop, start: Any
-) -> None:
+def test_a_grading_gets_the_device_when_the_agent_that_holds_it_hangs_up(loop: Loop, start: Any) -> None:
     judge = start()
     runs, waits, done = threading.Event(), threading.Event(), threading.Event()
     told: list[str] = []
@@ -341,7 +321,24 @@ def test_a_grading_gets_the_device_when_an_agent_hangs_up_and_the_next_request_i
     use = loop.run(judge.use())
     assert (use.outcome, use.message) == ("gone", "the agent hung up before there was a result") and use.seconds > 0
     assert any("call 1 of" in event.get("text", "") for event in judge.sent(use))
-    assert loop.run(judge.ask(body(RIGHT)))["outcome"] == "passed"
+
+
+def test_practice_waits_for_a_grading_that_holds_the_device_and_does_not_run_beside_it(loop: Loop, start: Any) -> None:
+    judge = start()  # asked after the process of the test before was ended
+    seen: list[str] = []
+    waits = threading.Event()
+
+    def on(event: dict[str, Any]) -> None:
+        seen.append(event.get("text", event["event"]))
+        if "waiting for a turn on this CPU" in seen[-1]:
+            waits.set()
+
+    with turn("cpu"):
+        asked = asyncio.run_coroutine_threadsafe(judge.ask(body(RIGHT), on=on), loop.loop)
+        assert waits.wait(30)
+        assert not any("submission" in text for text in seen), "nothing of it has been started"
+    assert asked.result(30)["outcome"] == "passed"
+    assert any("importing the submission" in text for text in seen) and judge.uses[0].waited_s > 0
 
 
 # --- what ends it --------------------------------------------------------------------------------------------
