@@ -185,6 +185,7 @@ class JudgeService:
             await asyncio.wait({task, told}, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
             text = told.result() if told.done() else None
             told.cancel()
+            await asyncio.wait({told})  # so that nothing is left of it when the loop ends
             if request.transport is None or request.transport.is_closing():
                 raise ConnectionResetError
             if text is not None:

@@ -55,7 +55,8 @@ class RunRecord:
 
     `cli_usage` is what the agent's CLI says it used, None where it says nothing; `usage` is the proxy's count and what
     counts. `template` has the SHA-256 of each file that was given, `changed_template` those that were found changed.
-    `cell` names the bundle of the final grading within the archive.
+    `cell` names the bundle of the final grading within the archive. `gpu` is the UUID of the GPU that judge and grader
+    used, "" without one; whether the room had it too is the room's to say.
     """
 
     run_id: str
@@ -92,4 +93,5 @@ class RunRecord:
     cell: str = ""
     strict: bool = True
     versions: Mapping[str, str] = field(default_factory=dict)
+    gpu: str = field(default="", metadata=LATER)
     format: int = field(default=FORMAT, metadata=LATER)

@@ -78,7 +78,6 @@ def chosen(folder: RunFolder, most: int) -> list[Snapshot]:
 
 async def timed(prepared: Prepared, pool: JudgePool, folder: RunFolder, record: RunRecord, most: int) -> int:
     """Times earlier contents of the solution as a practice benchmark, for the progress curve; returns how many."""
-    gpu = record.room.gpu if record.room is not None else ""
     limits = JudgeLimits()
     done = 0
     for one in chosen(folder, most):
@@ -90,7 +89,7 @@ async def timed(prepared: Prepared, pool: JudgePool, folder: RunFolder, record: 
             "benchmark", str(Path(prepared.problem.path).resolve()), "cpu" if record.target == "cpu" else "cuda",
             record.target, files, time.monotonic(), limits.turn_s, limits.work_s, limits.seeds, False, limits.sandbox,
         )  # fmt: skip
-        answer = await pool.ask(prepared.device(gpu), ask, lambda _: None, Spent())
+        answer = await pool.ask(prepared.device(record.gpu), ask, lambda _: None, Spent())
         told = Graded(one.sha256, answer.outcome, "", answer.score, "", final=False)
         folder.append(told, step=one.step, seen="run", elapsed=one.elapsed)
         done += 1

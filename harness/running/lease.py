@@ -1,4 +1,4 @@
-"""Which GPU a run's room gets: one that no other room has, waited for where all are taken."""
+"""Which GPU a run gets: one that no other room has, waited for where all are taken."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ LOOK_SECONDS = 1.0
 
 
 @contextlib.asynccontextmanager
-async def leased(gpus: Sequence[str], wait: Callable[[str], None]) -> AsyncIterator[str]:
-    """The UUID of a GPU that is this run's alone until the end; "" where there are none to choose from.
+async def leased(gpus: Sequence[str], wait: Callable[[str], None], *, alone: bool) -> AsyncIterator[str]:
+    """The UUID of a GPU for a run until its grading is over; "" where there are none to choose from.
 
-    The lease is a lock on a file of the machine, which ends with this process. Raises RunError where no such file can
-    be had.
+    `alone` is for a room that has the GPU's device nodes: no other run has the GPU then, neither its room nor its
+    grading. Runs that reach it through the judge alone share it, and its turns (grader.turns). The lease is a lock on a
+    file of the machine, which ends with this process. Raises RunError where no such file can be had.
     """
     if not gpus:
         yield ""
@@ -31,7 +32,7 @@ async def leased(gpus: Sequence[str], wait: Callable[[str], None]) -> AsyncItera
     told = False
     while True:
         for uuid in gpus:
-            lock = _try(uuid)
+            lock = _try(uuid, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
             if lock is not None:
                 try:
                     yield uuid
@@ -40,19 +41,19 @@ async def leased(gpus: Sequence[str], wait: Callable[[str], None]) -> AsyncItera
                 return
         if not told:
             told = True
-            wait("waiting for a GPU that no other agent's room has")
+            wait("waiting for a GPU that " + ("no other run has" if alone else "is in no agent's room"))
         await asyncio.sleep(LOOK_SECONDS)
 
 
-def _try(uuid: str) -> int | None:
+def _try(uuid: str, kind: int) -> int | None:
     folder = Path(os.environ.get(PLACE) or FOLDER)
     path = folder / f"kbh-room-{hashlib.sha256(uuid.encode()).hexdigest()[:16]}.lock"
     try:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+        lock = os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
     except OSError as error:
         raise RunError(f"no lock for the GPU can be had in {folder}: {error.strerror}") from None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(lock)
         return None

@@ -17,7 +17,9 @@ from aiohttp import web
 from grader.bundle import redact
 from harness.agents.base import NODE, PREFIX, Job
 from harness.contamination.canaries import plant
+from harness.contamination.places import Places
 from harness.contamination.watch import Watch as Contamination
+from harness.judging.base import JudgeLimits
 from harness.judging.pool import JudgePool
 from harness.judging.service import JudgeService
 from harness.proxy.gateway import Gateway
@@ -34,6 +36,7 @@ from harness.running.evidence import evidence_of
 from harness.running.grading import Grading, grade_run
 from harness.running.lease import leased
 from harness.running.prepare import Prepared, path_inside, scripted_route
+from harness.running.target import CPU
 from harness.scripted.server import serve
 
 __all__ = ["Shared", "grade_ended", "run_once"]
@@ -89,25 +92,28 @@ class _Run:
                                      record.target, record.effort, record.budget_s))  # fmt: skip
         self.folder.write("prompt.md", prepared.prompt.encode())
         self.shared.display.stage(self.name, f"{record.agent} {record.model} on {record.problem}: {self.folder.path}")
-        began = time.monotonic()
-        try:
-            worked = await self._worked(began)
-        except asyncio.CancelledError:
-            self._over(decide(Evidence(lost=True)))
-            raise
-        except (RoomError, OSError, ExceptionGroup) as error:
-            return self._over(decide(Evidence(trouble=redact(str(error))[:500])))
-        self._keep(worked)
-        return await grade_ended(prepared, self.shared, self.folder, self.record)
+        async with leased(prepared.here.gpus, self._wait, alone=prepared.gpu_in_room) as gpu:
+            self._save(gpu=gpu)
+            try:
+                worked = await self._worked(gpu, time.monotonic())
+            except asyncio.CancelledError:
+                self._over(decide(Evidence(lost=True)))
+                raise
+            except (RoomError, OSError, ExceptionGroup) as error:
+                return self._over(decide(Evidence(trouble=redact(str(error))[:500])))
+            self._keep(worked)
+            return await grade_ended(prepared, self.shared, self.folder, self.record)
 
-    async def _worked(self, began: float) -> Worked:
+    def _wait(self, text: str) -> None:
+        self.shared.display.stage(self.name, text)
+
+    async def _worked(self, gpu: str, began: float) -> Worked:
         """The agent's part, from the room to its end."""
         request = self.prepared.request
+        in_room = gpu if self.prepared.gpu_in_room else ""
+        memory = None if in_room else RoomSpec().memory_bytes
+        spec = RoomSpec(mounts=self.prepared.mounts, gpu=in_room, memory_bytes=memory)
         async with AsyncExitStack() as stack:
-            wait = self.shared.display.stage
-            gpus = self.prepared.here.gpus if self.prepared.gpu_in_room else ()
-            gpu = await stack.enter_async_context(leased(gpus, lambda text: wait(self.name, text)))
-            spec = RoomSpec(mounts=self.prepared.mounts, gpu=gpu, memory_bytes=None if gpu else RoomSpec().memory_bytes)
             room = await stack.enter_async_context(self._room(spec, request.sealed))
             self._save(room=room.record)
             agent = await self._agent(stack, room, gpu)
@@ -140,7 +146,8 @@ class _Run:
             room.files.write(f"home/{name}", data)
         route = prepared.route or scripted_route(self._scripted(stack, room))
         contamination = Contamination(
-            prepared.problem.id, prepared.template.files, request.out, request.known, own_token=plant(self.folder.path)
+            prepared.problem.id, prepared.template.files, request.out, request.known, own_token=plant(self.folder.path),
+            places=Places(str(room.workspace), str(room.home), str(room.temporary)),
         )  # fmt: skip
         agent: AgentRun
 
@@ -149,7 +156,7 @@ class _Run:
 
         judge = JudgeService(
             prepared.problem, device=prepared.device(gpu), target=prepared.here.target, folder=self.folder,
-            on_use=lambda used: agent.on_judge(used), pool=self.shared.pool,
+            on_use=lambda used: agent.on_judge(used), pool=self.shared.pool, limits=judge_limits(prepared.here.target),
         )  # fmt: skip
         gateway = Gateway(
             route, model=prepared.model, caps=request.caps, folder=self.folder, key=key,
@@ -210,6 +217,12 @@ class _Run:
         return self.record
 
 
+def judge_limits(target: str) -> JudgeLimits:
+    """What a run may ask of the judge. Where kernels are interpreted one public seed takes as long as people wait."""
+    limits = JudgeLimits()
+    return replace(limits, seeds=limits.seeds[:1]) if target == CPU else limits
+
+
 async def grade_ended(prepared: Prepared, shared: Shared, folder: RunFolder, record: RunRecord) -> RunRecord:
     """Grades what the agent left, where it is to be, and decides how the run ended."""
     request, name = prepared.request, f"run {record.trial}"
@@ -221,8 +234,9 @@ async def grade_ended(prepared: Prepared, shared: Shared, folder: RunFolder, rec
     shared.display.stage(name, "grading")
     record = replace(record, state="grading")
     folder.save(record)
-    gpu = record.room.gpu if record.room is not None else ""
-    found = await grade_run(folder.path, request, record.target, lambda text: shared.display.at(name, text), gpu=gpu)
+    found = await grade_run(
+        folder.path, request, record.target, lambda text: shared.display.at(name, text), gpu=record.gpu
+    )  # fmt: skip
     record = _graded(folder, record, found)
     if request.curve:
         shared.display.stage(name, "timing earlier versions")

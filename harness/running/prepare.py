@@ -56,8 +56,8 @@ class Prepared:
         return bool(self.here.gpus) and self.request.gpu == "room"
 
     def device(self, gpu: str) -> str:
-        """What the judge runs on."""
-        return "cpu" if self.here.target == CPU else gpu or self.here.gpus[0]
+        """What the judge runs on, of a run that has this GPU."""
+        return CPU if self.here.target == CPU else gpu
 
 
 def prepare(request: RunRequest) -> Prepared:

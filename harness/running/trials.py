@@ -7,11 +7,13 @@ import contextlib
 import signal
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from grader.sandbox import harden_judge
 from harness.judging.pool import JudgePool
 from harness.record.run import RunRecord
 from harness.running.display import Display
+from harness.running.lease import leased
 from harness.running.one_run import Shared, grade_ended, run_once
 from harness.running.prepare import Prepared, prepare
 from harness.running.recover import cut_runs, said_lost, same_request
@@ -73,8 +75,14 @@ async def _recovered(prepared: Prepared, shared: Shared, most: int) -> list[RunR
             shared.display.stage("earlier", f"{record.run_id} was cut while its agent worked, and is lost")
         elif same_request(record, prepared.request) and len(done) < most:
             shared.display.stage("earlier", f"{record.run_id} was cut before it was graded, and is gone on with")
+
+            def wait(text: str) -> None:
+                shared.display.stage("earlier", text)
+
             try:
-                done.append(await grade_ended(prepared, shared, folder, record))
+                gpus = (record.gpu,) if record.gpu in prepared.here.gpus else prepared.here.gpus
+                async with leased(gpus, wait, alone=prepared.gpu_in_room) as gpu:
+                    done.append(await grade_ended(prepared, shared, folder, replace(record, gpu=gpu)))
             finally:
                 folder.release()
         else:

@@ -71,7 +71,7 @@ def sources(files: Files, template: Template) -> list[tuple[str, int, int]]:
         name = path.removeprefix(f"{WORKSPACE}/")
         parts = name.split("/")
         hidden = any(part.startswith(".") or part == "__pycache__" for part in parts)
-        if name in template.files or hidden or len(parts) > sidecars.MAX_DEPTH or parts[0] in (RECORD, RUN_FILE):
+        if name in template.files or hidden or len(parts) > sidecars.MAX_DEPTH + 1 or parts[0] in (RECORD, RUN_FILE):
             continue
         if name == SOLUTION or "." + name.rpartition(".")[2].lower() in kinds:
             found.append((name, size, mtime))
