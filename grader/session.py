@@ -143,10 +143,13 @@ class Session:
         descriptors = [memory.fd for memory in self._memory.values()]
         return self._child.ask(Kind.LOAD, doing, text=json.dumps(plan), descriptors=descriptors, limit=SETUP_LIMIT)
 
-    def call(self, index: int, inputs: Mapping[str, Tensor] | None, doing: str, *, gated: bool = True) -> Called:
-        """Has the model called on a slot, once, after writing the inputs there (None: what lies there).
+    def call(
+        self, index: int, inputs: Mapping[str, Tensor] | None, doing: str, *, gated: bool = True, keep: bool = False
+    ) -> Called:  # fmt: skip
+        """Has the model called on a slot, once, after writing the inputs there (None: what lies there, unchanged).
 
-        Not `gated`, the call is timed on a device that waits for it, so that the host's launches count.
+        Not `gated`, the call is timed on a device that waits for it, so that the host's launches count. With `keep`
+        the tensors that it returns are held, and overwritten before the next call.
         """
         self._memory["outputs"].poison(self.out_bytes, index * self.out_bytes)
         self._settle()
@@ -154,7 +157,7 @@ class Session:
         if inputs is not None:
             self._write(self._memory["inputs"], "inputs", index, inputs)
             self._settle()
-        numbers = (float(index), *(() if gated else (1.0,)))
+        numbers = (float(index), float(not gated), float(inputs is None), float(keep))
         answer = self._child.ask(Kind.CALL, doing, numbers=numbers, limit=self._call_timeout)
         return Called(answer, time.monotonic() - began)
 

@@ -273,16 +273,36 @@ class Trial:
         expect(self.session.load(case.binding, [case.state], rounds=planning.LEAST_ROUNDS), f"at {shape.label}")
         marks, states = [], Seen()
         for index in range(planning.LEAST_ROUNDS):
-            called = self.session.call(index, case.inputs, f"run at {shape.label}")
-            expect(called.answer, f"at {shape.label}")
-            outputs = self.session.outputs(index)
-            marks.append(digest_of(outputs))
-            self.compare(case, outputs, states)
+            marks.append(self._again(case, index, keep=index == planning.LEAST_ROUNDS - 1))
+            self.compare(case, self.session.outputs(index), states)
         if not all(outcome.ok for outcome in states.cases):
             return [f"at {shape.label} it gave another result for the same values when it was asked again"]
         if marks[0] != seen.digest and len(set(marks)) == 1:
             self.unsure = f"at {shape.label} it gave other bits for the same values when it was asked again, also right"
+        if self._handed_out(case, index, marks[-1]):
+            return [f"at {shape.label} a call with unchanged inputs computed nothing: it handed out the result before"]
         return []
+
+    def _handed_out(self, case: Case, index: int, fresh: str) -> bool:
+        """Whether one more call on values that stayed gives the tensors of the last one, which were overwritten since.
+
+        A model that needs what it returned before, on other values too, is another thing, and accused of nothing.
+        """
+        if self._again(case, index, written=False) == fresh or self._right(case, index):
+            return False
+        self._again(case, index, keep=True)
+        return self._again(case, index) == fresh or self._right(case, index)
+
+    def _again(self, case: Case, index: int, *, written: bool = True, keep: bool = False) -> str:
+        """The digest of one more call; with `keep` what it returned is overwritten before the next one."""
+        inputs = case.inputs if written else None
+        called = self.session.call(index, inputs, f"run at {case.shape.label}", keep=keep)
+        expect(called.answer, f"at {case.shape.label}")
+        return digest_of(self.session.outputs(index))
+
+    def _right(self, case: Case, index: int) -> bool:
+        """Whether the outputs of the last call are right, in other bits too."""
+        return self.compare(case, self.session.outputs(index), Seen())
 
     # --- help ---
 
