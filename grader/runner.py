@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from grader.channel import Kind, Slot, slots_from_json
 from grader.clock import Clock
-from grader.correctness import Expected, output_faults
+from grader.correctness import Expected, output_faults, outputs_of
 from grader.driver import bound
 from grader.memory import SharedViews, make_views
 
@@ -74,7 +74,7 @@ class Runner:
         self.strides: dict[str, int] = {}
         self.calls: list[_Place] = []
         self.kept: list[tuple[Tensor, ...]] = []
-        self.handed: tuple[Tensor, ...] = ()
+        self.handed: tuple[Any, ...] = ()
         self.batch: list[_Place] = []
         self.state: list[dict[str, Tensor]] = []
         self.pristine: list[dict[str, Tensor]] = []
@@ -128,7 +128,7 @@ class Runner:
         if faults:
             raise Faults("; ".join(faults))
         _copy_out(outputs, place)
-        self.handed = _tensors(outputs) if keep else ()
+        self.handed = outputs_of(outputs, len(place.outputs)) if keep else ()
         self._wait()
         return Kind.DONE, (seconds, float(waited))
 
@@ -245,14 +245,9 @@ class Runner:
             torch.cuda.synchronize(self.device)
 
 
-def _copy_out(outputs: Any, place: _Place) -> None:
-    for target, tensor in zip(place.outputs, _tensors(outputs), strict=True):
+def _copy_out(outputs: object, place: _Place) -> None:
+    for target, tensor in zip(place.outputs, outputs_of(outputs, len(place.outputs)), strict=True):
         target.copy_(tensor)
-
-
-def _tensors(outputs: Any) -> tuple[Tensor, ...]:
-    """What forward returned, one after the other."""
-    return tuple(outputs) if isinstance(outputs, (tuple, list)) else (outputs,)
 
 
 def _at(slot: Slot, offset: int) -> Slot:
