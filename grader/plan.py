@@ -24,6 +24,7 @@ __all__ = [
     "more_calls", "null_rounds", "plan_shape", "round_count", "settled", "slot_count",
 ]  # fmt: skip
 
+BUILD_SECONDS = 300.0
 LEAST_ROUNDS = 3
 NEAR = 1.03  # the longest of the batches that count over the shortest
 DISTURBED = 1.25  # a proof so far above a claim is not for reasons of ours
@@ -47,7 +48,8 @@ _DRAWING = threading.Lock()  # hypothesis and imports of the deck's code are not
 
 @dataclass(frozen=True, slots=True)
 class TrialOptions:
-    """How much a trial does. `timeout` bounds the seconds of the submission in all, `call_timeout` those of one call.
+    """How much a trial does. `timeout` bounds the seconds of the submission's calls in all, `call_timeout` those of one
+    call, `build_timeout` those of building in a process: the import, its models, and the first call of each.
 
     `samples` timed calls a shape count after `warmups` calls, and `later` ones after those. Of a shape (by its label)
     that `wanted` wants to be known well the later ones are taken in a second process, which is there for nothing
@@ -71,9 +73,10 @@ class TrialOptions:
     trim: float = MEDIAN
     wanted: Mapping[str, Wanted] = field(default_factory=dict)
     later: int = 0
+    build_timeout: float = BUILD_SECONDS
 
 
-def default_options(device: str, *, timeout: float = 600.0) -> TrialOptions:
+def default_options(device: str, *, timeout: float = 600.0, build_timeout: float = BUILD_SECONDS) -> TrialOptions:
     """200 samples on a GPU, of which 16 are compared; half of them may be taken in a second process.
 
     10 on a CPU, where calls may be interpreted, all compared.
@@ -82,8 +85,10 @@ def default_options(device: str, *, timeout: float = 600.0) -> TrialOptions:
     middle of 200 is known to 0.3 %. More are taken where it is wanted to be known better.
     """
     if device.startswith("cuda"):
-        return TrialOptions(100, 10, 3, timeout, min(60.0, timeout), 8, trim=GPU_TRIM, later=100)
-    return TrialOptions(10, 3, 2, timeout, min(120.0, timeout), None, 2)
+        return TrialOptions(
+            100, 10, 3, timeout, min(60.0, timeout), 8, trim=GPU_TRIM, later=100, build_timeout=build_timeout
+        )
+    return TrialOptions(10, 3, 2, timeout, min(120.0, timeout), None, 2, build_timeout=build_timeout)
 
 
 @dataclass(frozen=True, slots=True)

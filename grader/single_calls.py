@@ -21,6 +21,7 @@ from grader.resources import cache_bytes, ring_room
 from grader.seen import Seen
 from grader.session import Called
 from grader.spread import of_samples
+from grader.ticking import BUILDING
 from kbh_lint.problems import Shape
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def single_calls(trial: Trial, plan: ShapePlan, group: Group, state: Seen) -> Se
     first = trial.case(shape, group.specs[0], None)
     states = _states(trial, shape, first, instances(trial, first)) if group.base else [first.state]
     slots = _slots(trial, first, len(states)) if group.base else planning.LEAST_ROUNDS
+    trial.say(f"{BUILDING} for {shape.label}: its models")
     loaded = trial.session.load(first.binding, states, rounds=slots)
     if not trial.usable(loaded, f"when its model was made at {shape.label}", state):
         return ()
@@ -51,7 +53,8 @@ def single_calls(trial: Trial, plan: ShapePlan, group: Group, state: Seen) -> Se
             model = index % len(states)
             held = states[model] if group.base else None
             case = first if number == 0 and not group.base else trial.case(shape, spec, held)
-            trial.say(f"{shape.label}: call {number + 1} of {len(calls.specs)}")
+            doing = f"{shape.label}: call {number + 1} of {len(calls.specs)}"
+            trial.say(f"{BUILDING} for {doing}" if trial.session.builds(index) else doing)
             if not one.made(case, index, model):
                 return ()
     return states

@@ -30,6 +30,7 @@ from grader.session import Session
 from grader.single_calls import single_calls
 from grader.spread import MEDIAN, Wanted, middle
 from grader.supervise import CheckError, ChildGone
+from grader.ticking import BUILDING
 from kbh_lint.problems import Binding, Problem, Shape
 
 __all__ = ["Compiled", "NotReplayed", "Trial"]
@@ -182,7 +183,7 @@ class Trial:
     # --- steps ---
 
     def _compiled(self, shape: Shape, calls: int) -> None:
-        self.say(f"compiling for {shape.label}")
+        self.say(f"{BUILDING} for {shape.label}")
         case = self.case(shape, CaseSpec("build", "nominal"))
         rounds = min(calls, planning.LEAST_ROUNDS)
         expect(self.session.load(case.binding, [case.state], rounds=rounds), f"at {shape.label}")
@@ -203,7 +204,7 @@ class Trial:
         except (Ended, ChildGone) as end:
             reason = (end.detail.strip().splitlines() or [str(end)])[-1]
             raise CheckError(f"the process for the submission could not be used: {reason}") from end
-        self.say("importing the submission")
+        self.say(f"{BUILDING}: importing the submission")
         expect(self.session.submission(), "when it was imported")
         self._spend("import")
 

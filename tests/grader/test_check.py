@@ -104,9 +104,9 @@ def test_an_exception_keeps_the_last_lines_of_its_own_traceback_and_none_of_ours
 
 
 def test_a_submission_that_hangs_is_stopped_when_its_own_time_is_used_up(tmp_path: Path) -> None:
-    report = check(tmp_path, "import signal\nsignal.pause()\n", timeout=0.5)
+    report = check(tmp_path, "import signal\nsignal.pause()\n", build_timeout=0.5)
     assert report.outcome == "failed"
-    assert report.message == "the submission did not finish within 0.5 s; it was to import the submission"
+    assert report.message == "the submission did not finish building within 0.5 s; it was to import the submission"
 
 
 def test_claiming_success_on_the_channel_ends_the_check(tmp_path: Path) -> None:

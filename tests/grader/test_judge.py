@@ -317,6 +317,22 @@ def test_a_call_that_hangs_is_stopped_alone_by_its_own_limit(ground: Callable[[s
     assert result.shapes[0].status == "timeout" and "did not finish within 0.5 s; it was to run" in result.message
 
 
+SLOW = "import time\nself.n = getattr(self, 'n', 0) + 1\nif self.n == WHICH: time.sleep(0.7)\nreturn y"
+
+
+def test_a_first_call_may_take_what_is_left_for_building_and_no_other_may(ground: Callable[[str], Ground]) -> None:
+    first, later = (RIGHT + SLOW.replace("WHICH", which) for which in "12")
+    here = ground("import time\ntime.sleep(0.7)\n" + forward(first))
+    options = replace(OPTIONS, call_timeout=0.5, timeout=30.0)
+    assert here.trial(options).status == "right"
+    late = here.trial(replace(options, build_timeout=1.2))
+    assert late.message.startswith("the submission did not finish building within 1.2 s; it was to run ")
+    solution(here.snapshot.file.parent.parent, forward(later))
+    here.snapshot = snapshot(here.snapshot.file.parent.parent / "solution.py", here.scratch / "submission")
+    slow = here.trial(options)
+    assert slow.shapes[0].status == "timeout" and "did not finish within 0.5 s; it was to run" in slow.message
+
+
 def test_a_wrong_result_on_the_same_values_is_told_and_other_bits_or_a_crash_are_not_taken_for_one(
     ground: Callable[[str], Ground],
 ) -> None:
