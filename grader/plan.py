@@ -50,6 +50,7 @@ _DRAWING = threading.Lock()  # hypothesis and imports of the deck's code are not
 class TrialOptions:
     """How much a trial does. `timeout` bounds the seconds of the submission's calls in all, `call_timeout` those of one
     call, `build_timeout` those of building in a process: the import, its models, and the first call of each.
+    The first result that is wrong is the last one that is asked for, unless `all_cases` are wanted.
 
     `samples` timed calls a shape count after `warmups` calls, and `later` ones after those. Of a shape (by its label)
     that `wanted` wants to be known well the later ones are taken in a second process, which is there for nothing
@@ -74,6 +75,7 @@ class TrialOptions:
     wanted: Mapping[str, Wanted] = field(default_factory=dict)
     later: int = 0
     build_timeout: float = BUILD_SECONDS
+    all_cases: bool = False
 
 
 def default_options(device: str, *, timeout: float = 600.0, build_timeout: float = BUILD_SECONDS) -> TrialOptions:
@@ -106,16 +108,22 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class ShapePlan:
-    """The calls of one shape, group after group. Ids in `compared` are held against the oracle."""
+    """The calls of one shape, group after group. Ids in `compared` are held against the oracle.
+
+    `first` are those on the plain state that tell most, which come before a call of any shape is timed; none where
+    nothing is timed. As many of each kind are left among the timed calls, so that these need a model that is right on
+    all.
+    """
 
     shape: Shape
     groups: tuple[Group, ...]
     compared: frozenset[str]
+    first: tuple[CaseSpec, ...] = ()
 
     @property
     def calls(self) -> int:
         """Number of single calls."""
-        return sum(len(group.specs) for group in self.groups)
+        return len(self.first) + sum(len(group.specs) for group in self.groups)
 
 
 def graded_shapes(problem: Problem, scale: str) -> tuple[Shape, ...]:
@@ -132,8 +140,11 @@ def plan_shape(problem: Problem, shape: Shape, master: bytes, options: TrialOpti
         cases = plan_cases(problem, shape, master, code=code)
     timed = [CaseSpec(f"timed/{i}", "nominal", i) for i in range(_extra(options))]
     order = random.Random(derive(master, "order", shape.label))
+    plain = [spec for spec in cases if options.timing and state_group(spec) == BASE]
+    telling = [spec for spec in plain if spec.kind != "stress" and spec.id.endswith("/0")]
+    order.shuffle(telling)
     groups: dict[str, list[CaseSpec]] = {}
-    for spec in [*cases, *timed]:
+    for spec in [*(case for case in cases if case not in telling), *timed]:
         groups.setdefault(state_group(spec), []).append(spec)
     shuffled = list(groups.values())
     order.shuffle(shuffled)
@@ -144,7 +155,7 @@ def plan_shape(problem: Problem, shape: Shape, master: bytes, options: TrialOpti
     least = len(chosen) if options.compare_least is None else options.compare_least
     compared = frozenset([spec.id for spec in cases] + chosen[:least])
     planned = tuple(Group(tuple(specs), _counted(specs, options)) for specs in shuffled)
-    return ShapePlan(shape, planned, compared)
+    return ShapePlan(shape, planned, compared, tuple(telling))
 
 
 def later_calls(plan: ShapePlan, master: bytes, options: TrialOptions) -> ShapePlan:

@@ -33,7 +33,11 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
 _APART = frozenset({"submission", "out", "problems_dir", "fresh", "provenance"})
 
 
-_LATER: Mapping[str, Any] = {"baselines": [], "build_timeout": 300.0}  # what older bundles do not name
+_LATER: Mapping[str, Any] = {
+    "baselines": [],
+    "build_timeout": 300.0,
+    "all_cases": False,
+}  # what older bundles do not name
 
 
 class GradeError(Exception):
@@ -45,7 +49,7 @@ class Request:
     """One grading. `samples` are the timed calls of a shape (None: what the device asks for), `timeout` the seconds
     that the submission's calls may take in all in one process, `build_timeout` those of building it there. `baselines`
     are timed beside it. `fresh` starts another bundle where one could be gone on with. `provenance` are findings of the
-    run that made the submission.
+    run that made the submission. `all_cases` are run also after a wrong result.
     """
 
     submission: Path
@@ -65,6 +69,7 @@ class Request:
     fresh: bool = False
     baselines: tuple[BaselineName, ...] = ()
     provenance: tuple[FindingRecord, ...] = ()
+    all_cases: bool = False
 
     def __post_init__(self) -> None:
         checks = (

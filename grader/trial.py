@@ -27,7 +27,7 @@ from grader.plan import ShapePlan, TrialOptions
 from grader.resources import free_bytes
 from grader.seen import Null, Seen, compared_calls
 from grader.session import Session
-from grader.single_calls import single_calls
+from grader.single_calls import first_calls, single_calls
 from grader.spread import MEDIAN, Wanted, middle
 from grader.supervise import CheckError, ChildGone
 from grader.ticking import BUILDING
@@ -39,6 +39,7 @@ MOST_GPU_MEMORY = 0.5  # the share that a submission may hold before the judge's
 UNGATED_CALLS = 5
 WRONG = ("wrong", "crashed", "timeout")
 Say = Callable[[str], None]
+Step = Callable[[ShapePlan, Seen], None]
 
 
 class NotReplayed(Exception):
@@ -85,7 +86,7 @@ class Trial:
             drawn = random.Random(derive(self.master, "whole", plan.shape.label))
             self.whole[plan.shape.label] = drawn.choice(sorted(plan.compared))
         calibrate = [plan.shape for plan in plans] if self.options.timing else []
-        self._course(plans, calibrate, self._shape, imported)
+        self._course(plans, calibrate, (self._first, self._shape), imported)
 
     @property
     def goes_on(self) -> bool:
@@ -97,20 +98,23 @@ class Trial:
         """Times more calls, in a process of its own, of the shapes whose times are wanted to be known well."""
         self.session, self.last = session, True
         self._since = time.monotonic()
-        self._course([plan for plan in plans if plan.shape.label in self.split], [], self._later)
+        self._course([plan for plan in plans if plan.shape.label in self.split], [], (self._later,))
 
     def _course(
-        self, plans: Sequence[ShapePlan], calibrate: Sequence[Shape], step: Callable[[ShapePlan, Seen], None],
+        self, plans: Sequence[ShapePlan], calibrate: Sequence[Shape], steps: Sequence[Step],
         imported: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         current: Seen | None = None
         try:
             self._started(calibrate)
             imported()
-            for plan in plans:
-                current = self.states[plan.shape.label]
-                step(plan, current)
-                current = None
+            for each in steps:
+                for plan in plans:
+                    current = self.states[plan.shape.label]
+                    each(plan, current)
+                    if self.over(current):
+                        return
+                    current = None
         except Ended as end:
             self._ended(end, current)
         except ChildGone as gone:
@@ -208,9 +212,21 @@ class Trial:
         expect(self.session.submission(), "when it was imported")
         self._spend("import")
 
+    def over(self, state: Seen) -> bool:
+        """Whether what was seen of a shape is the end of the trial."""
+        return state.status in WRONG and not self.options.all_cases
+
+    def _first(self, plan: ShapePlan, state: Seen) -> None:
+        if plan.first:
+            if first_calls(self, plan, state):
+                self._finish(plan.shape, state)
+            self._spend("first calls")
+
     def _shape(self, plan: ShapePlan, state: Seen) -> None:
-        state.status = "right"
+        state.status = "right" if state.status == "not-run" else state.status
         for group in plan.groups:
+            if self.over(state):
+                return
             models = single_calls(self, plan, group, state)
             self._spend("calls")
             if not models:

@@ -119,6 +119,7 @@ def _check_options(one: argparse.ArgumentParser) -> None:
         "--timeout", metavar="S", type=float, default=600.0, help="seconds for the submission's calls (default 600)"
     )
     text = "seconds for building: the import, compilers and the first calls (default 300)"
+    one.add_argument("--all-cases", action="store_true", help="go on after the first wrong result")
     one.add_argument("--build-timeout", metavar="S", type=float, default=300.0, help=text)
     _format(one)
 

@@ -61,7 +61,7 @@ def _checked(args: argparse.Namespace, problem: Problem, files: Sequence[Path]) 
         with Ticking(progress) as say:
             report = check_submission(
                 problem, file, device=device, scale=scale, master=master, timeout=args.timeout,
-                build_timeout=args.build_timeout, progress=say,
+                build_timeout=args.build_timeout, all_cases=args.all_cases, progress=say,
             )  # fmt: skip
         progress.clear()
         reports.append(report)
