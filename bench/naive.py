@@ -244,7 +244,7 @@ def _import(file: Path, *, interpret: bool) -> type[nn.Module]:
 def _check(work: Work, make: type[nn.Module], shape: Shape) -> int:
     """Every case of a shape, one model a state; how many there were. Raises Wrong at the first that is not right."""
     from grader.cases import materialise, plan_cases, state_group
-    from grader.correctness import compare, contract_faults
+    from grader.correctness import compare, contract_faults, outputs_of
 
     specs = plan_cases(work.problem, shape, work.master, code=work.code)
     model, group = None, None
@@ -259,7 +259,7 @@ def _check(work: Work, make: type[nn.Module], shape: Shape) -> int:
             raise Wrong(f"{spec.id} at {shape.label}: {'; '.join(faults)}")
         with work.costs.stage("oracle and compare"):
             oracle = work.code.oracle(case.binding.init, case.inputs, case.state)
-            result = compare(outputs if isinstance(outputs, tuple) else (outputs,), oracle, case)
+            result = compare(outputs_of(outputs, len(oracle)), oracle, case)
         if not result.ok:
             raise Wrong(result.message)
     return len(specs)

@@ -81,8 +81,8 @@ def _serve(runner: Runner, arguments: argparse.Namespace, question: Frame, descr
     if question.kind == Kind.LOAD:
         return runner.load(json.loads(question.text), descriptors)
     if question.kind == Kind.CALL:
-        index, *ungated = map(int, question.numbers)
-        return runner.call(index, gated=not any(ungated))
+        index, ungated, unchanged, keep = map(int, question.numbers)
+        return runner.call(index, gated=not ungated, written=not unchanged, keep=bool(keep))
     if question.kind == Kind.PREPARE:
         rounds, copies, *sizes = map(int, question.numbers)
         return runner.prepare(rounds, copies, sizes, descriptors)

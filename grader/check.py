@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from grader.cell import TrialResult
 from grader.judge import default_options, run_trial
+from grader.plan import BUILD_SECONDS
 from grader.sandbox import Sandbox, choose
 from grader.supervise import CheckError, remove, snapshot
 from kbh_lint.problems import Problem
@@ -73,23 +74,27 @@ def check_submission(
     scale: Literal["full", "reduced"] = "reduced",
     master: bytes,
     timeout: float = 600.0,
+    build_timeout: float = BUILD_SECONDS,
+    all_cases: bool = False,
     progress: Callable[[str], None] | None = None,
     workspace: Path | None = None,
     sandbox: Sandbox | None = None,
 ) -> CheckReport:
-    """Runs every case of every shape. `timeout` bounds the seconds that the submission takes, all in all.
+    """Runs every case of every shape. `timeout` bounds the seconds that the submission's calls take in all,
+    `build_timeout` those of building it: the import, its models and the first call of each. The first wrong result ends
+    it, unless `all_cases` are wanted.
 
     `workspace` is a folder that keeps the compiler caches for a later process of the same submission; without it they
     are deleted. Without a `sandbox` the process has limits and is cleaned up after, and no more: check your own code
     so. Raises CheckError when the check cannot be made, and DeckError for a fault of the problem's own code.
     """
-    began = time.monotonic()
+    began, options = time.monotonic(), default_options(device, timeout=timeout, build_timeout=build_timeout)
     scratch = Path(tempfile.mkdtemp(prefix="kbh-check-")) if workspace is None else workspace
     try:
         taken = snapshot(solution, scratch / "submission")
         trial = run_trial(
             problem, taken, index=0, device=device, scale=scale, master=master,
-            options=replace(default_options(device, timeout=timeout), timing=False),
+            options=replace(options, timing=False, all_cases=all_cases),
             sandbox=sandbox or choose(device=device, wanted="plain"), scratch=scratch, caches=None,
             keep_log=lambda text: "", progress=progress or (lambda text: None),
         )  # fmt: skip

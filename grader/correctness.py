@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -26,7 +26,17 @@ if TYPE_CHECKING:
     from grader.cases import Bound, Case
     from kbh_lint.problems import Binding
 
-__all__ = ["Comparison", "Expected", "Worst", "compare", "contract_faults", "error", "output_faults", "output_name"]
+__all__ = [
+    "Comparison",
+    "Expected",
+    "Worst",
+    "compare",
+    "contract_faults",
+    "error",
+    "output_faults",
+    "output_name",
+    "outputs_of",
+]
 
 CHUNK_ELEMENTS = 1 << 25  # about 1.5 GB of fp64 temporaries
 WORDS = {
@@ -90,18 +100,27 @@ def output_name(binding: Binding, position: int) -> str:
     return outputs[position].name or ("y" if len(outputs) == 1 else f"y{position}")
 
 
+def outputs_of(returned: object, count: int) -> tuple[Any, ...]:
+    """What forward returned where `count` outputs are wanted, one after the other.
+
+    Who unpacks several cannot tell a list or a named tuple from a tuple. What a class of the submission's own would do
+    on being unpacked is passed over. Anything else is one output.
+    """
+    for kind in (tuple, list) if count != 1 else ():
+        if issubclass(type(returned), kind):
+            return tuple(kind.__iter__(returned))  # type: ignore[arg-type]
+    return (returned,)
+
+
 def output_faults(
     outputs: object, expected: Sequence[Expected], device: torch.device, held: Mapping[str, Tensor]
 ) -> list[str]:
     """Faults of type, number, shape, element type, device, layout, gradient and sharing; `held`: inputs and state."""
-    if len(expected) == 1:
-        tensors: tuple[object, ...] = (outputs,)
-    elif type(outputs) is not tuple:
+    tensors = outputs_of(outputs, len(expected))
+    if len(expected) > 1 and not issubclass(type(outputs), (tuple, list)):
         return [f"forward must return a tuple of {len(expected)} tensors, not {_kind(outputs)}"]
-    elif len(outputs) != len(expected):
-        return [f"forward must return {len(expected)} tensors, not {len(outputs)}"]
-    else:
-        tensors = outputs
+    if len(tensors) != len(expected):
+        return [f"forward must return {len(expected)} tensors, not {len(tensors)}"]
     faults: list[str] = []
     for tensor, wanted in zip(tensors, expected, strict=True):
         faults += _tensor_faults(tensor, wanted, device)

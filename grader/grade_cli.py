@@ -92,10 +92,15 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument("--no-evidence", action="store_true", help="leave out the replay; then nothing is accepted that "
                      "a promise wants it for")  # fmt: skip
     how.add_argument("--all-evidence", action="store_true", help="with --strict: run also what is withheld already")
+    how.add_argument("--all-cases", action="store_true", help="go on after the first wrong result, which is otherwise "
+                     "the last one that is asked for")  # fmt: skip
     how.add_argument("--sandbox", choices=("auto", "bubblewrap", "landlock", "plain"), default="auto",
                      help="what holds the submission's process (default: the best that works here)")  # fmt: skip
     how.add_argument("--timeout", metavar="S", type=float, default=600.0,
-                     help="seconds that a submission's process may take in all (default: 600)")  # fmt: skip
+                     help="seconds that its calls may take in all in one process (default: 600)")  # fmt: skip
+    how.add_argument("--build-timeout", metavar="S", type=float, default=300.0,
+                     help="seconds that building may take in one process: the import, compilers, the first calls with "
+                     "what they tune (default: 300)")  # fmt: skip
     how.add_argument("--baseline", metavar="NAMES", type=_names, default=(),
                      help="also time these through the same judge, beside the score: eager, compile, library, "
                      "with commas between them")  # fmt: skip
@@ -247,8 +252,9 @@ def _graded(args: argparse.Namespace, path: Path, problem: str, display: Display
     request = Request(
         path, problem, target=args.target, strict=args.strict, trials=args.trials, samples=args.samples,
         evidence=not args.no_evidence, all_evidence=args.all_evidence, sandbox=args.sandbox,
-        timeout=args.timeout, out=args.out or Path("kbh-results"), protocol=args.protocol,
-        problems_dir=args.problems_dir, fresh=args.fresh, baselines=args.baseline, provenance=of_run(path),
+        timeout=args.timeout, build_timeout=args.build_timeout, out=args.out or Path("kbh-results"),
+        protocol=args.protocol, problems_dir=args.problems_dir, fresh=args.fresh, baselines=args.baseline,
+        provenance=of_run(path), all_cases=args.all_cases,
     )  # fmt: skip
     return grade(request, display)[1]
 

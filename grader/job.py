@@ -67,7 +67,10 @@ class Job:
     @property
     def options(self) -> judge.TrialOptions:
         """How much a trial does: what the device asks for, or the request, or the published protocol."""
-        found = judge.default_options(self.device, timeout=self.request.timeout)
+        found = judge.default_options(
+            self.device, timeout=self.request.timeout, build_timeout=self.request.build_timeout
+        )
+        found = replace(found, all_cases=self.request.all_cases)
         if self.request.protocol == "2026-04":
             theirs = published.read(hardware_file(self.problem).parent)
             samples = theirs.problems[self.problem.id].trials

@@ -129,7 +129,8 @@ def _session(
 ) -> Session:  # fmt: skip
     return Session(
         snapshot, device=device, sandbox=sandbox, scratch=scratch, timeout=options.timeout,
-        call_timeout=options.call_timeout, timing=options.timing, published=options.published, ahead=ahead,
+        call_timeout=options.call_timeout, build_timeout=options.build_timeout, timing=options.timing,
+        published=options.published, ahead=ahead,
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from grader import cases
 from grader.cases import Case, CaseSpec
-from grader.correctness import Comparison, compare, contract_faults
+from grader.correctness import Comparison, compare, contract_faults, outputs_of
 from grader.deck import Code, DeckError, load_code
 from grader.mutants import Mutant, generic
 from grader.problems.mutation_report import SEEDS, Attempt, Cell, Report, Row, Scale, table
@@ -163,7 +163,7 @@ class _Field:
             faults.append("it changes its inputs")
         if faults:
             raise DeckError(f"{who} breaks the contract, so its numbers are not judged: {faults[0]}")
-        return compare(outputs if isinstance(outputs, tuple) else (outputs,), want, case)
+        return compare(outputs_of(outputs, len(want)), want, case)
 
     def equivalent(self, mutant: Mutant, shapes: Sequence[Shape]) -> tuple[int, Attempt | None]:
         """How many drawn cases a mutant that claims to be right went through, and the one where it was not."""

@@ -24,6 +24,7 @@ __all__ = [
     "more_calls", "null_rounds", "plan_shape", "round_count", "settled", "slot_count",
 ]  # fmt: skip
 
+BUILD_SECONDS = 300.0
 LEAST_ROUNDS = 3
 NEAR = 1.03  # the longest of the batches that count over the shortest
 DISTURBED = 1.25  # a proof so far above a claim is not for reasons of ours
@@ -47,7 +48,9 @@ _DRAWING = threading.Lock()  # hypothesis and imports of the deck's code are not
 
 @dataclass(frozen=True, slots=True)
 class TrialOptions:
-    """How much a trial does. `timeout` bounds the seconds of the submission in all, `call_timeout` those of one call.
+    """How much a trial does. `timeout` bounds the seconds of the submission's calls in all, `call_timeout` those of one
+    call, `build_timeout` those of building in a process: the import, its models, and the first call of each.
+    The first result that is wrong is the last one that is asked for, unless `all_cases` are wanted.
 
     `samples` timed calls a shape count after `warmups` calls, and `later` ones after those. Of a shape (by its label)
     that `wanted` wants to be known well the later ones are taken in a second process, which is there for nothing
@@ -71,9 +74,11 @@ class TrialOptions:
     trim: float = MEDIAN
     wanted: Mapping[str, Wanted] = field(default_factory=dict)
     later: int = 0
+    build_timeout: float = BUILD_SECONDS
+    all_cases: bool = False
 
 
-def default_options(device: str, *, timeout: float = 600.0) -> TrialOptions:
+def default_options(device: str, *, timeout: float = 600.0, build_timeout: float = BUILD_SECONDS) -> TrialOptions:
     """200 samples on a GPU, of which 16 are compared; half of them may be taken in a second process.
 
     10 on a CPU, where calls may be interpreted, all compared.
@@ -82,8 +87,10 @@ def default_options(device: str, *, timeout: float = 600.0) -> TrialOptions:
     middle of 200 is known to 0.3 %. More are taken where it is wanted to be known better.
     """
     if device.startswith("cuda"):
-        return TrialOptions(100, 10, 3, timeout, min(60.0, timeout), 8, trim=GPU_TRIM, later=100)
-    return TrialOptions(10, 3, 2, timeout, min(120.0, timeout), None, 2)
+        return TrialOptions(
+            100, 10, 3, timeout, min(60.0, timeout), 8, trim=GPU_TRIM, later=100, build_timeout=build_timeout
+        )
+    return TrialOptions(10, 3, 2, timeout, min(120.0, timeout), None, 2, build_timeout=build_timeout)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +108,22 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class ShapePlan:
-    """The calls of one shape, group after group. Ids in `compared` are held against the oracle."""
+    """The calls of one shape, group after group. Ids in `compared` are held against the oracle.
+
+    `first` are those on the plain state that tell most, which come before a call of any shape is timed; none where
+    nothing is timed. As many of each kind are left among the timed calls, so that these need a model that is right on
+    all.
+    """
 
     shape: Shape
     groups: tuple[Group, ...]
     compared: frozenset[str]
+    first: tuple[CaseSpec, ...] = ()
 
     @property
     def calls(self) -> int:
         """Number of single calls."""
-        return sum(len(group.specs) for group in self.groups)
+        return len(self.first) + sum(len(group.specs) for group in self.groups)
 
 
 def graded_shapes(problem: Problem, scale: str) -> tuple[Shape, ...]:
@@ -127,8 +140,11 @@ def plan_shape(problem: Problem, shape: Shape, master: bytes, options: TrialOpti
         cases = plan_cases(problem, shape, master, code=code)
     timed = [CaseSpec(f"timed/{i}", "nominal", i) for i in range(_extra(options))]
     order = random.Random(derive(master, "order", shape.label))
+    plain = [spec for spec in cases if options.timing and state_group(spec) == BASE]
+    telling = [spec for spec in plain if spec.kind != "stress" and spec.id.endswith("/0")]
+    order.shuffle(telling)
     groups: dict[str, list[CaseSpec]] = {}
-    for spec in [*cases, *timed]:
+    for spec in [*(case for case in cases if case not in telling), *timed]:
         groups.setdefault(state_group(spec), []).append(spec)
     shuffled = list(groups.values())
     order.shuffle(shuffled)
@@ -139,7 +155,7 @@ def plan_shape(problem: Problem, shape: Shape, master: bytes, options: TrialOpti
     least = len(chosen) if options.compare_least is None else options.compare_least
     compared = frozenset([spec.id for spec in cases] + chosen[:least])
     planned = tuple(Group(tuple(specs), _counted(specs, options)) for specs in shuffled)
-    return ShapePlan(shape, planned, compared)
+    return ShapePlan(shape, planned, compared, tuple(telling))
 
 
 def later_calls(plan: ShapePlan, master: bytes, options: TrialOptions) -> ShapePlan:

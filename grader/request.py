@@ -33,6 +33,13 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
 _APART = frozenset({"submission", "out", "problems_dir", "fresh", "provenance"})
 
 
+_LATER: Mapping[str, Any] = {
+    "baselines": [],
+    "build_timeout": 300.0,
+    "all_cases": False,
+}  # what older bundles do not name
+
+
 class GradeError(Exception):
     """A grading could not be made; the text is one sentence."""
 
@@ -40,8 +47,9 @@ class GradeError(Exception):
 @dataclass(frozen=True, slots=True)
 class Request:
     """One grading. `samples` are the timed calls of a shape (None: what the device asks for), `timeout` the seconds
-    that the submission may take in all in one process. `baselines` are timed beside it. `fresh` starts another bundle
-    where one could be gone on with. `provenance` are findings of the run that made the submission.
+    that the submission's calls may take in all in one process, `build_timeout` those of building it there. `baselines`
+    are timed beside it. `fresh` starts another bundle where one could be gone on with. `provenance` are findings of the
+    run that made the submission. `all_cases` are run also after a wrong result.
     """
 
     submission: Path
@@ -54,12 +62,14 @@ class Request:
     all_evidence: bool = False
     sandbox: SandboxName = "auto"
     timeout: float = 600.0
+    build_timeout: float = 300.0
     out: Path = Path("kbh-results")
     protocol: Protocol = "2026-11"
     problems_dir: Path | None = None
     fresh: bool = False
     baselines: tuple[BaselineName, ...] = ()
     provenance: tuple[FindingRecord, ...] = ()
+    all_cases: bool = False
 
     def __post_init__(self) -> None:
         checks = (
@@ -75,6 +85,10 @@ class Request:
                 f"the baselines are {', '.join(BASELINES)}, each once; {', '.join(self.baselines)[:80]!r} are others",
             ),
             (0 < self.timeout <= MOST_SECONDS, f"the timeout must be over 0 and at most {MOST_SECONDS:g} s"),
+            (
+                0 < self.build_timeout <= MOST_SECONDS,
+                f"the build timeout must be over 0 and at most {MOST_SECONDS:g} s",
+            ),
         )
         for fine, sentence in checks:
             if not fine:
@@ -92,13 +106,15 @@ def options_of(request: Request) -> dict[str, Any]:
 def options_from_json(data: object) -> dict[str, Any]:
     """The reverse, for a bundle that a stranger may have written. Raises GradeError."""
     wanted = options_of(Request(Path(), "x"))
-    given = {"baselines": [], **data} if isinstance(data, Mapping) else {}  # older bundles do not name any
+    given = {**_LATER, **data} if isinstance(data, Mapping) else {}
     if set(given) != set(wanted):
         raise GradeError("the bundle does not hold the options of a grading that this version knows")
     choices = {"sandbox": ("auto", "bubblewrap", "landlock", "plain"), "protocol": ("2026-11", "2026-04")}
     for name, default in wanted.items():
         value = given[name]
-        kinds = (int, type(None)) if name == "samples" else (int, float) if name == "timeout" else (type(default),)
+        kinds = (
+            (int, type(None)) if name == "samples" else (int, float) if name.endswith("timeout") else (type(default),)
+        )
         if type(value) not in kinds or (name in choices and value not in choices[name]):
             raise GradeError(f"the option {name} of the bundle is {str(value)[:40]!r}, which it cannot be")
     if not all(type(name) is str for name in given["baselines"]):

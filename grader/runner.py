@@ -1,7 +1,9 @@
 """What the candidate does with a submission: models of it, slots of shared memory, and one way to call it.
 
 Every call goes the same way, whatever the judge wants it for. The submission gets tensors that lie in the shared memory
-itself, at addresses that stay while their values change.
+itself, at addresses that stay while their values change. Their version counters advance with each writing of the
+judge's, as they would if torch had written in this process: a copy of x that is kept under `(x is held, x._version)` is
+made anew. Weights are copied into each model by torch, which advances theirs.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from torch import Tensor, nn
 
 from grader.channel import Kind, Slot, slots_from_json
 from grader.clock import Clock
-from grader.correctness import Expected, output_faults
+from grader.correctness import Expected, output_faults, outputs_of
 from grader.driver import bound
 from grader.memory import SharedViews, make_views
 
@@ -61,6 +63,7 @@ class Runner:
 
     def __init__(self, device: torch.device, clock: Clock) -> None:
         self.device, self.clock = device, clock
+        self._advance = torch.autograd.graph.increment_version
         if device.type == "cuda":  # found now: a file cuda.py of the submission would hide the package later
             bound("cuInit")
         self.module: Any = None
@@ -71,6 +74,7 @@ class Runner:
         self.strides: dict[str, int] = {}
         self.calls: list[_Place] = []
         self.kept: list[tuple[Tensor, ...]] = []
+        self.handed: tuple[Any, ...] = ()
         self.batch: list[_Place] = []
         self.state: list[dict[str, Tensor]] = []
         self.pristine: list[dict[str, Tensor]] = []
@@ -105,11 +109,18 @@ class Runner:
             self._make(plan["init"], {slot.name: self.views["state"].tensor(slot) for slot in places})
         return Kind.READY, ()
 
-    def call(self, index: int, *, gated: bool = True) -> Answer:
-        """Calls the model on a slot; the numbers are its seconds by this process's clock, and whether it waited."""
+    def call(self, index: int, *, gated: bool = True, written: bool = True, keep: bool = False) -> Answer:
+        """Calls the model on a slot; the numbers are its seconds by this process's clock, and whether it waited.
+
+        `written`: the slot has new values. With `keep` the outputs are held until the next call, before which they are
+        overwritten, as their owner may do.
+        """
         self._poison(index)
+        self._overwrite_handed()
         place = self.calls[index]
         model, inputs = self._model(index), tuple(place.inputs.values())
+        if written:
+            self._advance(inputs)
         with torch.no_grad():
             outputs, seconds, waited = (self.clock.timed if gated else self.clock.ungated)(lambda: model(*inputs))
         held = {**place.inputs, **(self.state[index % len(self.state)] if self.state else {})}
@@ -117,6 +128,7 @@ class Runner:
         if faults:
             raise Faults("; ".join(faults))
         _copy_out(outputs, place)
+        self.handed = outputs_of(outputs, len(place.outputs)) if keep else ()
         self._wait()
         return Kind.DONE, (seconds, float(waited))
 
@@ -187,6 +199,7 @@ class Runner:
     def _drop(self) -> None:
         self.clock.prepare(())
         self.models, self.calls, self.batch, self.state, self.pristine, self.kept = [], [], [], [], [], []
+        self.handed = ()
         self._close(*self.views)
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -201,7 +214,9 @@ class Runner:
 
     def _one(self, index: int, copies: int) -> None:
         place = self.batch[index]
-        outputs = self._model(index)(*place.inputs.values())
+        inputs = tuple(place.inputs.values())
+        self._advance(inputs)  # at each call: also between the one that builds and the one that is captured
+        outputs = self._model(index)(*inputs)
         for _ in range(copies):
             _copy_out(outputs, place)
 
@@ -219,14 +234,19 @@ class Runner:
         for tensor in (tensor for block in free for tensor in block if tensor.numel()):
             tensor.view(torch.uint8).fill_(0xFF)
 
+    def _overwrite_handed(self) -> None:
+        """Writes over the outputs that were held, unseen by their version counters."""
+        handed, self.handed = self.handed, ()
+        for tensor in handed:
+            tensor.data.reshape(-1).view(torch.uint8).fill_(0xFF)
+
     def _wait(self) -> None:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
 
-def _copy_out(outputs: Any, place: _Place) -> None:
-    tensors: Sequence[Tensor] = outputs if isinstance(outputs, tuple) else (outputs,)
-    for target, tensor in zip(place.outputs, tensors, strict=True):
+def _copy_out(outputs: object, place: _Place) -> None:
+    for target, tensor in zip(place.outputs, outputs_of(outputs, len(place.outputs)), strict=True):
         target.copy_(tensor)
 
 

@@ -24,7 +24,7 @@ from grader.deck import TORCH_DTYPES
 from grader.driver import GpuError
 from grader.memory import SharedMemory, make_memory
 from grader.sandbox import Sandbox
-from grader.supervise import CheckError, Child, Snapshot
+from grader.supervise import CheckError, Child, Purse, Snapshot
 from kbh_lint.problems import Binding, TensorSpec
 
 __all__ = ["Batch", "Called", "Session"]
@@ -32,7 +32,7 @@ __all__ = ["Batch", "Called", "Session"]
 SAMPLED_BYTES = 2048  # of a batch's outputs, looked at within its time
 LEAST_SAMPLE = 16  # of each of its calls
 MOST_INT64 = (1 << 63) - 1
-SETUP_LIMIT = 300.0  # seconds for a start, an import or a model, which may compile
+SETUP_LIMIT = 300.0  # seconds for what is mostly our own work, such as a start
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +62,16 @@ class Session:
 
     def __init__(
         self, snapshot: Snapshot, *, device: str, sandbox: Sandbox, scratch: Path, timeout: float, call_timeout: float,
-        timing: bool, published: bool = False, ahead: bool = False,
+        build_timeout: float, timing: bool, published: bool = False, ahead: bool = False,
     ) -> None:  # fmt: skip
         self.snapshot = snapshot
         self.device = torch.device(device)
         self.setting = f"{sandbox.record.kind}{' published' if published else ''}"  # what calls cost depends on it
         self.in_bytes = self.out_bytes = 0
         self._timeout, self._call_timeout, self._ahead = timeout, call_timeout, ahead
+        self._build = Purse.of(build_timeout, "building")
+        self._unbuilt: set[int] = set()  # models that have not been called yet
+        self._models = 1
         self._memory: dict[str, SharedMemory] = {}
         self._slots: dict[str, tuple[Slot, ...]] = {}
         arguments = [str(snapshot.file), "--device", device]
@@ -113,15 +116,20 @@ class Session:
         return self._child.wait("start", SETUP_LIMIT)
 
     def submission(self) -> Frame:
-        """Has the submission imported; its time counts from here."""
+        """Has the submission imported, which may compile; its time counts from here."""
         self._child.begin(self._timeout)
-        return self._child.ask(Kind.IMPORT, "import the submission", limit=SETUP_LIMIT)
+        return self._child.ask(Kind.IMPORT, "import the submission", purse=self._build)
 
     def load(
         self, binding: Binding, states: Sequence[Mapping[str, Tensor]], *, rounds: int, null: bool = False
     ) -> Frame:
-        """Has one model made for each state at a shape, and `rounds` slots for single calls; slot i is for model i."""
+        """Has one model made for each state at a shape, and `rounds` slots for single calls; slot i is for model i.
+
+        Making them, and the first call of each, which compiles and tunes, may take what is left for building.
+        """
         self._free()
+        self._models = max(len(states), 1)
+        self._unbuilt = set() if null else set(range(self._models))
         specs: dict[str, Iterable[TensorSpec]] = {
             "state": binding.state.values(),
             "inputs": binding.inputs,
@@ -141,12 +149,17 @@ class Session:
         plan |= {"sizes": [memory.size for memory in self._memory.values()], "null": null}
         doing = f"make its model at {binding.shape.label}"
         descriptors = [memory.fd for memory in self._memory.values()]
-        return self._child.ask(Kind.LOAD, doing, text=json.dumps(plan), descriptors=descriptors, limit=SETUP_LIMIT)
+        purse, limit = (None, SETUP_LIMIT) if null else (self._build, None)
+        text = json.dumps(plan)
+        return self._child.ask(Kind.LOAD, doing, text=text, descriptors=descriptors, limit=limit, purse=purse)
 
-    def call(self, index: int, inputs: Mapping[str, Tensor] | None, doing: str, *, gated: bool = True) -> Called:
-        """Has the model called on a slot, once, after writing the inputs there (None: what lies there).
+    def call(
+        self, index: int, inputs: Mapping[str, Tensor] | None, doing: str, *, gated: bool = True, keep: bool = False
+    ) -> Called:  # fmt: skip
+        """Has the model called on a slot, once, after writing the inputs there (None: what lies there, unchanged).
 
-        Not `gated`, the call is timed on a device that waits for it, so that the host's launches count.
+        Not `gated`, the call is timed on a device that waits for it, so that the host's launches count. With `keep`
+        the tensors that it returns are held, and overwritten before the next call.
         """
         self._memory["outputs"].poison(self.out_bytes, index * self.out_bytes)
         self._settle()
@@ -154,9 +167,16 @@ class Session:
         if inputs is not None:
             self._write(self._memory["inputs"], "inputs", index, inputs)
             self._settle()
-        numbers = (float(index), *(() if gated else (1.0,)))
-        answer = self._child.ask(Kind.CALL, doing, numbers=numbers, limit=self._call_timeout)
+        numbers = (float(index), float(not gated), float(inputs is None), float(keep))
+        first = self.builds(index)
+        self._unbuilt.discard(index % self._models)
+        purse, limit = (self._build, None) if first else (None, self._call_timeout)
+        answer = self._child.ask(Kind.CALL, doing, numbers=numbers, limit=limit, purse=purse)
         return Called(answer, time.monotonic() - began)
+
+    def builds(self, index: int) -> bool:
+        """Whether a call on a slot is the first one of its model, which compiles and tunes."""
+        return index % self._models in self._unbuilt
 
     def outputs(self, index: int) -> tuple[Tensor, ...]:
         """The judge's own copy of what lies in a slot's place for outputs now."""

@@ -21,15 +21,28 @@ from grader.resources import cache_bytes, ring_room
 from grader.seen import Seen
 from grader.session import Called
 from grader.spread import of_samples
+from grader.ticking import BUILDING
 from kbh_lint.problems import Shape
 
 if TYPE_CHECKING:
     from grader.trial import Trial
 
-__all__ = ["instances", "single_calls"]
+__all__ = ["first_calls", "instances", "single_calls"]
 
 MOST_INSTANCES = 16
 DIGESTS = 2  # of the outputs of a shape: hashing 100 MB takes 0.1 s
+
+
+def first_calls(trial: Trial, plan: ShapePlan, state: Seen) -> bool:
+    """Has the calls made that tell most, on one model and a few slots; whether there were any that came to an end."""
+    first = trial.case(plan.shape, plan.first[0], None)
+    trial.say(f"{BUILDING} for {plan.shape.label}: its model")
+    slots = max(1, min(planning.LEAST_ROUNDS, len(plan.first) // 2))  # each is met again with other values
+    loaded = trial.session.load(first.binding, [first.state], rounds=slots)
+    if not trial.usable(loaded, f"when its model was made at {plan.shape.label}", state):
+        return False
+    one = _Calls(trial, plan, Group(plan.first), state, frozenset())
+    return _made(one, first, [first.state], slots)
 
 
 def single_calls(trial: Trial, plan: ShapePlan, group: Group, state: Seen) -> Sequence[State]:
@@ -41,20 +54,32 @@ def single_calls(trial: Trial, plan: ShapePlan, group: Group, state: Seen) -> Se
     first = trial.case(shape, group.specs[0], None)
     states = _states(trial, shape, first, instances(trial, first)) if group.base else [first.state]
     slots = _slots(trial, first, len(states)) if group.base else planning.LEAST_ROUNDS
+    trial.say(f"{BUILDING} for {shape.label}: its models")
     loaded = trial.session.load(first.binding, states, rounds=slots)
     if not trial.usable(loaded, f"when its model was made at {shape.label}", state):
         return ()
     for part, calls in itertools.chain([(plan, group)], _more(trial, plan, state) if group.base else ()):
         one = _Calls(trial, part, calls, state, _asked_again(trial, calls, shape, state))
-        for number, spec in enumerate(calls.specs):
-            index = number % slots
-            model = index % len(states)
-            held = states[model] if group.base else None
-            case = first if number == 0 and not group.base else trial.case(shape, spec, held)
-            trial.say(f"{shape.label}: call {number + 1} of {len(calls.specs)}")
-            if not one.made(case, index, model):
-                return ()
+        if not _made(one, first, states if group.base else None, slots):
+            return ()
     return states
+
+
+def _made(one: _Calls, first: Case, states: Sequence[State] | None, slots: int) -> bool:
+    """Makes the calls of a group in turns on slots and models; whether all of them came to an end that lets go on.
+
+    `first` is the case of its first call, drawn already, unless models of other `states` take turns.
+    """
+    trial, shape, specs = one.trial, one.plan.shape, one.group.specs
+    for number, spec in enumerate(specs):
+        index = number % slots
+        model = index % len(states or "1")
+        case = first if number == 0 and not states else trial.case(shape, spec, states[model] if states else None)
+        doing = f"{shape.label}: call {number + 1} of {len(specs)}"
+        trial.say(f"{BUILDING} for {doing}" if trial.session.builds(index) else doing)
+        if not one.made(case, index, model) or trial.over(one.state):
+            return False
+    return True
 
 
 def instances(trial: Trial, case: Case) -> int:

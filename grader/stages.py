@@ -16,6 +16,7 @@ from grader.resources import give_back
 from grader.sandbox import Sandbox
 from grader.scratch import comes_again
 from grader.supervise import remove
+from grader.ticking import Ticking
 from grader.turns import turn
 
 __all__ = ["built", "tried", "waiting"]
@@ -52,10 +53,10 @@ def built(
         return found
     made = builds.begin(key)
     try:
-        with beside(job, sandbox, again):
+        with beside(job, sandbox, again), Ticking(lambda text: job.tell(Progress(stage, "at", text, of))) as say:
             said = judge.build(
                 job.problem, job.snapshot, device=job.device, scale=record.scale, options=job.options, sandbox=sandbox,
-                scratch=job.workplace(), caches=made, progress=lambda text: job.tell(Progress(stage, "at", text, of)),
+                scratch=job.workplace(), caches=made, progress=say,
                 held=lambda: turn(job.device, waiting(job, stage, of)),
             ).refused  # fmt: skip
     except BaseException:
@@ -75,11 +76,12 @@ def tried(
 ) -> TrialResult:  # fmt: skip
     """One trial while nothing else is timed on the device, without secrets in what the submission said."""
     give_back(job.device)
-    with turn(job.device, waiting(job, stage, of)):
+    saying = Ticking(lambda text: job.tell(Progress(stage, "at", text, of)))
+    with turn(job.device, waiting(job, stage, of)), saying as say:
         result = judge.run_trial(
             job.problem, job.snapshot, index=index, device=job.device, scale=job.chosen.record.scale, master=master,
             options=job.options, sandbox=sandbox, scratch=job.workplace(), caches=caches, keep_log=keep_log,
-            progress=lambda text: job.tell(Progress(stage, "at", text, of)),
+            progress=say,
         )  # fmt: skip
     return _clean(result, job.scratch)
 

@@ -28,7 +28,7 @@ from grader.sandbox import Jail, Sandbox
 from kbh_lint.source.submissions import BadInput, Submission, discover
 
 __all__ = [
-    "CachesError", "CheckError", "Child", "ChildGone", "Snapshot", "environment", "remove", "restore_caches",
+    "CachesError", "CheckError", "Child", "ChildGone", "Purse", "Snapshot", "environment", "remove", "restore_caches",
     "snapshot",
 ]  # fmt: skip
 
@@ -181,15 +181,44 @@ def restore_caches(source: Path, target: Path) -> None:
                 raise CachesError("the submission filled its compiler caches with more than a compiler writes")
 
 
+@dataclass(slots=True)
+class Purse:
+    """Seconds that a process may keep the judge waiting for one kind of work: in all, and what is left of them.
+
+    `work` stands in messages, after "did not finish".
+    """
+
+    whole: float
+    left: float
+    work: str = ""
+
+    @classmethod
+    def of(cls, seconds: float, work: str = "") -> Purse:
+        """A full one."""
+        return cls(seconds, seconds, work)
+
+    def limit(self, wanted: float | None) -> float:
+        """What may be spent at once, where `wanted` bounds it too."""
+        left = max(self.left, 0.001)
+        return left if wanted is None else min(wanted, left)
+
+    def passed(self, limit: float) -> str:
+        """The limit that was passed, for a message: of all, when that is what ran out."""
+        return f"{self.work} within {self.whole if limit >= self.left else limit:.3g} s".strip()
+
+
 class Child:
-    """A running candidate. `budget` is the wall-clock time in seconds that it may keep the judge waiting, in all."""
+    """A running candidate. `budget` is the wall-clock time in seconds that it may keep the judge waiting, in all.
+
+    What is asked with a purse of its own is taken from that, and not from the budget.
+    """
 
     def __init__(
         self, arguments: Sequence[str], *, sandbox: Sandbox, scratch: Path, read: Sequence[Path], cwd: Path,
         budget: float, gpu: bool = False, boot: str = BOOT,
     ) -> None:  # fmt: skip
         self.link, theirs = socket.socketpair()
-        self.budget = self._left = budget
+        self._purse = Purse.of(budget)
         self._seq = 0
         self._sandbox = sandbox
         self._closed = False
@@ -210,52 +239,42 @@ class Child:
 
     def begin(self, budget: float) -> None:
         """Gives it a new budget from now on: what came before was our own work."""
-        self.budget = self._left = budget
+        self._purse = Purse.of(budget)
 
     def ask(
         self, kind: Kind, doing: str, *, text: str = "", numbers: tuple[float, ...] = (),
-        descriptors: Sequence[int] = (), limit: float | None = None,
+        descriptors: Sequence[int] = (), limit: float | None = None, purse: Purse | None = None,
     ) -> Frame:  # fmt: skip
         """Asks one question and waits for its answer, at most `limit` seconds; ends the process when that fails.
 
         Raises ChildGone.
         """
         self._seq += 1
-        limit = self._limit(limit)
+        limit = (purse or self._purse).limit(limit)
         with contextlib.suppress(OSError):  # a child that is gone is noticed when its answer is awaited
             self.link.settimeout(max(limit, 0.001))
             send(self.link, Frame(kind, self._seq, numbers, text), descriptors)
-        answer = self.wait(doing, limit)
+        answer = self.wait(doing, limit, purse)
         if answer.seq != self._seq:
             raise self._gone(f"answered a question that was not asked while it was to {doing}")
         if not is_answer(kind, answer.kind):
             raise self._gone(f"answered {kind.name} with {answer.kind.name} while it was to {doing}")
         return answer
 
-    def wait(self, doing: str, limit: float | None = None) -> Frame:
+    def wait(self, doing: str, limit: float | None = None, purse: Purse | None = None) -> Frame:
         """The next frame; `doing` completes "while it was to ..." in messages. Raises ChildGone."""
-        began = time.monotonic()
-        limit = self._limit(limit)
+        began, purse = time.monotonic(), purse or self._purse
+        limit = purse.limit(limit)
         try:
             return receive(self.link, began + limit)
         except TimeoutError:
-            raise self._gone(
-                f"did not finish within {self._spent(limit):.3g} s; it was to {doing}", late=True
-            ) from None
+            raise self._gone(f"did not finish {purse.passed(limit)}; it was to {doing}", late=True) from None
         except EOFError:
             raise self._gone(f"{self._ending()} while it was to {doing}") from None
         except ChannelError:
             raise self._gone(f"wrote on the grader's channel while it was to {doing}") from None
         finally:
-            self._left -= time.monotonic() - began
-
-    def _limit(self, limit: float | None) -> float:
-        left = max(self._left, 0.001)
-        return left if limit is None else min(limit, left)
-
-    def _spent(self, limit: float) -> float:
-        """The limit that was passed: of all, when that is what ran out."""
-        return self.budget if limit >= self._left else limit
+            purse.left -= time.monotonic() - began
 
     def leave(self, seconds: float) -> None:
         """Asks the process to end by itself and waits for that, at most so long; then `close`."""

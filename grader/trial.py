@@ -27,9 +27,10 @@ from grader.plan import ShapePlan, TrialOptions
 from grader.resources import free_bytes
 from grader.seen import Null, Seen, compared_calls
 from grader.session import Session
-from grader.single_calls import single_calls
+from grader.single_calls import first_calls, single_calls
 from grader.spread import MEDIAN, Wanted, middle
 from grader.supervise import CheckError, ChildGone
+from grader.ticking import BUILDING
 from kbh_lint.problems import Binding, Problem, Shape
 
 __all__ = ["Compiled", "NotReplayed", "Trial"]
@@ -38,6 +39,7 @@ MOST_GPU_MEMORY = 0.5  # the share that a submission may hold before the judge's
 UNGATED_CALLS = 5
 WRONG = ("wrong", "crashed", "timeout")
 Say = Callable[[str], None]
+Step = Callable[[ShapePlan, Seen], None]
 
 
 class NotReplayed(Exception):
@@ -84,7 +86,7 @@ class Trial:
             drawn = random.Random(derive(self.master, "whole", plan.shape.label))
             self.whole[plan.shape.label] = drawn.choice(sorted(plan.compared))
         calibrate = [plan.shape for plan in plans] if self.options.timing else []
-        self._course(plans, calibrate, self._shape, imported)
+        self._course(plans, calibrate, (self._first, self._shape), imported)
 
     @property
     def goes_on(self) -> bool:
@@ -96,20 +98,23 @@ class Trial:
         """Times more calls, in a process of its own, of the shapes whose times are wanted to be known well."""
         self.session, self.last = session, True
         self._since = time.monotonic()
-        self._course([plan for plan in plans if plan.shape.label in self.split], [], self._later)
+        self._course([plan for plan in plans if plan.shape.label in self.split], [], (self._later,))
 
     def _course(
-        self, plans: Sequence[ShapePlan], calibrate: Sequence[Shape], step: Callable[[ShapePlan, Seen], None],
+        self, plans: Sequence[ShapePlan], calibrate: Sequence[Shape], steps: Sequence[Step],
         imported: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         current: Seen | None = None
         try:
             self._started(calibrate)
             imported()
-            for plan in plans:
-                current = self.states[plan.shape.label]
-                step(plan, current)
-                current = None
+            for each in steps:
+                for plan in plans:
+                    current = self.states[plan.shape.label]
+                    each(plan, current)
+                    if self.over(current):
+                        return
+                    current = None
         except Ended as end:
             self._ended(end, current)
         except ChildGone as gone:
@@ -182,7 +187,7 @@ class Trial:
     # --- steps ---
 
     def _compiled(self, shape: Shape, calls: int) -> None:
-        self.say(f"compiling for {shape.label}")
+        self.say(f"{BUILDING} for {shape.label}")
         case = self.case(shape, CaseSpec("build", "nominal"))
         rounds = min(calls, planning.LEAST_ROUNDS)
         expect(self.session.load(case.binding, [case.state], rounds=rounds), f"at {shape.label}")
@@ -203,13 +208,25 @@ class Trial:
         except (Ended, ChildGone) as end:
             reason = (end.detail.strip().splitlines() or [str(end)])[-1]
             raise CheckError(f"the process for the submission could not be used: {reason}") from end
-        self.say("importing the submission")
+        self.say(f"{BUILDING}: importing the submission")
         expect(self.session.submission(), "when it was imported")
         self._spend("import")
 
+    def over(self, state: Seen) -> bool:
+        """Whether what was seen of a shape is the end of the trial."""
+        return state.status in WRONG and not self.options.all_cases
+
+    def _first(self, plan: ShapePlan, state: Seen) -> None:
+        if plan.first:
+            if first_calls(self, plan, state):
+                self._finish(plan.shape, state)
+            self._spend("first calls")
+
     def _shape(self, plan: ShapePlan, state: Seen) -> None:
-        state.status = "right"
+        state.status = "right" if state.status == "not-run" else state.status
         for group in plan.groups:
+            if self.over(state):
+                return
             models = single_calls(self, plan, group, state)
             self._spend("calls")
             if not models:
@@ -273,16 +290,36 @@ class Trial:
         expect(self.session.load(case.binding, [case.state], rounds=planning.LEAST_ROUNDS), f"at {shape.label}")
         marks, states = [], Seen()
         for index in range(planning.LEAST_ROUNDS):
-            called = self.session.call(index, case.inputs, f"run at {shape.label}")
-            expect(called.answer, f"at {shape.label}")
-            outputs = self.session.outputs(index)
-            marks.append(digest_of(outputs))
-            self.compare(case, outputs, states)
+            marks.append(self._again(case, index, keep=index == planning.LEAST_ROUNDS - 1))
+            self.compare(case, self.session.outputs(index), states)
         if not all(outcome.ok for outcome in states.cases):
             return [f"at {shape.label} it gave another result for the same values when it was asked again"]
         if marks[0] != seen.digest and len(set(marks)) == 1:
             self.unsure = f"at {shape.label} it gave other bits for the same values when it was asked again, also right"
+        if self._handed_out(case, index, marks[-1]):
+            return [f"at {shape.label} a call with unchanged inputs computed nothing: it handed out the result before"]
         return []
+
+    def _handed_out(self, case: Case, index: int, fresh: str) -> bool:
+        """Whether one more call on values that stayed gives the tensors of the last one, which were overwritten since.
+
+        A model that needs what it returned before, on other values too, is another thing, and accused of nothing.
+        """
+        if self._again(case, index, written=False) == fresh or self._right(case, index):
+            return False
+        self._again(case, index, keep=True)
+        return self._again(case, index) == fresh or self._right(case, index)
+
+    def _again(self, case: Case, index: int, *, written: bool = True, keep: bool = False) -> str:
+        """The digest of one more call; with `keep` what it returned is overwritten before the next one."""
+        inputs = case.inputs if written else None
+        called = self.session.call(index, inputs, f"run at {case.shape.label}", keep=keep)
+        expect(called.answer, f"at {case.shape.label}")
+        return digest_of(self.session.outputs(index))
+
+    def _right(self, case: Case, index: int) -> bool:
+        """Whether the outputs of the last call are right, in other bits too."""
+        return self.compare(case, self.session.outputs(index), Seen())
 
     # --- help ---
 

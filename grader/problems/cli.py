@@ -116,8 +116,11 @@ def _check_options(one: argparse.ArgumentParser) -> None:
     seed = "a public seed, for a check that can be repeated; may be given again (default: a fresh key)"
     one.add_argument("--seed", metavar="N", type=int, action="append", help=seed)
     one.add_argument(
-        "--timeout", metavar="S", type=float, default=600.0, help="seconds for the submission (default 600)"
+        "--timeout", metavar="S", type=float, default=600.0, help="seconds for the submission's calls (default 600)"
     )
+    text = "seconds for building: the import, compilers and the first calls (default 300)"
+    one.add_argument("--all-cases", action="store_true", help="go on after the first wrong result")
+    one.add_argument("--build-timeout", metavar="S", type=float, default=300.0, help=text)
     _format(one)
 
 

@@ -48,6 +48,7 @@ def _checked(args: argparse.Namespace, problem: Problem, files: Sequence[Path]) 
     need_grade()
     from grader.check import check_submission
     from grader.keys import new_master
+    from grader.ticking import Ticking
 
     single = len(files) == 1
     device = args.device or _default_device()
@@ -57,9 +58,11 @@ def _checked(args: argparse.Namespace, problem: Problem, files: Sequence[Path]) 
     reports = []
     for file, master in ((file, master) for file in files for master in masters):
         progress = Progress()
-        report = check_submission(
-            problem, file, device=device, scale=scale, master=master, timeout=args.timeout, progress=progress
-        )  # fmt: skip
+        with Ticking(progress) as say:
+            report = check_submission(
+                problem, file, device=device, scale=scale, master=master, timeout=args.timeout,
+                build_timeout=args.build_timeout, all_cases=args.all_cases, progress=say,
+            )  # fmt: skip
         progress.clear()
         reports.append(report)
         if args.format == "text":

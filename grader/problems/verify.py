@@ -201,7 +201,7 @@ class _Run:
         session = Session(
             snapshot(folder_of(problem) / file, workspace / "submission"), device=self.device,
             sandbox=choose(device=self.device, wanted="plain"), scratch=workspace, timeout=self.timeout,
-            call_timeout=self.timeout, timing=True,
+            call_timeout=self.timeout, build_timeout=self.timeout, timing=True,
         )  # fmt: skip
         stack.enter_context(session)
 

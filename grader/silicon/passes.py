@@ -186,7 +186,7 @@ def _asked(bench: Bench, sandbox: Profiled, scratch: Path, marked: int) -> tuple
     models: dict[int, str] = {}
     with Session(
         bench.snapshot, device=bench.device, sandbox=sandbox, scratch=scratch, timeout=bench.options.timeout,
-        call_timeout=bench.options.timeout, timing=False,
+        call_timeout=bench.options.timeout, build_timeout=bench.options.build_timeout, timing=False,
     ) as session:  # fmt: skip
         try:
             bench.say("starting a process beside a profiler")

@@ -210,6 +210,7 @@ CALLS: dict[str, Handler] = {
     **dict.fromkeys(("threading.current_thread", "threading.main_thread"), lib_python.unknown_call),
     "builtins.input": lib_python.unknown_call,
     "torch.promote_types": lib_python.first,
+    **{f"torch.return_types.{name}": lib_python.first for name in "topk sort max min mode".split()},
     "cupy.RawKernel": builds.raw_kernel_cupy,
     "unittest.mock.patch": tampering.mock,
     "unittest.mock.patch.object": tampering.mock,

@@ -22,7 +22,7 @@ from kbh_lint import ir
 from kbh_lint.host import ageing, recording, survivors, tensor_arguments
 from kbh_lint.host.frames import OutOfFuel, Raised
 from kbh_lint.host.lanes import Lanes
-from kbh_lint.host.objects import Graph, HostDescriptor, LibObject, Pointer
+from kbh_lint.host.objects import Graph, HostDescriptor, Instance, LibObject, Pointer, is_named_tuple
 from kbh_lint.host.remembered import outside
 from kbh_lint.host.survivors import CODE, Survivor
 from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
@@ -229,9 +229,16 @@ def forward(
     interp.asked = {}
     given = holding(interp, (*inputs.values(), *run.state.values()))
     start = len(interp.events)
-    result = interp.call(model, arguments(run, inputs), {}, None)
+    result = returned(interp.call(model, arguments(run, inputs), {}, None))
     contents = result_contents(result)
     run.probes.append(Call(interp.events[start:], result, given, kind, names, interp.call_index, contents))
+
+
+def returned(value: Any) -> Any:
+    """What `forward` returned, a named tuple as the tuple that its caller unpacks."""
+    if isinstance(value, Instance) and is_named_tuple(value):
+        return tuple(value.attrs.get(name) for name in value.cls.field_names())
+    return tuple(value.attrs["items"]) if isinstance(value, LibObject) and value.path == "namedtuple" else value
 
 
 def arguments(run: Any, inputs: dict[str, Tensor]) -> list[Any]:

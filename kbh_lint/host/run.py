@@ -220,7 +220,7 @@ def run_shape(interp: Runner, contract: Contract, shape: Shape, further: bool) -
                 lanes.tick(interp)
             given = probes.holding(interp, (*run.inputs.values(), *run.state.values()))
             start = len(interp.events)
-            result = interp.call(model, probes.arguments(run, run.inputs), {}, None)
+            result = probes.returned(interp.call(model, probes.arguments(run, run.inputs), {}, None))
             contents = probes.result_contents(result)
             run.calls.append(Call(interp.events[start:], result, given, index=call, contents=contents))
             seen.append(survivors.slots(interp, model))

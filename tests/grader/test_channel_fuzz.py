@@ -294,7 +294,7 @@ def trial(tmp_path: Path, candidate: Candidate, seed: int, timeout: float = 2.0)
     scratch = tmp_path / "scratch"
     taken = snapshot(solution(tmp_path, HONEST), scratch / "submission")
     sandbox = Threads(candidate)
-    options = replace(default_options("cpu", timeout=timeout), samples=3, warmups=0)
+    options = replace(default_options("cpu", timeout=timeout, build_timeout=timeout), samples=3, warmups=0)
     try:
         return run_trial(
             problem, taken, index=0, device="cpu", scale="reduced", master=seed.to_bytes(32, "big"), options=options,

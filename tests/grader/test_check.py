@@ -37,7 +37,7 @@ def test_a_right_submission_passes_every_case_once(tmp_path: Path) -> None:
 
 def test_a_submission_that_ignores_the_lengths_fails_only_where_that_shows(tmp_path: Path) -> None:
     text = HONEST.replace("* (torch.arange(len(x), device=x.device) < used)[:, None]", "")
-    report = check(tmp_path, text)
+    report = check(tmp_path, text, all_cases=True)
     assert report.outcome == "failed"
     assert {c.case for c in report.cases if not c.ok} == {"structure/ragged/0", "structure/ragged/1"}
     assert "structure/ragged/" in report.message and "at 64x16x32: " in report.message
@@ -49,7 +49,7 @@ def test_a_result_kept_for_the_same_input_object_or_address_is_wrong_on_the_next
         "        if key in self.kept: return self.kept[key].clone()\n")  # fmt: skip
     text = text.replace("return (x @", "self.kept[key] = (x @").replace("[:, None]", "[:, None]; return self.kept[key]")
     text = text.replace("super().__init__()", "super().__init__(); self.kept = {}")
-    report = check(tmp_path, text.replace("KEY", "x.data_ptr()"))
+    report = check(tmp_path, text.replace("KEY", "x.data_ptr()"), all_cases=True)
     assert report.outcome == "failed" and sum(not c.ok for c in report.cases) == 2, "three addresses, five calls"
 
 
@@ -74,7 +74,7 @@ def test_each_breach_of_the_contract_fails_the_call_that_makes_it(tmp_path: Path
     text = HONEST.partition("        return")[0].replace(
         "class Model(nn.Module):", "class Model(nn.Module):\n    count = [0]"
     )
-    report = check(tmp_path, text + "        self.count[0] += 1\n" + calls)
+    report = check(tmp_path, text + "        self.count[0] += 1\n" + calls, all_cases=True)
     assert report.outcome == "failed" and len(report.cases) == 5
     for case, words in zip(report.cases, BREACHES.values(), strict=True):
         assert not case.ok and case.message == f"{case.case} at 64x16x32: {words}"
@@ -104,9 +104,9 @@ def test_an_exception_keeps_the_last_lines_of_its_own_traceback_and_none_of_ours
 
 
 def test_a_submission_that_hangs_is_stopped_when_its_own_time_is_used_up(tmp_path: Path) -> None:
-    report = check(tmp_path, "import signal\nsignal.pause()\n", timeout=0.5)
+    report = check(tmp_path, "import signal\nsignal.pause()\n", build_timeout=0.5)
     assert report.outcome == "failed"
-    assert report.message == "the submission did not finish within 0.5 s; it was to import the submission"
+    assert report.message == "the submission did not finish building within 0.5 s; it was to import the submission"
 
 
 def test_claiming_success_on_the_channel_ends_the_check(tmp_path: Path) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch import Tensor
 
 from grader import correctness
-from grader.correctness import Expected, compare, error, output_faults
+from grader.correctness import Expected, compare, error, output_faults, outputs_of
 
 CPU = torch.device("cpu")
 
@@ -65,8 +66,32 @@ def test_a_good_output_has_no_fault_and_a_tuple_is_wanted_only_for_several_outpu
     good = (torch.zeros(2), torch.zeros(2, dtype=torch.int64))
     assert faults(torch.zeros(2, 3)) == []
     assert faults(good, *pair) == []
-    assert faults(list(good), *pair) == ["forward must return a tuple of 2 tensors, not list"]
     assert faults(good[:1], *pair) == ["forward must return 2 tensors, not 1"]
+    assert faults([], *pair) == ["forward must return 2 tensors, not 0"]
+    assert faults(good[0], *pair) == ["forward must return a tuple of 2 tensors, not torch.Tensor"]
+    assert faults({"a": good[0], "b": good[1]}, *pair) == ["forward must return a tuple of 2 tensors, not dict"]
+
+
+class Pair(NamedTuple):
+    a: Tensor
+    b: Tensor
+
+
+class Lazy(tuple[Tensor, ...]):
+    """Would work, and give others, when somebody unpacks it."""
+
+    def __iter__(self) -> Iterator[Tensor]:
+        raise AssertionError("it was unpacked by its own code")
+
+    __len__ = __getitem__ = None  # type: ignore[assignment]
+
+
+def test_what_unpacks_like_a_tuple_is_taken_as_one() -> None:
+    pair = (Expected("values", torch.float32, (2,)), Expected("indices", torch.int64, (2,)))
+    good = torch.zeros(2), torch.zeros(2, dtype=torch.int64)
+    for returned in (list(good), Pair(*good), torch.return_types.topk(good), Lazy(good)):
+        assert faults(returned, *pair) == []
+        assert [id(tensor) for tensor in outputs_of(returned, 2)] == [id(tensor) for tensor in good]
 
 
 def test_an_output_may_not_lie_on_an_input_or_on_another_output() -> None:

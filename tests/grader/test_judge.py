@@ -105,7 +105,7 @@ def test_a_right_submission_is_compared_on_every_call_and_timed_by_both_clocks(g
     assert all(0 < claim < wall for claim, wall in zip(shape.timing.claimed, shape.timing.walls, strict=True))
     assert len(shape.timing.sealed) == 2 and all(batch.seconds > 0 for batch in shape.timing.sealed)
     assert sum(case.digest != "" for case in shape.cases) == 2
-    assert set(result.spent) == {"start", "empty calls", "import", "calls", "batches", "launches"}
+    assert set(result.spent) == {"start", "empty calls", "import", "first calls", "calls", "batches", "launches"}
     assert 0.5 * result.seconds < sum(result.spent.values()) < result.seconds + 0.1
     assert here.replay(result) == ()
 
@@ -293,7 +293,7 @@ def test_what_goes_wrong_on_some_calls_only_is_found(ground: Callable[[str], Gro
 
 def test_an_output_kept_for_the_address_of_an_input_is_wrong(ground: Callable[[str], Ground]) -> None:
     memo = "key = x.data_ptr()\nif key in kept: return kept[key].clone()\n" + RIGHT + "kept[key] = y\nreturn y"
-    result = ground(forward(memo, "kept = {}")).trial()
+    result = ground(forward(memo, "kept = {}")).trial(replace(OPTIONS, all_cases=True))
     assert result.status == "wrong" and sum(not case.ok for case in result.shapes[0].cases) > 3
 
 
@@ -311,10 +311,38 @@ def test_a_batch_whose_rehearsal_breaks_down_leaves_no_time(ground: Callable[[st
     assert shape.timing is None or not shape.timing.sealed
 
 
+def test_the_first_wrong_result_is_the_last_that_is_asked_for_and_comes_before_any_time(
+    ground: Callable[[str], Ground],
+) -> None:
+    here = ground("count = [0]\n" + forward("count[0] += 1\nprint(count)\nreturn x @ self.w"))  # used is ignored
+    (shape,) = here.trial().shapes
+    assert shape.status == "wrong" and "structure/ragged/0 at " in shape.message
+    assert shape.timing is None and here.logs.pop().count("[") <= 2
+    (shape,) = here.trial(replace(OPTIONS, all_cases=True)).shapes
+    assert shape.status == "wrong" and shape.timing is not None and here.logs.pop().count("[") > 8
+    assert {case.case for case in shape.cases if not case.ok} == {"structure/ragged/0", "structure/ragged/1"}
+
+
 def test_a_call_that_hangs_is_stopped_alone_by_its_own_limit(ground: Callable[[str], Ground]) -> None:
     text = forward(RIGHT + "import signal\nself.n = getattr(self, 'n', 0) + 1\nif self.n > 3: signal.pause()\nreturn y")
     result = ground(text).trial(replace(OPTIONS, call_timeout=0.5))
     assert result.shapes[0].status == "timeout" and "did not finish within 0.5 s; it was to run" in result.message
+
+
+SLOW = "import time\nself.n = getattr(self, 'n', 0) + 1\nif self.n == WHICH: time.sleep(0.7)\nreturn y"
+
+
+def test_a_first_call_may_take_what_is_left_for_building_and_no_other_may(ground: Callable[[str], Ground]) -> None:
+    first, later = (RIGHT + SLOW.replace("WHICH", which) for which in "12")
+    here = ground("import time\ntime.sleep(0.7)\n" + forward(first))
+    options = replace(OPTIONS, call_timeout=0.5, timeout=30.0)
+    assert here.trial(options).status == "right"
+    late = here.trial(replace(options, build_timeout=1.2))
+    assert late.message.startswith("the submission did not finish building within 1.2 s; it was to run ")
+    solution(here.snapshot.file.parent.parent, forward(later))
+    here.snapshot = snapshot(here.snapshot.file.parent.parent / "solution.py", here.scratch / "submission")
+    slow = here.trial(options)
+    assert slow.shapes[0].status == "timeout" and "did not finish within 0.5 s; it was to run" in slow.message
 
 
 def test_a_wrong_result_on_the_same_values_is_told_and_other_bits_or_a_crash_are_not_taken_for_one(
@@ -445,7 +473,9 @@ def test_the_plan_has_enough_timed_calls_after_the_warm_ups_whatever_the_key(tmp
         for seed in range(8):
             plan = planning.plan_shape(problem, shape, bytes([seed]) * 32, options, code)
             (group,) = plan.groups
-            assert len(group.timed) == options.samples and len(group.specs) == plan.calls
+            assert len(group.timed) == options.samples and len(group.specs) + len(plan.first) == plan.calls
+            assert {spec.id for spec in plan.first} == {"nominal/0", "structure/ragged/0"} <= plan.compared
+            assert {"nominal/1", "structure/ragged/1"} <= {spec.id for spec in group.specs}, "some of each are left"
             assert not {spec.id for spec in group.specs[: options.warmups]} & set(group.timed)
             least = options.compare_least
             timed = [spec.id for spec in group.specs if spec.id.startswith("timed/")]

@@ -251,6 +251,7 @@ def grade_file(file: Path, case: HostileCase, world: World, folder: Path, sandbo
     request = Request(
         submission=place(file, world, folder), problem=PROBLEM, target=case.device if case.device == "cpu" else "auto",
         strict=case.strict, samples=case.samples, evidence=case.evidence, sandbox=sandbox, timeout=case.timeout,
+        build_timeout=case.timeout,
         out=world.out, problems_dir=world.deck, fresh=True,
     )  # fmt: skip
     before = frozenset(pid for pid, _, _ in processes())
