@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
@@ -43,6 +44,7 @@ __all__ = ["AgentRun", "Worked"]
 LOOK_SECONDS = 1.0  # between two looks at the workspace
 WAIT_SECONDS = 0.5  # a wait for the agent's end, after which other ends are looked at again
 MOST_FINDINGS = 500
+MOST_SAID = 200_000  # events of what a CLI prints
 SIGNALLED = 128  # exit statuses above it may be signals; some CLIs use other such numbers of their own
 FATAL = frozenset({
     signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGKILL, signal.SIGSEGV, signal.SIGSYS,
@@ -90,7 +92,7 @@ class AgentRun:
     step: int = 0
     findings: list[Finding] = field(default_factory=list)
     judge_seconds: float = 0.0
-    said: list[Said] = field(default_factory=list)
+    said: deque[Said] = field(default_factory=lambda: deque(maxlen=MOST_SAID))
     stopped: str = ""
     _stop: asyncio.Event = field(default_factory=asyncio.Event)
     _conversation: Conversation = field(init=False)
@@ -246,7 +248,7 @@ class AgentRun:
             return _matching(self.room, pattern)
 
         try:
-            return self.adapter.usage(self.said, files)
+            return self.adapter.usage(list(self.said), files)
         except (RoomError, ValueError):
             return None
 

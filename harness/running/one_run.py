@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import secrets
 import time
+import traceback
 from collections.abc import AsyncIterator
 from concurrent.futures import Executor
 from contextlib import AsyncExitStack
@@ -23,7 +24,8 @@ from harness.judging.base import JudgeLimits
 from harness.judging.pool import JudgePool
 from harness.judging.service import JudgeService
 from harness.proxy.gateway import Gateway
-from harness.record.archive import RECORD, RunFolder, new_run_id
+from harness.proxy.keys import KeyFault
+from harness.record.archive import RECORD, ArchiveError, RunFolder, new_run_id
 from harness.record.events import EventData, Graded, RunEnded, RunStarted, Seen
 from harness.record.run import RunRecord
 from harness.room import open_room
@@ -40,6 +42,9 @@ from harness.running.target import CPU
 from harness.scripted.server import serve
 
 __all__ = ["Shared", "grade_ended", "run_once"]
+
+
+PLAIN = (RoomError, ArchiveError, KeyFault, OSError, ValueError)  # whose texts are for people
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +104,18 @@ class _Run:
             except asyncio.CancelledError:
                 self._over(decide(Evidence(lost=True)))
                 raise
-            except (RoomError, OSError, ExceptionGroup) as error:
-                return self._over(decide(Evidence(trouble=redact(str(error))[:500])))
+            except Exception as error:  # one run that fails must not take the others with it
+                return self._over(decide(Evidence(trouble=self._fault(error))))
             self._keep(worked)
             return await grade_ended(prepared, self.shared, self.folder, self.record)
+
+    def _fault(self, error: Exception) -> str:
+        """One sentence on what went wrong; what is no plain error is kept with the place in our code."""
+        if isinstance(error, PLAIN):
+            return redact(str(error))[:500]
+        told = redact("".join(traceback.format_exception(error)))
+        self.folder.write(f"{RECORD}/fault.txt", told.encode())
+        return f"a fault of kbh itself ({type(error).__name__}); {RECORD}/fault.txt says where"
 
     def _wait(self, text: str) -> None:
         self.shared.display.stage(self.name, text)
@@ -189,7 +202,7 @@ class _Run:
         for name, data in worked.solution.files.items():
             place = self.folder.path / name
             place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_bytes(data)
+            self.folder.write(name, data)
         self._save(
             state="ended",
             calls=len(worked.calls),

@@ -44,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     ask.add_argument("--serve", action="store_true", help="only serve the answers on loopback")
     ask.add_argument("--grade", action="store_true", help="grade what the agent makes of it")
     ask.add_argument("--no-sandbox", action="store_true", help="without a room; the result says so")
+    ask.add_argument("--problems-dir", metavar="DIR", type=Path, help="use these problems instead of the project's")
     ask.add_argument("--agents-dir", metavar="DIR", type=Path, help="where kbh agents installed the CLIs")
     ask.add_argument("--out", metavar="DIR", type=Path, default=Path("kbh-replays"),
                      help="where archives are kept (default: kbh-replays)")  # fmt: skip
@@ -93,7 +94,7 @@ def _request(args: argparse.Namespace, before: RunRecord | None) -> RunRequest:
         args.agent or (before.agent if before else ""),
         "scripted" if before is None else before.model,
         args.problem or (before.problem if before else ""),
-        out=args.out, script=args.source, prefix=args.agents_dir, sealed=not args.no_sandbox, grade=args.grade,
+        out=args.out, problems_dir=args.problems_dir, script=args.source, prefix=args.agents_dir, sealed=not args.no_sandbox, grade=args.grade,
     )  # fmt: skip
     if before is None:
         return common
@@ -109,7 +110,7 @@ def compare(before: RunRecord, after: RunRecord, *, graded: bool) -> list[str]:
         ("the ending", before.ending, after.ending),
         ("the exit status", before.exit_code, after.exit_code),
         ("the solution", before.solution[:12] or "none", after.solution[:12] or "none"),
-        ("the calls of the model", before.calls, after.calls),
+        ("the number of calls", before.calls, after.calls),
         ("the template", sorted(before.template.items()), sorted(after.template.items())),
     ]
     if graded:

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from runs import KERNEL, Turn, archives, as_json, deck, kbh_run, record_of, scri
 from harness.record.archive import RunFolder
 from harness.record.events import AgentEnded, FileChanged, Finding, Graded, JudgeUsed, ModelCalled, ToolResult
 from harness.running.cli import main, said
+from harness.running.replay_cli import main as replay
 
 pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 WRITE: Turn = {"text": "I write it.", "write": {"path": "solution.py", "content": KERNEL}}
@@ -333,3 +335,28 @@ def test_earlier_versions_are_timed_for_the_curve_and_a_known_solution_is_named(
         (2, False, True),
     ]
     assert record.outcome == "PASS", record.detail
+
+
+def test_a_replay_gives_the_agent_the_same_answers_and_says_what_differs(
+    tmp_path: Path, problems: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    played = script(tmp_path, WRITE, {"shell": "cat mine 2>/dev/null || head -c 8 /proc/sys/kernel/random/uuid > mine"})
+    run(tmp_path, problems, played, "--no-grade")
+    (archive,) = archives(tmp_path)
+    words = [str(archive.path), "--problems-dir", str(problems), "--out", str(tmp_path / "again")]
+    assert replay([*words]) == 0
+    assert f"the same as {archive.path.name}" in capsys.readouterr().out
+    record = archive.load()
+    archive.save(replace(record, solution="0" * 64, calls=9))
+    assert replay([*words]) == 1
+    printed = capsys.readouterr().out
+    assert "differs: the solution was 000000000000" in printed and "differs: the number of calls was 9" in printed
+
+
+@pytest.mark.parametrize("source", ["nothing.yaml", "."])
+def test_what_cannot_be_replayed_is_one_sentence(
+    tmp_path: Path, source: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert replay([str(tmp_path / source), "mini", "05_topk_bitonic"]) == 2
+    errors = capsys.readouterr().err
+    assert errors.startswith("kbh replay: error: ") and errors.count("\n") == 1
