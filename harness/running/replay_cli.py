@@ -94,7 +94,8 @@ def _request(args: argparse.Namespace, before: RunRecord | None) -> RunRequest:
         args.agent or (before.agent if before else ""),
         "scripted" if before is None else before.model,
         args.problem or (before.problem if before else ""),
-        out=args.out, problems_dir=args.problems_dir, script=args.source, prefix=args.agents_dir, sealed=not args.no_sandbox, grade=args.grade,
+        out=args.out, problems_dir=args.problems_dir, script=args.source,
+        prefix=args.agents_dir, sealed=not args.no_sandbox, grade=args.grade,
     )  # fmt: skip
     if before is None:
         return common
