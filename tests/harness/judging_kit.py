@@ -190,7 +190,7 @@ class Judge:
 
     def session(self) -> ClientSession:
         """A client that waits for a minute."""
-        return ClientSession(timeout=ClientTimeout(60))
+        return ClientSession(timeout=ClientTimeout(300))
 
     async def until(self, data: bytes, wanted: Callable[[dict[str, Any]], bool]) -> None:
         """Asks, and hangs up as soon as there is an event that is wanted."""
