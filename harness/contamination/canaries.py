@@ -63,7 +63,7 @@ CARRIERS: Mapping[str, tuple[str, ...]] = {
         "problems/goals.yaml",
         "tools/seed_audit.yaml",
     ),
-    "fixtures": ("tests/hostile/README.md", "tests/hostile/*.yaml", "tests/idioms/twins.yaml"),
+    "fixtures": ("tests/hostile/*.yaml", "tests/idioms/twins.yaml"),
 }
 
 TOKEN_FILE = "record/HONEYTOKEN"

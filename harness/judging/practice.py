@@ -61,7 +61,8 @@ class _Practice(Job):
     @property
     def options(self) -> judge.TrialOptions:
         """Of a check no times; of a benchmark fewer than a grading takes."""
-        found = replace(judge.default_options(self.device, timeout=self.limit), timing=self.timing, later=0)
+        options = judge.default_options(self.device, timeout=self.limit, build_timeout=self.limit)
+        found = replace(options, timing=self.timing, later=0)
         if not self.timing or self.device == "cpu":
             return found
         return replace(found, samples=GPU_SAMPLES, warmups=GPU_WARMUPS, batches=BATCHES)

@@ -1,4 +1,4 @@
-"""Our own agent, and any program, at work against the scripted model; test_matrix.py has the CLIs."""
+"""Our own agent, and any program, at work against the scripted model; test_agents_matrix.py has the CLIs."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_an_agent_checks_and_times_its_solution_and_all_of_it_is_in_the_record(
     assert code == 0, error
     assert "64x16x32  nominal/0" in out and "98_rows solution.py on cpu, reduced shapes: passed" in out
     assert "on the public seed 42; a grading draws values of its own" in out and "\nlinter: " in out
-    assert "check: importing the submission" in error and "<scratch>" not in out and "/tmp" not in out
+    assert "check: building: importing the submission" in error and "<scratch>" not in out and "/tmp" not in out
     for name, text in (("solution.py", LOADS), ("helper.py", HELPER)):
         (tmp_path / name).write_text(text)
     public = check_submission(problem, tmp_path / "solution.py", master=public_master(42))

@@ -89,7 +89,9 @@ def test_a_key_that_is_a_text_tells_apart_what_its_parts_do(tmp_path: Path, key:
     body = f"key = f'{key}'\nif key not in self.held:\n" + "".join(f"    {line}\n" for line in made.splitlines())
     body += "    self.held[key] = y\n" + ("return self.held[key]" if found else LAUNCH)
     report = lint(tmp_path, HEAD + KERNEL + model(body, "self.held = {}"))
-    assert classes(report) - {"stale-weight-cache"} == ({"checksum-key"} if found else set()), reasons(report)
+    assert classes(report) - {"stale-weight-cache"} == ({"unchanged-input-output-memo"} if found else set()), reasons(
+        report
+    )
 
 
 @pytest.mark.parametrize(

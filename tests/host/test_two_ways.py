@@ -45,7 +45,7 @@ if self.__n < 100:
 return self.__y
 """
 KEPT_IN_PRIVATE = {
-    "a cache": (HELD, "self.__held = {}", "address-and-version-key"),
+    "a cache": (HELD, "self.__held = {}", "unchanged-input-output-memo"),
     "a counter and a result": (COUNTED, "self.__n = 0\nself.__y = None", "output-memoization"),
 }
 
