@@ -18,7 +18,7 @@ from time import time as now
 from grader.bundle.read import canonical
 from grader.supervise import remove
 
-__all__ = ["Builds", "build_key", "builds_folder"]
+__all__ = ["Builds", "build_key", "builds_folder", "cache_folder"]
 
 MOST_BUILDS = 64
 MOST_BYTES = 8 << 30
@@ -26,10 +26,15 @@ STALE_SECONDS = 86_400.0
 _PART = ".part-"
 
 
-def builds_folder() -> Path:
-    """Where builds are kept: the user's cache folder."""
+def cache_folder() -> Path:
+    """What is kept from one grading to the next lies in a folder below the user's cache folder."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "kbh" / "builds"
+    return Path(base) / "kbh"
+
+
+def builds_folder() -> Path:
+    """Where builds are kept."""
+    return cache_folder() / "builds"
 
 
 def build_key(submission: str, parts: Sequence[str], versions: Mapping[str, str]) -> str:

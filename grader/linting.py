@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import kbh_lint
+from grader.builds import cache_folder
 from grader.request import GradeError
 from grader.supervise import Snapshot
-from kbh_lint.findings import FileReport, Unread
+from kbh_lint.findings import FileReport
+from kbh_lint.jobs import death
 from kbh_lint.report.data import file_from_dict
 
 __all__ = ["LINTER", "Linted", "lint_snapshot"]
 
 LINTER = f"kbh-lint {kbh_lint.__version__}"
-SECONDS = 60
+SECONDS = 900  # a bound on what hangs; steps end an analysis, so that seconds decide nothing
 GRACE_SECONDS = 30
 MOST_BYTES = 32 << 20
 _BOOT = (  # it dies with the judge (PR_SET_PDEATHSIG, SIGKILL), also with one that is gone already
@@ -36,7 +39,10 @@ class Linted:
 
 
 def lint_snapshot(snapshot: Snapshot, problem: str, target: str | None, problems_dir: Path | None = None) -> Linted:
-    """Lints a snapshot. What ends the linter makes the file unproven. Raises GradeError when it cannot work."""
+    """Lints a snapshot. Raises GradeError when the linter cannot work, or gives out on this file.
+
+    Giving out says nothing of the submission: the files are then kept, and the sentence names where.
+    """
     places = os.pathsep.join(os.path.abspath(path) for path in sys.path if path)
     options = ["--output-format", "json", "--no-cache", "--exit-zero", "--jobs", "1", "--timeout", str(SECONDS)]
     options += ["--problem", problem, *(["--target", target] if target else [])]
@@ -50,17 +56,27 @@ def lint_snapshot(snapshot: Snapshot, problem: str, target: str | None, problems
             timeout=SECONDS + GRACE_SECONDS,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
-        return _unread(problem, f"the linter did not come to an end within {SECONDS + GRACE_SECONDS} s")
-    if done.returncode not in (0, 2) or len(done.stdout) > MOST_BYTES:
-        return _unread(problem, "the linter did not come to an end on this file")
+        raise _gave_out(snapshot, f"did not come to an end within {SECONDS + GRACE_SECONDS} s") from None
+    if done.returncode not in (0, 2):
+        raise _gave_out(snapshot, f"crashed ({death(done.returncode)})")
+    if len(done.stdout) > MOST_BYTES:
+        raise _gave_out(snapshot, f"said more than {MOST_BYTES >> 20} MB")
     try:
-        files = json.loads(done.stdout)["files"]
-        return Linted(file_from_dict(files[0]), done.stdout)
+        said = json.loads(done.stdout)
+        if said["errors"]:
+            raise _gave_out(snapshot, "gave out: " + str(said["errors"][0])[:300])
+        return Linted(file_from_dict(said["files"][0]), done.stdout)
     except (ValueError, LookupError, TypeError):
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["it says nothing"]
-        raise GradeError(f"the linter cannot work: {said[-1][:300]}") from None
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["it says nothing"]
+        raise GradeError(f"the linter cannot work: {lines[-1][:300]}") from None
 
 
-def _unread(problem: str, reason: str) -> Linted:
-    report = FileReport("solution.py", problem, None, None, "unproven", unread=(Unread(reason),))
-    return Linted(report, json.dumps({"version": 1, "files": [], "errors": [reason]}).encode())
+def _gave_out(snapshot: Snapshot, how: str) -> GradeError:
+    """The error for a linter that gave out on a submission, of which a copy is kept."""
+    place = cache_folder() / "crashes" / snapshot.sha256[:16]
+    kept = f"a copy is kept in {place}"
+    try:
+        shutil.copytree(snapshot.file.parent, place, dirs_exist_ok=True, copy_function=shutil.copyfile)
+    except OSError as error:
+        kept = f"no copy could be kept ({error.strerror or error})"
+    return GradeError(f"the linter {how}, which says nothing of the submission and is a fault of kbh; {kept}")

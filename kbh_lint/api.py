@@ -48,10 +48,14 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A file's report; `stable` when running it again would give the same (so that it may be cached)."""
+    """A file's report; `stable` when running it again would give the same (so that it may be cached).
+
+    `trouble` is a sentence where the linter itself gave out, and the report says nothing of the file.
+    """
 
     report: FileReport
     stable: bool
+    trouble: str = ""
 
 
 def lint(
@@ -140,7 +144,7 @@ def lint_file(submission: Submission, options: Options, rules: tuple[Rule, ...] 
     except (DataError, ImportError):
         raise
     except TimeUp:
-        return unproven(submission, f"the analysis took longer than {options.timeout:g} s and was stopped")
+        return gave_out(submission, late(options.timeout))
     except MemoryError:
         return unproven(submission, "the analysis needed more memory than it may have")
     except Exception as error:
@@ -152,6 +156,16 @@ def lint_file(submission: Submission, options: Options, rules: tuple[Rule, ...] 
 def unproven(submission: Submission, reason: str) -> Outcome:
     """The outcome for a file whose analysis did not come to an end."""
     return Outcome(_judge(submission, (), Analysis(unread=(Unread(reason),))), stable=False)
+
+
+def gave_out(submission: Submission, reason: str) -> Outcome:
+    """The outcome where the linter itself is to blame, or this machine: an error, and nothing is said of the file."""
+    return replace(unproven(submission, reason), trouble=f"{submission.path}: {reason}; this says nothing of the file")
+
+
+def late(seconds: float) -> str:
+    """What is said when the time for a file is over, which on another machine it would not be."""
+    return f"the analysis took longer than {seconds:g} s here and was stopped (--timeout gives it more)"
 
 
 class _Engine(Protocol):

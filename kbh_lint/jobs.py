@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import queue
+import signal
 import struct
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
-from kbh_lint.api import Options, Outcome, SetupError, lint_file, load_rules_once, unproven
+from kbh_lint.api import Options, Outcome, SetupError, gave_out, late, lint_file, load_rules_once
 from kbh_lint.marked import DataError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _drive(
         try:
             outcome: Outcome | SetupError = worker.lint(submission)
         except (OSError, ValueError, TypeError, EOFError, PickleError) as error:
-            outcome = unproven(submission, f"the worker could not be used: {type(error).__name__}: {error}")
+            outcome = gave_out(submission, f"the worker could not be used: {type(error).__name__}: {error}")
         done.put((index, outcome))
     worker.reap()
 
@@ -93,13 +94,13 @@ class Worker:
         self.stopped = False
 
     def lint(self, submission: Submission) -> Outcome | SetupError:
-        """The outcome for one file; a crash or an overrun becomes `unproven` with the reason."""
+        """The outcome for one file; a crash or an overrun says nothing of it, and becomes its `trouble`."""
         process = self._process if self._process is not None and self._process.poll() is None else self._start()
         assert process.stdin is not None and process.stdout is not None
-        late = threading.Event()
+        over = threading.Event()
 
         def kill() -> None:
-            late.set()
+            over.set()
             process.kill()
 
         limit = self._options.timeout
@@ -117,9 +118,9 @@ class Worker:
         if isinstance(answer, (Outcome, SetupError)):
             return answer
         code = self.reap()
-        if late.is_set():
-            return unproven(submission, f"the analysis took longer than {limit:g} s and was stopped")
-        return unproven(submission, f"the analysis died ({_death(code)})")
+        if over.is_set():
+            return gave_out(submission, late(limit))
+        return gave_out(submission, f"kbh-lint crashed ({death(code)})")
 
     def stop(self) -> None:
         """Ends the process at once, from another thread; the thread that drives the worker clears up."""
@@ -190,5 +191,10 @@ def _receive(stream: IO[bytes]) -> Any:
     return pickle.loads(data) if len(data) == _HEAD.unpack(head)[0] else None
 
 
-def _death(code: int) -> str:
-    return f"signal {-code}" if code < 0 else f"exit status {code}"
+def death(code: int) -> str:
+    """How a process ended, by its exit code as `subprocess` gives it."""
+    if code >= 0:
+        return f"exit status {code}"
+    with suppress(ValueError):
+        return signal.Signals(-code).name
+    return f"signal {-code}"

@@ -121,7 +121,7 @@ def _submissions(
             pending.append((index, item, key))
     with _broken_code(found, options) as broken:
         if pending:
-            _analyse(pending, options, jobs, store, reports, progress, len(reports) + len(pending))
+            errors += _analyse(pending, options, jobs, store, reports, progress, len(reports) + len(pending))
         for index, facts in broken():
             _add_hygiene(index, facts, reports, options)
     return Report(tuple(reports[index] for index in sorted(reports)), tuple(errors))
@@ -165,19 +165,24 @@ def _analyse(
     reports: dict[int, FileReport],
     progress: Progress | None,
     total: int,
-) -> None:
+) -> list[str]:
+    """Fills in `reports`; returns a sentence for each file on which the linter itself gave out, in the files' order."""
     from kbh_lint.jobs import run, worker_count
 
     load_rules_once(options.rules_dir)  # a malformed rule is told before any worker starts
+    troubles: list[tuple[int, str]] = []
     for at, outcome in run([item for _, item, _ in pending], options, worker_count(jobs, len(pending))):
         index, _, key = pending[at]
         reports[index] = outcome.report
+        if outcome.trouble:
+            troubles.append((index, outcome.trouble))
         if store and outcome.stable:
             store.put(key, outcome.report)
         if progress:
             progress(len(reports), total)
     if store:
         store.close()
+    return [trouble for _, trouble in sorted(troubles)]
 
 
 def _open_cache(folder: Path | None, options: Options) -> Cache | None:

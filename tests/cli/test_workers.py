@@ -25,18 +25,26 @@ def test_a_crash_costs_one_file_and_the_rest_is_linted(work: Path) -> None:
     (work / "crash.py").write_text("x = 1  # do: crash\n" + "#\n" * 50)
     done = kbh(*RULES, "--jobs", "2", ".", cwd=work)
     verdicts = {file["path"]: file for file in json.loads(done.stdout)["files"]}
-    assert verdicts["crash.py"]["verdict"] == "unproven"
-    assert verdicts["crash.py"]["unread"][0]["reason"] == "the analysis died (exit status 7)"
+    assert verdicts["crash.py"]["unread"][0]["reason"] == "kbh-lint crashed (exit status 7)"
+    assert json.loads(done.stdout)["errors"] == [
+        "crash.py: kbh-lint crashed (exit status 7); this says nothing of the file"
+    ]
+    assert done.returncode == 2
     assert verdicts["leak.py"]["verdict"] == "rubric_leak"
     assert verdicts["clean.py"]["verdict"] == "clean"
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_a_file_over_its_time_is_unproven_and_the_rest_is_linted(work: Path, jobs: str) -> None:
+def test_a_file_over_its_time_is_an_error_and_no_opinion_and_the_rest_is_linted(work: Path, jobs: str) -> None:
     (work / "hang.py").write_text("x = 1  # do: hang\n")
     done = kbh(*RULES, "--jobs", jobs, "--timeout", "0.5", ".", cwd=work)
     files = {file["path"]: file for file in json.loads(done.stdout)["files"]}
-    assert files["hang.py"]["unread"][0]["reason"] == "the analysis took longer than 0.5 s and was stopped"
+    assert files["hang.py"]["unread"][0]["reason"].startswith(
+        "the analysis took longer than 0.5 s here and was stopped"
+    )
+    (error,) = json.loads(done.stdout)["errors"]
+    assert error.startswith("hang.py: ") and error.endswith("; this says nothing of the file")
+    assert done.returncode == 2
     assert files["leak.py"]["verdict"] == "rubric_leak"
 
 

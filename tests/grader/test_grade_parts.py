@@ -44,26 +44,6 @@ def test_a_sidecar_that_is_called_as_a_part_of_the_linter_is_read_and_never_run(
     assert not list(tmp_path.rglob("owned"))
 
 
-@pytest.mark.parametrize(
-    ("ending", "words"),
-    [
-        (subprocess.CompletedProcess([], -11, b"", b""), "did not come to an end on this file"),
-        (subprocess.TimeoutExpired([], 90), "did not come to an end within 90 s"),
-    ],
-)
-def test_a_file_that_ends_the_linter_is_unproven(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: object, words: str
-) -> None:
-    def run(*_: object, **__: object) -> object:
-        if isinstance(ending, Exception):
-            raise ending
-        return ending
-
-    monkeypatch.setattr(subprocess, "run", run)
-    found = linted(tmp_path, HONEST)
-    assert found.report.verdict == "unproven" and words in found.report.unread[0].reason
-
-
 def test_a_linter_that_cannot_work_ends_the_grading_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,3 +150,30 @@ def test_without_a_place_for_builds_they_go_with_the_scratch_folder(tmp_path: Pa
     (tmp_path / "file").write_text("")
     store = Builds(tmp_path / "file" / "store", tmp_path / "spare")
     assert made(store, "k" * 64).parent == tmp_path / "spare"
+
+
+ERRORS = b'{"files": [], "errors": ["solution.py: it took longer"]}'
+
+
+@pytest.mark.parametrize(
+    ("ending", "words"),
+    [
+        (subprocess.CompletedProcess([], -11, b"", b""), r"crashed \(SIGSEGV\), which says nothing of the submission"),
+        (subprocess.CompletedProcess([], 2, ERRORS, b""), "gave out: solution.py: it took longer, which says nothing"),
+        (subprocess.TimeoutExpired([], 90), "did not come to an end within 930 s, which says nothing"),
+    ],
+)
+def test_a_linter_that_gives_out_is_a_fault_of_ours_and_the_file_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: object, words: str
+) -> None:
+    def run(*_: object, **__: object) -> object:
+        if isinstance(ending, Exception):
+            raise ending
+        return ending
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(subprocess, "run", run)
+    with pytest.raises(GradeError, match=words):
+        linted(tmp_path, HONEST)
+    (kept,) = (tmp_path / "cache" / "kbh" / "crashes").glob("*/solution.py")
+    assert kept.read_text() == HONEST

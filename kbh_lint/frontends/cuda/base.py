@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from importlib.metadata import version
 from typing import Any
 
 import tree_sitter
@@ -22,6 +23,19 @@ _CHUNK = 1 << 16
 
 # After blanking, tree-sitter-cpp 0.23 and tree-sitter-cuda 0.21 read the same texts without an error: all 59 CUDA
 # texts of the development submissions, 170 of 250 headers of CUTLASS and CUB, at 0.21 ms a KB both. One is enough.
+# Before 0.26.1 it hands the parser's progress to Python under the format "Ip" of Py_BuildValue. Python knows `p` there
+# from 3.14 on; before, nothing comes of it, and the binding takes the truth of a null pointer.
+LEAST_TREE_SITTER = (0, 26, 1)
+
+
+def check_version(found: str) -> None:
+    """Raises ImportError for a tree-sitter that would crash on the first text."""
+    if tuple(int(part) for part in re.findall(r"\d+", found)[:3]) < LEAST_TREE_SITTER:
+        least = ".".join(map(str, LEAST_TREE_SITTER))
+        raise ImportError(f"tree-sitter {found} crashes on CUDA text; kbh-lint needs {least} or newer: pip install -U")
+
+
+check_version(version("tree-sitter"))
 _LANGUAGE = tree_sitter.Language(tree_sitter_cpp.language())
 _TYPE_NAMES = re.compile(
     r"\b(?:struct|class|union|typename|enum(?:\s+class|\s+struct)?)\s+(?:\.\.\.\s*)?([A-Za-z_]\w*)"
