@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from grader import cutlass
 from grader.grade_display import Display
 from grader.problems.common import TROUBLE, need_grade
 from grader.report.view import View, load_view
@@ -21,8 +22,9 @@ from kbh_lint.marked import DataError
 __all__ = ["main", "parser"]
 
 ERRORS = frozenset({
-    "BundleError", "CheckError", "CodecError", "CommandError", "DataError", "DeckError", "FormulaError", "GradeError",
-    "InterpreterRefusal", "PageError", "SandboxError", "SetupError", "TargetError", "Unfinished", "UsageError",
+    "BundleError", "CheckError", "CodecError", "CommandError", "CutlassError", "DataError", "DeckError", "FormulaError",
+    "GradeError", "InterpreterRefusal", "PageError", "SandboxError", "SetupError", "TargetError", "Unfinished",
+    "UsageError",
 })  # fmt: skip
 
 _EPILOG = """\
@@ -98,6 +100,9 @@ def parser() -> argparse.ArgumentParser:
                      help="what holds the submission's process (default: the best that works here)")  # fmt: skip
     how.add_argument("--timeout", metavar="S", type=float, default=600.0,
                      help="seconds that its calls may take in all in one process (default: 600)")  # fmt: skip
+    how.add_argument("--cutlass", metavar="DIR", type=Path,
+                     help="a checkout of CUTLASS whose headers submissions may include (default: CUTLASS_PATH, "
+                     "CUTLASS_DIR, or those of the package nvidia-cutlass)")  # fmt: skip
     how.add_argument("--build-timeout", metavar="S", type=float, default=300.0,
                      help="seconds that building may take in one process: the import, compilers, the first calls with "
                      "what they tune (default: 300)")  # fmt: skip
@@ -173,6 +178,8 @@ class _Results:
 
 
 def _run(args: argparse.Namespace) -> int:
+    if args.cutlass is not None:
+        cutlass.use(args.cutlass)
     before = signal.signal(signal.SIGTERM, _stop)
     display, results = Display(verbose=args.verbose), _Results()
     try:

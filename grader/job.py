@@ -9,7 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
-from grader import judge, provenance, published, scoring
+from grader import cutlass, judge, provenance, published, scoring
 from grader.bundle import Bundle, BundleBusy, BundleError, redact
 from grader.request import GradeError, Request, identity, options_of, problem_files, versions
 from grader.supervise import Snapshot, remove, snapshot
@@ -21,6 +21,10 @@ __all__ = ["Job", "Progress", "Stage", "Tell", "open_bundle", "prepare", "proble
 
 Stage = Literal["read", "lint", "sandbox", "build", "trial", "evidence", "score", "baseline"]
 MOST_BUNDLES = 10_000
+NO_CUTLASS = (
+    "it speaks of CUTLASS, of which there are no headers here that a compiler finds: name them with --cutlass or "
+    "CUTLASS_PATH, or pip install nvidia-cutlass"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,8 @@ def prepare(request: Request, scratch: Path, tell: Tell) -> Job:
         scoring.check_2026_04(problem, chosen)
         if request.samples is not None:
             raise GradeError("the protocol 2026-04 says how many samples are taken; leave --samples out")
+    if chosen.record.device == "cuda" and taken.speaks_of("cutlass/", "cute/") and cutlass.find() is None:
+        tell(Progress("read", "wait", NO_CUTLASS))
     folder = taken.file.parent
     files = {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
     hashes, known = problem_files(problem, hardware_file(problem)), versions(chosen.record.device)

@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
+from grader import cutlass
 from grader.cell import BaselineName, FindingRecord
 from kbh_lint import __version__
 from kbh_lint.problems import Problem
@@ -154,6 +155,8 @@ def _gpu_versions() -> dict[str, str]:
         text = ""
     found = re.search(r"Kernel Module[^\d\n]{0,80}(\d[\d.]{2,20})", text)
     driver = found[1] if found else driver_version()
+    headers = cutlass.find()
+    known |= {"cutlass": headers.version} if headers is not None else {}
     return known | ({"driver": driver} if driver else {})
 
 

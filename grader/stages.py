@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from grader.builds import Builds, build_key, builds_folder
 from grader.bundle import redact
 from grader.cell import TrialResult
 from grader.job import Job, Progress, Stage
+from grader.native import cannot_run
 from grader.resources import give_back
 from grader.sandbox import Sandbox
 from grader.scratch import comes_again
@@ -36,7 +38,7 @@ def built(
     a process would find again. Where that is nvcc's work, a second process compiles everything too, beside the first if
     there is one, and leaves what it compiled in `again`; nothing is there if it did not come to its end.
     """
-    if job.device == "cpu":
+    if job.device == "cpu" or cannot_run(job.snapshot, job.device):
         return None
     job.tell(Progress(stage, "begin", of=of))
     record, kind = job.chosen.record, sandbox.record.kind
@@ -77,7 +79,8 @@ def tried(
     """One trial while nothing else is timed on the device, without secrets in what the submission said."""
     give_back(job.device)
     saying = Ticking(lambda text: job.tell(Progress(stage, "at", text, of)))
-    with turn(job.device, waiting(job, stage, of)), saying as say:
+    held = nullcontext() if cannot_run(job.snapshot, job.device) else turn(job.device, waiting(job, stage, of))
+    with held, saying as say:
         result = judge.run_trial(
             job.problem, job.snapshot, index=index, device=job.device, scale=job.chosen.record.scale, master=master,
             options=job.options, sandbox=sandbox, scratch=job.workplace(), caches=caches, keep_log=keep_log,

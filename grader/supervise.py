@@ -23,6 +23,7 @@ from pathlib import Path
 
 import torch
 
+from grader import cutlass
 from grader.channel import ChannelError, Frame, Kind, clean_text, is_answer, receive, send
 from grader.sandbox import Jail, Sandbox
 from kbh_lint.source.submissions import BadInput, Submission, discover
@@ -87,14 +88,15 @@ class Snapshot:
     @property
     def triton(self) -> bool:
         """Whether any of its files speaks of Triton."""
-        return self._speaks_of("triton")
+        return self.speaks_of("triton")
 
     @property
     def calls_nvcc(self) -> bool:
         """Whether any of its files speaks of nvcc, or of torch's extension builder, which calls it."""
-        return self._speaks_of("nvcc", "cpp_extension")
+        return self.speaks_of("nvcc", "cpp_extension")
 
-    def _speaks_of(self, *words: str) -> bool:
+    def speaks_of(self, *words: str) -> bool:
+        """Whether one of these words is in any of its files."""
         texts = ((self.file.parent / name).read_text("utf-8", "replace") for name, _ in self.files)
         return any(word in text for text in texts for word in words)
 
@@ -225,7 +227,9 @@ class Child:
         root, libraries = Path(__file__).resolve().parent.parent, Path(torch.__file__).resolve().parent.parent
         places = f"{root}:{libraries}"  # -I leaves out a user's site-packages
         command = [sys.executable, "-I", "-u", "-c", boot, places, str(theirs.fileno()), *arguments]
-        variables = environment(scratch)
+        variables, headers = environment(scratch), cutlass.find()
+        if headers is not None:
+            variables, read = variables | headers.variables(variables), (*read, *headers.folders)
         jail = Jail(
             read=tuple(read), write=(scratch / "work", scratch / "caches"), gpu=gpu,
             data_bytes=GPU_DATA_BYTES if gpu else CPU_DATA_BYTES,

@@ -119,6 +119,7 @@ def _check_options(one: argparse.ArgumentParser) -> None:
         "--timeout", metavar="S", type=float, default=600.0, help="seconds for the submission's calls (default 600)"
     )
     text = "seconds for building: the import, compilers and the first calls (default 300)"
+    one.add_argument("--cutlass", metavar="DIR", type=Path, help="a checkout of CUTLASS, whose headers may be included")
     one.add_argument("--all-cases", action="store_true", help="go on after the first wrong result")
     one.add_argument("--build-timeout", metavar="S", type=float, default=300.0, help=text)
     _format(one)
@@ -151,7 +152,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _trouble(f"{error.filename or 'a file'}: {(error.strerror or str(error)).lower()}")
     except Exception as error:
         # The checker's own classes, without importing torch to name them.
-        if type(error).__name__ in ("DeckError", "CheckError", "PromptError", "InterpreterRefusal"):
+        if type(error).__name__ in ("DeckError", "CheckError", "CutlassError", "PromptError", "InterpreterRefusal"):
             return _trouble(str(error))
         raise
 

@@ -46,10 +46,13 @@ def _solutions(args: argparse.Namespace) -> int:
 def _checked(args: argparse.Namespace, problem: Problem, files: Sequence[Path]) -> int:
     """Checks files on every key; with several files only what is wrong is told case by case."""
     need_grade()
+    from grader import cutlass
     from grader.check import check_submission
     from grader.keys import new_master
     from grader.ticking import Ticking
 
+    if args.cutlass is not None:
+        cutlass.use(args.cutlass)
     single = len(files) == 1
     device = args.device or _default_device()
     on_gpu = device.startswith("cuda")
