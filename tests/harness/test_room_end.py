@@ -209,7 +209,8 @@ def test_two_rooms_at_once_see_nothing_of_each_other() -> None:
     look = """
 import json, os
 print(json.dumps([sorted(int(pid) for pid in os.listdir("/proc") if pid.isdigit()), os.listdir("/agent/workspace"),
-    [name for name in os.listdir("/tmp") if name == "mine"], os.listdir("/dev/shm"), open("/proc/net/unix").read().count("kbh-of-an-agent")]))
+    [name for name in os.listdir("/tmp") if name == "mine"], os.listdir("/dev/shm"),
+    open("/proc/net/unix").read().count("kbh-of-an-agent")]))
 """
     make = """
 import os, socket, time
