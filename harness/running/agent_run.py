@@ -57,10 +57,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Worked:
-    """What is known when the agent is gone. `stopped` says why the proxy or the harness ended it."""
+    """What is known when the agent is gone; why it is gone stands in the trajectory."""
 
-    reason: str
-    stopped: str
     exit_code: int | None
     seconds: float
     solution: Solution
@@ -70,7 +68,6 @@ class Worked:
     cli_usage: Usage | None
     judge_seconds: float
     findings: tuple[Finding, ...]
-    said: tuple[Said, ...]
 
 
 @dataclass
@@ -181,7 +178,7 @@ class AgentRun:
         await self._there(watch.look)
         self.tell("room", AgentEnded(exit_code, reason, left, seconds, self.stopped))  # type: ignore[arg-type]
         solution = await self._there(lambda: read_solution(self.room.files, self.template))
-        return self._worked(reason, exit_code, seconds, solution, tuple(watch.changed))
+        return self._worked(exit_code, seconds, solution, tuple(watch.changed))
 
     def _told_of_output(self, *outputs: Output) -> None:
         """Says what of the agent's output is not kept."""
@@ -229,16 +226,14 @@ class AgentRun:
         """Runs what blocks on a thread of the run's own pool."""
         return await asyncio.get_running_loop().run_in_executor(self.executor, function)
 
-    def _worked(
-        self, reason: str, exit_code: int | None, seconds: float, solution: Solution, changed: tuple[str, ...]
-    ) -> Worked:
+    def _worked(self, exit_code: int | None, seconds: float, solution: Solution, changed: tuple[str, ...]) -> Worked:
         for note in solution.notes:
             self.tell("room", Finding("room", "solution-not-taken", note))
         calls = tuple(self.gateway.calls)
         return Worked(
-            reason=reason, stopped=self.stopped, exit_code=exit_code, seconds=seconds, solution=solution,
-            changed=changed, calls=calls, usage=self.gateway.usage, cli_usage=self._cli_usage(),
-            judge_seconds=round(self.judge_seconds, 3), findings=tuple(self.findings), said=tuple(self.said),
+            exit_code=exit_code, seconds=seconds, solution=solution, changed=changed, calls=calls,
+            usage=self.gateway.usage, cli_usage=self._cli_usage(), judge_seconds=round(self.judge_seconds, 3),
+            findings=tuple(self.findings),
         )  # fmt: skip
 
     def _cli_usage(self) -> Usage | None:
