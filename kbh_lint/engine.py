@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache, lru_cache, partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +59,12 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
     target = _target(problems_dir, submission.target)
     capability = _capability(target)
     gpu = partial(_gpu, problems_dir, capability, target)
-    sessions = [Session(module, session_files, capability, budgets, gpu, raise_errors, binaries)]
+    idents = count(1)
+    sessions = [Session(module, session_files, capability, budgets, gpu, raise_errors, binaries, idents)]
     runs = [explore(session, graded, None, MAX_FLIPS) for session in sessions]
     if submission.target is None and any(kind == "capability-read" for kind, _, _ in runs[0][0].notes):
         others = [(c, partial(_gpu, problems_dir, c, None)) for c in DECK_CAPABILITIES[1:]]
-        more = [Session(module, session_files, c, budgets, gpu, raise_errors, binaries) for c, gpu in others]
+        more = [Session(module, session_files, c, budgets, gpu, raise_errors, binaries, idents) for c, gpu in others]
         runs += [explore(session, graded, None, MAX_FLIPS) for session in more]
         sessions += more
     paths = [p for run in runs for p in run]

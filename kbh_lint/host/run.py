@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import count, islice
 from typing import Any
 
 from kbh_lint import ir
@@ -55,8 +55,10 @@ class Session:
         gpu: Callable[[], Target | None] = lambda: None,
         raise_errors: bool = False,
         binaries: Iterable[str] = (),
+        idents: Iterator[int] | None = None,
     ) -> None:
         self.module = module
+        self.idents = count(1) if idents is None else idents  # of storages and contents: one each in a whole file
         self.raise_errors = raise_errors
         self._gpu = gpu  # the target that a run finds; few ask for it, and its file takes long to read
         self._device: device.Device | None = None

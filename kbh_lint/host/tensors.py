@@ -6,7 +6,7 @@ event knows the contents it read. What a result really comes from is a walk over
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,6 @@ from kbh_lint.dtypes import BITS
 from kbh_lint.values import Brief
 
 ADDRESS_BITS = 44  # one storage owns 2**44 addresses, so an address with an offset still names its storage
-_ids = itertools.count(1)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -49,8 +48,11 @@ class Content(Brief):
     label: str = ""
     event: Event | None = None
     previous: Content | None = None  # a partial write keeps what was there
-    ident: int = field(default_factory=_ids.__next__)
+    ident: int = field(init=False)
     notes: dict[str, Any] = field(default_factory=dict)  # what analyses found out about it
+
+    def __post_init__(self) -> None:
+        self.ident = next(self.storage.idents)
 
     def sources(self) -> list[Content]:
         """The contents this one was computed from."""
@@ -62,12 +64,16 @@ class Content(Brief):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Storage(Brief):
-    """A piece of device or host memory."""
+    """A piece of device or host memory. `idents` are the numbers that the run has not given to a storage or content."""
 
+    idents: Iterator[int]
     size: int | None = None  # bytes
     content: Content = None  # type: ignore[assignment]  # set by the allocator at once
     version: int = 0
-    ident: int = field(default_factory=_ids.__next__)
+    ident: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ident = next(self.idents)
 
     @property
     def address(self) -> int:
