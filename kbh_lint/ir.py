@@ -484,10 +484,22 @@ class TemplateParam:
 
 
 @dataclass(slots=True)
+class Capture:
+    """What a C++ lambda takes from around it: a variable of that name (which `this` is too), or the value of `init`."""
+
+    name: str
+    reference: bool
+    init: Expr | None
+    loc: Loc
+
+
+@dataclass(slots=True)
 class FuncDef:
     """A function. `kind` in python, lambda, host, global (a CUDA kernel), device, method.
 
-    `attributes` holds C++ attribute words that were blanked for the parser (`__launch_bounds__(128)` ...).
+    `captures` are those of a C++ lambda; with `[=]` and `[&]` all names that it uses, variables around it or not.
+    `explicit` marks a C++ specialisation, `template <> f<64>`, whose arguments are in `specialization`: as many as are
+    written. `attributes` holds C++ attribute words that were blanked for the parser (`__launch_bounds__(128)` ...).
     `body` is None for a declaration without a body.
     """
 
@@ -503,7 +515,9 @@ class FuncDef:
     generator: bool = False
     coroutine: bool = False
     doc: str | None = None
-    specialization: tuple[Expr, ...] = ()  # template<> f<64>: the arguments
+    specialization: tuple[Expr, ...] = ()
+    explicit: bool = False
+    captures: tuple[Capture, ...] = ()
 
 
 @dataclass(slots=True)

@@ -33,6 +33,23 @@ def walk(nodes: Any) -> list[Any]:
     return order
 
 
+def free_names(func: ir.FuncDef) -> dict[str, ir.Loc]:
+    """The names that a C++ lambda uses and that are no parameters of it, with where each is first; those of functions
+    and types too. A lambda inside stands for what it captures."""
+    own = {param.name for param in func.params}
+    found: dict[str, ir.Loc] = {}
+    stack: list[Any] = list(reversed(func.body or ()))
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ir.FuncDef):
+            stack += [capture.init or ir.Name(capture.name, capture.loc) for capture in reversed(node.captures)]
+            continue
+        if isinstance(node, ir.Name) and node.id not in own:
+            found.setdefault(node.id, node.loc)
+        stack += reversed(children(node))
+    return found
+
+
 _NODES = frozenset(kind for kind in vars(ir).values() if isinstance(kind, type) and kind.__module__ == ir.__name__)
 _SLOTS: dict[type, tuple[str, ...]] = {}
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import cpp_libraries, cpp_types, device_flags, lanes, launches, tensor_flags
-from kbh_lint.host.objects import HostDescriptor, LibObject, Pointer, Slot
-from kbh_lint.host.tensors import Tensor, Unknown
-from kbh_lint.values import UNKNOWN, Env, Func, Overloads, StructArg
+from kbh_lint.host import cpp_libraries, cpp_types, device_flags, lanes, launch_arguments, launches, tensor_flags
+from kbh_lint.host.objects import LibObject, Slot
+from kbh_lint.host.tensors import Unknown
+from kbh_lint.values import UNKNOWN, Env, Func, Overloads
 
 
 def launch(run: Any, node: ir.Launch, env: Env) -> Any:
@@ -41,14 +41,22 @@ def launch_kernel(
 ) -> Any:
     """Record the launch of a CUDA kernel."""
     interp = run.interp
-    bound = dict(zip((p.name for p in func.node.params), args, strict=False))
+    arguments = {
+        param.name: launch_arguments.tree(interp, value) for param, value in zip(func.node.params, args, strict=False)
+    }
+    bound = {name: argument.value for name, argument in arguments.items()}
     env = Env(dict(template), func.env)
-    run.deduce(func, args, env)
-    tensors = launches.pointer_arguments(interp, {"all": _pointers(list(bound.values()))})
+    run.deduce(func, list(bound.values()), env)
+    tensors = launch_arguments.tensors(arguments.values())
     binding: dict[str, Any] = {p.name: _template_arg(env.vars.get(p.name)) for p in func.node.template}
     for param in func.node.params:
-        value = bound.get(param.name)
-        binding[param.name] = kernel_arg(run, value, param, env)
+        argument, seen = arguments.get(param.name), param.type
+        if argument is None:
+            binding[param.name] = None
+            continue
+        pointed = isinstance(seen, ir.TypeRef) and seen.pointers and argument.tensor is not None
+        dtype = cpp_types.element(run, seen, env) if pointed and isinstance(seen, ir.TypeRef) else None
+        binding[param.name] = launch_arguments.given(argument, seen_as=dtype or "")
     held = {**device_flags.values(interp, func), **tensor_flags.values(interp, bound)}
     (facts,) = interp.analyse_kernel(func, [{**binding, **held}])
     dims = (
@@ -58,61 +66,11 @@ def launch_kernel(
     )
     steer = interp.contents_of([*(v for v in bound.values() if isinstance(v, Unknown)), *dims])
     event = launches.record(interp, func, tensors, [binding], [facts], dims[0], loc, steer, dims[1])
-    event.attrs["numbers"], event.attrs["starts"] = launches.numbers(interp, bound), launches.starts(interp, bound)
+    event.attrs["numbers"], event.attrs["starts"] = launches.numbers(interp, bound), launch_arguments.starts(arguments)
     device_flags.settle(interp, func, facts)
     tensor_flags.settle(interp, bound, [facts])
     return None
 
 
-def kernel_arg(run: Any, value: Any, param: ir.Param, env: Env) -> Any:
-    """An argument of a kernel as its analysis takes it: what a pointer of the parameter's type leads to."""
-    seen = param.type if isinstance(param.type, ir.TypeRef) else None
-    if isinstance(value, Slot):
-        value = value.get()
-    if seen is not None and seen.pointers and isinstance(value, (Pointer, Tensor, int)):
-        tensor = (
-            value.tensor
-            if isinstance(value, Pointer)
-            else run.interp.tensor_at(value)
-            if isinstance(value, int)
-            else value
-        )
-        if isinstance(tensor, Tensor):
-            dtype = cpp_types.element(run, seen, env) or (value.dtype if isinstance(value, Pointer) else tensor.dtype)
-            return launches.kernel_arg(run.interp, Pointer(tensor, dtype), False)
-    if isinstance(value, LibObject) and value.path.startswith("struct:"):
-        return struct_arg(run, value, 0)
-    return launches.kernel_arg(run.interp, value, False)
-
-
-def struct_arg(run: Any, value: LibObject, depth: int) -> StructArg:
-    """A struct passed by value: the pointers and descriptors in it, also in structs and arrays in it."""
-    fields: list[tuple[str, Any]] = []
-    for name, item in value.attrs.items():
-        if isinstance(item, Slot):
-            item = item.get()
-        if isinstance(item, LibObject) and item.path.startswith("struct:") and depth < 4:
-            fields.append((name, struct_arg(run, item, depth + 1)))
-        elif isinstance(item, (Pointer, Tensor, HostDescriptor)):
-            fields.append((name, launches.kernel_arg(run.interp, item, False)))
-        elif isinstance(item, (list, tuple)):
-            held = [v for v in item[:64] if isinstance(v, (Pointer, Tensor, HostDescriptor))]
-            if held:
-                fields.append((name, tuple(launches.kernel_arg(run.interp, v, False) for v in held)))
-    return StructArg(tuple(fields))
-
-
 def _template_arg(value: Any) -> Any:
     return UNKNOWN if value is None or isinstance(value, Unknown) else value
-
-
-def _pointers(values: list[Any]) -> list[Any]:
-    out: list[Any] = []
-    for value in values:
-        if isinstance(value, Slot):
-            value = value.get()
-        if isinstance(value, LibObject) and value.path.startswith("struct:"):
-            out.extend(v for v in value.attrs.values() if isinstance(v, (Pointer, Tensor)))
-        else:
-            out.append(value)
-    return out

@@ -63,27 +63,26 @@ def fresh(run: Any, node: Any, value: Any, env: Env) -> Any:
 
 def captured(run: Any, func: ir.FuncDef, env: Env) -> Env:
     """The scope of a lambda: copies of what it captures by value over the scope around it."""
-    text = func.attributes[0].strip("[] ") if func.attributes else ""
-    words = [word.strip() for word in text.split(",")]
     own: dict[str, Any] = {}
-    if words[0] == "=":
-        inner: Env | None = env
-        while inner is not None and inner.parent is not None:  # the outermost scope is the file
-            for name, value in bounds.visited(run.interp, inner.vars).items():
-                own.setdefault(name, value)
-            inner = inner.parent
-        words = [word for word in words if word.startswith("&")]
-        for word in words:
-            own.pop(word[1:].strip(), None)
-    else:
-        for word in words:
-            if word.isidentifier() and word != "this":
-                try:
-                    own[word] = env.lookup(word)
-                except KeyError:
-                    continue
-    own.pop("~", None)
-    return Env({name: copied(run.interp, value) for name, value in own.items()}, env) if own else env
+    for capture in func.captures:
+        if capture.init is not None:
+            place = run.place(capture.init, env) if capture.reference else None
+            own[capture.name] = place if place is not None else copied(run.interp, run.eval(capture.init, env))
+        elif not capture.reference and capture.name != "this":
+            held = _local(env, capture.name)
+            if held is not None:
+                own[capture.name] = copied(run.interp, held.vars[capture.name])
+    return Env(own, env) if own else env
+
+
+def _local(env: Env, name: str) -> Env | None:
+    """The scope below that of the file which has a name."""
+    inner: Env | None = env
+    while inner is not None and inner.parent is not None:
+        if name in inner.vars:
+            return inner
+        inner = inner.parent
+    return None
 
 
 def call(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:

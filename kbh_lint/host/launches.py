@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, device_memory, extents, recording, tensor_flags
-from kbh_lint.host.objects import Configured, HostDescriptor, LibObject, Pointer, Slot
+from kbh_lint.host import device_memory, extents, launch_arguments, recording, tensor_flags
+from kbh_lint.host.objects import Configured, LibObject
 from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.kernels.facts import KernelFacts
-from kbh_lint.values import UNKNOWN, Buffer, Descriptor, DType, Func, JitFunction, Made, Overloads, Scalar, Sym
+from kbh_lint.values import UNKNOWN, Func, JitFunction
 
 MAX_CONFIGS = 256
 LAUNCH_OPTIONS = frozenset(
@@ -106,24 +106,27 @@ def emit(interp: Any, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: i
     settings = jit.configs[:MAX_CONFIGS] or [{}]
     bindings: list[dict[str, Any]] = []
     given = {**jit.func.defaults, **bound}
-    tensors = pointer_arguments(interp, bound)
+    arguments = {name: launch_arguments.tree(interp, value) for name, value in given.items()}
+    tensors = launch_arguments.tensors(arguments[name] for name in bound)
     held = tensor_flags.values(interp, bound)
     params = {p.name: is_constexpr(p) for p in jit.func.node.params}
-    common = {n: kernel_arg(interp, given[n], const) if n in given else UNKNOWN for n, const in params.items()}
+    common = {
+        n: launch_arguments.given(arguments[n], const) if n in arguments else UNKNOWN for n, const in params.items()
+    }
     for setting in settings:
         chosen = {name: value for name, value in setting.items() if name not in LAUNCH_OPTIONS}
         if jit.heuristics:
             full = {**given, **chosen}
             for name, rule in jit.heuristics.items():
                 full[name] = chosen[name] = interp.call(rule, [full], {}, loc)
-        changed = {n: kernel_arg(interp, value, params[n]) for n, value in chosen.items() if n in params}
+        changed = {n: launch_arguments.of(interp, value, params[n]) for n, value in chosen.items() if n in params}
         bindings.append({**common, **changed})
     facts = interp.analyse_kernel(jit.func, [{**binding, **held} for binding in bindings] if held else bindings)
     size = evaluate_grid(interp, grid, {**bound, **settings[0]}, loc)
     steer = interp.contents_of([size, *(v for v in bound.values() if isinstance(v, Unknown))])
     event = record(interp, jit.func, tensors, bindings, facts, size, loc, steer)
     event.attrs["numbers"] = numbers(interp, {**bound, **settings[0]})
-    event.attrs["starts"] = starts(interp, bound)
+    event.attrs["starts"] = launch_arguments.starts({name: arguments[name] for name in bound})
     tensor_flags.settle(interp, bound, facts)
     if len(jit.configs) > MAX_CONFIGS:
         event.attrs["cut"] = f"only {MAX_CONFIGS} of {len(jit.configs)} autotune configurations were read"
@@ -143,85 +146,6 @@ def evaluate_grid(interp: Any, grid: Any, meta: dict[str, Any], loc: ir.Loc | No
         return interp.call(grid, [meta], {}, loc)
     except RecursionError:
         return None
-
-
-def kernel_arg(interp: Any, value: Any, constexpr: bool) -> Any:
-    """A launch argument as kernel analyses take it."""
-    if isinstance(value, Tensor):
-        return Buffer(value.dtype, value.storage.ident, value.storage.content.dtype)
-    if isinstance(value, Pointer):
-        return Buffer(value.dtype, value.tensor.storage.ident, value.tensor.storage.content.dtype)
-    if isinstance(value, HostDescriptor):
-        block = tuple(b for b in value.block if isinstance(b, int)) if isinstance(value.block, (list, tuple)) else None
-        return Descriptor(value.tensor.dtype, value.tensor.storage.ident, value.tensor.storage.content.dtype, block)
-    if isinstance(value, (DType, Func, JitFunction, Sym, Overloads, Made)) or value is None or isinstance(value, str):
-        return value
-    if isinstance(value, (tuple, list)) and bounds.is_small(value):
-        return tuple(kernel_arg(interp, v, constexpr) for v in value)
-    if isinstance(value, (Unknown, tuple, list)):
-        return UNKNOWN if constexpr else Scalar(UNKNOWN)
-    if isinstance(value, int) and not isinstance(value, bool):
-        tensor = interp.tensor_at(value)
-        if tensor is not None:
-            return Buffer(tensor.dtype, tensor.storage.ident, tensor.storage.content.dtype)
-    if isinstance(value, (int, float, bool)):
-        return value if constexpr else Scalar(value)
-    return value if constexpr else Scalar(UNKNOWN)
-
-
-def starts(interp: Any, bound: dict[str, Any]) -> dict[str, int | None]:
-    """Where in its storage each pointer among the arguments begins, in bytes; None where that is not known.
-
-    `args.x` is the field of a struct, `args.0` the item of a tuple.
-    """
-    found: dict[str, int | None] = {}
-
-    def visit(name: str, value: Any, depth: int) -> None:
-        value = value.get() if isinstance(value, Slot) else value
-        tensor = interp.tensor_at(value)
-        if isinstance(value, (Tensor, Pointer)):
-            found[name] = value.start
-        elif isinstance(value, HostDescriptor):
-            found[name] = value.tensor.start
-        elif tensor is not None:
-            found[name] = value - tensor.storage.address
-        elif isinstance(value, LibObject) and value.path.startswith("struct:") and depth < 5:
-            for field, item in value.attrs.items():
-                visit(f"{name}.{field}", item, depth + 1)
-        elif isinstance(value, (tuple, list)) and depth < 5:
-            for i, item in enumerate(value[:64]):
-                visit(f"{name}.{i}", item, depth + 1)
-
-    for name, value in bound.items():
-        visit(name, value, 0)
-    return found
-
-
-def pointer_arguments(interp: Any, bound: dict[str, Any]) -> dict[int, Tensor]:
-    """The tensors behind pointer arguments, by storage."""
-    out: dict[int, Tensor] = {}
-
-    def visit(value: Any, depth: int = 0) -> None:
-        if isinstance(value, Tensor):
-            out.setdefault(value.storage.ident, value)
-        elif isinstance(value, Pointer):
-            out.setdefault(value.tensor.storage.ident, value.tensor)
-        elif isinstance(value, HostDescriptor):
-            visit(value.tensor)
-        elif isinstance(value, int) and not isinstance(value, bool):
-            found = interp.tensor_at(value)
-            if found is not None:
-                visit(found)
-        elif isinstance(value, (tuple, list)) and depth < 3:
-            for item in value:
-                visit(item, depth + 1)
-        elif isinstance(value, dict) and depth < 3:
-            for item in value.values():
-                visit(item, depth + 1)
-
-    for value in bound.values():
-        visit(value)
-    return out
 
 
 def record(

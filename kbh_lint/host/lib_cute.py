@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import calls, foreign, launches, tensor_arguments, tensor_views
+from kbh_lint.host import calls, foreign, launch_arguments, launches, tensor_arguments, tensor_views
 from kbh_lint.host import cute_shapes as shapes
 from kbh_lint.host.kernel_cache import identity
 from kbh_lint.host.objects import Bound, ClassV, Instance, LibObject, Memo, Pointer, Specialized, find_method
@@ -224,11 +224,15 @@ def launch(interp: Any, owner: LibObject, kwargs: dict[str, Any], loc: ir.Loc | 
     binding = {name: argument(interp, value) for name, value in bound.items()}
     interp.session.outer = partial(outer, interp, {})
     facts = interp.analyse_kernel(func, [binding])
-    tensors = launches.pointer_arguments(interp, {**bound, **_held(bound)})
+    arguments = {name: launch_arguments.tree(interp, value) for name, value in {**bound, **_held(bound)}.items()}
+    tensors = launch_arguments.tensors(arguments.values())
     grid, block = kwargs.get("grid"), kwargs.get("block")
     steer = interp.contents_of([grid, *(v for v in bound.values() if isinstance(v, Unknown))])
     event = launches.record(interp, func, tensors, [binding], facts, grid, loc, steer, block)
-    event.attrs["numbers"], event.attrs["starts"] = launches.numbers(interp, bound), launches.starts(interp, bound)
+    event.attrs["numbers"], event.attrs["starts"] = (
+        launches.numbers(interp, bound),
+        launch_arguments.starts({name: arguments[name] for name in bound}),
+    )
     event.attrs["outer"], event.attrs["scope"] = interp.session.outer, identity(func)
 
 
@@ -251,7 +255,7 @@ def argument(interp: Any, value: Any, level: int = 0) -> Any:
         return _table(interp, ops.TABLE if table is value else ops.NAMESPACE, table, level)
     if level and isinstance(value, (bool, int, float, str)) and interp.tensor_at(value) is None:
         return value
-    return launches.kernel_arg(interp, value, isinstance(value, bool))
+    return launch_arguments.of(interp, value, isinstance(value, bool))
 
 
 def _namespace(value: Any) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import foreign, kernel_scope, launches, lib_cute, recording, tensor_arguments
+from kbh_lint.host import foreign, kernel_scope, launch_arguments, launches, lib_cute, recording, tensor_arguments
 from kbh_lint.host.kernel_cache import identity
 from kbh_lint.host.objects import LibObject, Specialized
 from kbh_lint.host.tensors import Tensor, Unknown
@@ -105,14 +105,15 @@ def launch(interp: Any, made: Specialized, args: list[Any], kwargs: dict[str, An
     wrong = _mismatch(interp, func, bound)
     if wrong:
         return foreign.unread_call(interp, wrong, tensor_arguments.tensors_in(bound), loc)
-    binding = {name: launches.kernel_arg(interp, bound[name], False) for name in names if name in bound}
+    arguments = {name: launch_arguments.tree(interp, value) for name, value in bound.items()}
+    binding = {name: launch_arguments.given(arguments[name]) for name in names if name in bound}
     interp.session.outer = partial(lib_cute.outer, interp, {})
     kernels = (func, *made.others)
     facts = [found for kernel in kernels for found in interp.analyse_kernel(kernel, [binding])]
-    tensors = launches.pointer_arguments(interp, bound)
+    tensors = launch_arguments.tensors(arguments.values())
     event = launches.record(interp, func, tensors, [binding] * len(kernels), facts, None, loc)
     event.attrs["kernels"], event.attrs["outer"] = kernels, interp.session.outer
-    event.attrs["starts"] = launches.starts(interp, bound)
+    event.attrs["starts"] = launch_arguments.starts(arguments)
     if made.cut:
         event.attrs["cut"] = made.cut
     return results[0] if len(results) == 1 else tuple(results) if results else None

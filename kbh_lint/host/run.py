@@ -33,7 +33,7 @@ from kbh_lint.host.world import World
 from kbh_lint.kernels.facts import KernelFacts
 from kbh_lint.limits import Budgets
 from kbh_lint.problems import Contract, Problem, Shape, Target
-from kbh_lint.values import Env, Func
+from kbh_lint.values import Env, Func, TypeValue
 
 FUEL = 400_000
 PROCESS = 4242  # the process number of the run
@@ -71,6 +71,7 @@ class Session:
         self.met: dict[Any, KernelFacts] = {}  # by kernel and whole binding
         self.lowered: dict[Any, ir.Module] = {}
         self.evaluated: dict[Any, Any] = {}
+        self.functors: dict[Any, TypeValue] = {}  # the classes of lambdas that kernels are given
         self.flags: dict[int, dict[str, ir.Decl]] = {}  # the numbers in device memory that a kernel names
 
     @property

@@ -295,10 +295,17 @@ def test_a_switch_joins_labels_and_keeps_the_default() -> None:
 
 
 def test_lambdas_keep_captures_parameters_and_body() -> None:
-    func = only(ir.Lambda, body("auto f = [&, n](int i) -> float { return i; };")).func
-    assert (func.kind, func.attributes, show(func.returns)) == ("lambda", ("[&, n]",), "float")
+    func = only(ir.Lambda, body("auto f = [&, n](int i) -> float { return i + q; };")).func
+    assert (func.kind, show(func.returns)) == ("lambda", "float")
+    assert [(c.name, c.reference) for c in func.captures] == [("n", False), ("q", True)]
     assert [param.name for param in func.params] == ["i"] and len(func.body or ()) == 1
     assert only(ir.Lambda, body("DISPATCH(t, [&] { k<<<1, 2>>>(); });")).func.params == ()
+    nodes = body("auto f = [=, &b, d = e + 1, &g = h.x, this] { return a + b + [&] { return c; }(); };")
+    taken = next(node for node in cuda.walk(nodes) if isinstance(node, ir.Lambda))
+    assert [(c.name, c.reference, c.init and show(c.init)) for c in taken.func.captures] == [
+        ("b", True, None), ("d", False, "(e + 1)"), ("g", True, "h.x"), ("this", False, None), ("a", False, None),
+        ("c", False, None),
+    ]  # fmt: skip
 
 
 def test_a_struct_keeps_members_methods_constants_and_initialisers() -> None:

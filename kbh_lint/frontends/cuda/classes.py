@@ -14,11 +14,17 @@ class Classes(Statements):
     in_function = 0
     class_names: tuple[str, ...] = ()
     template: tuple[ir.TemplateParam, ...] = ()
+    explicit = False  # whether a `template <>` is around the declaration being lowered
 
     def take_template(self) -> tuple[ir.TemplateParam, ...]:
         """The parameters of the `template <...>` just around the declaration being lowered."""
         params, self.template = self.template, ()
         return params
+
+    def take_explicit(self) -> bool:
+        """Whether the declaration being lowered is a specialisation; what is inside it is none."""
+        explicit, self.explicit = self.explicit, False
+        return explicit
 
     def _arguments(self, node: Node) -> tuple[ir.Expr, ...]:
         args = node.child_by_field_name("arguments")
@@ -32,6 +38,7 @@ class Classes(Statements):
         if node.type == "enum_specifier":
             return self._enum(node, name)
         template = self.take_template()
+        self.take_explicit()
         name_node = node.child_by_field_name("name")
         special: tuple[ir.Expr, ...] = ()
         if name_node is not None and name_node.type == "template_type":

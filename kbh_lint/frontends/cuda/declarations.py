@@ -217,6 +217,7 @@ class Declarations(Classes):
             template=template,
             attributes=tuple(sorted(storage)),
             specialization=special,
+            explicit=self.take_explicit(),
         )
 
     def _conversion(self, node: Node, cast: Node, body: Node | None, storage: frozenset[str]) -> ir.FuncDef:
@@ -238,7 +239,7 @@ class Declarations(Classes):
         )
 
     def _function(self, node: Node) -> list[ir.Stmt]:
-        template = self.take_template()
+        template, explicit = self.take_template(), self.take_explicit()
         target = node.child_by_field_name("declarator")
         body = node.child_by_field_name("body")
         stop = (body.start_byte if body is not None else node.end_byte) + self.shift
@@ -265,6 +266,7 @@ class Declarations(Classes):
                 template=template,
                 attributes=tuple(sorted(storage)),
                 specialization=special,
+                explicit=explicit,
             )
         ]
 
@@ -310,12 +312,13 @@ class Declarations(Classes):
 
     def _template(self, node: Node) -> list[ir.Stmt]:
         outer = self.template
-        self.template = outer + self.template_params(node.child_by_field_name("parameters"))
+        own = self.template_params(node.child_by_field_name("parameters"))
+        self.template, self.explicit = outer + own, not own
         found: list[ir.Stmt] = []
         for child in node.named_children:
             if child.type not in ("template_parameter_list", "requires_clause", "comment"):
                 found += self.statement(child)
-        self.template = outer
+        self.template, self.explicit = outer, False
         return found
 
     def _alias(self, node: Node) -> list[ir.Stmt]:

@@ -10,6 +10,7 @@ from kbh_lint import ir
 from kbh_lint.frontends.cuda import literals
 from kbh_lint.frontends.cuda.base import MAX_DEPTH
 from kbh_lint.frontends.cuda.types import Types
+from kbh_lint.frontends.walk import free_names
 
 _CASTS = {
     "static_cast": "static",
@@ -342,9 +343,33 @@ class Exprs(Types):
             kind="lambda",
             returns=returns,
             template=self.template_params(node.child_by_field_name("template_parameters")),
-            attributes=() if captures is None else (self.compact(captures),),
         )
+        func.captures = self._captures(captures, func)
         return ir.Lambda(func, self.loc(node))
+
+    def _captures(self, node: Node | None, func: ir.FuncDef) -> tuple[ir.Capture, ...]:
+        """What is captured by name, then by default, each name once."""
+        found: dict[str, ir.Capture] = {}
+        default, reference = "", False
+        for child in () if node is None else node.children:
+            where = self.loc(child)
+            if child.type == "lambda_default_capture":
+                default = self.source(child)
+            elif child.type == "lambda_capture_initializer":
+                name, value = child.child_by_field_name("left"), child.child_by_field_name("right")
+                named = [part for part in child.named_children if part.type != "comment"]
+                name, value = name or named[0], value or named[-1]
+                by_place = any(part.type == "&" for part in child.children)
+                found[self.compact(name)] = ir.Capture(self.compact(name), by_place, self.expr(value), where)
+            elif child.type in ("identifier", "this"):
+                name_text = self.compact(child)
+                found[name_text] = ir.Capture(name_text, reference, None, where)
+            reference = child.type == "&" or reference and child.type == "comment"
+        if default:
+            for name_text, where in free_names(func).items():
+                by_place = default == "&" or name_text == "this"
+                found.setdefault(name_text, ir.Capture(name_text, by_place, None, where))
+        return tuple(found.values())
 
 
 _EXPRESSIONS: dict[str, Callable[[Exprs, Node], ir.Expr]] = {

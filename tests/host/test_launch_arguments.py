@@ -1,0 +1,88 @@
+"""What a launch is given in parts, a struct or a lambda, is found wherever it lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from host_support import HEAD, classes, lint, reasons, states
+
+PLAIN = "total += e;"
+CAREFUL = "float v = e - lost, t = total + v; lost = (t - total) - v; total = t;"
+WORK = """
+  const float* from = x + (long long)row * n;
+  float top = -INFINITY, total = 0.f, lost = 0.f;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) top = fmaxf(top, from[i]);
+  top = block_max(top);
+  for (int i = threadIdx.x; i < n; i += blockDim.x) { float e = __expf(from[i] - top); ADD }
+  total = block_sum(total, lost);
+  for (int i = threadIdx.x; i < n; i += blockDim.x) y[(long long)row * n + i] = __expf(from[i] - top) / total;
+"""
+CUDA = """
+#include <torch/extension.h>
+__device__ float block_max(float v) {
+  __shared__ float kept[256];
+  kept[threadIdx.x] = v; __syncthreads();
+  for (int i = 0; i < 256; ++i) v = fmaxf(v, kept[i]);
+  __syncthreads(); return v;
+}
+__device__ float block_sum(float v, float lost) {
+  __shared__ float kept[256];
+  kept[threadIdx.x] = v - lost; __syncthreads();
+  float total = 0.f;
+  for (int i = 0; i < 256; ++i) total += kept[i];
+  return total;
+}
+template <typename F> __global__ void each(F f) { f(blockIdx.x); }
+struct Row { const float* x; float* y; int n; __device__ void operator()(int row) const { WORK } };
+torch::Tensor run(torch::Tensor in) {
+  auto out = torch::empty_like(in);
+  int rows = in.size(0), columns = in.size(1), n = columns;
+  const float* x = in.data_ptr<float>(); float* y = out.data_ptr<float>();
+  MADE
+  each<<<rows, 256>>>(GIVEN);
+  return out;
+}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run, "softmax"); }
+"""
+INIT = "x = in.data_ptr<float>(), y = out.data_ptr<float>(), n = columns"
+LAMBDA = "[=] __device__ (int row) { WORK }"
+# What stands before the launch, and what the kernel is given.
+WAYS = {
+    "a functor": ("Row f{x, y, n};", "f"),
+    "[=]": (f"auto f = {LAMBDA};", "f"),
+    "[&]": (f"auto f = {LAMBDA.replace('[=]', '[&]')};", "f"),
+    "named captures": (f"auto f = {LAMBDA.replace('[=]', '[x, y, n]')};", "f"),
+    "init captures": (f"auto f = {LAMBDA.replace('[=]', f'[{INIT}]')};", "f"),
+    "a lambda in place": ("", LAMBDA),
+    "a struct in a capture": ("Row g{x, y, n};", "[g] __device__ (int row) { g(row); }"),
+}
+MODEL = """
+class Model(nn.Module):
+    def __init__(self, batch, vocab):
+        super().__init__()
+
+    def forward(self, x):
+        return ext.run(x)
+"""
+
+
+def submission(way: str, add: str) -> str:
+    made, given = WAYS[way]
+    text = CUDA.replace("MADE", made).replace("GIVEN", given).replace("WORK", WORK).replace("ADD", add)
+    build = "from torch.utils.cpp_extension import load_inline\next = load_inline('e', '', r'''" + text + "''')\n"
+    return HEAD + build + MODEL
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_careful_sum_in_what_a_launch_is_given_is_clean(tmp_path: Path, way: str) -> None:
+    report = lint(tmp_path, submission(way, CAREFUL), "04_kahan_softmax")
+    assert set(states(report).values()) == {"kept"}, (classes(report), states(report), reasons(report))
+    assert report.verdict == "clean" and not classes(report)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_plain_sum_in_what_a_launch_is_given_is_a_leak(tmp_path: Path, way: str) -> None:
+    report = lint(tmp_path, submission(way, PLAIN), "04_kahan_softmax")
+    assert report.verdict == "rubric_leak", (classes(report), states(report), reasons(report))
+    assert classes(report) <= {"missing-kahan", "vacuous-kahan"}, classes(report)
