@@ -25,7 +25,10 @@ import torch
 
 from grader import cutlass
 from grader.channel import ChannelError, Frame, Kind, clean_text, is_answer, receive, send
+from grader.disk import ScratchWatch
 from grader.sandbox import Jail, Sandbox
+from grader.sandbox.jail import descendants
+from grader.sandbox.launch import let_go
 from kbh_lint.source.submissions import BadInput, Submission, discover
 
 __all__ = [
@@ -240,6 +243,10 @@ class Child:
             self._process = sandbox.spawn(
                 command, env=variables, cwd=cwd, fds=(theirs.fileno(),), jail=jail, output=output
             )
+        process = self._process
+        self._scratch = ScratchWatch(
+            jail.write, lambda: [pid for pid, _ in descendants(process.pid)], lambda: let_go(process)
+        )
 
     def begin(self, budget: float) -> None:
         """Gives it a new budget from now on: what came before was our own work."""
@@ -294,6 +301,7 @@ class Child:
         if self._closed:
             return
         self._closed = True
+        self._scratch.close()
         self._sandbox.end(self._process)
         self.link.close()
 
@@ -311,6 +319,8 @@ class Child:
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
 
     def _ending(self) -> str:
+        if self._scratch.over:
+            return self._scratch.over
         until = time.monotonic() + 5.0
         while time.monotonic() < until:
             ended = self._exited()

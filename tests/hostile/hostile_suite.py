@@ -54,7 +54,8 @@ class HostileCase:
     get less than `least_ms`, or less than that share of what the twin gets; with `shared` the work is that of a whole
     batch, and a call may get its share of it. With `tried`, its log must show that the attack was made. `landlock` has
     it graded there too, and `control` run without a sandbox, where it must get through. Where a time is too long or
-    held against the twin's, the case is `alone` on a GPU: other tests would make both longer.
+    held against the twin's, the case is `alone` on a GPU: other tests would make both longer. `scratch_gib` is how much
+    it may have on the disk, where that is less than usual.
     """
 
     name: str
@@ -71,6 +72,7 @@ class HostileCase:
     landlock: bool = False
     control: bool = False
     alone: bool = False
+    scratch_gib: float = 0.0
     timeout: float = 60.0
     samples: int = 4
 
@@ -244,6 +246,19 @@ def scratch_in(folder: Path) -> Iterator[None]:
             os.environ["TMPDIR"] = before[1]
 
 
+@contextmanager
+def scratch_of(gib: float) -> Iterator[None]:
+    """Has submissions have so much on the disk, and no more; 0 leaves it at what is usual."""
+    from grader.disk import SCRATCH_GIB
+
+    if gib:
+        os.environ[SCRATCH_GIB] = str(gib)
+    try:
+        yield
+    finally:
+        os.environ.pop(SCRATCH_GIB, None)
+
+
 def grade_file(file: Path, case: HostileCase, world: World, folder: Path, sandbox: str = "auto") -> Graded:
     """Grades one submission by the real path."""
     from grader.grade import Request, grade
@@ -255,7 +270,7 @@ def grade_file(file: Path, case: HostileCase, world: World, folder: Path, sandbo
         out=world.out, problems_dir=world.deck, fresh=True,
     )  # fmt: skip
     before = frozenset(pid for pid, _, _ in processes())
-    with scratch_in(world.scratch):
+    with scratch_in(world.scratch), scratch_of(case.scratch_gib):
         cell, bundle = grade(request)
     data = b"".join(path.read_bytes() for path in sorted(bundle.rglob("*")) if path.is_file())
     logs = [trial.log for trial in cell.trials if trial.log]
