@@ -1,0 +1,477 @@
+"""What `kbh grade` says of submissions that other people published as correct, and what it costs beside a plain grader.
+
+    python bench/real.py published MIRROR LABELS -o published.json       what their board says: fractions and times
+    python bench/real.py run SOLUTIONS LABELS -o real.json               grades them on this machine's GPU, one by one
+    python bench/real.py jobs SOLUTIONS LABELS -o real.json --jobs 4     the same in one command, several at a time
+    python bench/real.py page real.json -o docs/results-real.md          the table; needs no GPU
+
+SOLUTIONS is a folder with one RUN_ID.py a submission, LABELS the list that says of each what it is: a JSON list of
+`{"run_id", "problem", "board", "label", "correct"}`. Those of `--board` that are labelled clean and were published as
+correct are graded, each once by bench/naive.py and once by `kbh grade --strict`, with empty compiler caches both
+times. What is measured is kept after every submission, and a second command goes on; `--seconds` bounds one.
+
+Nothing of a submission is kept but its name and its numbers. MIRROR is a clone of the published repository.
+
+Exit codes: 0 done (and with --check: every goal is met), 1 a goal is missed, 2 the work could not be done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+GRADE = "import sys; from kbh_lint.cli import kbh_main; sys.exit(kbh_main(['grade', *sys.argv[1:]]))"
+MOST_TYPICAL = 1.3
+MOST_EXTRA_S = 10.0
+MOST_WORST = 2.0
+MOST_JOBS_S = 60.0
+"""Seconds a cell of a command that grades several at a time: 20 cells in 20 minutes."""
+TIMEOUT_S = 900.0
+DETAIL = ("public/data/rundetail/{board}/{run}.json", "public/data/rundetail/{run}.json")
+MOST_BYTES = 4 << 20
+
+
+class RealError(Exception):
+    """The work could not be done; the text is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """One submission as it was published and labelled."""
+
+    run: str
+    problem: str
+    board: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What was measured of one submission. Times of shapes are seconds a call, fractions are of the peak."""
+
+    run: str
+    problem: str
+    board: str
+    outcome: str
+    reason: str
+    fraction: float | None
+    shapes: Mapping[str, float]
+    fractions: Mapping[str, float]
+    seconds: float
+    spent: Mapping[str, float]
+    naive_outcome: str
+    naive_seconds: float
+    naive_message: str = ""
+
+    @property
+    def ratio(self) -> float:
+        """How many times as long `kbh grade` takes as the plain grader."""
+        return self.seconds / self.naive_seconds if self.naive_seconds else float("nan")
+
+    @property
+    def beyond(self) -> float:
+        """The ratio when the seconds are taken off that every cell may cost more."""
+        return max(self.seconds - MOST_EXTRA_S, 0.0) / self.naive_seconds if self.naive_seconds else float("nan")
+
+
+@dataclass
+class Kept:
+    """The file of measurements: rows by submission, commands that graded several at a time, and what was published."""
+
+    device: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    rows: dict[str, Row] = field(default_factory=dict)
+    jobs: list[dict[str, Any]] = field(default_factory=list)
+    published: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code."""
+    asked = _parser().parse_args(argv)
+    sys.path.insert(0, str(ROOT))
+    try:
+        return int(asked.do(asked))
+    except RealError as error:
+        print(f"bench/real.py: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    ask = argparse.ArgumentParser(
+        prog="real", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    sub = ask.add_subparsers(required=True, metavar="COMMAND")
+    published = sub.add_parser("published", help="reads fractions and times out of a clone of the published repository")
+    published.add_argument("mirror", type=Path)
+    published.add_argument("labels", type=Path)
+    published.add_argument("-o", "--output", type=Path, required=True)
+    published.set_defaults(do=_published)
+    for name, do, text in (("run", _run, "one by one"), ("jobs", _jobs, "several at a time, in one command")):
+        one = sub.add_parser(name, help=f"grades submissions {text}")
+        one.add_argument("solutions", type=Path)
+        one.add_argument("labels", type=Path)
+        one.add_argument("-o", "--output", type=Path, required=True, help="where measurements are kept")
+        one.add_argument("--board", action="append", default=[], help="of these boards (default: h100)")
+        one.add_argument("--only", action="append", default=[], metavar="TEXT", help="runs whose name contains it")
+        one.add_argument("--most", type=int, default=1000, metavar="N", help="no more than so many")
+        one.add_argument("--target", default="auto", help="as kbh grade")
+        one.add_argument("--published", type=Path, help="the file that `published` wrote; kept beside the rows")
+        one.add_argument("--seconds", type=float, default=float("inf"), help="start nothing after so many seconds")
+        one.add_argument("--samples", type=int, help="timed calls a shape, of both graders")
+        one.add_argument("--jobs", type=int, default=4, metavar="N")
+        one.set_defaults(do=do)
+    page = sub.add_parser("page", help="prints the tables of a file of measurements")
+    page.add_argument("measured", type=Path)
+    page.add_argument("-o", "--output", type=Path, help="write the page there")
+    page.add_argument("--check", action="store_true", help="exit 1 where a goal is missed or the page differs")
+    page.set_defaults(do=_page)
+    return ask
+
+
+# --- what was published ---
+
+
+def _published(asked: argparse.Namespace) -> int:
+    found = {}
+    for label in _labels(asked.labels):
+        for place in DETAIL:
+            path = place.format(board=label.board, run=label.run)
+            shown = subprocess.run(
+                ["git", "-C", str(asked.mirror), "show", f"HEAD:{path}"], capture_output=True, timeout=60
+            )
+            if shown.returncode == 0 and len(shown.stdout) <= MOST_BYTES:
+                found[label.run] = _detail(json.loads(shown.stdout))
+                break
+    if not found:
+        raise RealError(f"{asked.mirror} has no details of any of these runs")
+    asked.output.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    print(f"{len(found)} runs in {asked.output}")
+    return 0
+
+
+def _detail(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of a published run: its fraction of the peak, the peaks, and milliseconds a call by shape."""
+    shapes = [one for one in data.get("shapes") or [] if isinstance(one, dict)]
+    return {
+        "fraction": data.get("peak_fraction"),
+        "peak_tflops": data.get("peak_tflops"),
+        "peak_gbps": data.get("peak_bw_gb_s"),
+        "milliseconds": [one.get("ms") for one in shapes],
+        "fractions": [one.get("frac") for one in shapes],
+    }
+
+
+# --- grading ---
+
+
+def _labels(file: Path) -> list[Label]:
+    """Every submission that is labelled clean and was published as correct."""
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        return [
+            Label(str(one["run_id"]), str(one["problem"]), str(one["board"]))
+            for one in data
+            if one["label"] == "clean" and one["correct"]
+        ]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RealError(f"{file} is no list of labels: {error}") from None
+
+
+def _wanted(asked: argparse.Namespace) -> list[tuple[Label, Path]]:
+    boards = asked.board or ["h100"]
+    labels = [one for board in boards for one in _labels(asked.labels) if one.board == board]
+    labels = [one for one in labels if not asked.only or any(text in one.run for text in asked.only)]
+    found = [(one, asked.solutions / f"{one.run}.py") for one in labels]
+    found = [(one, file) for one, file in found if file.is_file()][: asked.most]
+    if not found:
+        raise RealError(f"{asked.solutions} has none of the submissions of {', '.join(boards)} that are wanted")
+    return found
+
+
+def _run(asked: argparse.Namespace) -> int:
+    began = time.monotonic()
+    kept = _begun(asked)
+    wanted = _wanted(asked)
+    for number, (label, file) in enumerate(wanted, 1):
+        if label.run in kept.rows:
+            continue
+        if time.monotonic() - began > asked.seconds:
+            print(f"the time is over: {len(wanted) - number + 1} are left for another command", file=sys.stderr)
+            break
+        print(f"{number} of {len(wanted)}: {label.run}", file=sys.stderr, flush=True)
+        row = _measured(label, file, asked)
+        print(
+            f"  {row.outcome}, {row.seconds:.1f} s; plain {row.naive_outcome}, {row.naive_seconds:.1f} s",
+            file=sys.stderr,
+        )
+        kept.rows[label.run] = row
+        _write(asked.output, kept)
+    print(tables(kept))
+    return 0
+
+
+def _measured(label: Label, file: Path, asked: argparse.Namespace) -> Row:
+    """Grades a submission both ways, each with caches of its own that are empty at first."""
+    with tempfile.TemporaryDirectory(prefix="kbh-real-") as folder:
+        place = Path(folder)
+        naive = _naive(label, file, place / "naive", asked)
+        [(seconds, cell)] = _graded([(label, file)], place / "graded", asked, jobs=1)
+    return _row(label, cell, seconds, naive)
+
+
+def _row(label: Label, cell: Mapping[str, Any], seconds: float, naive: Mapping[str, Any]) -> Row:
+    shapes = {one["shape"]: one for one in cell.get("shapes", ())}
+    scores = cell.get("scores") or {}
+    spent: dict[str, float] = {}
+    for trial in cell.get("trials", ()):
+        for stage, one in (trial.get("spent") or {}).items():
+            spent[stage] = round(spent.get(stage, 0.0) + one, 3)
+    return Row(
+        label.run, label.problem, label.board, cell["outcome"], " ".join(str(cell["reason"]).split())[:300],
+        scores.get("peak_fraction"), {name: one["t_scored"] for name, one in shapes.items()},
+        {name: one["peak_fraction"] for name, one in shapes.items()}, round(seconds, 2), spent,
+        str(naive["outcome"]), round(float(naive["seconds"]), 2), " ".join(str(naive["message"]).split())[:300],
+    )  # fmt: skip
+
+
+def _naive(label: Label, file: Path, caches: Path, asked: argparse.Namespace) -> dict[str, Any]:
+    command = [
+        sys.executable, str(ROOT / "bench" / "naive.py"), label.problem, str(file), "--device", _device(asked.target),
+        "--caches", str(caches), "--json", *([] if asked.samples is None else ["--samples", str(asked.samples)]),
+    ]  # fmt: skip
+    began = time.perf_counter()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, env=_environment(caches))
+        report = json.loads(done.stdout)
+    except subprocess.TimeoutExpired:
+        return {"outcome": "late", "seconds": TIMEOUT_S, "message": f"it took more than {TIMEOUT_S:.0f} s"}
+    except ValueError:
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        return {"outcome": "failed", "seconds": time.perf_counter() - began, "message": last}
+    report["seconds"] = time.perf_counter() - began
+    return dict(report)
+
+
+def _graded(
+    files: Sequence[tuple[Label, Path]], place: Path, asked: argparse.Namespace, *, jobs: int
+) -> Iterator[tuple[float, dict[str, Any]]]:
+    """(wall-clock seconds of the command, cell) of each submission, in one command with caches of its own."""
+    named = []
+    for label, file in files:  # a folder's name says which problem it is
+        folder = place / "in" / label.problem
+        folder.mkdir(parents=True, exist_ok=True)
+        named.append(Path(shutil.copyfile(file, folder / file.name)))
+    problem = ["--problem", files[0][0].problem] if len({label.problem for label, _ in files}) == 1 else []
+    command = [
+        sys.executable, "-c", GRADE, *map(str, named), *problem, "--strict", "--fresh", "--format", "json",
+        "--out", str(place / "out"), "--target", asked.target, *(["--jobs", str(jobs)] if jobs > 1 else []),
+        *([] if asked.samples is None else ["--samples", str(asked.samples)]),
+    ]  # fmt: skip
+    began = time.perf_counter()
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=TIMEOUT_S * len(files), env=_environment(place / "cache")
+        )
+    except subprocess.TimeoutExpired:
+        raise RealError(f"kbh grade took more than {TIMEOUT_S * len(files):.0f} s") from None
+    seconds = time.perf_counter() - began
+    try:
+        cells = [dict(one["cell"]) for one in json.loads(done.stdout)["cells"]]
+    except (ValueError, KeyError, TypeError):
+        cells = []
+    if len(cells) != len(files):
+        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        if len(files) > 1:
+            raise RealError(f"kbh grade gave {len(cells)} cells of {len(files)}: {last}")
+        cells = [{"outcome": "none", "reason": last}]
+    yield from ((seconds, cell) for cell in cells)
+
+
+def _environment(cache: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(
+        [str(ROOT), *([before] if (before := os.environ.get("PYTHONPATH")) else [])]
+    ), "XDG_CACHE_HOME": str(cache)}  # fmt: skip
+
+
+def _device(target: str) -> str:
+    return "cpu" if target == "cpu" else "cuda"
+
+
+def _jobs(asked: argparse.Namespace) -> int:
+    kept = _begun(asked)
+    wanted = _wanted(asked)
+    with tempfile.TemporaryDirectory(prefix="kbh-real-") as folder:
+        found = list(_graded(wanted, Path(folder), asked, jobs=asked.jobs))
+    seconds = found[0][0]
+    kept.jobs.append({
+        "jobs": asked.jobs, "seconds": round(seconds, 1),
+        "cells": {label.run: cell["outcome"] for (label, _), (_, cell) in zip(wanted, found, strict=True)},
+        "times": {
+            label.run: {one["shape"]: one["t_scored"] for one in cell.get("shapes", ())}
+            for (label, _), (_, cell) in zip(wanted, found, strict=True)
+        },
+        "reasons": {
+            label.run: " ".join(str(cell["reason"]).split())[:300]
+            for (label, _), (_, cell) in zip(wanted, found, strict=True)
+        },
+    })  # fmt: skip
+    _write(asked.output, kept)
+    print(tables(kept))
+    return 0
+
+
+# --- what is kept ---
+
+
+def _begun(asked: argparse.Namespace) -> Kept:
+    """What is kept already, with this machine's name. Raises RealError for measurements of another device."""
+    kept = _read(asked.output) if asked.output.is_file() else Kept()
+    device = _name(asked.target)
+    if kept.device not in ("", device):
+        raise RealError(f"{asked.output} has measurements of {kept.device}, and this machine has {device}")
+    kept.device = device
+    from grader.request import versions
+
+    kept.versions = versions("cpu" if asked.target == "cpu" else "cuda")
+    if asked.published:
+        kept.published = json.loads(asked.published.read_text(encoding="utf-8"))
+    return kept
+
+
+def _name(target: str) -> str:
+    import torch
+
+    return "CPU" if target == "cpu" else str(torch.cuda.get_device_name())
+
+
+def _read(file: Path) -> Kept:
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"))
+        rows = {name: Row(**row) for name, row in data["rows"].items()}
+        return Kept(data["device"], data["versions"], rows, data["jobs"], data["published"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RealError(f"{file} holds no measurements: {error}") from None
+
+
+def _write(file: Path, kept: Kept) -> None:
+    """Replaces the file at once, so that a command that is cut loses nothing."""
+    names = {*kept.rows, *(run for one in kept.jobs for run in one["cells"])}
+    data = {
+        "device": kept.device,
+        "versions": kept.versions,
+        "rows": {name: asdict(row) for name, row in kept.rows.items()},
+        "jobs": kept.jobs,
+        "published": {name: one for name, one in kept.published.items() if name in names},
+    }
+    made = file.with_suffix(".part")
+    made.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    os.replace(made, file)
+
+
+# --- tables ---
+
+
+def missed(kept: Kept) -> list[str]:
+    """The goals of cost that the measurements miss, one sentence each."""
+    found = []
+    done = [row for row in kept.rows.values() if row.outcome == "accepted" and row.naive_outcome == "right"]
+    if done and (typical := statistics.median(row.beyond for row in done)) > MOST_TYPICAL:
+        found.append(
+            f"the median cell takes {typical:.2f} times the plain grader and {MOST_EXTRA_S:.0f} s; "
+            f"{MOST_TYPICAL} is the goal"
+        )
+    if done and (worst := max(done, key=lambda row: row.ratio)).ratio > MOST_WORST:
+        found.append(f"{worst.run} takes {worst.ratio:.2f} times the plain grader; {MOST_WORST} is the goal")
+    for one in kept.jobs:
+        if one["seconds"] > MOST_JOBS_S * len(one["cells"]):
+            found.append(f"{len(one['cells'])} cells with --jobs {one['jobs']} took {one['seconds']:.0f} s")
+    return found
+
+
+def tables(kept: Kept) -> str:
+    """The tables of the page, in Markdown: outcomes and costs, then published beside measured times by shape."""
+    lines = [
+        "| submission | problem | outcome | published | ours | plain | graded | ratio |",
+        "|---|---|---|--:|--:|--:|--:|--:|",
+    ]
+    for row in kept.rows.values():
+        theirs = kept.published.get(row.run, {}).get("fraction")
+        lines.append(
+            f"| {row.run} | {row.problem} | {row.outcome} | {_number(theirs)} | {_number(row.fraction)} "
+            f"| {row.naive_seconds:.0f} s | {row.seconds:.0f} s | {row.ratio:.2f} |"
+        )
+    lines += [
+        "",
+        *(f"- {row.run}: {row.outcome}. {row.reason}" for row in kept.rows.values() if row.outcome != "accepted"),
+    ]
+    lines += [
+        f"- {row.run}: bench/naive.py says {row.naive_outcome}. {row.naive_message}"
+        for row in kept.rows.values()
+        if row.naive_outcome != "right"
+    ]
+    for one in kept.jobs:
+        outcomes = list(one["cells"].values())
+        lines += ["", f"`--jobs {one['jobs']}`: {len(outcomes)} cells in {one['seconds']:.0f} s, "
+                  f"{outcomes.count('accepted')} accepted."]  # fmt: skip
+        lines += [
+            f"- {run}: {outcome}. {one.get('reasons', {}).get(run, '')}"
+            for run, outcome in one["cells"].items()
+            if outcome != "accepted"
+        ]
+    lines += ["", "| submission | shape | published | ours | published / ours |", "|---|---|--:|--:|--:|"]
+    for row in kept.rows.values():
+        theirs = kept.published.get(row.run, {}).get("milliseconds") or []
+        for (shape, seconds), ms in zip(row.shapes.items(), theirs, strict=False):
+            if isinstance(ms, int | float) and seconds > 0:
+                lines.append(
+                    f"| {row.run} | {shape} | {ms * 1e3:.0f} us | {seconds * 1e6:.1f} us | {ms / 1e3 / seconds:.2f} |"
+                )
+    return "\n".join(lines)
+
+
+def _number(value: Any) -> str:
+    return f"{value:.3f}" if isinstance(value, int | float) else "none"
+
+
+def _page(asked: argparse.Namespace) -> int:
+    kept = _read(asked.measured)
+    text = tables(kept)
+    faults = missed(kept) if asked.check else []
+    if asked.output is None:
+        print(text)
+    elif asked.check:
+        if not asked.output.is_file() or text not in asked.output.read_text(encoding="utf-8"):
+            faults.append(f"{asked.output} is not what {asked.measured} gives")
+    else:
+        _fill(asked.output, text)
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    return 1 if faults else 0
+
+
+BEGIN, END = "<!-- made by bench/real.py page: -->", "<!-- end -->"
+
+
+def _fill(file: Path, text: str) -> None:
+    """Puts the tables between their marks in a page. Raises RealError for a page without marks."""
+    page = file.read_text(encoding="utf-8") if file.is_file() else f"{BEGIN}\n{END}\n"
+    head, begin, rest = page.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise RealError(f"{file} has no place for the tables: {BEGIN} ... {END}")
+    file.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{tail}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
