@@ -3,14 +3,15 @@
 Every call goes the same way, whatever the judge wants it for. The submission gets tensors that lie in the shared memory
 itself, at addresses that stay while their values change. Their version counters advance with each writing of the
 judge's, as they would if torch had written in this process: a copy of x that is kept under `(x is held, x._version)` is
-made anew. Weights are copied into each model by torch, which advances theirs.
+made anew. Weights are copied into each model by torch, which advances theirs. A new tensor at an address that was
+used before starts above all versions until then, so a copy kept under `(x.data_ptr(), x._version)` is made anew too.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -78,6 +79,7 @@ class Runner:
         self.batch: list[_Place] = []
         self.state: list[dict[str, Tensor]] = []
         self.pristine: list[dict[str, Tensor]] = []
+        self.newest = 0  # what no version of a tensor that was ours was above
 
     def start(self, file: Path) -> Answer:
         """Imports the submission."""
@@ -135,6 +137,7 @@ class Runner:
     def prepare(self, rounds: int, copies: int, sizes: Sequence[int], descriptors: Sequence[int]) -> Answer:
         """Gets ready to call `rounds` slots of other memory one after the other, as often as `go` is asked for."""
         self.clock.prepare(())
+        self.newest = self._newest()
         self.kept = []
         self._close("batch inputs", "batch outputs")
         for name, fd, size in zip(("batch inputs", "batch outputs"), descriptors, sizes, strict=True):
@@ -183,6 +186,7 @@ class Runner:
         for name, weight in weights.items():
             if held[name].dtype != weight.dtype:
                 raise Faults(f"the state {name} is {held[name].dtype} instead of {weight.dtype}")
+        self._renew(held[name] for name in weights)
         self.models.append(model)
         self.state.append({name: held[name] for name in weights})
         self.pristine.append({name: tensor.clone() for name, tensor in weights.items()})
@@ -194,10 +198,23 @@ class Runner:
             write = [_at(slot, index * self.strides["outputs"]) for slot in self.slots["outputs"]]
             into = tuple(outputs.tensor(slot) for slot in write)
             found.append(_Place({slot.name: inputs.tensor(slot) for slot in read}, into))
+            self._renew(found[-1].inputs.values())
         return found
+
+    def _renew(self, tensors: Iterable[Tensor]) -> None:
+        """Gives new tensors versions above those of all before: their memory may be that of earlier ones.
+
+        Address and version together then never stand for two values, as what is kept under both takes for granted.
+        """
+        self._advance([tensor for tensor in tensors for _ in range(self.newest - tensor._version)])
+
+    def _newest(self) -> int:
+        held = [*self.state, *(place.inputs for place in (*self.calls, *self.batch))]
+        return max((tensor._version + 1 for tensors in held for tensor in tensors.values()), default=self.newest)
 
     def _drop(self) -> None:
         self.clock.prepare(())
+        self.newest = self._newest()
         self.models, self.calls, self.batch, self.state, self.pristine, self.kept = [], [], [], [], [], []
         self.handed = ()
         self._close(*self.views)

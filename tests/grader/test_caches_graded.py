@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from grading import AUTHORED, KERNEL, few_calls, toy_request
 
 from grader.cell import Cell
+from grader.cell import Cell
+from grader.clock import Untimed
 from grader.grade import grade
+from grader.runner import Runner
 
 pytestmark = pytest.mark.usefixtures("warm")
 
@@ -107,6 +111,26 @@ def test_the_linter_and_the_run_say_the_same_of_what_is_kept_under_a_key(tmp_pat
     )
     fair = graded(tmp_path, honest)
     assert (fair.outcome, fair.verdict.verdict, fair.reason) == ("accepted", "clean", "")
+
+
+class Weighted(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("w", torch.zeros(64))
+
+
+def test_a_later_model_has_a_version_that_no_earlier_one_had_since_it_may_lie_at_its_address() -> None:
+    runner = Runner(torch.device("cpu"), Untimed(lambda: None))
+    runner.module = SimpleNamespace(Model=Weighted)
+    seen: set[int] = set()
+    for value in range(4):
+        runner._drop()
+        for _ in range(3):
+            runner._make((), {"w": torch.full((64,), float(value))})
+        versions = {int(model.w._version) for model in runner.models}
+        assert not versions & seen
+        seen |= versions
+        assert all(bool((model.w == value).all()) for model in runner.models)
 
 
 PADS = """if x not in self.held or self.held[x][0] != x._version:
