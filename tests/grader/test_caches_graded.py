@@ -11,7 +11,6 @@ import torch
 from grading import AUTHORED, KERNEL, few_calls, toy_request
 
 from grader.cell import Cell
-from grader.cell import Cell
 from grader.clock import Untimed
 from grader.grade import grade
 from grader.runner import Runner
