@@ -6,7 +6,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -euc
 .DELETE_ON_ERROR:
-.PHONY: agents matrix demo test core lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade evade verify-deck results verify-results mutate ceilings fuzz accuracy clean
+.PHONY: agents matrix demo test core lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade evade verify-deck results verify-results ranges mutate ceilings fuzz accuracy clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -108,6 +108,10 @@ results: $(VENV)/.grade
 
 verify-results: $(VENV)/.grade
 	$(PY) tools/results.py results/h200 -o docs/results-h200.md --check
+
+# The linter's answers do not depend on its libraries' versions: the lowest and the newest that pyproject.toml allows.
+ranges: $(VENV)/.core
+	$(PY) tools/ranges.py examples tests/idioms problems/*/honest problems/*/decoys
 
 # Runs every wrong kernel of the deck at reduced shapes.
 mutate: $(VENV)/.dev
