@@ -219,14 +219,13 @@ def invoke(
     """Calls a value."""
     if isinstance(callee, values.JitFunction):
         callee = callee.func
-    if isinstance(callee, values.Func):
-        bound = own.template_arguments(m, callee.node, targs, frame)
-        return m.call(callee.node, callee.env, args, keywords, node, frame, bound=bound, defaults=callee.defaults)
-    if isinstance(callee, values.Overloads):
-        chosen = own.chosen_of(callee.funcs, args, targs)
+    if isinstance(callee, values.Func) and callee.node.kind == "python":
+        return m.call(callee.node, callee.env, args, keywords, node, frame, defaults=callee.defaults)
+    if isinstance(callee, values.Overloads | values.Func):
+        funcs = callee.funcs if isinstance(callee, values.Overloads) else [callee]
+        chosen = own.chosen_of(m, funcs, args, targs, frame)
         if chosen is not None:
-            bound = own.template_arguments(m, chosen.node, targs, frame)
-            return m.call(chosen.node, chosen.env, args, keywords, node, frame, bound=bound)
+            return m.call(chosen.func.node, chosen.func.env, args, keywords, node, frame, bound=chosen.bound)
     if isinstance(callee, Closure):
         outer = callee.frame
         return m.call(callee.node, outer.env, args, keywords, node, frame, outer=outer.scopes, this=outer.this)
@@ -239,7 +238,7 @@ def invoke(
         return UNKNOWN if called is None else called
     packed = Args([_loaded(m, a, node, frame) for a in args], keywords, m.site(frame, node), node, frame)
     if isinstance(callee, Method):
-        return _call_method(m, callee, args, packed)
+        return _call_method(m, callee, args, packed, targs)
     if isinstance(callee, Sym):
         return _call_symbol(m, callee.path, packed)
     return unknown_call(m, "a call", packed)
@@ -251,7 +250,7 @@ def _loaded(m: Machine, value: Any, node: Any, frame: Frame) -> Any:
     return value
 
 
-def _call_method(m: Machine, callee: Method, args: list[Any], packed: Args) -> Any:
+def _call_method(m: Machine, callee: Method, args: list[Any], packed: Args, targs: tuple[Any, ...] = ()) -> Any:
     from kbh_lint.kernels.compensation_cuda import METHODS as CUDA
     from kbh_lint.kernels.compensation_triton import METHODS as TRITON
 
@@ -261,10 +260,10 @@ def _call_method(m: Machine, callee: Method, args: list[Any], packed: Args) -> A
         if found:
             env = value.type.struct.env
             funcs = [values.Func(f, env) for f in found]
-            chosen = own.chosen_of(funcs, args, ()) or funcs[0]
-            return m.call(
-                chosen.node, env, args, {}, packed.node, packed.frame, this=value, bound=dict(value.type.args)
-            )
+            chosen = own.chosen_of(m, funcs, args, targs, packed.frame, value.type.args)
+            func = funcs[0] if chosen is None else chosen.func
+            bound = {**value.type.args, **({} if chosen is None else chosen.bound)}
+            return m.call(func.node, env, args, {}, packed.node, packed.frame, this=value, bound=bound)
     if m.cute:
         from kbh_lint.kernels import compensation_cute
 

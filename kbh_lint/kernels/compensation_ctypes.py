@@ -7,13 +7,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
+from kbh_lint.cpp import templates
 from kbh_lint.kernels import compensation_expr as expr
 from kbh_lint.kernels import compensation_integers as whole
 from kbh_lint.kernels import compensation_ops as ops
 from kbh_lint.kernels import compensation_own as own
 from kbh_lint.kernels import compensation_places as places
 from kbh_lint.kernels.compensation_numbers import Num
-from kbh_lint.kernels.compensation_state import OTHER, Bits, CType, Frame, Memory, Obj, Ptr, Reference, VarRef
+from kbh_lint.kernels.compensation_state import OTHER, Bits, CType, Frame, Memory, Obj, Ptr, Reference
 from kbh_lint.values import UNKNOWN, CppType, DType, Env, TypeValue
 
 if TYPE_CHECKING:
@@ -100,12 +101,12 @@ def of_value(
         if value.node.type is None:
             return OTHER
         return resolve(m, value.node.type, Frame([{}], value.env, True, 0), depth + 1)
-    args: dict[str, Any] = {}
-    for i, param in enumerate(value.node.template):
-        given: Any = ref.args[i] if ref is not None and i < len(ref.args) else param.default
-        if given is not None and frame is not None:
-            args[param.name] = template_argument(m, given, frame)
-    return CType("struct", struct=value, args=args)
+    if not value.node.template:
+        return CType("struct", struct=value)
+    given = () if ref is None or frame is None else ref.args
+    args = templates.bind(m.types, value.node.template, given, frame, value.env, {})
+    found, own_args = templates.specialised(m.types, value, args) if value.special else (value, args)
+    return CType("struct", struct=found, args=own_args)
 
 
 def template_argument(m: Machine, node: Any, frame: Frame) -> Any:
@@ -312,20 +313,6 @@ def passed(m: Machine, ref: ir.TypeRef, value: Any, frame: Frame) -> Any:
     if ref.pointers or ref.dims:
         return value
     return convert(m, value, resolve(m, ref, frame))
-
-
-def deduce(m: Machine, node: ir.FuncDef, ref: ir.TypeRef, value: Any, scope: dict[str, Any]) -> None:
-    """Binds a template parameter that the call leaves to be read off an argument."""
-    if ref.name in scope or not any(t.name == ref.name for t in node.template):
-        return
-    if isinstance(value, Reference) and isinstance(value.place, VarRef):
-        value = value.place.table.get(value.place.name)
-    if isinstance(value, Num):
-        scope[ref.name] = CType("float", "f32" if value.dt == "lit" else value.dt)
-    elif isinstance(value, Obj | Ptr):
-        scope[ref.name] = value.type
-    elif isinstance(value, int):
-        scope[ref.name] = CType("int", whole.type_of(value))
 
 
 def cast(m: Machine, node: ir.Cast, value: Any, frame: Frame) -> Any:

@@ -19,6 +19,7 @@ from kbh_lint.kernels import compensation_places as places
 from kbh_lint.kernels.compensation_asm import run_asm
 from kbh_lint.kernels.compensation_numbers import Num, Numbers
 from kbh_lint.kernels.compensation_state import Bits, Chained, Closure, Frame, Obj, OutOfFuel, Ptr, Reference
+from kbh_lint.kernels.compensation_templates import Types
 from kbh_lint.values import UNKNOWN, Env
 
 MAX_CALLS = 24
@@ -67,6 +68,7 @@ class Machine:
         fuel: int,
     ) -> None:
         self.numbers = numbers
+        self.types = Types(self)
         self.sites = sites
         self.many = many
         self.fuel = fuel
@@ -297,7 +299,6 @@ class Machine:
             else:
                 value = UNKNOWN
             if inner.cpp and isinstance(param.type, ir.TypeRef):
-                ctypes.deduce(self, node, param.type, value, scope)
                 value = ctypes.passed(self, param.type, value, inner)
             scope[param.name] = value
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir, values
+from kbh_lint.cpp import overloads
 from kbh_lint.kernels import compensation_ctypes as ctypes
-from kbh_lint.kernels.compensation_numbers import Num
-from kbh_lint.kernels.compensation_state import CType, Frame, Obj, Ptr, Reference, VarRef
+from kbh_lint.kernels.compensation_state import CType, Frame, Obj, Reference, VarRef
 from kbh_lint.values import UNKNOWN
 
 if TYPE_CHECKING:
@@ -21,48 +21,17 @@ def methods(kind: CType, name: str) -> list[ir.FuncDef]:
     return [s for s in kind.struct.node.body if isinstance(s, ir.FuncDef) and s.name == name and s.body is not None]
 
 
-def chosen_of(funcs: list[values.Func], args: list[Any], targs: tuple[Any, ...]) -> values.Func | None:
-    """The overload whose parameters fit best."""
-    best: values.Func | None = None
-    best_score = -1
-    for func in funcs:
-        params = func.node.params
-        needed = sum(1 for p in params if p.default is None and p.kind == "positional")
-        if func.node.body is None or not (needed <= len(args) <= len(params)):
-            continue
-        score = 1 + sum(_fits(p, a, func) for p, a in zip(params, args, strict=False))
-        score += 1 if len(targs) and len(func.node.template) >= len(targs) else 0
-        if score > best_score:
-            best, best_score = func, score
-    return best
-
-
-def _fits(param: ir.Param, value: Any, func: values.Func) -> int:
-    ref = param.type
-    if not isinstance(ref, ir.TypeRef):
-        return 0
-    if isinstance(value, Reference) and isinstance(value.place, VarRef):
-        value = value.place.table.get(value.place.name)
-    if isinstance(value, Obj):
-        kind = value.type
-        name = kind.struct.node.name if kind.kind == "struct" else ""
-        vector = dtypes.vector_from_cpp(ref.name)
-        return 2 if (name and name == ref.name) or (kind.kind == "vec" and vector == (kind.dt, kind.lanes)) else 0
-    dt = dtypes.from_cpp(ref.name)
-    if isinstance(value, Num):
-        return 2 if dt == value.dt and not ref.pointers else 0
-    if isinstance(value, int):
-        return 1 if dt in dtypes.INTS and not ref.pointers else 0
-    return 1 if isinstance(value, Ptr) and (ref.pointers or ref.dims) else 0
-
-
-def template_arguments(m: Machine, node: ir.FuncDef, targs: tuple[Any, ...], frame: Frame) -> dict[str, Any]:
-    """What the template parameters of a function are bound to: by the call, or by default."""
-    bound = {p.name: ctypes.template_argument(m, a, frame) for p, a in zip(node.template, targs, strict=False)}
-    for param in node.template[len(targs) :]:
-        if param.default is not None:
-            bound[param.name] = ctypes.template_argument(m, param.default, frame)
-    return bound
+def chosen_of(
+    m: Machine,
+    funcs: list[values.Func],
+    args: list[Any],
+    targs: tuple[Any, ...],
+    frame: Frame,
+    outer: dict[str, Any] | None = None,
+) -> overloads.Choice | None:
+    """The function that a call means. `outer` are the template arguments of the class that they are methods of."""
+    types = m.types
+    return overloads.choose(types, funcs, [types.type_of(arg) for arg in args], targs, frame, outer or {})
 
 
 def operator(m: Machine, name: str, args: list[Any], node: Any, frame: Frame) -> Any:
@@ -73,8 +42,9 @@ def operator(m: Machine, name: str, args: list[Any], node: Any, frame: Frame) ->
         if found:
             env = first.type.struct.env
             bound = dict(first.type.args)
-            fitting = chosen_of([values.Func(f, env) for f in found], args[1:], ())
-            func = found[0] if fitting is None else fitting.node
+            fitting = chosen_of(m, [values.Func(f, env) for f in found], args[1:], (), frame, bound)
+            func = found[0] if fitting is None else fitting.func.node
+            bound.update({} if fitting is None else fitting.bound)
             result = m.call(func, env, list(args[1:]), {}, node, frame, this=first, bound=bound)
             return UNKNOWN if result is None else result
     try:
@@ -82,11 +52,11 @@ def operator(m: Machine, name: str, args: list[Any], node: Any, frame: Frame) ->
     except KeyError:
         return None
     funcs = free.funcs if isinstance(free, values.Overloads) else [free] if isinstance(free, values.Func) else []
-    chosen = chosen_of(funcs, args, ())
+    chosen = chosen_of(m, funcs, args, (), frame)
     if chosen is None:
         return None
     cells = [Reference(VarRef({"v": a}, "v")) if isinstance(a, Obj) else a for a in args]
-    result = m.call(chosen.node, chosen.env, cells, {}, node, frame)
+    result = m.call(chosen.func.node, chosen.func.env, cells, {}, node, frame, bound=chosen.bound)
     return UNKNOWN if result is None else result
 
 
@@ -120,9 +90,10 @@ def construct(m: Machine, kind: CType, args: list[Any], node: Any, frame: Frame)
         made = ctypes.zero(m, kind)
         makers = methods(kind, kind.struct.node.name)
         funcs = [values.Func(f, kind.struct.env) for f in makers]
-        chosen = chosen_of(funcs, args, ())
+        chosen = chosen_of(m, funcs, args, (), frame, kind.args)
         if chosen is not None and isinstance(made, Obj):
-            m.call(chosen.node, kind.struct.env, args, {}, node, frame, this=made, bound=dict(kind.args))
+            bound = {**kind.args, **chosen.bound}
+            m.call(chosen.func.node, kind.struct.env, args, {}, node, frame, this=made, bound=bound)
             return made
         return ctypes.aggregate(m, kind, args, m.site(frame, node)) if args else made
     if kind.kind == "vec":

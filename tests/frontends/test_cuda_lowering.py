@@ -376,3 +376,12 @@ def test_dispatch_by_architecture_keeps_the_branch_of_the_target() -> None:
     assert [show(call) for call in calls_in(lowered(text, cuda_arch=900))] == ["hopper()"]
     assert [show(call) for call in calls_in(lowered(text, cuda_arch=800))] == ["ampere()"]
     assert [show(call) for call in calls_in(lowered("int a = N(1);", defines={"N": "f"}))] == ["f(1)"]
+
+
+def test_a_member_template_that_is_called_is_no_comparison() -> None:
+    call = only(ir.Call, body("op.add<1>(s, c, e);"))
+    assert isinstance(call.func, ir.Attr) and show(call.func.value) == "op" and call.func.name == "add"
+    assert [show(arg) for arg in call.func.args or ()] == ["1"] and [show(arg) for arg in call.args] == ["s", "c", "e"]
+    sum_of = only(ir.Binary, body("y = 1 + p->add<true>(x);"))
+    assert isinstance(sum_of.right, ir.Call) and show(sum_of.left) == "1"
+    assert not any(isinstance(node, ir.Call) for node in cuda.walk(body("y = op.add < 1;")))

@@ -132,12 +132,40 @@ class Exprs(Types):
                 return ir.Bool(word, (*left.values, right), where)
             return ir.Bool(word, (left, right), where)
         if op in _COMPARE:
-            return ir.Compare(left, (op,), (right,), where)
+            called = self._template_call(node, left) if op == ">" else None
+            return ir.Compare(left, (op,), (right,), where) if called is None else called
         if op == "not_eq":
             return ir.Compare(left, ("!=",), (right,), where)
         if op == "<=>" or not op:
             return ir.Opaque(f"operator {op!r}", (left, right), where)
         return ir.Binary(_ARITHMETIC.get(op, op), left, right, where)
+
+    def _template_call(self, node: Node, left: ir.Expr) -> ir.Expr | None:
+        """`a.f<1>(x, y)`, which the grammar takes for two comparisons; None for what may be such."""
+        right = node.child_by_field_name("right")
+        if right is None or right.type != "parenthesized_expression" or node.children[0].type != "binary_expression":
+            return None
+        if not isinstance(left, ir.Compare) or left.ops != ("<",):
+            return None
+        outer, called = None, left.left
+        while isinstance(called, ir.Binary):
+            outer, called = called, called.right
+        if not isinstance(called, ir.Attr) or called.args is not None:
+            return None
+        items: list[Node] = []
+        inner = right.named_children[-1]
+        while inner.type == "comma_expression" and inner.named_children:
+            items.append(inner.named_children[0])
+            inner = inner.named_children[-1]
+            if len(items) > MAX_DEPTH:
+                return None
+        args = self.exprs([*items, inner])
+        where = self.loc(node)
+        made = ir.Call(ir.Attr(called.value, called.name, called.loc, (left.rights[0],)), args, (), where)
+        if outer is None:
+            return made
+        outer.right = made
+        return left.left
 
     def _unary(self, node: Node) -> ir.Expr:
         operator = node.child_by_field_name("operator")

@@ -1,0 +1,1 @@
+"""What C++ means wherever it is interpreted, over the types of any domain: overloads, templates, specialisations."""

@@ -1,0 +1,69 @@
+"""What the rules of C++ ask of an interpreter of it: the types of its values, and scopes in which names mean one."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from kbh_lint import ir
+from kbh_lint.values import Env
+
+# What a domain binds a template parameter to, a type or a constant, and a scope of it.
+Bound = Any
+Scope = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """A type as overloads, deduction and specialisations compare it.
+
+    `base` is the element type of numbers and vectors (`f32`), the identity of a class's definition, or the last part of
+    a name that the text does not define. `args` are the arguments of a class template, as keys. Arrays are pointers,
+    and references are what they refer to.
+    """
+
+    base: str | int
+    lanes: int = 1
+    pointers: int = 0
+    args: tuple[Hashable, ...] = ()
+
+
+class Domain(Protocol):
+    """An interpreter of C++ as the rules of the language see it."""
+
+    def scope(self, env: Env, bound: Mapping[str, Bound]) -> Scope:
+        """The scope of a definition in `env` whose template parameters are bound."""
+        ...
+
+    def argument(self, node: ir.Expr, kind: str, scope: Scope) -> Bound | None:
+        """A template argument or default for a parameter of a `kind` (type, value, template); None when unknown."""
+        ...
+
+    def named(self, ref: ir.TypeRef, scope: Scope) -> Bound | None:
+        """The type that is written; None when it is not known."""
+        ...
+
+    def key(self, value: Bound) -> Hashable | None:
+        """What a template argument is compared by: a `Type`, or a number; None when it is not known."""
+        ...
+
+    def pointed(self, kind: Bound, levels: int) -> Bound:
+        """The type behind so many pointers."""
+        ...
+
+    def inside(self, kind: Bound) -> tuple[str, tuple[Bound, ...]]:
+        """The name of the class template that a type was made of, and its arguments; `("", ())` of other types."""
+        ...
+
+    def bases(self, kind: Bound) -> Iterable[Bound]:
+        """The classes that a class is derived from."""
+        ...
+
+    def pack(self, values: list[Bound]) -> Bound:
+        """What a template parameter pack is bound to."""
+        ...
+
+    def unsure(self, what: str, loc: ir.Loc) -> None:
+        """Something could not be decided: `what` says so in words."""
+        ...

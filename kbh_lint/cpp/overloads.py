@@ -1,0 +1,156 @@
+"""Which function of one name a call means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kbh_lint import dtypes, ir
+from kbh_lint.cpp import templates
+from kbh_lint.cpp.domain import Bound, Domain, Scope, Type
+from kbh_lint.values import Func
+
+EXACT, PROMOTION, CONVERSION, OWN, NEVER = 0, 1, 2, 3, 100  # what it costs to turn an argument into a parameter
+_SMALL = frozenset({"bool", "i8", "u8", "i16", "u16"})
+_BUILT_IN = dtypes.INTS | {"f32", "f64"}
+_NUMBERS = dtypes.INTS | dtypes.FLOATS
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The function that a call means, and what its template parameters are bound to."""
+
+    func: Func
+    bound: dict[str, Bound]
+
+
+def arity(func: ir.FuncDef, count: int) -> bool:
+    """Whether a function can be called with so many arguments."""
+    need = sum(1 for p in func.params if p.default is None and p.kind != "star")
+    return need <= count and (any(p.kind == "star" for p in func.params) or count <= len(func.params))
+
+
+def choose(
+    domain: Domain,
+    funcs: Sequence[Func],
+    args: Sequence[Bound | None],
+    given: Sequence[ir.Expr],
+    at: Scope,
+    outer: Mapping[str, Bound],
+) -> Choice | None:
+    """The overload that fits the types of arguments best (None: not known), of templates for the arguments that are
+    `given` in the scope `at`; of the primary template that is chosen, its specialisation. None when no function takes
+    so many. `outer` are the template arguments of the class whose functions these are."""
+    special = [func for func in funcs if func.node.explicit]
+    others = [func for func in funcs if not func.node.explicit and not _instantiates(func)] or special
+    usable = [f for f in others if f.node.body is not None or f.node.template and special] or others
+    best: tuple[tuple[int, ...], Choice] | None = None
+    for group in (usable, others):
+        for order, func in enumerate(group):
+            if not arity(func.node, len(args)) or given and not (func.node.template or func.node.explicit):
+                continue
+            found = _fit(domain, func, args, given, at, outer)
+            if found is None:
+                continue
+            cost, bound = found
+            rank = (cost, func.node.body is None, *_rank(func.node), order)
+            if best is None or rank < best[0]:
+                best = rank, Choice(func, bound)
+        if best is not None:
+            break
+    if best is None:
+        return None
+    chosen = best[1]
+    if special and chosen.func.node.template:
+        exact = templates.specialisation(domain, chosen.func, chosen.bound, special, outer)
+        if exact is not None:
+            return Choice(exact, {})
+    return chosen
+
+
+def _instantiates(func: Func) -> bool:
+    """`template void f<1>(float);` defines nothing."""
+    return bool(func.node.specialization) and func.node.body is None
+
+
+def _rank(node: ir.FuncDef) -> tuple[int, int]:
+    """Of equally good functions, one that is no template is meant, then the template that says most of its types."""
+    names = {param.name for param in node.template}
+    said = sum(templates.specificity(param.type, names) for param in node.params)
+    return bool(names), -said if names else 0
+
+
+def _fit(
+    domain: Domain,
+    func: Func,
+    args: Sequence[Bound | None],
+    given: Sequence[ir.Expr],
+    at: Scope,
+    outer: Mapping[str, Bound],
+) -> tuple[int, dict[str, Bound]] | None:
+    """What it costs to call a function, and its template arguments; None when it cannot be meant."""
+    node = func.node
+    packs = any(param.pack for param in node.template)
+    if len(given) > len(node.template) and not packs and not node.explicit:
+        return None
+    explicit = templates.bind(domain, node.template[: len(given)], given, at, func.env, outer)
+    names = {param.name for param in node.template} - set(explicit)
+    deduced = dict(explicit)
+    scope = domain.scope(func.env, {**outer, **explicit})
+    costs: dict[int, int] = {}
+    for i, (param, arg) in enumerate(zip(node.params, args, strict=False)):
+        ref = param.type
+        if param.kind == "star" or not isinstance(ref, ir.TypeRef) or not templates.mentions(ref, names):
+            continue
+        found = templates.deduce(domain, ref, arg, names, deduced, scope)
+        if found is not None:
+            costs[i] = EXACT if found else NEVER
+    bound = templates.bind(domain, node.template, given, at, func.env, outer, deduced)
+    scope = domain.scope(func.env, {**outer, **bound})
+    total = 0
+    for i, (param, arg) in enumerate(zip(node.params, args, strict=False)):
+        if param.kind == "star":
+            break
+        if i in costs:
+            total += costs[i]
+        elif isinstance(param.type, ir.TypeRef):
+            total += conversion(domain, arg, domain.named(param.type, scope), param.type)
+        else:
+            total += PROMOTION
+    return total, bound
+
+
+def conversion(domain: Domain, given: Bound | None, wanted: Bound | None, ref: ir.TypeRef) -> int:
+    """What it costs to turn an argument of one type into a parameter of another."""
+    one = None if given is None else domain.key(given)
+    other = None if wanted is None else domain.key(wanted)
+    if not isinstance(one, Type) or not isinstance(other, Type):
+        return PROMOTION
+    if one == other:
+        return EXACT
+    if one.pointers or other.pointers:
+        if one.pointers and other == Type("bool"):
+            return OWN
+        if one.pointers != other.pointers:
+            return NEVER
+        if other.base == "void" or "?" in (one.base, other.base):
+            return CONVERSION
+        return CONVERSION if _derived(domain, domain.pointed(given, one.pointers), other, one.pointers) else NEVER
+    if ref.reference and not ref.const:
+        return CONVERSION if _derived(domain, given, other, 0) else NEVER
+    if one.base in _NUMBERS and other.base in _NUMBERS and one.lanes == other.lanes == 1:
+        if one.base in _SMALL and other.base == "i32" or one.base == "f32" and other.base == "f64":
+            return PROMOTION
+        return CONVERSION if one.base in _BUILT_IN and other.base in _BUILT_IN else OWN
+    return CONVERSION if _derived(domain, given, other, 0) else OWN
+
+
+def _derived(domain: Domain, kind: Bound, other: Type, pointers: int, depth: int = 0) -> bool:
+    """Whether a class is derived from another, which is seen through so many pointers."""
+    for base in domain.bases(kind) if depth < templates.MAX_DEPTH else ():
+        key = domain.key(base)
+        if isinstance(key, Type) and (key.base, key.args) == (other.base, other.args):
+            return True
+        if _derived(domain, base, other, pointers, depth + 1):
+            return True
+    return False

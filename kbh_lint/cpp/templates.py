@@ -1,0 +1,200 @@
+"""Template arguments: how they are bound and deduced, and which specialisation they pick."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from kbh_lint import ir
+from kbh_lint.cpp.domain import Bound, Domain, Scope, Type
+from kbh_lint.values import CppType, Env, Func
+
+MAX_DEPTH = 16
+
+
+def bind(
+    domain: Domain,
+    params: Sequence[ir.TemplateParam],
+    given: Sequence[ir.Expr],
+    at: Scope,
+    env: Env,
+    outer: Mapping[str, Bound],
+    bound: dict[str, Bound] | None = None,
+) -> dict[str, Bound]:
+    """Template parameters by name: those that are `given` in the scope `at`, those that are `bound` already, then
+    defaults in the scope of the template, in which the parameters before them are known."""
+    made: dict[str, Bound] = {}
+    for position, param in enumerate(params):
+        if param.pack and position <= len(given) and not (bound and param.name in bound):
+            values = [domain.argument(node, param.kind, at) for node in given[position:]]
+            made[param.name] = domain.pack([value for value in values if value is not None])
+        elif position < len(given):
+            value = domain.argument(given[position], param.kind, at)
+            if value is not None:
+                made[param.name] = value
+        elif bound is not None and param.name in bound:
+            made[param.name] = bound[param.name]
+        elif param.default is not None:
+            value = domain.argument(param.default, param.kind, domain.scope(env, {**outer, **made}))
+            if value is not None:
+                made[param.name] = value
+    return made
+
+
+# --- patterns --------------------------------------------------------------------------------------------------
+
+
+def _name(node: object) -> str:
+    return str(getattr(node, "name", "") or getattr(node, "id", ""))
+
+
+def _bare(node: object) -> bool:
+    """Whether a pattern is a name and nothing else."""
+    return (
+        isinstance(node, ir.Name)
+        or isinstance(node, ir.TypeRef)
+        and not (node.args or node.member or node.pointers or node.dims)
+    )
+
+
+def mentions(node: object, names: Collection[str], depth: int = 0) -> bool:
+    """Whether a written type or template argument has one of these template parameters in it."""
+    if _name(node) in names:
+        return True
+    args = node.args if isinstance(node, ir.TypeRef) else ()
+    return depth < MAX_DEPTH and any(mentions(arg, names, depth + 1) for arg in args)
+
+
+def specificity(node: object, names: Collection[str], depth: int = 0) -> int:
+    """How much a pattern says of what it matches: nothing for a parameter, the more the more is written."""
+    if not isinstance(node, ir.TypeRef):
+        return 0 if _name(node) in names else 8
+    if not mentions(node, names):
+        return 8
+    inner = sum(specificity(arg, names, depth + 1) for arg in node.args) if depth < MAX_DEPTH else 0
+    return node.pointers + len(node.dims) + (2 + inner if node.args else 0)
+
+
+def match(
+    domain: Domain,
+    pattern: ir.Expr,
+    kind: str,
+    value: Bound,
+    names: Collection[str],
+    bound: dict[str, Bound],
+    at: Scope,
+) -> bool | None:
+    """Whether a template argument fits a pattern over the parameters `names`, which are bound on the way; None when
+    that is not known."""
+    key = domain.key(value)
+    if key is None:
+        return None
+    if _bare(pattern) and _name(pattern) in names:
+        name = _name(pattern)
+        if name not in bound:
+            bound[name] = value
+            return True
+        known = domain.key(bound[name])
+        return None if known is None else known == key
+    if isinstance(pattern, ir.TypeRef) and isinstance(key, Type) and mentions(pattern, names):
+        return deduce(domain, pattern, value, names, bound, at)
+    wanted = domain.argument(pattern, kind, at)
+    known = None if wanted is None else domain.key(wanted)
+    return None if known is None else known == key
+
+
+def deduce(
+    domain: Domain,
+    ref: ir.TypeRef,
+    kind: Bound | None,
+    names: Collection[str],
+    bound: dict[str, Bound],
+    at: Scope,
+    depth: int = 0,
+) -> bool | None:
+    """Binds template parameters that a written type has in it to what the type of an argument has there.
+
+    False when the argument cannot be of that type, None when nothing is known of it.
+    """
+    key = None if kind is None else domain.key(kind)
+    if key is None or depth > MAX_DEPTH:
+        return None
+    if not isinstance(key, Type):
+        return False
+    levels = ref.pointers + len(ref.dims)
+    if key.pointers < levels or (ref.args and key.pointers > levels):
+        return False
+    inner = domain.pointed(kind, levels) if levels else kind
+    if ref.name in names and not ref.args and not ref.member:
+        return match(domain, ir.Name(ref.name, ref.loc), "type", inner, names, bound, at)
+    if not ref.args or ref.member:
+        return None  # not a place that arguments are deduced from
+    template, values = domain.inside(inner)
+    if template != ref.name.rpartition("::")[2]:
+        for base in domain.bases(inner):
+            found = deduce(domain, ir.TypeRef(ref.name, ref.args, ref.loc), base, names, bound, at, depth + 1)
+            if found is not False:
+                return found
+        return False
+    results: list[bool | None] = []
+    for pattern, value in zip(ref.args, values, strict=False):
+        results.append(match(domain, pattern, "type", value, names, bound, at))
+    return False if False in results else None if None in results else True
+
+
+# --- specialisations -------------------------------------------------------------------------------------------
+
+
+def specialised(domain: Domain, found: CppType, bound: Mapping[str, Bound]) -> tuple[CppType, dict[str, Bound]]:
+    """The specialisation of a class template that arguments pick, the closest of those that fit, with its own
+    parameters; the template itself and all arguments when there is none."""
+    best, chosen = -1, (found, dict(bound))
+    for kind in found.special:
+        node = kind.node
+        assert isinstance(node, ir.ClassDef)
+        names = {param.name for param in node.template}
+        own: dict[str, Bound] = {}
+        fits: bool | None = True
+        for pattern, param in zip(node.specialization, found.node.template, strict=False):
+            value = bound.get(param.name)
+            fits = None if value is None else match(
+                domain, pattern, param.kind, value, names, own, domain.scope(kind.env, own)
+            )  # fmt: skip
+            if fits is None:
+                domain.unsure(f"a specialisation of {found.node.name} for something unknown", node.loc)
+            if not fits:
+                break
+        said = sum(specificity(pattern, names) for pattern in node.specialization)
+        if fits and said > best:
+            best, chosen = said, (kind, own)
+    return chosen
+
+
+def specialisation(
+    domain: Domain, primary: Func, bound: Mapping[str, Bound], funcs: Sequence[Func], outer: Mapping[str, Bound]
+) -> Func | None:
+    """The explicit specialisation of a function template for its arguments, if there is one."""
+    params = primary.node.template
+    keys = {param.name: domain.key(bound[param.name]) for param in params if param.name in bound and not param.pack}
+    for func in funcs:
+        node = func.node
+        if not node.explicit or len(node.params) != len(primary.node.params):
+            continue
+        at = domain.scope(func.env, outer)
+        own: dict[str, Bound] = {}
+        for param, arg in zip(params, node.specialization, strict=False):
+            value = domain.argument(arg, param.kind, at)
+            if value is not None:
+                own[param.name] = value
+        names = {param.name for param in params} - set(own)
+        fits = True
+        for ours, theirs in zip(primary.node.params, node.params, strict=True):
+            if isinstance(ours.type, ir.TypeRef) and isinstance(theirs.type, ir.TypeRef) and mentions(ours.type, names):
+                fits = fits and deduce(domain, ours.type, domain.named(theirs.type, at), names, own, at) is not False
+        wanted = {name: domain.key(value) for name, value in own.items()}
+        if not fits or not wanted or wanted.keys() - keys.keys():
+            continue
+        if None in wanted.values() or any(keys[name] is None for name in wanted):
+            domain.unsure(f"a specialisation of {node.name} for something unknown", node.loc)
+        elif all(keys[name] == key for name, key in wanted.items()):
+            return func
+    return None
