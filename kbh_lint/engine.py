@@ -21,8 +21,9 @@ from kbh_lint.analyses.vendored import vendored_facts
 from kbh_lint.findings import Analysis, PromiseState, Related, Unread
 from kbh_lint.frontends import python
 from kbh_lint.host.decoding import MADE
+from kbh_lint.host.exploration import MAX_FLIPS, explore, run_path, run_reduced
 from kbh_lint.host.path_runs import PathRun
-from kbh_lint.host.run import MAX_FLIPS, Session, explore, run_path, run_reduced
+from kbh_lint.host.session import Session
 from kbh_lint.limits import Budgets
 from kbh_lint.marked import DataError
 from kbh_lint.paths import hardware_file

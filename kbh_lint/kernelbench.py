@@ -22,9 +22,11 @@ from kbh_lint.dtypes import BITS
 from kbh_lint.findings import State
 from kbh_lint.frontends import python
 from kbh_lint.host import trace_nn
+from kbh_lint.host.exploration import exception, run_path
 from kbh_lint.host.frames import Frame, OutOfFuel, Raised
 from kbh_lint.host.objects import ClassV, Instance
-from kbh_lint.host.run import Runner, Session, exception, run_path
+from kbh_lint.host.run import Run
+from kbh_lint.host.session import Session
 from kbh_lint.host.tensors import Tensor
 from kbh_lint.marked import Fields, Map
 from kbh_lint.problem_files import parts_of, read_map
@@ -160,10 +162,10 @@ def _outputs(result: Any) -> tuple[TensorSpec, ...]:
 
 def _contract(session: Session) -> Contract:
     """Constructor arguments, inputs and state, from `get_init_inputs`, `get_inputs` and `Model`."""
-    interp = Runner(session, {})
-    frame = Frame(interp.world.module_env, interp.world.module_env, None, None)
+    interp = Run(session, {})
+    frame = Frame(interp.scopes.main, interp.scopes.main, None, None)
     interp.block(session.module.body, frame)
-    known = interp.world.module_env.vars
+    known = interp.scopes.main.vars
     cls = known.get("Model")
     if not isinstance(cls, ClassV):
         raise _Hole("it has no class Model")
@@ -202,7 +204,7 @@ def _contract(session: Session) -> Contract:
     )  # fmt: skip
 
 
-def _called(interp: Runner, known: Mapping[str, Any], name: str, *, required: bool) -> list[Any]:
+def _called(interp: Run, known: Mapping[str, Any], name: str, *, required: bool) -> list[Any]:
     """What one of the two functions returns."""
     func = known.get(name)
     if not isinstance(func, Func):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import generators
 from kbh_lint.host.frames import Leave, Raised
 from kbh_lint.host.objects import LibObject, Once
 from kbh_lint.values import Func
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 MARK = "__manager__"
 PATH = "contextlib.manager"
@@ -41,7 +44,7 @@ def is_manager(value: Any) -> bool:
     return isinstance(value, LibObject) and value.path == PATH
 
 
-def run(interp: Any, made: LibObject, body: Callable[[Any], Any], loc: ir.Loc | None) -> Any:
+def run(interp: Run, made: LibObject, body: Callable[[Any], Any], loc: ir.Loc | None) -> Any:
     """Run the function with `body` where it yields; what the body gave."""
     around = interp.around = _Around(body)
     try:
@@ -51,7 +54,7 @@ def run(interp: Any, made: LibObject, body: Callable[[Any], Any], loc: ir.Loc | 
     return around.signal
 
 
-def enter(interp: Any, made: LibObject, exits: list[Leave], loc: ir.Loc | None) -> Any:
+def enter(interp: Run, made: LibObject, exits: list[Leave], loc: ir.Loc | None) -> Any:
     """A manager that is entered by hand, or put on an ExitStack: what it yields, and in `exits` what ends it. Of a
     function that is not followed step by step, the end comes at once."""
     func = made.attrs["func"]

@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host.objects import LibObject
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 SUFFIXES = (".so", ".o", ".a", ".cubin", ".ptx", ".fatbin", ".hsaco", ".pyd", ".dll")
 SOURCES = (".cu", ".cpp", ".cc", ".c", ".cxx")
@@ -60,9 +63,9 @@ def put(built: dict[str, Built], path: str, made: Built | None) -> None:
         built[path] = made
 
 
-def command(interp: Any, words: list[str], folder: str, there: Any) -> None:
+def command(interp: Run, words: list[str], folder: str, there: Any) -> None:
     """A program is run: compilers and linkers build, `mv` and `cp` copy. `there` tells which source files are known."""
-    built: dict[str, Built] = interp.world.built
+    built: dict[str, Built] = interp.files.built
     for part in _commands(words):
         name = part[0].rpartition("/")[2]
         given = [_in(folder, w) for w in part[1:] if not w.startswith("-")]
@@ -84,9 +87,9 @@ def command(interp: Any, words: list[str], folder: str, there: Any) -> None:
             put(built, _in(at if at and not output else folder, target), made)
 
 
-def copied(interp: Any, source: str, target: str) -> None:
+def copied(interp: Run, source: str, target: str) -> None:
     """A file or a folder is copied, moved or linked: what was built there is then also at the target."""
-    built: dict[str, Built] = interp.world.built
+    built: dict[str, Built] = interp.files.built
     source, target = _plain(source), _plain(target)
     base = source.rpartition("/")[2]
     made = find(built, source)
@@ -99,7 +102,7 @@ def copied(interp: Any, source: str, target: str) -> None:
     for place, inner in list(built.items()):
         if place.startswith(f"{source}/"):
             put(built, target + place[len(source) :], inner)
-    files: dict[str, str] = interp.world.files
+    files: dict[str, str] = interp.files.texts
     if source in files:
         files[target] = files[source]
         files[target.rpartition("/")[2]] = files[source]
@@ -186,26 +189,26 @@ def _by_default(sources: list[str]) -> list[str]:
     return ["a.out", *(f"{stem}{suffix}" for stem in stems for suffix in (".o", ".ptx", ".cubin", ".fatbin"))]
 
 
-def read(interp: Any, path: str) -> LibObject | None:
+def read(interp: Run, path: str) -> LibObject | None:
     """The bytes of a binary that was built here."""
-    made = find(interp.world.built, path)
+    made = find(interp.files.built, path)
     return LibObject(BYTES, {"built": made}) if made is not None else None
 
 
-def written(interp: Any, path: str, value: Any) -> None:
+def written(interp: Run, path: str, value: Any) -> None:
     """Something that is no text is written to a path: the bytes of a binary that was built here, or others."""
-    put(interp.world.built, path, value.attrs["built"] if getattr(value, "path", "") == BYTES else None)
+    put(interp.files.built, path, value.attrs["built"] if getattr(value, "path", "") == BYTES else None)
 
 
-def loaded(interp: Any, path: str, loc: ir.Loc | None) -> Built | None:
+def loaded(interp: Run, path: str, loc: ir.Loc | None) -> Built | None:
     """The binary at a path that is loaded, when it was built here; its parts without source are noted."""
-    made = find(interp.world.built, path)
+    made = find(interp.files.built, path)
     for part in made.foreign if made is not None else ():
         without_source(interp, part, loc)
     return made
 
 
-def without_source(interp: Any, path: str, loc: ir.Loc | None) -> str:
+def without_source(interp: Run, path: str, loc: ir.Loc | None) -> str:
     """Machine code without source is there: what it does is not known, and it may change what anything means."""
     name = path.rpartition("/")[2][:80]
     interp.note("binary", {"path": name}, loc)

@@ -6,13 +6,16 @@ it. Runs take both sides of a branch on one; what differs between the sides is w
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host.objects import LibObject, Method
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.source.embedded import Text, doubts
 from kbh_lint.values import Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 MARK = "sniff:"
 CLOCK = "clock:"  # followed by the call of forward in which the clock was read
@@ -68,15 +71,15 @@ def about_process(path: str) -> bool:
     return path.startswith(("/proc/", "/proc", "/sys/class/drm", "/dev/pts"))
 
 
-def asked(interp: Any, symbol: str, what: str, loc: ir.Loc | None) -> Unknown:
+def asked(interp: Run, symbol: str, what: str, loc: ir.Loc | None) -> Unknown:
     """Remember that something was asked for, and give the value that is known to come of it."""
     interp.note("sniff", {"symbol": symbol, "what": what}, loc)
     return Unknown((), f"{MARK}{symbol}")
 
 
-def clock(interp: Any) -> Unknown:
+def clock(interp: Run) -> Unknown:
     """What a clock shows: the time between calls of forward tells checking from timing, the time in one does not."""
-    return Unknown((), f"{CLOCK}{interp.call_index}")
+    return Unknown((), f"{CLOCK}{interp.trace.call_index}")
 
 
 def source(*values: Any) -> str:
@@ -144,7 +147,7 @@ def opposite(answer: Unknown) -> Unknown:
     return presumed(answer.why == _LIBRARY) if answer.why in (_LIBRARY, _LIKELY) else answer
 
 
-def flows(interp: Any, left: Any, right: Any, loc: ir.Loc | None) -> None:
+def flows(interp: Run, left: Any, right: Any, loc: ir.Loc | None) -> None:
     """A tensor meets a number in an operation; one that was asked for makes the result depend on who runs it."""
     mark = source(left, right)
     if mark.startswith(MARK):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.host import (
@@ -20,7 +20,6 @@ from kbh_lint.host import (
     tensor_attributes,
 )
 from kbh_lint.host.frames import Frame, builtin
-from kbh_lint.host.interp import Interp
 from kbh_lint.host.objects import (
     Blob,
     Bound,
@@ -46,11 +45,14 @@ from kbh_lint.host.objects import (
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Func, JitFunction, Made, Sym
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 CODE = "types.CodeType"
 CUTE_ATTRIBUTES = frozenset(("element_type", "iterator", "memspace", "leading_dim"))
 
 
-def get_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> Any:
+def get_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> Any:
     """`owner.name`."""
     if isinstance(owner, Sym):
         last = owner.path.rpartition(".")[2]
@@ -100,7 +102,7 @@ def get_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> Any:
     return Method(owner, name)
 
 
-def tensor_attr(interp: Interp, owner: Tensor, name: str, loc: ir.Loc | None) -> Any:
+def tensor_attr(interp: Run, owner: Tensor, name: str, loc: ir.Loc | None) -> Any:
     """An attribute of a tensor, of torch or of CuTe."""
     part = dress.part(owner, name)
     value = tensor_attributes.attribute(interp, owner, name, loc) if part is None else part
@@ -111,7 +113,7 @@ def tensor_attr(interp: Interp, owner: Tensor, name: str, loc: ir.Loc | None) ->
     return Method(owner, name) if value is NotImplemented else value
 
 
-def callable_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> Any:
+def callable_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> Any:
     """An attribute of a function, a kernel, or what stands around one."""
     if isinstance(owner, JitFunction) and name in ("fn", "__wrapped__"):
         return owner if owner.configs else owner.func
@@ -146,9 +148,9 @@ def callable_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> 
     return Method(owner, name)
 
 
-def _annotations(interp: Interp, func: Func) -> dict[str, Any]:
+def _annotations(interp: Run, func: Func) -> dict[str, Any]:
     """What the parameters of a function, and its result, are said to be."""
-    frame = Frame(func.env, interp.world.globals_of(func, interp), None, None)
+    frame = Frame(func.env, interp.globals_of(func), None, None)
     said = [(param.name, param.type) for param in func.node.params] + [("return", func.node.returns)]
     return {name: interp.eval(node, frame) for name, node in said if node is not None}
 
@@ -171,7 +173,7 @@ def description_attr(owner: DType | HostDescriptor | Config | Blob | Pointer, na
     return DType(owner.dtype) if name in ("value_type", "dtype", "element_type") else Method(owner, name)
 
 
-def instance_attr(interp: Interp, owner: Instance, name: str, loc: ir.Loc | None) -> Any:
+def instance_attr(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> Any:
     """An attribute of an object of the submission, by its own `__getattribute__` where it has one."""
     own = find_method(owner, "__getattribute__")
     if own is not None:
@@ -179,7 +181,7 @@ def instance_attr(interp: Interp, owner: Instance, name: str, loc: ir.Loc | None
     return plain_attr(interp, owner, name, loc)
 
 
-def plain_attr(interp: Interp, owner: Instance, name: str, loc: ir.Loc | None) -> Any:
+def plain_attr(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> Any:
     """An attribute as `object.__getattribute__` finds it."""
     if name in owner.attrs:
         first = data_descriptor(owner.cls, name)
@@ -235,7 +237,7 @@ def data_descriptor(cls: ClassV, name: str) -> Any:
     return None
 
 
-def extension_attr(interp: Interp, owner: Extension, name: str, loc: ir.Loc | None) -> Any:
+def extension_attr(interp: Run, owner: Extension, name: str, loc: ir.Loc | None) -> Any:
     """A function or attribute of a module that was built from C++."""
     if name in owner.attrs:
         return owner.attrs[name]
@@ -251,7 +253,7 @@ def extension_attr(interp: Interp, owner: Extension, name: str, loc: ir.Loc | No
     return ExtFunction(owner, name, found)
 
 
-def set_attr(interp: Interp, owner: Any, name: str, value: Any, loc: ir.Loc | None) -> None:
+def set_attr(interp: Run, owner: Any, name: str, value: Any, loc: ir.Loc | None) -> None:
     """`owner.name = value`."""
     own = find_method(owner, "__setattr__") if isinstance(owner, Instance) else None
     if own is not None:
@@ -262,7 +264,7 @@ def set_attr(interp: Interp, owner: Any, name: str, value: Any, loc: ir.Loc | No
         set_plain(interp, owner, name, value, loc)
 
 
-def set_plain(interp: Interp, owner: Any, name: str, value: Any, loc: ir.Loc | None) -> None:
+def set_plain(interp: Run, owner: Any, name: str, value: Any, loc: ir.Loc | None) -> None:
     """The same, as `object.__setattr__` does it."""
     if isinstance(owner, Instance):
         found = owner.cls.get(name)
@@ -340,7 +342,7 @@ def _set_of_function(owner: Func, name: str, value: Any) -> None:
         owner.attrs[name] = value
 
 
-def del_attr(interp: Interp, owner: Any, name: str, loc: ir.Loc | None) -> None:
+def del_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> None:
     """`del owner.name`, by the class's own `__delattr__` where it has one."""
     own = find_method(owner, "__delattr__") if isinstance(owner, Instance) else None
     if own is not None:

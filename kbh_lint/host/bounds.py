@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sized
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 MAX_ITEMS = 1_000_000
 MAX_BITS = 32_768  # of an integer
@@ -26,7 +29,7 @@ class TooLarge(ValueError):
     """A value past its bound was asked for; the text says which."""
 
 
-def items(interp: Any, count: int) -> None:
+def items(interp: Run, count: int) -> None:
     """Pays for making or visiting `count` items at once."""
     if count > MAX_ITEMS:
         raise TooLarge("a container grew past the bound")
@@ -34,20 +37,20 @@ def items(interp: Any, count: int) -> None:
         interp.burn(count // 8)
 
 
-def steps(interp: Any, count: int) -> None:
+def steps(interp: Run, count: int) -> None:
     """Pays for a loop of our own over `count` items."""
     if count > FREE_ITEMS:
         interp.burn(count // 2)
 
 
-def visited(interp: Any, found: Any) -> Any:
+def visited(interp: Run, found: Any) -> Any:
     """`found`, paid for when it is a container."""
     if isinstance(found, Sized):
         items(interp, len(found))
     return found
 
 
-def text(interp: Any, *values: Any) -> None:
+def text(interp: Run, *values: Any) -> None:
     """Pays for walking or copying texts."""
     size = sum(len(v) + 16 * len(getattr(v, "pieces", ())) for v in values if isinstance(v, (str, bytes, bytearray)))
     if size > FREE_CHARACTERS:
@@ -79,7 +82,7 @@ def power(left: Any, right: Any) -> None:
         raise TooLarge("a number grew past the bound")
 
 
-def modular(interp: Any, base: Any, exponent: Any, modulus: Any) -> None:
+def modular(interp: Run, base: Any, exponent: Any, modulus: Any) -> None:
     """Pays for `pow(base, exponent, modulus)`: a product of the modulus' length for each bit of the exponent."""
     sizes = [abs(value).bit_length() for value in (base, exponent, modulus) if isinstance(value, int)]
     if len(sizes) < 3 or max(sizes) > MAX_BITS:

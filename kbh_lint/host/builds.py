@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.host import (
@@ -24,6 +24,9 @@ from kbh_lint.host.tensors import Unknown
 from kbh_lint.source.embedded import FileText, Piece, Text, concat
 from kbh_lint.values import DType, Env, Overloads
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 MAX_SOURCES = 64
 BUILT = artifacts.SUFFIXES
 _NAMES = (
@@ -36,7 +39,7 @@ SYSTEM_FOLDERS = ("/usr/", "/lib/", "/lib64/", "/opt/", "<")
 EXTENSIONS = "/cache/torch_extensions"  # where torch builds extensions that are given no folder
 
 
-def texts(interp: Any, value: Any) -> list[str]:
+def texts(interp: Run, value: Any) -> list[str]:
     """Source texts from a string, a list of them, or unknowns (which are reported)."""
     if isinstance(value, str):
         return [value]
@@ -45,7 +48,7 @@ def texts(interp: Any, value: Any) -> list[str]:
     return []
 
 
-def extension_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def extension_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """torch.utils.cpp_extension.load_inline and load."""
     name = path.rsplit(".", 1)[-1]
     if name not in ("load_inline", "load", "_jit_compile"):
@@ -75,15 +78,15 @@ def extension_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
     return made
 
 
-def _left(interp: Any, made: Extension, folder: str, sources: list[str]) -> None:
+def _left(interp: Run, made: Extension, folder: str, sources: list[str]) -> None:
     """The library that an extension leaves in its folder can be loaded again by its path."""
     made.attrs["__file__"] = f"{folder}/{made.name}.so"
     paths = [f"{folder}/{made.name}.{i}.cu" for i in range(len(sources))]
-    interp.world.files.update(zip(paths, sources, strict=True))
-    artifacts.put(interp.world.built, made.attrs["__file__"], artifacts.Built(tuple(paths), made.flags))
+    interp.files.texts.update(zip(paths, sources, strict=True))
+    artifacts.put(interp.files.built, made.attrs["__file__"], artifacts.Built(tuple(paths), made.flags))
 
 
-def read_all(interp: Any, value: Any, loc: ir.Loc | None) -> list[str]:
+def read_all(interp: Run, value: Any, loc: ir.Loc | None) -> list[str]:
     """The texts of source files named by path."""
     out: list[str] = []
     for item in value if isinstance(value, (list, tuple)) else [value]:
@@ -91,26 +94,26 @@ def read_all(interp: Any, value: Any, loc: ir.Loc | None) -> list[str]:
         found = find_file(interp, name)
         if found is None:
             interp.miss(f"source file {name.rpartition('/')[2]} is not part of the submission", loc)
-            interp.world.left_over = True
+            interp.files.left_over = True
         else:
             out.append(found)
     return out
 
 
-def build(interp: Any, name: str, sources: list[str], flags: list[str], loc: ir.Loc | None) -> Extension:
+def build(interp: Run, name: str, sources: list[str], flags: list[str], loc: ir.Loc | None) -> Extension:
     """An extension from its sources: C++ is lowered once a text and kept."""
 
-    capability = interp.world.capability
+    capability = interp.session.capability
     arch = arch_from_flags(flags) or (capability[0] * 100 + capability[1] * 10 if capability else None)
     env, lowered = cpp_texts.build_env(interp, sources, flags, arch)
     extension = Extension(name, env, lowered, tuple(flags))
     extension.attrs["__exports__"] = cpp_texts.exports(lowered)
     extension.attrs["__loc__"] = loc
-    interp.world.authored.append(extension)
+    interp.authored.append(extension)
     for label, function in extension.attrs["__exports__"].items():
         if isinstance(env.vars.get(function), Overloads):
             made = ExtFunction(extension, function, env.vars[function])
-            interp.world.custom_ops[label.rpartition("::")[2]] = made
+            interp.custom_ops[label.rpartition("::")[2]] = made
     for module in lowered:
         for reason, where in module.unread:
             interp.miss(reason, where)
@@ -133,11 +136,11 @@ def arch_from_flags(flags: list[str]) -> int | None:
 # --- files -------------------------------------------------------------------------------------------------
 
 
-def find_file(interp: Any, path: str) -> str | None:
+def find_file(interp: Run, path: str) -> str | None:
     """The text of a file of the submission, or one it wrote."""
-    files = interp.world.files
+    files = interp.files.texts
     if path in files:
-        return files[path]  # type: ignore[no-any-return]
+        return files[path]
     base = path.rpartition("/")[2]
     if base in files:
         text = files[base]
@@ -145,24 +148,24 @@ def find_file(interp: Any, path: str) -> str | None:
     return None
 
 
-def exists(interp: Any, path: str) -> Any:
+def exists(interp: Run, path: str) -> Any:
     """Whether a path is there: headers and tools are, what only an earlier build can have left is not."""
-    if find_file(interp, path) is not None or path in interp.world.built:
+    if find_file(interp, path) is not None or path in interp.files.built:
         return True
-    interp.world.asked.add(path)
+    interp.files.asked.add(path)
     return Unknown((), "whether a build left a file" if path.endswith(BUILT) else "likely: the path exists")
 
 
-def write_file(interp: Any, path: str, text: Any) -> None:
+def write_file(interp: Run, path: str, text: Any) -> None:
     if isinstance(text, str):
         bounds.text(interp, text)
-        interp.world.files[path] = text
-        interp.world.files[path.rpartition("/")[2]] = text
+        interp.files.texts[path] = text
+        interp.files.texts[path.rpartition("/")[2]] = text
     else:
         artifacts.written(interp, path, text)
 
 
-def open_file(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def open_file(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = containers.show(args[0]) if args else ""
     mode = containers.show(args[1]) if len(args) > 1 else containers.show(kwargs.get("mode", "r"))
     if "w" in mode or "a" in mode:
@@ -175,7 +178,7 @@ def open_file(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
     return LibObject("file", {"name": name, "mode": mode})
 
 
-def file_method(interp: Any, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def file_method(interp: Run, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     path = owner.attrs["name"]
     if name == "write" and args and not isinstance(args[0], str):
         artifacts.written(interp, path, args[0])
@@ -197,27 +200,27 @@ def file_method(interp: Any, owner: LibObject, name: str, args: list[Any], loc: 
     return None
 
 
-def path_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def path_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     out = ""
     for part in map(containers.show, args):
         out = part if part.startswith("/") or not out else f"{out}/{part}"
     return LibObject("pathlib.Path", {"path": out or "."})
 
 
-def _found(interp: Any, folder: str, pattern: str) -> list[str]:
+def _found(interp: Run, folder: str, pattern: str) -> list[str]:
     """The binaries that a pattern finds: those that were built, or one as an earlier build or the system has it."""
     stem = pattern.rstrip("*.")
     if not stem.endswith(BUILT):
         return []
     one = f"{folder}/{stem}" if folder else stem
-    return artifacts.listed(interp.world.built, folder, pattern) or [one.replace("*", "found")]
+    return artifacts.listed(interp.files.built, folder, pattern) or [one.replace("*", "found")]
 
 
-def glob_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def glob_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """glob.glob and glob.iglob: what was built, and libraries of the system. Whether others are there is not known."""
     folder, _, pattern = (containers.show(args[0]) if args else "").rpartition("/")
     places = _found(interp, folder, pattern) if path in ("glob.glob", "glob.iglob") else []
-    known = places and (artifacts.find(interp.world.built, places[0]) is not None or of_the_system(places[0]))
+    known = places and (artifacts.find(interp.files.built, places[0]) is not None or of_the_system(places[0]))
     return places if known else unknowns.merged(interp, *args, why=path)
 
 
@@ -227,7 +230,7 @@ def folder_of(path: str) -> str:
 
 
 def path_method(
-    interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     text = str(owner.attrs["path"])
     if name in ("read_text", "read_bytes", "iterdir", "glob", "rglob") and asking.about_process(text):
@@ -267,7 +270,7 @@ def path_method(
     return Unknown((), f"Path.{name}")
 
 
-def temporary(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def temporary(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """tempfile: a made-up folder or file."""
     name = path.rsplit(".", 1)[-1]
     if name in ("mkdtemp", "gettempdir"):
@@ -279,7 +282,7 @@ def temporary(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
     return Unknown((), path)
 
 
-def process(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def process(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """subprocess: a compiler that is run builds the source files it is given."""
     interp.note("process", {"symbol": path}, loc)
     command = args[0] if args else kwargs.get("args")
@@ -298,7 +301,7 @@ def process(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
     return LibObject("subprocess.CompletedProcess", {"returncode": 0, "stdout": "", "stderr": ""})
 
 
-def ctypes_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def ctypes_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
     if name in ("CDLL", "PyDLL", "LoadLibrary"):
         return load_library(interp, path, args, kwargs, loc)
@@ -308,7 +311,7 @@ def ctypes_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any],
     return made if made is not None else LibObject(path, {}, tuple(args), kwargs)
 
 
-def load_library(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def load_library(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A shared library: one the submission built from its own sources is read, another is machine code."""
     name = containers.show(args[0]) if args else ""
     if of_the_system(name):
@@ -316,8 +319,8 @@ def load_library(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any]
     made = artifacts.loaded(interp, name, loc)
     if made is not None:
         return build(interp, name, read_all(interp, list(made.sources), loc), list(made.flags), loc)
-    if name in interp.world.asked:
-        interp.world.left_over = True
+    if name in interp.files.asked:
+        interp.files.left_over = True
     return Blob(artifacts.without_source(interp, name, loc), loc)
 
 
@@ -331,10 +334,10 @@ def of_the_system(path: str) -> bool:
     return known and SYSTEM.fullmatch(base) is not None
 
 
-def linked(interp: Any, flags: list[str], loc: ir.Loc | None) -> None:
+def linked(interp: Run, flags: list[str], loc: ir.Loc | None) -> None:
     """Flags of a linker: objects and libraries that are neither built here nor the system's are told."""
     for flag in flags:
-        ours = artifacts.find(interp.world.built, flag) is not None
+        ours = artifacts.find(interp.files.built, flag) is not None
         if flag.endswith((".a", ".o", ".so")) and not flag.startswith("-") and not ours and not of_the_system(flag):
             artifacts.without_source(interp, flag, loc)
         if flag.startswith("-l") and not LINKED.fullmatch(flag[2:].lstrip(":")):
@@ -344,7 +347,7 @@ def linked(interp: Any, flags: list[str], loc: ir.Loc | None) -> None:
 # --- kernels compiled from text at run time ----------------------------------------------------------------
 
 
-def raw_kernel(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def raw_kernel(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """torch.cuda._compile_kernel(source, name)."""
     source = args[0] if args else kwargs.get("kernel_source")
     name = args[1] if len(args) > 1 else kwargs.get("kernel_name")
@@ -355,11 +358,11 @@ def raw_kernel(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc
     return LibObject("raw.kernel", {"extension": extension, "name": containers.show(name)})
 
 
-def raw_kernel_cupy(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def raw_kernel_cupy(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     return raw_kernel(interp, args or [kwargs.get("code"), kwargs.get("name")], {}, loc)
 
 
-def raw_module(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def raw_module(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     source = args[0] if args else kwargs.get("code")
     if not isinstance(source, str):
         interp.miss("the text of a module is not known", loc)
@@ -367,7 +370,7 @@ def raw_module(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], 
     return LibObject("raw.module", {"extension": build(interp, "module", [source], [], loc)})
 
 
-def call_raw(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call_raw(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Launch a kernel compiled from text: (grid, block, arguments)."""
     env: Env = owner.attrs["extension"].env
     name, _, given = owner.attrs["name"].partition("<")  # a name expression: kernel<4, float>

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import (
@@ -26,29 +26,32 @@ from kbh_lint.host.objects import (
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import Func, Sym
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 
 @builtin
-def _isinstance(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _isinstance(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     return typetests.is_instance(interp, args[0], args[1] if len(args) > 1 else ())
 
 
 @builtin
-def _issubclass(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _issubclass(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     return typetests.is_subclass(interp, args[0], args[1] if len(args) > 1 else ())
 
 
 @builtin
-def _getattr(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _getattr(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     owner, name = args[0], args[1]
     if not isinstance(name, str):
         return unknowns.merged(interp, owner, name, why="an attribute by unknown name")
     if len(args) > 2 and isinstance(owner, Sym) and owner.path.partition(".")[0] == "torch":
         has = has_library_attr(interp, f"{owner.path}.{name}")
-        return interp.world.get_attr(interp, owner, str(name), loc) if interp.truth(has, loc) else args[2]
+        return interp.get_attr(owner, str(name), loc) if interp.truth(has, loc) else args[2]
     if len(args) > 2 and not has_attr(interp, owner, str(name)):
         made = find_method(owner, "__getattr__") if isinstance(owner, Instance) else None
         return args[2] if made is None else _made_attribute(interp, made, str(name), args[2], loc)
-    return interp.world.get_attr(interp, owner, str(name), loc)
+    return interp.get_attr(owner, str(name), loc)
 
 
 _OF_MODULES = frozenset(
@@ -56,7 +59,7 @@ _OF_MODULES = frozenset(
 )
 
 
-def _made_attribute(interp: Any, made: Any, name: str, default: Any, loc: ir.Loc | None) -> Any:
+def _made_attribute(interp: Run, made: Any, name: str, default: Any, loc: ir.Loc | None) -> Any:
     """What `__getattr__` gives, or the default when it says that there is no such attribute."""
     try:
         return interp.call(made, [name], {}, loc)
@@ -66,7 +69,7 @@ def _made_attribute(interp: Any, made: Any, name: str, default: Any, loc: ir.Loc
         raise
 
 
-def has_attr(interp: Any, owner: Any, name: str) -> bool:
+def has_attr(interp: Run, owner: Any, name: str) -> bool:
     """hasattr in the assumed world: libraries have what is asked of them."""
     if isinstance(owner, Instance):
         return name in owner.attrs or owner.cls.has(name) or name in _OF_MODULES and is_module(owner.cls)
@@ -88,7 +91,7 @@ def has_attr(interp: Any, owner: Any, name: str) -> bool:
 
 
 @builtin
-def _hasattr(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _hasattr(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     if isinstance(args[0], Sym) and args[0].path.partition(".")[0] == "torch":
         return has_library_attr(interp, f"{args[0].path}.{args[1]}")
     if has_attr(interp, args[0], str(args[1])):
@@ -97,7 +100,7 @@ def _hasattr(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc |
     return made is not None and _made_attribute(interp, made, str(args[1]), keys.MISSING, loc) is not keys.MISSING
 
 
-def has_library_attr(interp: Any, path: str) -> Any:
+def has_library_attr(interp: Run, path: str) -> Any:
     """hasattr of torch or one of its modules: known of what is known here, else a decision that is likely to hold."""
     from kbh_lint.host import modules
 
@@ -106,12 +109,12 @@ def has_library_attr(interp: Any, path: str) -> Any:
 
 
 @builtin
-def _setattr(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    interp.world.set_attr(interp, args[0], str(args[1]), args[2], loc)
+def _setattr(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    interp.set_attr(args[0], str(args[1]), args[2], loc)
 
 
 @builtin
-def _type(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _type(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     value = args[0]
     if len(args) == 3:
         return class_making.of_call(interp, args, kwargs, loc)
@@ -131,16 +134,16 @@ def _type(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
 
 
 @builtin
-def _callable(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _callable(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     return typetests.is_callable(interp, args[0])
 
 
 @builtin
-def _vars(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _vars(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     if args and isinstance(args[0], Sym):
         return Sym(f"{args[0].path}.__dict__")
     if args and isinstance(args[0], (ClassV, LibObject)):
-        return interp.world.get_attr(interp, args[0], "__dict__", loc)
+        return interp.get_attr(args[0], "__dict__", loc)
     return args[0].attrs if args and isinstance(args[0], Instance) else {}
 
 

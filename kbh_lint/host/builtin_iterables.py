@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import (
@@ -36,9 +36,12 @@ from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import doubts
 from kbh_lint.values import Sym
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 
 @builtin
-def _range(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _range(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     args = [unknowns.of_process(a) for a in args]
     if not all(isinstance(a, int) for a in args):
         if any(a is None or isinstance(a, (float, str, list, tuple)) for a in args):
@@ -52,7 +55,7 @@ def _range(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | N
 
 
 @builtin
-def _len(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _len(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     value = args[0]
     if isinstance(value, Tensor):
         return value.shape[0] if value.shape else Unknown()
@@ -77,7 +80,7 @@ def _len(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
 
 def _extreme(name: str) -> Callable[..., Any]:
     @builtin
-    def run(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    def run(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         items = list(iteration.materialise(interp, args[0], loc)) if len(args) == 1 else list(args)
         if not items:
             if "default" not in kwargs:
@@ -101,7 +104,7 @@ def _extreme(name: str) -> Callable[..., Any]:
 
 
 @builtin
-def _sum(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _sum(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     total: Any = args[1] if len(args) > 1 else kwargs.get("start", 0)
     items = iteration.materialise(interp, args[0], loc)
     bounds.steps(interp, len(items))
@@ -110,7 +113,7 @@ def _sum(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
     return total
 
 
-def _until(interp: Any, value: Any, every: bool, loc: ir.Loc | None) -> Sequence[Any]:
+def _until(interp: Run, value: Any, every: bool, loc: ir.Loc | None) -> Sequence[Any]:
     """The items that any() or all() looks at: of an iterator, those up to the first that decides."""
     if not isinstance(value, Once):
         return iteration.materialise(interp, value, loc)
@@ -125,7 +128,7 @@ def _until(interp: Any, value: Any, every: bool, loc: ir.Loc | None) -> Sequence
 
 def _truths(every: bool) -> Callable[..., Any]:
     @builtin
-    def run(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    def run(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         items = _until(interp, args[0], every, loc)
         bounds.steps(interp, len(items))
         read = [item for item in items if isinstance(item, Unknown) and item.contents]
@@ -143,7 +146,7 @@ def _truths(every: bool) -> Callable[..., Any]:
 
 def _collect(kind: Callable[[Any], Any]) -> Callable[..., Any]:
     @builtin
-    def run(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    def run(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         if args and isinstance(args[0], Unknown):
             return args[0]
         items = iteration.materialise(interp, args[0], loc) if args else []
@@ -153,7 +156,7 @@ def _collect(kind: Callable[[Any], Any]) -> Callable[..., Any]:
 
 
 @builtin
-def _dict(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _dict(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     out: dict[Any, Any] = {}
     if args:
         held = subscripts.mapping(interp, args[0], loc)
@@ -172,7 +175,7 @@ def _dict(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
 
 
 @builtin
-def _enumerate(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _enumerate(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     given = args[1] if len(args) > 1 else kwargs.get("start", 0)
     start = given if isinstance(given, int) else 0
     if isinstance(args[0], Once):
@@ -186,13 +189,13 @@ def _lazy(source: Iterator[Any]) -> Once:
     return made
 
 
-def _columns(interp: Any, args: list[Any], loc: ir.Loc | None) -> list[Any]:
+def _columns(interp: Run, args: list[Any], loc: ir.Loc | None) -> list[Any]:
     """The items of several iterables, of an iterator as they are asked for."""
     return [iteration.in_turn(a) if isinstance(a, Once) else iteration.materialise(interp, a, loc) for a in args]
 
 
 @builtin
-def _zip(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _zip(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     if any(isinstance(a, Once) for a in args):
         return _lazy(zip(*_columns(interp, args, loc), strict=False))
     columns = [iteration.materialise(interp, a, loc) for a in args]
@@ -202,26 +205,26 @@ def _zip(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
 
 
 @builtin
-def _map(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _map(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     rows = zip(*_columns(interp, args[1:], loc), strict=False)
     return _lazy(interp.call(args[0], list(row), {}, loc) for row in rows)
 
 
 @builtin
-def _filter(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _filter(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     (items,) = _columns(interp, args[1:2], loc)
     return _lazy(i for i in items if interp.truth(i if args[0] is None else interp.call(args[0], [i], {}, loc), loc))
 
 
 @builtin
-def _sorted(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _sorted(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     items = list(iteration.materialise(interp, args[0], loc))
     containers.sort_items(interp, items, kwargs)
     return items
 
 
 @builtin
-def _reversed(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _reversed(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     own = find_method(args[0], "__reversed__") if isinstance(args[0], Instance) else None
     if own is not None:
         return interp.call(own, [], {}, loc)
@@ -229,7 +232,7 @@ def _reversed(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc 
 
 
 @builtin
-def _iter(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _iter(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     if len(args) == 2:
         return _lazy(_calls_until(interp, args[0], args[1], loc))
     if not args or isinstance(args[0], Once):
@@ -238,7 +241,7 @@ def _iter(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
     return list(items) if isinstance(args[0], (Unknown, Tensor)) else Once(items)
 
 
-def _calls_until(interp: Any, func: Any, end: Any, loc: ir.Loc | None) -> Iterator[Any]:
+def _calls_until(interp: Run, func: Any, end: Any, loc: ir.Loc | None) -> Iterator[Any]:
     """iter(function, sentinel): what calls give, until one gives the sentinel."""
     while True:
         interp.burn()
@@ -254,7 +257,7 @@ def _calls_until(interp: Any, func: Any, end: Any, loc: ir.Loc | None) -> Iterat
 
 
 @builtin
-def _next(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _next(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     if isinstance(args[0], LibObject) and args[0].path in ("itertools.count", "itertools.cycle"):
         return interp.call(Method(args[0], "__next__"), [], {}, loc)
     if isinstance(args[0], Instance):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import around, coroutines, exceptions, generators, keys
@@ -11,13 +11,16 @@ from kbh_lint.host.objects import Bound, ClassV, Memo, Once
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import Env, Func
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
-def call_function(interp: Any, func: Func, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+
+def call_function(interp: Run, func: Func, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Runs a function in a frame of its own; one of C++ or of a kernel language goes where these are run."""
     if func.node.loc[0].language == "cuda":
         return interp.cpp.call(func, args, loc)
     if func.language == "cute.kernel":
-        return interp.world.kernel_of(interp, func, args, kwargs)
+        return interp.kernel_of(func, args, kwargs)
     if len(interp.frames) > MAX_FRAMES:
         exceptions.may_fail(interp, "RecursionError", loc)
         interp.miss("calls nest too deep", loc)
@@ -27,7 +30,7 @@ def call_function(interp: Any, func: Func, args: list[Any], kwargs: dict[str, An
         return around.manager(func, args, kwargs)
     env = Env({}, func.env)
     bind(func, args, kwargs, env)
-    frame = Frame(env, interp.world.globals_of(func, interp), loc, func)
+    frame = Frame(env, interp.globals_of(func), loc, func)
     if func.node.coroutine and not func.node.generator:
         return coroutines.make(interp, func.node.body or (), frame)
     if func.node.generator:
@@ -99,7 +102,7 @@ def misfit(func: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
     )
 
 
-def call_memo(interp: Any, func: Memo, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call_memo(interp: Run, func: Memo, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A call of what functools.cache decorated: the result that equal arguments had, else a new one."""
     try:
         key = (tuple(args), tuple(sorted(kwargs.items())))

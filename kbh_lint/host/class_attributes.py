@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import classes, enums, iteration
 from kbh_lint.host.frames import builtin
-from kbh_lint.host.interp import Interp
 from kbh_lint.host.objects import Bound, ClassV, LibObject, Memo, Method, Partial, meta_method
 from kbh_lint.values import Func, Sym
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
-def attribute(interp: Interp, owner: ClassV, name: str, loc: ir.Loc | None) -> Any:
+
+def attribute(interp: Run, owner: ClassV, name: str, loc: ir.Loc | None) -> Any:
     """An attribute of a class of the submission."""
     try:
         found = owner.find(name)
@@ -33,7 +35,7 @@ def attribute(interp: Interp, owner: ClassV, name: str, loc: ir.Loc | None) -> A
     return found
 
 
-def _of_class(interp: Interp, owner: ClassV, name: str, loc: ir.Loc | None) -> Any:
+def _of_class(interp: Run, owner: ClassV, name: str, loc: ir.Loc | None) -> Any:
     """What every class has, or its metaclass gives it; NotImplemented where there is nothing of the kind."""
     if name in ("__name__", "__qualname__"):
         return owner.name
@@ -64,11 +66,11 @@ def _registered(owner: ClassV, cls: Any) -> Any:
     return cls
 
 
-def _made_of(interp: Interp, cls: ClassV, items: Any, loc: ir.Loc | None) -> Any:
+def _made_of(interp: Run, cls: ClassV, items: Any, loc: ir.Loc | None) -> Any:
     return interp.call(cls, list(iteration.materialise(interp, items, loc)), {}, loc)
 
 
-def of_member(interp: Interp, owner: enums.Number | enums.Word, found: Any, loc: ir.Loc | None) -> Any:
+def of_member(interp: Run, owner: enums.Number | enums.Word, found: Any, loc: ir.Loc | None) -> Any:
     """What a class of numbers or texts has for one of its members."""
     if isinstance(found, LibObject) and found.path == "property":
         return interp.call(Bound(owner, found.attrs["fget"]), [], {}, loc)

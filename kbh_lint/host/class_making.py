@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import enums, exceptions, records
@@ -11,10 +11,13 @@ from kbh_lint.host.objects import Bound, ClassV, Compiled, Instance, Memo, find_
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import Env, Func, Sym
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 _BODY = "<class body>"  # in the namespace that a metaclass is given: what the class statement knows
 
 
-def of_statement(interp: Any, node: ir.ClassDef, bases: tuple[Any, ...], env: Env, keywords: dict[str, Any]) -> Any:
+def of_statement(interp: Run, node: ir.ClassDef, bases: tuple[Any, ...], env: Env, keywords: dict[str, Any]) -> Any:
     """What a class statement binds its name to."""
     meta = keywords.pop("metaclass", None)
     if getattr(meta, "path", "") == "abc.ABCMeta":
@@ -36,7 +39,7 @@ def of_statement(interp: Any, node: ir.ClassDef, bases: tuple[Any, ...], env: En
     return made
 
 
-def finished(interp: Any, cls: ClassV, keywords: dict[str, Any], loc: ir.Loc | None) -> ClassV:
+def finished(interp: Run, cls: ClassV, keywords: dict[str, Any], loc: ir.Loc | None) -> ClassV:
     """The class, once its members know it and its bases were told of it."""
     if enums.is_enum(cls):
         enums.make_members(interp, cls, loc)
@@ -61,7 +64,7 @@ def finished(interp: Any, cls: ClassV, keywords: dict[str, Any], loc: ir.Loc | N
     return cls
 
 
-def of_call(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, meta: Any = None) -> Any:
+def of_call(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, meta: Any = None) -> Any:
     """`type(name, bases, namespace)`, and what `super().__new__` of a metaclass makes."""
     name, bases, names = args[:3]
     if not isinstance(name, str) or not isinstance(bases, tuple) or not isinstance(names, dict):
@@ -73,23 +76,23 @@ def of_call(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | 
         made = ClassV(str(name), bases, env, body.node, fields=body.fields, passed=body.passed, meta=meta)
     else:
         said = names.get("__annotations__")
-        env = Env(dict(names), interp.world.module_env)
+        env = Env(dict(names), interp.scopes.main)
         made = ClassV(str(name), bases, env, None, fields=list(said) if isinstance(said, dict) else [], meta=meta)
     return finished(interp, made, kwargs, loc)
 
 
-def inherited(interp: Any, cls: ClassV, name: str, loc: ir.Loc | None) -> Any:
+def inherited(interp: Run, cls: ClassV, name: str, loc: ir.Loc | None) -> Any:
     """What `super().name` is in a method of a metaclass, whose `self` is a class."""
     if name == "__call__":
-        return builtin(lambda i, a, k, where: i.world.instantiate(i, cls, a, k, where, True))
+        return builtin(lambda i, a, k, where: i.instantiate(cls, a, k, where, True))
     if name == "__instancecheck__":
         from kbh_lint.host import typetests
 
         return builtin(lambda i, a, k, where: typetests.is_instance(i, a[0], cls, True))
     if name == "__getattribute__":
-        return builtin(lambda i, a, k, where: i.world.get_attr(i, cls, str(a[0]), where))
+        return builtin(lambda i, a, k, where: i.get_attr(cls, str(a[0]), where))
     if name == "__setattr__":
-        return builtin(lambda i, a, k, where: i.world.set_plain(i, cls, str(a[0]), a[1], where))
+        return builtin(lambda i, a, k, where: i.set_plain(cls, str(a[0]), a[1], where))
     if name == "__init__":
         return builtin(lambda i, a, k, where: None)
     if name == "__getattr__":

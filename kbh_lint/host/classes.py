@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import class_making, enums, exceptions, lifetimes, module_calls, records, trace_nn
 from kbh_lint.host.frames import Frame
-from kbh_lint.host.interp import Interp
 from kbh_lint.host.objects import (
     Bound,
     ClassV,
@@ -22,12 +21,15 @@ from kbh_lint.host.objects import (
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import Func
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 ABSTRACT = "__isabstractmethod__"
 DICTS = ("OrderedDict", "UserDict", "defaultdict")
 
 
 def instantiate(
-    interp: Interp, cls: ClassV, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, plainly: bool = False
+    interp: Run, cls: ClassV, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, plainly: bool = False
 ) -> Any:
     """`cls(...)`; `plainly` leaves out what its metaclass makes of a call."""
     bases = cls.external_bases()
@@ -68,7 +70,7 @@ def instantiate(
     return instance
 
 
-def holds_items(interp: Interp, cls: ClassV) -> bool:
+def holds_items(interp: Run, cls: ClassV) -> bool:
     """Whether an object of a class is a dict."""
     direct = [base for c in cls.mro() for base in c.bases]
     return interp.builtins["dict"] in direct or any(b.rpartition(".")[2] in DICTS for b in cls.external_bases())
@@ -85,7 +87,7 @@ def _is_abstract(cls: ClassV) -> bool:
     return any(isinstance(value, Func) and ABSTRACT in value.attrs for value in names.values())
 
 
-def call_instance(interp: Interp, owner: Instance, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call_instance(interp: Run, owner: Instance, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """`owner(...)`: its `__call__`, what torch makes of its `forward`, or a `forward` of no module."""
     called = owner.cls.has("__call__")
     if is_module(owner.cls) and not called:
@@ -100,7 +102,7 @@ def call_instance(interp: Interp, owner: Instance, args: list[Any], kwargs: dict
     return Unknown()
 
 
-def bind(interp: Interp, owner: Instance | ClassV, found: Any, loc: ir.Loc | None) -> Any:
+def bind(interp: Run, owner: Instance | ClassV, found: Any, loc: ir.Loc | None) -> Any:
     """What the name of a member of its class is for an object: a bound method, or what a descriptor gives."""
     if isinstance(found, LibObject) and found.path == "property":
         return interp.call(Bound(owner, found.attrs["fget"]), [], {}, loc)
@@ -115,7 +117,7 @@ def bind(interp: Interp, owner: Instance | ClassV, found: Any, loc: ir.Loc | Non
     return interp.call(getter, [owner, kind], {}, loc) if getter is not None else found
 
 
-def super_(interp: Interp, args: list[Any], frame: Frame) -> Any:
+def super_(interp: Run, args: list[Any], frame: Frame) -> Any:
     """`super()` or `super(cls, owner)`."""
     owner = args[1] if len(args) > 1 else frame.env.vars.get("self", next(iter(frame.env.vars.values()), None))
     cls = args[0] if args else frame.cls

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.dtypes import torch_name
@@ -15,6 +15,9 @@ from kbh_lint.host.tensors import Unknown
 from kbh_lint.source import embedded
 from kbh_lint.source.embedded import Text, concat, cut
 from kbh_lint.values import DType
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 MAX_RANGE = bounds.MAX_ITEMS
 
@@ -62,7 +65,7 @@ def _with_doubt(text: str, parts: Iterable[Any]) -> str:
     return text
 
 
-def string_method(interp: Any, text: str, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def string_method(interp: Run, text: str, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A method of str; places survive in those that build code."""
     if any(isinstance(a, Unknown) for a in args) and name not in ("format", "join"):
         return unknowns.merged(interp, *args)
@@ -122,7 +125,7 @@ def string_method(interp: Any, text: str, name: str, args: list[Any], kwargs: di
 
 
 def list_method(
-    interp: Any, owner: list[Any], name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    interp: Run, owner: list[Any], name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """A method of list."""
     interp.burn()
@@ -182,7 +185,7 @@ def list_method(
     return None
 
 
-def _iterator_method(interp: Any, owner: Once, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def _iterator_method(interp: Run, owner: Once, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     from kbh_lint.host import generators
 
     if name == "__iter__":
@@ -206,7 +209,7 @@ def _kept(owner: list[Any], end: int) -> None:
         owner.pop(end)
 
 
-def sort_items(interp: Any, items: list[Any], kwargs: dict[str, Any]) -> None:
+def sort_items(interp: Run, items: list[Any], kwargs: dict[str, Any]) -> None:
     key = kwargs.get("key")
     if not all(map(bounds.is_small, items)):
         return
@@ -222,7 +225,7 @@ def sort_items(interp: Any, items: list[Any], kwargs: dict[str, Any]) -> None:
 
 
 def dict_method(
-    interp: Any, owner: dict[Any, Any], name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    interp: Run, owner: dict[Any, Any], name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """A method of dict."""
     if name == "__getitem__":
@@ -287,7 +290,7 @@ def dict_method(
     return Unknown((), f"dict.{name}")
 
 
-def set_method(interp: Any, owner: set[Any], name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def set_method(interp: Run, owner: set[Any], name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """A method of set."""
     if name == "add":
         keys.distinct(interp, args[:1], owner)

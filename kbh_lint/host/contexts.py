@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import around, coroutines, exceptions, lanes, lib_objects
 from kbh_lint.host.frames import Leave, Raised
-from kbh_lint.host.interp import Interp
 from kbh_lint.host.objects import Graph, Instance, LibObject, find_method
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 STACK, EXITS = "contextlib.ExitStack", "__exits__"
 
 
-def enter(interp: Interp, manager: Any, exits: list[Leave], loc: ir.Loc | None) -> Any:
+def enter(interp: Run, manager: Any, exits: list[Leave], loc: ir.Loc | None) -> Any:
     """`with manager`: what `as` binds; `exits` collects what to undo."""
     if isinstance(manager, LibObject) and manager.path == "torch.cuda.graph":
         graph = manager.args[0] if manager.args else manager.kwargs.get("cuda_graph")
@@ -38,9 +40,7 @@ def enter(interp: Interp, manager: Any, exits: list[Leave], loc: ir.Loc | None) 
         exits.append(lambda raised: unwind(manager, raised))
         return manager
     if isinstance(manager, LibObject) and manager.path == "contextlib.closing" and manager.args:
-        exits.append(
-            lambda raised: interp.call(interp.world.get_attr(interp, manager.args[0], "close", loc), [], {}, loc)
-        )
+        exits.append(lambda raised: interp.call(interp.get_attr(manager.args[0], "close", loc), [], {}, loc))
         return manager.args[0]
     if isinstance(manager, LibObject) and manager.path == "contextlib.nullcontext":
         return manager.args[0] if manager.args else manager.kwargs.get("enter_result")
@@ -58,13 +58,13 @@ def enter(interp: Interp, manager: Any, exits: list[Leave], loc: ir.Loc | None) 
     return manager
 
 
-def _called(interp: Interp, method: Any, args: list[Any], loc: ir.Loc | None) -> Any:
+def _called(interp: Run, method: Any, args: list[Any], loc: ir.Loc | None) -> Any:
     """What a method of a manager gives; one of `async with` is waited for."""
     return coroutines.awaited(interp, interp.call(method, args, {}, loc), loc)
 
 
 def stack_method(
-    interp: Interp, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """A method of an ExitStack, which leaves what was entered and calls what was given, the last first."""
     exits: list[Leave] = owner.attrs.setdefault(EXITS, [])
@@ -104,11 +104,11 @@ def unwind(stack: LibObject, raised: Raised | None) -> bool:
     return raised is not None and now is None
 
 
-def start_capture(interp: Interp, graph: Graph) -> None:
+def start_capture(interp: Run, graph: Graph) -> None:
     graph.events = []
     interp.capturing.append(graph)
 
 
-def end_capture(interp: Interp, graph: Graph) -> None:
+def end_capture(interp: Run, graph: Graph) -> None:
     if graph in interp.capturing:
         interp.capturing.remove(graph)

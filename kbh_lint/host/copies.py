@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import bounds, tensor_copies, unknowns
 from kbh_lint.host.objects import Instance, LibObject, find_method, is_module
 from kbh_lint.host.tensors import Tensor
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 PICKLED = "pickle.bytes"
 
 
-def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """copy.copy and copy.deepcopy."""
     value = args[0] if args else None
     if path.endswith("deepcopy"):
@@ -28,7 +31,7 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     return value
 
 
-def pickled(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def pickled(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """pickle.dumps and pickle.loads, of what a program itself pickled."""
     name, value = path.rpartition(".")[2], args[0] if args else None
     if name == "dumps":
@@ -38,7 +41,7 @@ def pickled(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
     return unknowns.merged(interp, *args, why=path)
 
 
-def _beside(interp: Any, value: Instance, done: dict[int, Any] | None, loc: ir.Loc | None) -> Any:
+def _beside(interp: Run, value: Instance, done: dict[int, Any] | None, loc: ir.Loc | None) -> Any:
     """Another object of the same class with the same state, or with copies of it where `done` has those made so far."""
 
     def part(item: Any) -> Any:
@@ -67,7 +70,7 @@ def _beside(interp: Any, value: Instance, done: dict[int, Any] | None, loc: ir.L
     return made
 
 
-def _deep(interp: Any, value: Any, done: dict[int, Any], loc: ir.Loc | None) -> Any:
+def _deep(interp: Run, value: Any, done: dict[int, Any], loc: ir.Loc | None) -> Any:
     """copy.deepcopy: containers, objects and tensors of their own. Modules stay what they are: their weights are loaded
     like those of the first."""
     if id(value) in done or len(done) > bounds.MAX_NODES:

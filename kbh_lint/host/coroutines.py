@@ -6,7 +6,7 @@ A task runs when its loop gets to it: at the next wait that gives the loop a tur
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import exceptions, iteration, lanes, pools
@@ -14,12 +14,15 @@ from kbh_lint.host.frames import Frame, Raised, Returned
 from kbh_lint.host.objects import Instance, LibObject, Once, find_method
 from kbh_lint.host.tensors import Unknown
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 PATH = "coroutine"
 WAITING, TASK, LOOP, GROUP = "asyncio.waiting", "asyncio.Task", "asyncio.loop", "asyncio.TaskGroup"
 _STEPS, _GAVE, _ERROR = "__steps__", "__gave__", "__error__"
 
 
-def make(interp: Any, body: tuple[ir.Stmt, ...], frame: Frame) -> LibObject:
+def make(interp: Run, body: tuple[ir.Stmt, ...], frame: Frame) -> LibObject:
     """The coroutine that a call of an `async def` makes; nothing of its body has run."""
 
     def steps() -> Any:
@@ -33,7 +36,7 @@ def make(interp: Any, body: tuple[ir.Stmt, ...], frame: Frame) -> LibObject:
     return LibObject(PATH, {_STEPS: steps})
 
 
-def awaited(interp: Any, value: Any, loc: ir.Loc | None) -> Any:
+def awaited(interp: Run, value: Any, loc: ir.Loc | None) -> Any:
     """`await value`."""
     if isinstance(value, Instance):
         own = find_method(value, "__await__")
@@ -61,7 +64,7 @@ def _result(task: LibObject) -> Any:
     return task.attrs.get(_GAVE, Unknown((), "a task that has not run"))
 
 
-def _turn(interp: Any) -> None:
+def _turn(interp: Run) -> None:
     """The loop gets its turn: tasks run in the order in which they came."""
     while interp.tasks:
         task = interp.tasks.pop(0)
@@ -71,7 +74,7 @@ def _turn(interp: Any) -> None:
             task.attrs[_ERROR] = error
 
 
-def _task(interp: Any, value: Any, loc: ir.Loc | None) -> LibObject:
+def _task(interp: Run, value: Any, loc: ir.Loc | None) -> LibObject:
     """The task that runs what is given, or what is a task already."""
     if isinstance(value, LibObject) and value.path in (TASK, *lanes.THREADS):
         return value
@@ -84,12 +87,12 @@ def _later(steps: Callable[[], Any]) -> LibObject:
     return LibObject(WAITING, {_STEPS: steps})
 
 
-def _after_turn(interp: Any, then: Callable[[], Any]) -> Any:
+def _after_turn(interp: Run, then: Callable[[], Any]) -> Any:
     _turn(interp)
     return then()
 
 
-def _run(interp: Any, value: Any, loc: ir.Loc | None) -> Any:
+def _run(interp: Run, value: Any, loc: ir.Loc | None) -> Any:
     """asyncio.run: a loop of its own; what became a task without a turn yet begins before the loop ends."""
     others, interp.tasks = interp.tasks, []
     try:
@@ -100,7 +103,7 @@ def _run(interp: Any, value: Any, loc: ir.Loc | None) -> Any:
         interp.tasks = others
 
 
-def _all(interp: Any, values: list[Any], caught: bool, loc: ir.Loc | None) -> LibObject:
+def _all(interp: Run, values: list[Any], caught: bool, loc: ir.Loc | None) -> LibObject:
     """asyncio.gather."""
     tasks = [_task(interp, value, loc) for value in values]
 
@@ -119,18 +122,18 @@ def _all(interp: Any, values: list[Any], caught: bool, loc: ir.Loc | None) -> Li
     return _later(steps)
 
 
-def _beside(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> LibObject:
+def _beside(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> LibObject:
     """A function in a thread of the loop's pool."""
     return pools.start(interp, loc, lambda lane: lanes.run(interp, lane, args[0], args[1:], kwargs, loc))
 
 
-def end_group(interp: Any, group: LibObject) -> None:
+def end_group(interp: Run, group: LibObject) -> None:
     """The end of `async with asyncio.TaskGroup()`: its tasks are waited for."""
     for task in group.attrs.get("tasks", ()):
         awaited(interp, task, None)
 
 
-def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A function of asyncio."""
     name = path.rpartition(".")[2]
     given = args[0] if args else next(iter(kwargs.values()), None)
@@ -163,7 +166,7 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
 
 
 def method(
-    interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """A method of a coroutine, a task or a loop; NotImplemented for all else."""
     given = args[0] if args else next(iter(kwargs.values()), None)

@@ -350,7 +350,7 @@ def _written(interp: Any, found: list[Pointer], name: str) -> tuple[int, ...]:
         event = content.event
         if event is None or event.name != name or content.previous is not None:
             return False
-        if event.attrs.get("round", interp.round) == interp.round:
+        if event.attrs.get("round", interp.trace.round) == interp.trace.round:
             return False
         before = zip(event.writes, event.attrs["places"], strict=False)
         return any(held is content and at == place for held, at in before)
@@ -364,7 +364,9 @@ def _work(run: Any, kind: str, name: str, found: list[Pointer], loc: ir.Loc | No
     """The event of a library's work on pointers."""
     places = _written(run.interp, found, name)
     reads = [pointer.tensor for place, pointer in enumerate(found) if place not in places]
-    event = recording.record(run.interp, kind, name, loc, reads, {**attrs, "places": places, "round": run.interp.round})
+    event = recording.record(
+        run.interp, kind, name, loc, reads, {**attrs, "places": places, "round": run.interp.trace.round}
+    )
     for place in places:
         recording.write(run.interp, found[place].tensor, event)
 

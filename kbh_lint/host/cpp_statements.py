@@ -181,10 +181,10 @@ def s_opaque(run: Any, node: ir.Opaque, env: Env) -> Any:
 
 
 def _rounds(run: Any, node: Any, step: ir.Expr | None, test: ir.Expr | None, env: Env, once: bool) -> Any:
-    start = before = len(run.interp.events)
+    start = before = len(run.interp.trace.events)
     done, numbers = 0, _numbers(env)
     while True:
-        if done >= MAX_LOOP and (done >= MAX_COUNTED or len(run.interp.events) > start):
+        if done >= MAX_LOOP and (done >= MAX_COUNTED or len(run.interp.trace.events) > start):
             run.interp.miss(f"a loop of more than {done} rounds", node.loc)
             for table, name, value in numbers:
                 if table.get(name) != value:  # a counter: where it ends is not known
@@ -198,7 +198,7 @@ def _rounds(run: Any, node: Any, step: ir.Expr | None, test: ir.Expr | None, env
                     break
             elif not run.interp.truth(value, test.loc):
                 break
-        before = len(run.interp.events)
+        before = len(run.interp.trace.events)
         signal = run.block(node.body, Env({}, env))
         if signal is BREAK:
             break
@@ -209,7 +209,7 @@ def _rounds(run: Any, node: Any, step: ir.Expr | None, test: ir.Expr | None, env
         run.interp.burn(2)
         done += 1
     if done > FULL_ITERATIONS:  # what only the last round leaves behind stands for what all of them did
-        for event in run.interp.events[before:]:
+        for event in run.interp.trace.events[before:]:
             event.weight *= done
     return None
 

@@ -91,7 +91,7 @@ def call(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     plain = [a.get() if isinstance(a, Slot) else a for a in args]
     called = next((i for i, value in enumerate(plain) if isinstance(value, Func)), None)
     if short in ("getenv", "secure_getenv"):  # a clean environment: what is asked for is not set
-        return run.interp.world.environ.get(str(plain[0])) if plain else None
+        return run.interp.process.environ.get(str(plain[0])) if plain else None
     if name in EXCHANGES and len(args) > 1 and isinstance(args[0], Slot):
         old = args[0].get()
         args[0].set(plain[1])

@@ -22,7 +22,7 @@ def build_env(interp: Any, sources: list[str], flags: list[str], arch: int | Non
     lowered: list[ir.Module] = []
     for text in sources:
         key = (text, tuple(sorted(defines.items())), arch, getattr(text, "pieces", ())[:1])
-        cache = interp.lowered
+        cache = interp.session.lowered
         if key not in cache:
             origin = _origin(text)
             cache[key] = cuda.lower(str(text), origin, defines=defines, cuda_arch=arch)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import containers, modules
 from kbh_lint.host.objects import Bound, LibObject, Partial
 from kbh_lint.values import Func
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 TORCHS = ("aten.", "prims.", "quantized.")  # operators of torch itself: another way to run one replaces it
 OP, WAY = "torch.library.CustomOp", "torch.library.decorator"
@@ -24,7 +27,7 @@ class Operator:
     ways: dict[int, Any] = field(default_factory=dict)
     below: int = len(_KEYS)
 
-    def call(self, interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    def call(self, interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         rank = max((r for r in self.ways if r < self.below), default=max(self.ways))
         before, self.below = self.below, rank
         try:
@@ -33,7 +36,7 @@ class Operator:
             self.below = before
 
 
-def register(interp: Any, label: str, key: Any, function: Any, loc: ir.Loc | None) -> None:
+def register(interp: Run, label: str, key: Any, function: Any, loc: ir.Loc | None) -> None:
     """`function` is what `label` runs for a dispatch key or for types of devices; those without a GPU do not count."""
     keys = key if isinstance(key, (list, tuple)) else [key]
     for each in keys:
@@ -43,10 +46,10 @@ def register(interp: Any, label: str, key: Any, function: Any, loc: ir.Loc | Non
         if rank is not None and label.startswith(TORCHS):
             modules.patched(interp, f"torch.ops.{label.partition('.')[0]}", label.partition(".")[2], function, loc)
         if rank is not None:
-            interp.world.custom_ops.setdefault(label, Operator()).ways[rank] = function
+            interp.custom_ops.setdefault(label, Operator()).ways[rank] = function
 
 
-def library_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def library_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A function of torch.library."""
     name = path.rsplit(".", 1)[-1]
     if name == "Library":
@@ -62,14 +65,14 @@ def library_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any]
     return LibObject(path, {}, tuple(args), kwargs)
 
 
-def decorate(interp: Any, way: LibObject, function: Any, loc: ir.Loc | None) -> Any:
+def decorate(interp: Run, way: LibObject, function: Any, loc: ir.Loc | None) -> Any:
     """`@torch.library.custom_op(...)` and `@op.register_kernel(...)` over a function."""
     register(interp, way.attrs["name"], way.attrs["key"], function, loc)
     return LibObject(OP, {"name": way.attrs["name"], "func": function}) if way.attrs["op"] else function
 
 
 def method(
-    interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """A method of an operator that `custom_op` made, or of a Library; NotImplemented for those of neither."""
     if owner.path == "torch.library.Library" and name == "impl" and len(args) > 1:
@@ -88,9 +91,9 @@ def method(
     return NotImplemented
 
 
-def call(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A direct call of an operator that `custom_op` made."""
-    operator = interp.world.custom_ops.get(owner.attrs["name"])
+    operator = interp.custom_ops.get(owner.attrs["name"])
     if isinstance(operator, Operator):
         return operator.call(interp, args, kwargs, loc)
     return interp.call(owner.attrs["func"], args, kwargs, loc)

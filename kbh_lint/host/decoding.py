@@ -14,7 +14,7 @@ import lzma
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.frontends.python import PythonUnit
@@ -25,6 +25,9 @@ from kbh_lint.host.tensors import Unknown
 from kbh_lint.source.embedded import Piece, Text
 from kbh_lint.source.spans import Span
 from kbh_lint.values import Env
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 MADE = "code is made at run time"
 MAX_IN = 4_000_000
@@ -83,7 +86,7 @@ class MadeUnit(PythonUnit):
         return Span(path, row, column, row, column + 1)
 
 
-def decoded(interp: Any, text: str | bytes, loc: ir.Loc | None) -> Any:
+def decoded(interp: Run, text: str | bytes, loc: ir.Loc | None) -> Any:
     """A decoded value; a text has one place, that of the call."""
     if isinstance(text, bytes) or loc is None:
         return text
@@ -91,7 +94,7 @@ def decoded(interp: Any, text: str | bytes, loc: ir.Loc | None) -> Any:
     return Text(text, (Piece(0, len(text), Here(span.path, span.line, span.column), 0),))
 
 
-def decode(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def decode(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """base64, zlib, gzip, bz2, lzma, binascii and codecs on known bytes; anything else is unknown."""
     data = args[0] if args else next(iter(kwargs.values()), None)
     decoder = _DECODERS.get(path)
@@ -122,7 +125,7 @@ def _unknown(path: str, data: Any = None) -> Unknown:
     return Unknown((), why or f"decoded by {path}")
 
 
-def parse_json(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def parse_json(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """json.loads of a known text, json.dumps of what is known."""
     text = args[0] if args else None
     if path.endswith(".dumps") and args and bounds.is_small(text):
@@ -143,13 +146,13 @@ def parse_json(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], 
 # --- code --------------------------------------------------------------------------------------------------
 
 
-def compiled(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def compiled(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """compile(text, ...): the text stands for its code."""
     source = args[0] if args else kwargs.get("source")
     return source if isinstance(source, (str, bytes)) else Unknown((), getattr(source, "why", "") or path)
 
 
-def run_text(interp: Any, source: Any, scope: dict[str, Any] | None, loc: ir.Loc | None) -> Any:
+def run_text(interp: Run, source: Any, scope: dict[str, Any] | None, loc: ir.Loc | None) -> Any:
     """exec and eval: a known text runs here and is read, and is told of all the same; an unknown one is a hole."""
     if isinstance(source, bytes) and len(source) <= MAX_IN:
         source = decoded(interp, source.decode("utf-8", "replace"), loc)
@@ -157,15 +160,15 @@ def run_text(interp: Any, source: Any, scope: dict[str, Any] | None, loc: ir.Loc
         why = getattr(source, "why", "") or getattr(source, "path", "")
         return _unread(interp, f"{MADE} (exec or eval) from what is not known{f': {why}' if why else ''}", loc)
     interp.miss(f"{MADE} (exec or eval)", loc)
-    return execute(interp, source, scope if scope is not None else interp.world.module_env.vars, loc)
+    return execute(interp, source, scope if scope is not None else interp.scopes.main.vars, loc)
 
 
-def _unread(interp: Any, reason: str, loc: ir.Loc | None) -> Unknown:
+def _unread(interp: Run, reason: str, loc: ir.Loc | None) -> Unknown:
     interp.ran_unread(reason, loc)
     return Unknown((), "code that was not read")
 
 
-def execute(interp: Any, source: str, scope: dict[str, Any], loc: ir.Loc | None) -> Any:
+def execute(interp: Run, source: str, scope: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Runs a text as Python in a scope. Gives the value of a single expression, None of statements."""
     from kbh_lint.frontends import python
 
@@ -188,7 +191,7 @@ def execute(interp: Any, source: str, scope: dict[str, Any], loc: ir.Loc | None)
     return None
 
 
-def load_module(interp: Any, path: str, loc: ir.Loc | None) -> Any:
+def load_module(interp: Run, path: str, loc: ir.Loc | None) -> Any:
     """A module from a file by its path: one of the submission's own, or one that it wrote, is run and read."""
     if path.endswith(builds.BUILT):
         return builds.load_library(interp, path, [path], {}, loc)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.frontends.cuda import walk
@@ -13,6 +13,9 @@ from kbh_lint.kernels.facts import KernelFacts
 from kbh_lint.kernels.scalars import PREFIX
 from kbh_lint.values import UNKNOWN, Env, Func, Overloads, Scalar, Sym
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 MAX_FUNCTIONS = 64
 # Calls of the runtime that name a variable, with the positions of the variable and of what it is copied to or from.
 SYMBOL_CALLS = {
@@ -21,7 +24,7 @@ SYMBOL_CALLS = {
 }  # fmt: skip
 
 
-def values(interp: Any, kernel: Func) -> dict[str, Scalar]:
+def values(interp: Run, kernel: Func) -> dict[str, Scalar]:
     """What the flags hold that a kernel may read, as arguments of its analysis."""
     found: dict[str, Scalar] = {}
     for name, decl in _named(interp, kernel).items():
@@ -31,7 +34,7 @@ def values(interp: Any, kernel: Func) -> dict[str, Scalar]:
     return found
 
 
-def settle(interp: Any, kernel: Func, facts: KernelFacts) -> None:
+def settle(interp: Run, kernel: Func, facts: KernelFacts) -> None:
     """Flags hold what a launch has left in them. A number that is known carries no data from one call to the next."""
     decls = _named(interp, kernel) if facts.settings or facts.stores else {}
     written = {s.param for s in facts.stores}
@@ -79,14 +82,14 @@ def _copy(run: Any, name: str, source: Any, target: Tensor, loc: ir.Loc | None) 
         recording.write(run.interp, target, event, dtype=source.storage.content.dtype)
 
 
-def _put(interp: Any, decl: ir.Decl, env: Env, value: Any) -> None:
+def _put(interp: Run, decl: ir.Decl, env: Env, value: Any) -> None:
     _table(interp, decl, env)[decl.name] = value
     if not isinstance(value, Unknown):
         storage = device_memory.variable(interp, decl).storage
-        storage.content = Content(storage, storage.content.dtype, interp.call_index, "constant")
+        storage.content = Content(storage, storage.content.dtype, interp.trace.call_index, "constant")
 
 
-def _table(interp: Any, decl: ir.Decl, env: Env) -> dict[str, Any]:
+def _table(interp: Run, decl: ir.Decl, env: Env) -> dict[str, Any]:
     """Where the value of a variable is held: with the other variables of the file, which outlive calls."""
     table: dict[str, Any] = interp.cpp.globals.setdefault((id(decl), decl.name), {})
     if decl.name not in table:
@@ -99,7 +102,7 @@ def _table(interp: Any, decl: ir.Decl, env: Env) -> dict[str, Any]:
     return table
 
 
-def _named(interp: Any, kernel: Func) -> dict[str, ir.Decl]:
+def _named(interp: Run, kernel: Func) -> dict[str, ir.Decl]:
     """The `__device__` numbers that a kernel or a function below it names."""
     known: dict[int, dict[str, ir.Decl]] = interp.session.flags
     if id(kernel.node) not in known:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.host import recording
@@ -11,10 +11,13 @@ from kbh_lint.host.tensors import Tensor
 from kbh_lint.kernels.facts import KernelFacts, Origin
 from kbh_lint.values import Func
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 MEMORY = frozenset(("__device__", "__constant__"))
 
 
-def resolve(interp: Any, kernel: Func, facts: list[KernelFacts], tensors: dict[int, Tensor]) -> list[KernelFacts]:
+def resolve(interp: Run, kernel: Func, facts: list[KernelFacts], tensors: dict[int, Tensor]) -> list[KernelFacts]:
     """The facts with a storage for each `__device__` variable that the kernel uses, which `tensors` then holds too."""
     named = {name for f in facts for name in f.traffic().unplaced}
     storages: dict[str, int] = {}
@@ -26,7 +29,7 @@ def resolve(interp: Any, kernel: Func, facts: list[KernelFacts], tensors: dict[i
     return [_placed(f, storages) for f in facts] if storages else facts
 
 
-def _variable(interp: Any, kernel: Func, name: str) -> Tensor | None:
+def _variable(interp: Run, kernel: Func, name: str) -> Tensor | None:
     try:
         decl = kernel.env.lookup(name)
     except KeyError:
@@ -34,12 +37,12 @@ def _variable(interp: Any, kernel: Func, name: str) -> Tensor | None:
     return variable(interp, decl) if isinstance(decl, ir.Decl) and decl.storage & MEMORY else None
 
 
-def variable(interp: Any, decl: ir.Decl) -> Tensor:
+def variable(interp: Run, decl: ir.Decl) -> Tensor:
     """The memory of a `__device__` or `__constant__` variable."""
-    known: Tensor | None = interp.device_memory.get(id(decl))
+    known: Tensor | None = interp.memory.variables.get(id(decl))
     if known is None:
         dtype = (dtypes.from_cpp(decl.type.name) if decl.type is not None else None) or "?"
-        known = interp.device_memory[id(decl)] = recording.make(interp, None, dtype, "constant")
+        known = interp.memory.variables[id(decl)] = recording.make(interp, None, dtype, "constant")
     return known
 
 

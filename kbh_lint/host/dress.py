@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import recording, tensor_views
 from kbh_lint.host.objects import ClassV
 from kbh_lint.host.tensors import Tensor
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 SUBCLASSING = frozenset({"as_subclass", "_make_subclass", "_make_wrapper_subclass"})
 _LAZY = frozenset({"_neg_view", "conj", "_conj", "adjoint", "H", "mH"})
@@ -15,7 +18,7 @@ _RESOLVING = frozenset({"resolve_neg", "resolve_conj", "clone"})
 _COMPLEX = frozenset({"view_as_complex", "complex", "polar"})
 
 
-def subclass(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def subclass(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """`x.as_subclass(cls)`, `torch.Tensor._make_subclass(cls, x)`, `_make_wrapper_subclass(cls, size, dtype=...)`."""
     kinds = [a for a in args if isinstance(a, ClassV)]
     source = next((a for a in args if isinstance(a, Tensor)), None)

@@ -5,12 +5,15 @@ Both end in the same functions as C++ host code does, so they are followed by th
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host.equality import SUCCESS
 from kbh_lint.host.objects import LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Tensor
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 OF_TORCH = "torch.cuda.cudart"
 MAX_ARRAY = 4096
@@ -27,7 +30,7 @@ def cell(value: Any = 0) -> LibObject:
     return LibObject("ctypes.cell", {"value": value})
 
 
-def make(interp: Any, name: str, args: list[Any]) -> Any:
+def make(interp: Run, name: str, args: list[Any]) -> Any:
     """Constructors and helpers of ctypes: `c_int(3)`, `byref(x)`, `cast(p, T)`, `create_string_buffer(n)`."""
     if name.startswith("c_") or name == "py_object":
         return args[0] if args else cell()
@@ -47,7 +50,7 @@ def array(kind: LibObject, args: list[Any]) -> list[Any]:
     return list(args) or [0] * max(0, min(count, MAX_ARRAY))
 
 
-def call(interp: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def call(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """A function of libcuda, libcudart, libnvrtc or libcublas through ctypes or torch; every status is success."""
     from kbh_lint.host.cpp_libraries import library
 
@@ -55,7 +58,7 @@ def call(interp: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     return 0
 
 
-def bindings(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def bindings(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """cuda-python: the same functions, which give back (status, value ...) in place of writing through addresses."""
     from kbh_lint.host.cpp_calls import pointers
     from kbh_lint.host.cpp_libraries import library
@@ -76,7 +79,7 @@ def bindings(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], lo
     return (SUCCESS,) if name.startswith(_STATUS_ONLY) else (SUCCESS, held.attrs["value"])
 
 
-def _argument(interp: Any, value: Any) -> Any:
+def _argument(interp: Run, value: Any) -> Any:
     """A Python value as the C function gets it: addresses are pointers to what lives there."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import recording, tensor_arguments, torchlib
 from kbh_lint.host.tensors import Unknown
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 MAX_PATTERN = 400
 
 
-def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """rearrange, repeat, reduce, einsum, pack and unpack."""
     name = path.rsplit(".", 1)[-1]
     tensors = tensor_arguments.tensors_in(args[:1])

@@ -6,13 +6,16 @@ texts that are computed with, and stay what they are.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import equality, exceptions, unknowns
 from kbh_lint.host.objects import Bound, ClassV, Compiled, Instance, LibObject, Memo
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import Env, Func, Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 AUTO = "enum.auto"
 _FLAGS = frozenset(("enum.Flag", "enum.IntFlag"))
@@ -38,7 +41,7 @@ class Word(str):
     cls: ClassV
 
 
-def make_members(interp: Any, cls: ClassV, loc: ir.Loc | None) -> None:
+def make_members(interp: Run, cls: ClassV, loc: ir.Loc | None) -> None:
     """Gives the names that the body of an enumeration assigned their members, and `auto()` its numbers."""
     bases = cls.external_bases()
     flag = not _FLAGS.isdisjoint(bases)
@@ -55,7 +58,7 @@ def make_members(interp: Any, cls: ClassV, loc: ir.Loc | None) -> None:
         cls.env.vars[name] = _member(interp, cls, name, value, plain, loc)
 
 
-def _member(interp: Any, cls: ClassV, name: str, value: Any, plain: bool, loc: ir.Loc | None) -> Any:
+def _member(interp: Run, cls: ClassV, name: str, value: Any, plain: bool, loc: ir.Loc | None) -> Any:
     if not plain:
         kind = Number if type(value) is int else Word if type(value) is str else None
         if kind is None:
@@ -82,7 +85,7 @@ def member_attr(owner: Number | Word, name: str) -> Any:
     return int(owner) if isinstance(owner, Number) else str.__str__(owner)
 
 
-def from_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def from_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """`Enum("Mode", "FAST SLOW")`; anything else of the module gives what it is given."""
     names = args[1] if len(args) > 1 else kwargs.get("names")
     if not path.endswith(("Enum", "Flag")) or not args or not isinstance(names, (str, list, tuple, dict)):
@@ -108,7 +111,7 @@ def members(cls: ClassV) -> dict[str, Any]:
     return found
 
 
-def look_up(interp: Any, cls: ClassV, args: list[Any], loc: ir.Loc | None) -> Any:
+def look_up(interp: Run, cls: ClassV, args: list[Any], loc: ir.Loc | None) -> Any:
     """`Mode(value)`: the member of that value."""
     if not args:
         return Unknown()

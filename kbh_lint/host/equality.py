@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint.host import asking, bounds, tensor_arguments, unknowns
 from kbh_lint.host.objects import Chance, Instance, Keys, LibObject, compared_as, find_method
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.source.embedded import doubts
 from kbh_lint.values import Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 SUCCESS = Sym("CUDA_SUCCESS")
 SUCCESSES = frozenset({"CUDA_SUCCESS", "cudaSuccess", "NVRTC_SUCCESS", "CUBLAS_STATUS_SUCCESS"})
@@ -20,7 +23,7 @@ def is_success(value: Any) -> bool:
     return isinstance(value, Sym) and value.path.replace("::", ".").rpartition(".")[2] in SUCCESSES
 
 
-def same(interp: Any, left: Any, right: Any) -> Any:
+def same(interp: Run, left: Any, right: Any) -> Any:
     """`left == right`: True, False or an Unknown."""
     if left is right:
         return not isinstance(left, float) or left == left  # a NaN is not
@@ -69,7 +72,7 @@ def same(interp: Any, left: Any, right: Any) -> Any:
     return _same_objects(interp, left, right)
 
 
-def _same_items(interp: Any, left: dict[Any, Any], right: dict[Any, Any]) -> Any:
+def _same_items(interp: Run, left: dict[Any, Any], right: dict[Any, Any]) -> Any:
     """Whether dicts are equal, whose values may be unknown."""
     if len(left) != len(right) or any(key not in right for key in left):
         return False
@@ -80,7 +83,7 @@ def _same_items(interp: Any, left: dict[Any, Any], right: dict[Any, Any]) -> Any
     return next((verdict for verdict in verdicts if verdict is not True), True)
 
 
-def _same_objects(interp: Any, left: Any, right: Any) -> Any:
+def _same_objects(interp: Run, left: Any, right: Any) -> Any:
     if isinstance(left, LibObject) and isinstance(right, LibObject):
         if not bounds.is_small(left.attrs) or not bounds.is_small(right.attrs):
             return unknowns.merged(interp, left, right, why="a comparison past the bound")
@@ -100,7 +103,7 @@ def _same_objects(interp: Any, left: Any, right: Any) -> Any:
         return False
 
 
-def _same_text(interp: Any, left: str, right: str) -> Any:
+def _same_text(interp: Run, left: str, right: str) -> Any:
     """Whether texts are equal that were made of unknown values. A number that is no content of a tensor and was not
     asked for is taken to be the same each time, as the name of a device is."""
     values, others = doubts(left), doubts(right)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kbh_lint import ir
 from kbh_lint.host import asking
@@ -11,6 +11,9 @@ from kbh_lint.host.frames import Raised
 from kbh_lint.host.objects import ClassV, Instance, LibObject
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 
 def exception_parts(raised: Raised | None) -> list[Any]:
@@ -25,7 +28,7 @@ def exception_parts(raised: Raised | None) -> list[Any]:
 _OF_LIBRARIES = {"JSONDecodeError": ValueError, "FrozenInstanceError": AttributeError}
 
 
-def raised(interp: Any, value: Any, loc: ir.Loc | None) -> Raised:
+def raised(interp: Run, value: Any, loc: ir.Loc | None) -> Raised:
     """The exception that `raise value` raises: of a class, Python makes an object."""
     if isinstance(value, Sym) and value.path.startswith("builtins."):
         value = LibObject(value.path, {"args": ()})
@@ -39,10 +42,10 @@ def raise_(name: str, args: list[Any], loc: ir.Loc | None) -> NoReturn:
     raise Raised(LibObject(f"builtins.{name}", {"args": tuple(args)}), loc)
 
 
-def may_fail(interp: Any, name: str, loc: ir.Loc | None) -> None:
+def may_fail(interp: Run, name: str, loc: ir.Loc | None) -> None:
     """An operation fails on what is known of its operands. The run goes on, as what a value is may be known
     badly; where an exception could be caught, another run raises it."""
-    if interp.trying and not interp.world.choice(("fails", interp.place(loc)), asking.presumed(True)):
+    if interp.trying and not interp.decisions.choice(("fails", interp.place(loc)), asking.presumed(True)):
         raise_(name, [], loc)
 
 
@@ -54,7 +57,7 @@ def plain(value: Any) -> bool:
 _STAND_INS = frozenset("value name dtype shape numpy item decode hex tobytes".split())
 
 
-def no_attribute(interp: Any, owner: Any, name: str, loc: ir.Loc | None) -> None:
+def no_attribute(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> None:
     """An attribute of a value is asked for: a number, a text or None has few. Some stand for numbers of other
     libraries, for members of enumerations or for bytes."""
     if interp.trying and (plain(owner) or isinstance(owner, str)) and not hasattr(owner, name):
@@ -62,7 +65,7 @@ def no_attribute(interp: Any, owner: Any, name: str, loc: ir.Loc | None) -> None
             may_fail(interp, "AttributeError", loc)
 
 
-def catches(interp: Any, kind: Any, value: Any) -> bool:
+def catches(interp: Run, kind: Any, value: Any) -> bool:
     """Whether `except kind` catches the exception `value`; `kind` is a class or a tuple of classes."""
     if isinstance(kind, tuple):
         return any(catches(interp, k, value) for k in kind)

@@ -3,18 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, calls, coroutines, exceptions, iteration, keys, operators, subscripts, texts, unknowns
+from kbh_lint.host import (
+    bounds,
+    calls,
+    containers,
+    coroutines,
+    exceptions,
+    iteration,
+    keys,
+    operators,
+    subscripts,
+    texts,
+    unknowns,
+)
 from kbh_lint.host.frames import MAPPED_STRING, Frame
 from kbh_lint.host.objects import Bound, ClassV, Instance, Once
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Literal, Piece, Text, concat, doubts
 from kbh_lint.values import Env, Func
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
-def e_const(interp: Any, node: ir.Const, frame: Frame) -> Any:
+
+def e_const(interp: Run, node: ir.Const, frame: Frame) -> Any:
     value = node.value
     if type(value) is str and len(value) >= MAPPED_STRING and node.loc[0].language == "python":
         text = Text(value, (Piece(0, len(value), Literal(node.loc[0], node.loc), 0),))
@@ -23,48 +38,48 @@ def e_const(interp: Any, node: ir.Const, frame: Frame) -> Any:
     return value
 
 
-def e_name(interp: Any, node: ir.Name, frame: Frame) -> Any:
+def e_name(interp: Run, node: ir.Name, frame: Frame) -> Any:
     return interp.load_name(node.id, frame, node.loc)
 
 
-def e_attr(interp: Any, node: ir.Attr, frame: Frame) -> Any:
-    return interp.world.get_attr(interp, interp.eval(node.value, frame), node.name, node.loc)
+def e_attr(interp: Run, node: ir.Attr, frame: Frame) -> Any:
+    return interp.get_attr(interp.eval(node.value, frame), node.name, node.loc)
 
 
-def e_index(interp: Any, node: ir.Index, frame: Frame) -> Any:
+def e_index(interp: Run, node: ir.Index, frame: Frame) -> Any:
     return subscripts.get_item(interp, interp.eval(node.value, frame), interp.eval(node.index, frame), node.loc)
 
 
-def e_slice(interp: Any, node: ir.SliceE, frame: Frame) -> Any:
+def e_slice(interp: Run, node: ir.SliceE, frame: Frame) -> Any:
     parts = [interp.eval(p, frame) if p is not None else None for p in (node.lower, node.upper, node.step)]
     return slice(*parts)
 
 
-def e_star(interp: Any, node: ir.Star, frame: Frame) -> Any:
+def e_star(interp: Run, node: ir.Star, frame: Frame) -> Any:
     return interp.eval(node.value, frame)
 
 
-def e_call(interp: Any, node: ir.Call, frame: Frame) -> Any:
+def e_call(interp: Run, node: ir.Call, frame: Frame) -> Any:
     func = interp.eval(node.func, frame)
     args, kwargs = interp.arguments(node, frame)
     if func is interp.builtins.get("super"):
-        return interp.world.super_(interp, args, frame)
+        return interp.super_(args, frame)
     if func is interp.builtins.get("locals"):
         return frame.env.vars
     if func is interp.builtins.get("globals"):
-        return interp.world.module_dict(interp, frame)
+        return frame.globals.vars
     if interp.trying and isinstance(func, (Func, Bound, ClassV)) and calls.misfit(func, args, kwargs):
         if not any(isinstance(arg, ir.Star) for arg in node.args) and all(key for key, _ in node.keywords):
             exceptions.may_fail(interp, "TypeError", node.loc)
     return interp.call(func, args, kwargs, node.loc)
 
 
-def e_binary(interp: Any, node: ir.Binary, frame: Frame) -> Any:
+def e_binary(interp: Run, node: ir.Binary, frame: Frame) -> Any:
     left = interp.eval(node.left, frame)
     return operators.binary(interp, node.op, left, interp.eval(node.right, frame), node.loc)
 
 
-def e_unary(interp: Any, node: ir.Unary, frame: Frame) -> Any:
+def e_unary(interp: Run, node: ir.Unary, frame: Frame) -> Any:
     value = interp.eval(node.value, frame)
     if node.op == "not":
         if isinstance(value, Unknown):
@@ -73,7 +88,7 @@ def e_unary(interp: Any, node: ir.Unary, frame: Frame) -> Any:
     return operators.unary(interp, node.op, value, node.loc)
 
 
-def e_bool(interp: Any, node: ir.Bool, frame: Frame) -> Any:
+def e_bool(interp: Run, node: ir.Bool, frame: Frame) -> Any:
     value: Any = None
     for item in node.values:
         value = interp.eval(item, frame)
@@ -82,7 +97,7 @@ def e_bool(interp: Any, node: ir.Bool, frame: Frame) -> Any:
     return value
 
 
-def e_compare(interp: Any, node: ir.Compare, frame: Frame) -> Any:
+def e_compare(interp: Run, node: ir.Compare, frame: Frame) -> Any:
     left = interp.eval(node.left, frame)
     result: Any = True
     doubts: list[Any] = []  # links of a chain that are not known: all links must hold
@@ -97,12 +112,12 @@ def e_compare(interp: Any, node: ir.Compare, frame: Frame) -> Any:
     return unknowns.merged(interp, *doubts, why="a comparison") if doubts and len(node.ops) > 1 else result
 
 
-def e_cond(interp: Any, node: ir.Cond, frame: Frame) -> Any:
+def e_cond(interp: Run, node: ir.Cond, frame: Frame) -> Any:
     test = interp.truth(interp.eval(node.test, frame), node.test.loc)
     return interp.eval(node.yes if test else node.no, frame)
 
 
-def e_seq(interp: Any, node: ir.Seq, frame: Frame) -> Any:
+def e_seq(interp: Run, node: ir.Seq, frame: Frame) -> Any:
     items: list[Any] = []
     for item in node.items:
         if isinstance(item, ir.Star):
@@ -114,7 +129,7 @@ def e_seq(interp: Any, node: ir.Seq, frame: Frame) -> Any:
     return keys.distinct(interp, items) if node.kind == "set" else items
 
 
-def e_dict(interp: Any, node: ir.DictE, frame: Frame) -> Any:
+def e_dict(interp: Run, node: ir.DictE, frame: Frame) -> Any:
     out: dict[Any, Any] = {}
     for key, value in zip(node.keys, node.values, strict=True):
         if key is None:
@@ -125,7 +140,7 @@ def e_dict(interp: Any, node: ir.DictE, frame: Frame) -> Any:
     return out
 
 
-def e_comp(interp: Any, node: ir.Comp, frame: Frame) -> Any:
+def e_comp(interp: Run, node: ir.Comp, frame: Frame) -> Any:
     inner = Frame(Env({}, frame.env), frame.globals, None, frame.func)
     inner.outer = dict(frame.outer)
     inner.named = frame.named or frame.env
@@ -151,7 +166,7 @@ def e_comp(interp: Any, node: ir.Comp, frame: Frame) -> Any:
     return keys.distinct(interp, out) if node.kind == "set" else out
 
 
-def _generator(interp: Any, node: ir.Comp, frame: Frame, inner: Frame) -> Once:
+def _generator(interp: Run, node: ir.Comp, frame: Frame, inner: Frame) -> Once:
     """A generator expression: of its parts, only the first iterable is looked at before it is asked for an item."""
     first = interp.eval(node.clauses[0][1], frame)
 
@@ -173,11 +188,11 @@ def _generator(interp: Any, node: ir.Comp, frame: Frame, inner: Frame) -> Once:
     return made
 
 
-def e_lambda(interp: Any, node: ir.Lambda, frame: Frame) -> Any:
+def e_lambda(interp: Run, node: ir.Lambda, frame: Frame) -> Any:
     return interp.make_function(node.func, frame)
 
 
-def e_fstring(interp: Any, node: ir.FString, frame: Frame) -> Any:
+def e_fstring(interp: Run, node: ir.FString, frame: Frame) -> Any:
     parts: list[str] = []
     literal, at = Literal(node.loc[0], node.loc), 0
     for part in node.parts:
@@ -199,7 +214,7 @@ def e_fstring(interp: Any, node: ir.FString, frame: Frame) -> Any:
             parts.append(texts.of(interp, value, node.loc, way, interp.eval(spec, frame) if spec is not None else ""))
             continue
         if not isinstance(value, (str, int, float, bool, type(None), tuple, list)):
-            parts.append(interp.world.show(value))
+            parts.append(containers.show(value))
             continue
         shown = texts.of(interp, value, node.loc) if isinstance(value, (tuple, list)) else value
         if isinstance(shown, Text) and doubts(shown):
@@ -213,7 +228,7 @@ def e_fstring(interp: Any, node: ir.FString, frame: Frame) -> Any:
     return concat(parts)
 
 
-def e_assign_expr(interp: Any, node: ir.AssignE, frame: Frame) -> Any:
+def e_assign_expr(interp: Run, node: ir.AssignE, frame: Frame) -> Any:
     value = interp.eval(node.value, frame)
     if frame.named is not None and isinstance(node.target, ir.Name):
         frame.outer.get(node.target.id, frame.named).vars[node.target.id] = value
@@ -222,7 +237,7 @@ def e_assign_expr(interp: Any, node: ir.AssignE, frame: Frame) -> Any:
     return value
 
 
-def e_opaque(interp: Any, node: ir.Opaque, frame: Frame) -> Any:
+def e_opaque(interp: Run, node: ir.Opaque, frame: Frame) -> Any:
     values = [interp.eval(c, frame) for c in node.children if c is not None]
     if node.reason == "yield":
         if frame.env.vars.get("__yielded__") is not None:

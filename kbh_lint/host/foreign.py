@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import asking, outside, recording, tensor_arguments, unknowns
@@ -12,8 +12,11 @@ from kbh_lint.host.objects import Blob, Bound, LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import Func
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
-def foreign(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+
+def foreign(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A library this analysis knows nothing of: it may compute whatever it is given."""
     inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
     if path.startswith(UNREAD_LANGUAGES):
@@ -40,7 +43,7 @@ def foreign(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
     return recording.make(interp, None, inputs[0].dtype, event=event)
 
 
-def addressed(interp: Any, name: str, args: Sequence[Any], loc: ir.Loc | None) -> None:
+def addressed(interp: Run, name: str, args: Sequence[Any], loc: ir.Loc | None) -> None:
     """What is not known was given addresses of tensors: it may read and write what lies there."""
     found = _handed(interp, args)
     if found:
@@ -51,7 +54,7 @@ UNREAD_LANGUAGES = ("cutlass", "tilelang", "numba", "taichi", "warp", "pallas", 
 
 
 def unread_language(
-    interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], inputs: list[Tensor], loc: ir.Loc | None
+    interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], inputs: list[Tensor], loc: ir.Loc | None
 ) -> Any:
     """A kernel language without a front end: what builds a kernel gives one, what runs it is a hole in the trace."""
     builds_kernel = any(isinstance(a, (Func, Bound)) or getattr(a, "path", "") == "unread.kernel" for a in args)
@@ -62,7 +65,7 @@ def unread_language(
     return unread_call(interp, path, inputs, loc)
 
 
-def unread_call(interp: Any, name: str, inputs: list[Tensor], loc: ir.Loc | None) -> Any:
+def unread_call(interp: Run, name: str, inputs: list[Tensor], loc: ir.Loc | None) -> Any:
     """Something unreadable runs on tensors: it may fill every buffer that holds nothing yet."""
     interp.miss(f"{name} could not be read", loc)
     event = recording.record(interp, "unread", name, loc, inputs)
@@ -72,7 +75,7 @@ def unread_call(interp: Any, name: str, inputs: list[Tensor], loc: ir.Loc | None
     return recording.make(interp, None, "?", event=event)
 
 
-def call_blob(interp: Any, func: Blob, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call_blob(interp: Run, func: Blob, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A function of machine code without source: it may read and write every tensor and address it is given."""
     inputs = _handed(interp, [*args, *kwargs.values()])
     event = recording.record(interp, "blob", func.path, loc, inputs, {"symbol": func.path})
@@ -81,7 +84,7 @@ def call_blob(interp: Any, func: Blob, args: list[Any], kwargs: dict[str, Any], 
     return recording.make(interp, None, inputs[0].dtype, event=event) if inputs else Unknown((), "machine code")
 
 
-def _handed(interp: Any, values: Any, depth: int = 0) -> list[Tensor]:
+def _handed(interp: Run, values: Any, depth: int = 0) -> list[Tensor]:
     """The tensors that are handed on by themselves or by their addresses, in arrays and through pointers too."""
     found: list[Tensor] = []
     for value in values:
@@ -99,7 +102,7 @@ def _handed(interp: Any, values: Any, depth: int = 0) -> list[Tensor]:
     return found
 
 
-def call_unknown(interp: Any, func: Unknown, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call_unknown(interp: Run, func: Unknown, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Something unknown is called; with tensors, that is a hole in the trace."""
     inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
     if asking.CALLED.get(func.why.removeprefix(asking.MARK)) == asking.OBJECTS:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import exceptions, iteration
 from kbh_lint.host.frames import BREAK, Frame, Raised, Returned
 from kbh_lint.host.objects import LibObject, Once
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 _YIELDS = ("yield", "yield from")
 _SCOPES = (ir.FuncDef, ir.ClassDef, ir.Lambda)
 
 
-def make(interp: Any, node: ir.FuncDef, frame: Frame) -> Once | None:
+def make(interp: Run, node: ir.FuncDef, frame: Frame) -> Once | None:
     """The generator of a call, of which nothing has run; None where a `yield` stands deeper than this walk goes."""
     plans: dict[int, tuple[Any, dict[int, bool] | None]] = interp.plans
     if id(node) not in plans:
@@ -29,7 +32,7 @@ def make(interp: Any, node: ir.FuncDef, frame: Frame) -> Once | None:
     return made
 
 
-def _resumed(interp: Any, body: Generator[Any, None, Any], frame: Frame, made: Once) -> Generator[Any, None, Any]:
+def _resumed(interp: Run, body: Generator[Any, None, Any], frame: Frame, made: Once) -> Generator[Any, None, Any]:
     """`body`, which has its own frame while it runs and that of its caller while it waits."""
     thrown: Raised | None = None
     while True:
@@ -108,7 +111,7 @@ def _yields(node: Any) -> bool:
 
 
 def _block(
-    interp: Any, body: tuple[ir.Stmt, ...], frame: Frame, plan: dict[int, bool], made: Once
+    interp: Run, body: tuple[ir.Stmt, ...], frame: Frame, plan: dict[int, bool], made: Once
 ) -> Generator[Any, None, Any]:
     """Statements in their order; gives back, when it ends, what ended them early."""
     for node in body:
@@ -122,7 +125,7 @@ def _block(
     return None
 
 
-def _values(interp: Any, node: Any, frame: Frame, plan: dict[int, bool], made: Once) -> Generator[Any, None, Any]:
+def _values(interp: Run, node: Any, frame: Frame, plan: dict[int, bool], made: Once) -> Generator[Any, None, Any]:
     """`yield x`, `v = yield x`, `return (yield x)` and the same of `yield from`."""
     value = node.value
     given = interp.eval(value.children[0], frame) if value.children else None
@@ -138,16 +141,16 @@ def _values(interp: Any, node: Any, frame: Frame, plan: dict[int, bool], made: O
     return Returned(got) if isinstance(node, ir.Return) else None
 
 
-def _if(interp: Any, node: ir.If, frame: Frame, plan: dict[int, bool], made: Once) -> Generator[Any, None, Any]:
+def _if(interp: Run, node: ir.If, frame: Frame, plan: dict[int, bool], made: Once) -> Generator[Any, None, Any]:
     test = interp.truth(interp.eval(node.test, frame), node.test.loc)
     return (yield from _block(interp, node.body if test else node.orelse, frame, plan, made))
 
 
-def _inner(interp: Any, node: ir.Block, frame: Frame, plan: dict[int, bool], made: Once) -> Generator[Any, None, Any]:
+def _inner(interp: Run, node: ir.Block, frame: Frame, plan: dict[int, bool], made: Once) -> Generator[Any, None, Any]:
     return (yield from _block(interp, node.body, frame, plan, made))
 
 
-def _while(interp: Any, node: ir.While, frame: Frame, plan: dict[int, bool], made: Once) -> Generator[Any, None, Any]:
+def _while(interp: Run, node: ir.While, frame: Frame, plan: dict[int, bool], made: Once) -> Generator[Any, None, Any]:
     while interp.truth(interp.eval(node.test, frame), node.test.loc):
         interp.burn(2)
         signal = yield from _block(interp, node.body, frame, plan, made)
@@ -156,7 +159,7 @@ def _while(interp: Any, node: ir.While, frame: Frame, plan: dict[int, bool], mad
     return (yield from _block(interp, node.orelse, frame, plan, made))
 
 
-def _for(interp: Any, node: ir.For, frame: Frame, plan: dict[int, bool], made: Once) -> Generator[Any, None, Any]:
+def _for(interp: Run, node: ir.For, frame: Frame, plan: dict[int, bool], made: Once) -> Generator[Any, None, Any]:
     iterable = interp.eval(node.iterable, frame)
     items = iteration.in_turn(iterable) if isinstance(iterable, Once) else iteration.iterate(interp, iterable, node.loc)
     for item in items:
@@ -168,7 +171,7 @@ def _for(interp: Any, node: ir.For, frame: Frame, plan: dict[int, bool], made: O
     return (yield from _block(interp, node.orelse, frame, plan, made))
 
 
-def _try(interp: Any, node: ir.Try, frame: Frame, plan: dict[int, bool], made: Once) -> Generator[Any, None, Any]:
+def _try(interp: Run, node: ir.Try, frame: Frame, plan: dict[int, bool], made: Once) -> Generator[Any, None, Any]:
     signal, raised = None, None
     try:
         signal = yield from _block(interp, node.body, frame, plan, made)

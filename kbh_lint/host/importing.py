@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from kbh_lint import ir
 from kbh_lint.host import artifacts, exceptions, modules
 from kbh_lint.host.frames import Frame
-from kbh_lint.host.interp import Interp
 from kbh_lint.host.objects import Blob, LibObject
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import Env
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 STDLIB_OR_PRESENT = frozenset(
     "torch triton numpy math os sys functools itertools typing collections dataclasses contextlib textwrap hashlib "
@@ -28,16 +31,16 @@ PACKAGES = frozenset(
 )
 
 
-def import_(interp: Interp, node: ir.Import, frame: Frame) -> None:
+def import_(interp: Run, node: ir.Import, frame: Frame) -> None:
     """Binds what one name of an import statement gives."""
     root = node.module.split(".")[0]
-    files = interp.world.files
+    files = interp.files.texts
     if f"{node.module}.py" in files or f"{root}.py" in files or node.level:
         if import_sidecar(interp, node, frame):
             if not node.level and (root in STDLIB_OR_PRESENT or root in sys.stdlib_module_names):
                 interp.ran_unread(f"{root}.py has the name of a module that Python may have loaded already", node.loc)
             return
-    if not node.level and root in interp.world.extensions:
+    if not node.level and root in interp.files.extensions:
         import_extension(interp, node, frame)
         return
     if root and root not in STDLIB_OR_PRESENT:
@@ -53,36 +56,36 @@ def import_(interp: Interp, node: ir.Import, frame: Frame) -> None:
         interp.store_name(node.asname or node.name, modules.resolve(interp, f"{node.module}.{node.name}"), frame)
 
 
-def is_present(interp: Interp, root: str, loc: ir.Loc | None) -> bool:
+def is_present(interp: Run, root: str, loc: ir.Loc | None) -> bool:
     """Whether a package is installed; of one that nobody knows, what was decided for it at this import."""
     if root in PACKAGES or root in sys.stdlib_module_names:
         return True
     likely = Unknown((), "likely: the package is installed")
-    return bool(interp.world.choice(("import", root, interp.place(loc)), likely))
+    return bool(interp.decisions.choice(("import", root, interp.place(loc)), likely))
 
 
-def import_extension(interp: Interp, node: ir.Import, frame: Frame) -> None:
+def import_extension(interp: Run, node: ir.Import, frame: Frame) -> None:
     """The same from an extension module that stands beside the submission: machine code without source."""
     root = node.module.split(".")[0]
-    name = artifacts.without_source(interp, interp.world.extensions[root], node.loc)
+    name = artifacts.without_source(interp, interp.files.extensions[root], node.loc)
     if node.name is None:
         interp.store_name(node.asname or root, Blob(name, node.loc), frame)
     elif node.name != "*":
         interp.store_name(node.asname or node.name, Blob(f"{name}:{node.name}", node.loc), frame)
 
 
-def import_sidecar(interp: Interp, node: ir.Import, frame: Frame) -> bool:
+def import_sidecar(interp: Run, node: ir.Import, frame: Frame) -> bool:
     """The same from a module that stands beside the submission, run when it is first imported; False where there is
     none."""
     from kbh_lint.frontends import python
 
     name = f"{node.module or node.name}.py"
-    if name not in interp.world.files:
+    if name not in interp.files.texts:
         return False
-    if name not in interp.world.module_envs:
+    if name not in interp.scopes.sidecars:
         env = Env()
-        interp.world.module_envs[name] = env
-        text = interp.world.files[name]
+        interp.scopes.sidecars[name] = env
+        text = interp.files.texts[name]
         first = text.literal_line if hasattr(text, "literal_line") else 1
         try:
             module = python.lower(str(text), name, first)
@@ -90,7 +93,7 @@ def import_sidecar(interp: Interp, node: ir.Import, frame: Frame) -> bool:
             interp.miss(f"sidecar {name} is not readable Python", node.loc)
             return True
         interp.block(module.body, Frame(env, env, node.loc, None))
-    env = interp.world.module_envs[name]
+    env = interp.scopes.sidecars[name]
     if node.name is None or not node.module:
         interp.store_name(node.asname or node.module or str(node.name), LibObject("module", env.vars), frame)
     elif node.name == "*":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import bounds, exceptions, tensor_views, unknowns
@@ -13,18 +13,21 @@ from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import cut, doubts
 from kbh_lint.values import Sym
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 MAX_DRAWN = 256  # items of an iterator of the submission
 MAX_PLACED = 10_000  # characters of a text that are gone through with their places
 
 
-def materialise(interp: Any, value: Any, loc: ir.Loc | None) -> Sequence[Any]:
+def materialise(interp: Run, value: Any, loc: ir.Loc | None) -> Sequence[Any]:
     """The items of an iterable that is gone through at once, paid for by their number."""
     found = iterate(interp, value, loc)
     bounds.items(interp, len(found))
     return found
 
 
-def iterate(interp: Any, value: Any, loc: ir.Loc | None, want: int | None = None) -> Sequence[Any]:
+def iterate(interp: Run, value: Any, loc: ir.Loc | None, want: int | None = None) -> Sequence[Any]:
     """The items a `for`, an unpacking or `*` sees. Of an unknown iterable: one unknown item (or `want` of them)."""
     if isinstance(value, (list, tuple, range)):
         return value.taken() if isinstance(value, Once) else value
@@ -47,13 +50,13 @@ def iterate(interp: Any, value: Any, loc: ir.Loc | None, want: int | None = None
         return [Unknown(value.contents, why, made=value.made) for _ in range(want or 1)]
     if exceptions.plain(value):
         exceptions.may_fail(interp, "TypeError", loc)
-    items = interp.world.iterate(interp, value, loc)
+    items = interp.items_of(value, loc)
     if items is not None:
         return items if isinstance(items, range) else list(items)
     return [unknowns.merged(interp, value) for _ in range(want or 1)]
 
 
-def by_index(interp: Any, value: Instance, loc: ir.Loc | None) -> list[Any]:
+def by_index(interp: Run, value: Instance, loc: ir.Loc | None) -> list[Any]:
     """The items of an object that has them by number only, up to the first that is not there."""
     items: list[Any] = []
     found = find_method(value, "__getitem__")
@@ -68,7 +71,7 @@ def by_index(interp: Any, value: Instance, loc: ir.Loc | None) -> list[Any]:
     return items
 
 
-def ended(interp: Any, once: Any, loc: ir.Loc | None) -> None:
+def ended(interp: Run, once: Any, loc: ir.Loc | None) -> None:
     """An iterator is asked for more than it has: that is known of a generator that came to its end."""
     if interp.trying and isinstance(once, Once) and once.gave is not None:
         exceptions.raise_("StopIteration", [once.gave], loc)
@@ -81,7 +84,7 @@ def in_turn(once: Once) -> Iterator[Any]:
         yield once.pop(0)
 
 
-def drawn(interp: Any, value: Instance, loc: ir.Loc | None) -> list[Any] | None:
+def drawn(interp: Run, value: Instance, loc: ir.Loc | None) -> list[Any] | None:
     """The items that `__next__` of an object gives, up to a bound; None for an object without one."""
     found = find_method(value, "__next__")
     later = find_method(value, "__anext__") if found is None else None
@@ -91,7 +94,7 @@ def drawn(interp: Any, value: Instance, loc: ir.Loc | None) -> list[Any] | None:
     while found is not None and len(items) < MAX_DRAWN:
         try:
             item = interp.call(found, [], {}, loc)
-            items.append(item if later is None else interp.world.awaited(interp, item, loc))
+            items.append(item if later is None else interp.awaited(item, loc))
         except Raised as error:
             if exceptions.catches(interp, end, error.value):
                 return items

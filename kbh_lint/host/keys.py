@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint.host import bounds, equality
 from kbh_lint.host.objects import Instance, LibObject, compared_as, find_method
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.source.embedded import Text, doubts
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 MAX_ANY = 64  # values that are compared to find those that differ
 MISSING = object()
@@ -21,13 +24,13 @@ def check_key(key: Any) -> Any:
     return key
 
 
-def find_key(interp: Any, owner: dict[Any, Any], key: Any) -> Any:
+def find_key(interp: Run, owner: dict[Any, Any], key: Any) -> Any:
     """The value under `key`, or MISSING."""
     found = held_key(interp, owner, key)
     return MISSING if found is MISSING else owner[found]
 
 
-def held_key(interp: Any, owner: dict[Any, Any], key: Any) -> Any:
+def held_key(interp: Run, owner: dict[Any, Any], key: Any) -> Any:
     """The key of `owner` that `key` finds, or MISSING. Keys that hold unknowns match when these are known to be equal,
     objects by what their class says of equality."""
     check_key(key)
@@ -44,7 +47,7 @@ def held_key(interp: Any, owner: dict[Any, Any], key: Any) -> Any:
     return MISSING
 
 
-def distinct(interp: Any, items: Iterable[Any], into: set[Any] | None = None) -> set[Any]:
+def distinct(interp: Run, items: Iterable[Any], into: set[Any] | None = None) -> set[Any]:
     """The set of some items, or `into` with them: of objects that are equal by what their class says, one is kept."""
     out = set() if into is None else into
     found: dict[Any, Any] | None = None  # the same as a dict, once an item is met that hashing alone does not find
@@ -61,7 +64,7 @@ def distinct(interp: Any, items: Iterable[Any], into: set[Any] | None = None) ->
     return out
 
 
-def _is_walked(interp: Any, key: Any) -> bool:
+def _is_walked(interp: Run, key: Any) -> bool:
     """Whether hashing alone does not find a key: it holds unknowns, or objects that are equal by their fields."""
     if isinstance(key, tuple):
         nested = [part for part in key if isinstance(part, tuple)]
@@ -73,7 +76,7 @@ def _is_walked(interp: Any, key: Any) -> bool:
     return isinstance(key, Unknown) or bool(doubts(key)) or compared_as(key) is not key
 
 
-def store(interp: Any, owner: dict[Any, Any], key: Any, value: Any) -> None:
+def store(interp: Run, owner: dict[Any, Any], key: Any, value: Any) -> None:
     """`owner[key] = value` of a dict: an equal object that is a key already stays the key."""
     held = held_key(interp, owner, key) if isinstance(key, (tuple, Instance, LibObject, Text)) else MISSING
     if held is MISSING and doubts(key):

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host.objects import LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Storage, Tensor
 from kbh_lint.values import Sym
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 _SETTERS = ("StreamSetAttribute", "GraphKernelNodeSetAttribute", "LaunchKernelEx")
 _LIMITS = ("DeviceSetLimit", "CtxSetLimit")
 
 
-def noticed(interp: Any, name: str, args: list[Any], loc: ir.Loc | None) -> None:
+def noticed(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> None:
     """Note a call of the runtime or the driver that sets or resets persisting accesses."""
     if "ResetPersistingL2Cache" in name:
-        interp.note("l2", {"kind": "reset", "call": interp.call_index}, loc)
+        interp.note("l2", {"kind": "reset", "call": interp.trace.call_index}, loc)
         return
     if not any(word in name for word in (*_SETTERS, *_LIMITS)):
         return
@@ -24,13 +27,13 @@ def noticed(interp: Any, name: str, args: list[Any], loc: ir.Loc | None) -> None
     if any(word in name for word in _LIMITS):
         if "persistingl2" in words:
             kind = "reset" if args[1:] and args[-1] == 0 else "limit"
-            interp.note("l2", {"kind": kind, "call": interp.call_index}, loc)
+            interp.note("l2", {"kind": kind, "call": interp.trace.call_index}, loc)
     elif "accesspolicywindow" in words:
         kind = "window" if "accesspropertypersisting" in words else "reset"
-        interp.note("l2", {"kind": kind, "call": interp.call_index, "storages": _storages(interp, args)}, loc)
+        interp.note("l2", {"kind": kind, "call": interp.trace.call_index, "storages": _storages(interp, args)}, loc)
 
 
-def _storages(interp: Any, value: Any, depth: int = 0) -> list[Storage]:
+def _storages(interp: Run, value: Any, depth: int = 0) -> list[Storage]:
     """The memory that arguments point to, also from fields of structs."""
     if isinstance(value, Slot):
         value = value.get()

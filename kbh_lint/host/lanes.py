@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from kbh_lint import ir
 from kbh_lint.host import outside
 from kbh_lint.host.frames import OutOfFuel, Raised
 from kbh_lint.host.objects import Bound, Instance, LibObject
 from kbh_lint.host.tensors import Event, Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 THREAD_FUEL = 4_000
 LONG_WAIT = 1.0  # seconds; a shorter join may come back before the work is done
@@ -85,12 +88,12 @@ class Lanes:
                 event.attrs.pop("beside", None)
 
 
-def is_stream(value: Any) -> bool:
+def is_stream(value: Any) -> TypeGuard[LibObject]:
     """Whether a value is a stream that the submission made."""
     return isinstance(value, LibObject) and value.path in STREAMS
 
 
-def enter(interp: Any, manager: LibObject) -> bool:
+def enter(interp: Run, manager: LibObject) -> bool:
     """`with torch.cuda.stream(s)` or `with s`: whether a lane became current."""
     stream = manager if is_stream(manager) else (manager.args[0] if manager.args else manager.kwargs.get("stream"))
     if not is_stream(stream):
@@ -99,14 +102,14 @@ def enter(interp: Any, manager: LibObject) -> bool:
     return True
 
 
-def leave(interp: Any) -> None:
+def leave(interp: Run) -> None:
     """The end of what `enter` began."""
     if interp.lanes.current:
         interp.lanes.current.pop()
 
 
 @contextmanager
-def on(interp: Any, stream: Any) -> Iterator[None]:
+def on(interp: Run, stream: Any) -> Iterator[None]:
     """Within it, `stream` is current, if it is one that the submission made."""
     if not is_stream(stream):
         yield
@@ -118,7 +121,7 @@ def on(interp: Any, stream: Any) -> Iterator[None]:
         interp.lanes.current.pop()
 
 
-def current(interp: Any) -> LibObject:
+def current(interp: Run) -> LibObject:
     """torch.cuda.current_stream()."""
     lanes: Lanes = interp.lanes
     return (
@@ -126,7 +129,7 @@ def current(interp: Any) -> LibObject:
     )
 
 
-def set_stream(interp: Any, stream: Any) -> None:
+def set_stream(interp: Run, stream: Any) -> None:
     """torch.cuda.set_stream: the current stream from here on."""
     lanes: Lanes = interp.lanes
     while lanes.current and is_stream(lanes.current[-1]):
@@ -136,7 +139,7 @@ def set_stream(interp: Any, stream: Any) -> None:
 
 
 def method(
-    interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """Methods of streams, events, threads and pools; NotImplemented for all else."""
     lanes: Lanes = interp.lanes
@@ -190,7 +193,7 @@ def of_object(owner: Instance) -> LibObject:
     return held
 
 
-def _thread_method(interp: Any, owner: LibObject, name: str, timeout: float | None, loc: ir.Loc | None) -> Any:
+def _thread_method(interp: Run, owner: LibObject, name: str, timeout: float | None, loc: ir.Loc | None) -> Any:
     if name in ("start", "run"):
         target, args, kwargs = _target(owner)
         owner.attrs["loc"] = loc
@@ -220,7 +223,7 @@ def _target(owner: LibObject) -> tuple[Any, list[Any], dict[str, Any]]:
     )
 
 
-def result(interp: Any, lane: LibObject) -> Any:
+def result(interp: Run, lane: LibObject) -> Any:
     """What a thread gave, once the caller has waited for it; the exception that ended it is raised there."""
     interp.lanes.wait(None, lane)
     error = lane.attrs.get(ERROR)
@@ -230,7 +233,7 @@ def result(interp: Any, lane: LibObject) -> Any:
 
 
 def run(
-    interp: Any,
+    interp: Run,
     lane: LibObject,
     target: Any,
     args: list[Any],
@@ -268,12 +271,12 @@ def run(
     return Unknown((), "a thread")
 
 
-def tick(interp: Any) -> None:
+def tick(interp: Run) -> None:
     """Between two calls, threads that loop for ever go once more over what they find."""
     for lane in list(interp.lanes.endless):
         target, args, kwargs = lane.attrs["again"]
-        before = len(interp.events)
+        before = len(interp.trace.events)
         run(interp, lane, target, args, kwargs, lane.attrs.get("loc"))
-        reads = (content for event in interp.events[before:] for content, _ in event.reads)
+        reads = (content for event in interp.trace.events[before:] for content, _ in event.reads)
         if any(content.label.startswith("input:") for content in reads):
             outside.note(interp, "thread", "threading.Thread", "the inputs between two calls", lane.attrs.get("loc"))

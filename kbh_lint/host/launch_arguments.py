@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import bounds
@@ -26,6 +26,9 @@ from kbh_lint.values import (
     Sym,
     TypeValue,
 )
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 MAX_DEPTH = 5
 MAX_ITEMS = 64
@@ -55,7 +58,7 @@ class Argument:
             yield from part.leaves(f"{path}.{name}")
 
 
-def tree(interp: Any, value: Any, depth: int = 0) -> Argument:
+def tree(interp: Run, value: Any, depth: int = 0) -> Argument:
     """A value of the host as an argument of a launch."""
     value = value.get() if isinstance(value, Slot) else value
     if isinstance(value, Tensor):
@@ -80,11 +83,11 @@ def tree(interp: Any, value: Any, depth: int = 0) -> Argument:
     return Argument(value)
 
 
-def _parts(interp: Any, items: Iterable[tuple[Any, Any]], depth: int) -> tuple[tuple[str, Argument], ...]:
+def _parts(interp: Run, items: Iterable[tuple[Any, Any]], depth: int) -> tuple[tuple[str, Argument], ...]:
     return tuple((str(name), tree(interp, item, depth + 1)) for name, item in items)
 
 
-def functor(interp: Any, func: Func) -> LibObject:
+def functor(interp: Run, func: Func) -> LibObject:
     """A lambda as the object that it is: what it captures are its fields, its body is `operator()`."""
     held: dict[str, Any] = {}
     for capture in func.node.captures:
@@ -162,7 +165,7 @@ def given(argument: Argument, constexpr: bool = False, seen_as: str = "") -> Any
     return value if constexpr else Scalar(UNKNOWN)
 
 
-def of(interp: Any, value: Any, constexpr: bool) -> Any:
+def of(interp: Run, value: Any, constexpr: bool) -> Any:
     """A value of the host as kernel analyses take it."""
     return given(tree(interp, value), constexpr)
 

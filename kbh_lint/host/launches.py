@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import device_memory, extents, launch_arguments, recording, tensor_flags
@@ -11,6 +11,9 @@ from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.kernels.facts import KernelFacts
 from kbh_lint.values import UNKNOWN, Func, JitFunction
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 MAX_CONFIGS = 256
 LAUNCH_OPTIONS = frozenset(
     "num_warps num_stages num_ctas maxnreg enable_fp_fusion launch_cooperative_grid launch_pdl grid warmup stream "
@@ -18,7 +21,7 @@ LAUNCH_OPTIONS = frozenset(
 )
 
 
-def launch(interp: Any, target: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def launch(interp: Run, target: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Launch a Triton kernel, `kernel[grid](...)`; gives back the compiled kernel as Triton does."""
     configured = target if isinstance(target, Configured) else Configured(target, None)
     jit = configured.jit
@@ -60,7 +63,7 @@ def constants(jit: JitFunction, bound: dict[str, Any]) -> dict[str, Any]:
     return {p.name: bound[p.name] for p in jit.func.node.params if is_constexpr(p) and p.name in bound}
 
 
-def method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def method(interp: Run, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """`.run`, `.warmup` and the like of a kernel or a compiled kernel."""
     jit = owner.jit if isinstance(owner, Configured) else owner
     if name == "warmup":
@@ -101,7 +104,7 @@ def _launcher_call(args: list[Any]) -> bool:
     return len(args) > 4 and all(isinstance(a, (int, Unknown)) for a in args[:4])
 
 
-def emit(interp: Any, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: ir.Loc | None) -> Event:
+def emit(interp: Run, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: ir.Loc | None) -> Event:
     """Record the launch of a Triton kernel under all its configurations."""
     settings = jit.configs[:MAX_CONFIGS] or [{}]
     bindings: list[dict[str, Any]] = []
@@ -133,12 +136,12 @@ def emit(interp: Any, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: i
     return event
 
 
-def numbers(interp: Any, bound: dict[str, Any]) -> dict[str, tuple[Content, ...]]:
+def numbers(interp: Run, bound: dict[str, Any]) -> dict[str, tuple[Content, ...]]:
     """The contents that unknown numbers among a launch's arguments were computed from, by parameter."""
     return {name: interp.contents_of(value) for name, value in bound.items() if isinstance(value, Unknown)}
 
 
-def evaluate_grid(interp: Any, grid: Any, meta: dict[str, Any], loc: ir.Loc | None) -> Any:
+def evaluate_grid(interp: Run, grid: Any, meta: dict[str, Any], loc: ir.Loc | None) -> Any:
     """The grid as a tuple where it is known."""
     if grid is None or isinstance(grid, (tuple, list, int)):
         return grid
@@ -149,7 +152,7 @@ def evaluate_grid(interp: Any, grid: Any, meta: dict[str, Any], loc: ir.Loc | No
 
 
 def record(
-    interp: Any, kernel: Func, tensors: dict[int, Tensor], bindings: list[dict[str, Any]], facts: list[KernelFacts],
+    interp: Run, kernel: Func, tensors: dict[int, Tensor], bindings: list[dict[str, Any]], facts: list[KernelFacts],
     grid: Any, loc: ir.Loc | None, steer: tuple[Content, ...] = (), block: Any = None,
 ) -> Event:  # fmt: skip
     """The event of a launch: what each store writes, and what flowed into it."""

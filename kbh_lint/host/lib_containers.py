@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import bounds, iteration, keys, operators, unknowns
 from kbh_lint.host.objects import ClassV, Instance, LibObject, Tally
 from kbh_lint.host.tensors import Unknown
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 _PLAIN = (int, float, str, bytes, type(None))
 MAX_DEPTH = 8
 TALLY = frozenset("update subtract most_common elements total copy".split())
 
 
-def dataclasses_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def dataclasses_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """replace, asdict, astuple, fields and is_dataclass; of anything else, an object of the library."""
     name = path.rsplit(".", 1)[-1]
     owner = args[0] if args else None
@@ -46,7 +49,7 @@ def _apart(value: Any, named: bool, depth: int) -> Any:
     return {key: _apart(item, named, depth + 1) for key, item in value.items()} if type(value) is dict else value
 
 
-def ordered_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def ordered_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """heapq and bisect on lists of numbers and texts, which they change in place."""
     module, _, name = path.rpartition(".")
     items = [arg for arg in args if isinstance(arg, list)]
@@ -65,7 +68,7 @@ def ordered_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any]
 
 
 def tally_method(
-    interp: Any, owner: Tally, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    interp: Run, owner: Tally, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """A method that collections.Counter has of its own."""
     bounds.visited(interp, owner)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.host import calls, foreign, launch_arguments, launches, tensor_arguments, tensor_views
@@ -18,6 +18,9 @@ from kbh_lint.host.objects import Bound, ClassV, Instance, LibObject, Memo, Poin
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.kernels import cute_ops as ops
 from kbh_lint.values import UNKNOWN, DType, Env, Func, Made, Scalar, Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 KERNEL, JIT = "cute.kernel", "cute.jit"
 _PARTS = ("cute", "utils", "pipeline", "cutlass_dsl", "base_dsl", "torch", "runtime", "_mlir", "typing", "arch")
@@ -42,7 +45,7 @@ def is_dsl(path: str) -> bool:
     return parts[0] == "cutlass" and len(parts) > 1 and (parts[1] in _PARTS or len(parts) == 2)
 
 
-def decorate(interp: Any, path: str, target: Any) -> Any:
+def decorate(interp: Run, path: str, target: Any) -> Any:
     """`@cute.jit`, `@cute.kernel`, `@cute.struct`; other decorators of the DSL change nothing."""
     name = path.rpartition(".")[2]
     if isinstance(target, Func) and name in _DECORATORS:
@@ -52,7 +55,7 @@ def decorate(interp: Any, path: str, target: Any) -> Any:
     return target
 
 
-def _struct(interp: Any, cls: ClassV) -> Made:
+def _struct(interp: Run, cls: ClassV) -> Made:
     """The element types of the fields of a struct of shared memory."""
     fields = []
     for stmt in cls.node.body if cls.node is not None else ():
@@ -61,18 +64,18 @@ def _struct(interp: Any, cls: ClassV) -> Made:
     return Made(ops.STRUCT, tuple(fields))
 
 
-def _field_type(interp: Any, cls: ClassV, node: Any) -> DType:
+def _field_type(interp: Run, cls: ClassV, node: Any) -> DType:
     """`cute.struct.Align[cute.struct.MemRange[T, n], 128]`, or T."""
     while isinstance(node, ir.Index) and isinstance(node.value, ir.Attr) and node.value.name in ("MemRange", "Align"):
         node = node.index.items[0] if isinstance(node.index, ir.Seq) else node.index
-    value = interp.eval(node, interp.world.frame_of(cls.env))
+    value = interp.eval(node, interp.frame_of(cls.env))
     return value if isinstance(value, DType) else DType("?")
 
 
 # --- calls --------------------------------------------------------------------------------------------------------
 
 
-def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A call of something under `cutlass`."""
     if not is_dsl(path):
         return foreign.foreign(interp, path, args, kwargs, loc)
@@ -107,7 +110,7 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     return Made(path)
 
 
-def view(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A view of a tensor, of coordinates or of a layout."""
     base = args[0] if args else next(iter(kwargs.values()), None)
     dtype = next((a for a in (*args, *kwargs.values()) if isinstance(a, DType)), None)
@@ -139,7 +142,7 @@ def view(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any
     return picked if picked is not None else Unknown(interp.contents_of(base), name)
 
 
-def _compiled(interp: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _compiled(interp: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """cute.compile(function, arguments): later calls leave the compile-time arguments out."""
     if not args:
         return LibObject("cute.decorator", {"path": "cutlass.cute.compile"})
@@ -153,7 +156,7 @@ def _compiled(interp: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return Specialized(args[0], fixed, scope=identity(func))
 
 
-def call_compiled(interp: Any, made: Specialized, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call_compiled(interp: Run, made: Specialized, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A call of a compiled function, with or without the compile-time arguments."""
     func = _function(interp, made.func)
     if func is not None and func.language == "tilelang":
@@ -171,7 +174,7 @@ def call_compiled(interp: Any, made: Specialized, args: list[Any], kwargs: dict[
 
 
 def compiled_method(
-    interp: Any, made: Specialized, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    interp: Run, made: Specialized, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """Methods of a compiled function: it is moved to a device, or called in two steps."""
     if name == "to":
@@ -185,7 +188,7 @@ def compiled_method(
     return Unknown(interp.contents_of(args), f"a compiled function's {name}")
 
 
-def _function(interp: Any, value: Any) -> Func | None:
+def _function(interp: Run, value: Any) -> Func | None:
     """The function behind what is compiled: a method, or the `__call__` of an object."""
     if isinstance(value, Instance):
         value = find_method(value, "__call__")
@@ -211,14 +214,14 @@ def _is_constexpr(param: ir.Param) -> bool:
 # --- launches -----------------------------------------------------------------------------------------------------
 
 
-def launcher(interp: Any, func: Func, args: list[Any], kwargs: dict[str, Any]) -> LibObject:
+def launcher(interp: Run, func: Func, args: list[Any], kwargs: dict[str, Any]) -> LibObject:
     """A kernel with its arguments, that `.launch(...)` runs."""
     env = Env({}, func.env)
     calls.bind(func, args, kwargs, env)
     return LibObject("cute.launcher", {"func": func, "bound": env.vars})
 
 
-def launch(interp: Any, owner: LibObject, kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def launch(interp: Run, owner: LibObject, kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
     """Records the launch of a kernel."""
     func, bound = owner.attrs["func"], owner.attrs["bound"]
     binding = {name: argument(interp, value) for name, value in bound.items()}
@@ -242,7 +245,7 @@ def _held(bound: dict[str, Any]) -> dict[str, Any]:
     return {f"{name}.{key}": value for name, owner in owners for key, value in owner.attrs.items()}
 
 
-def argument(interp: Any, value: Any, level: int = 0) -> Any:
+def argument(interp: Run, value: Any, level: int = 0) -> Any:
     """A launch argument as the kernel analysis takes it; objects of the submission with what they hold."""
     if isinstance(value, Made):
         return value
@@ -263,13 +266,13 @@ def _namespace(value: Any) -> dict[str, Any] | None:
     return value.attrs if isinstance(value, LibObject) and value.path == "types.SimpleNamespace" else None
 
 
-def _table(interp: Any, kind: str, table: dict[Any, Any], level: int) -> Made:
+def _table(interp: Run, kind: str, table: dict[Any, Any], level: int) -> Made:
     """A dict, or a namespace, by its keys."""
     items: list[tuple[Any, Any]] = [(k, v) for k, v in table.items() if isinstance(k, (str, int, DType))]
     return Made(kind, tuple((k, argument(interp, v, level + 1)) for k, v in items[:_MAX_FIELDS]))
 
 
-def outer(interp: Any, known: dict[int, Any], value: Any) -> Any:
+def outer(interp: Run, known: dict[int, Any], value: Any) -> Any:
     """A value of the host that a kernel sees through its scope; UNKNOWN where kernels cannot use it."""
     while isinstance(value, Memo):
         value = value.func
@@ -287,20 +290,20 @@ def outer(interp: Any, known: dict[int, Any], value: Any) -> Any:
     return value if isinstance(value, (Func, Made, DType, Sym, int, float, str, tuple)) else UNKNOWN
 
 
-def _class(interp: Any, cls: ClassV) -> Made:
+def _class(interp: Run, cls: ClassV) -> Made:
     """A class of the submission, whose objects a kernel makes."""
     fields = (("name", cls.name), ("names", tuple(cls.fields)), ("dataclass", cls.dataclass))
     return Made(ops.CLASS, fields, _methods(interp, cls, 0))
 
 
-def _methods(interp: Any, cls: ClassV, level: int) -> Env:
+def _methods(interp: Run, cls: ClassV, level: int) -> Env:
     found: dict[str, Any] = {}
     for base in reversed(cls.mro()):
         found.update((name, _member(interp, value, level)) for name, value in base.env.vars.items())
     return Env(found)
 
 
-def _object(interp: Any, owner: Instance, level: int) -> Made | Scalar:
+def _object(interp: Run, owner: Instance, level: int) -> Made | Scalar:
     if level >= _DEPTH:
         return Scalar(UNKNOWN)
     items = list(owner.attrs.items())[:_MAX_FIELDS]
@@ -309,7 +312,7 @@ def _object(interp: Any, owner: Instance, level: int) -> Made | Scalar:
     )
 
 
-def _member(interp: Any, value: Any, level: int) -> Any:
+def _member(interp: Run, value: Any, level: int) -> Any:
     """What a class holds under a name."""
     if isinstance(value, LibObject) and value.path == "staticmethod":
         return Made(ops.STATIC, (("func", value.attrs["func"]),))
@@ -341,7 +344,7 @@ def made_attribute(made: Made, name: str) -> Any:
     return made if name in ("outer", "inner") else Made(f"{made.path}.{name}")
 
 
-def made_call(interp: Any, made: Made, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def made_call(interp: Run, made: Made, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A call of something made, or of its method: on the host it yields sizes and layouts, and runs nothing."""
     inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
     if inputs:

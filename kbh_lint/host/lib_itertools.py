@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import bounds, containers, equality, iteration, operators
@@ -10,8 +10,11 @@ from kbh_lint.host.objects import LibObject, Once
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import Func
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
-def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+
+def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     import itertools
 
     name = path.rsplit(".", 1)[-1]
@@ -56,7 +59,7 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     return Unknown((), path)
 
 
-def _groups(interp: Any, items: list[Any], key: Any, loc: ir.Loc | None) -> list[tuple[Any, Once]]:
+def _groups(interp: Run, items: list[Any], key: Any, loc: ir.Loc | None) -> list[tuple[Any, Once]]:
     """itertools.groupby."""
     found: list[tuple[Any, Once]] = []
     for item in items:
@@ -84,7 +87,7 @@ def _cut(once: Once, ends: list[Any]) -> Any:
 _CALLING = frozenset(("starmap", "accumulate", "takewhile", "dropwhile", "filterfalse"))
 
 
-def _calling(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _calling(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """The functions of itertools that call a function of the submission for each item."""
     if name == "accumulate":
         func = args[1] if len(args) > 1 else kwargs.get("func")
@@ -105,7 +108,7 @@ def _calling(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], lo
     return list(items[:end] if name == "takewhile" else items[end:])
 
 
-def next_count(interp: Any, owner: LibObject, loc: ir.Loc | None) -> Any:
+def next_count(interp: Run, owner: LibObject, loc: ir.Loc | None) -> Any:
     """next() of an itertools.count or an itertools.cycle."""
     if owner.path == "itertools.cycle":
         items, at = owner.attrs["items"], owner.attrs["at"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import (
@@ -19,6 +19,7 @@ from kbh_lint.host import (
     exceptions,
     foreign,
     lanes,
+    launches,
     lib_itertools,
     lib_python,
     lib_re,
@@ -54,9 +55,13 @@ from kbh_lint.host.objects import (
     Specialized,
     function_of,
     meta_method,
+    path_object,
 )
 from kbh_lint.host.tensors import Event, Tensor, Unknown
 from kbh_lint.values import DType, Func, JitFunction, Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 DECORATORS = (
     "cute.decorator",
@@ -68,13 +73,13 @@ DECORATORS = (
 CUTE_METHODS = frozenset(("mark_layout_dynamic", "mark_compact_shape_dynamic"))  # they say nothing of what is in it
 
 
-def object_attr(interp: Any, owner: LibObject, name: str, loc: ir.Loc | None) -> Any:
+def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) -> Any:
     """An attribute of an object a library made."""
     if owner.path == "pathlib.Path":
         text = str(owner.attrs["path"])
         known = {
             "name": text.rpartition("/")[2],
-            "parent": interp.world.path(builds.folder_of(text) or "."),
+            "parent": path_object(builds.folder_of(text) or "."),
             "suffix": "".join(text.rpartition("/")[2].rpartition(".")[1:]) if "." in text.rpartition("/")[2] else "",
             "stem": text.rpartition("/")[2].rpartition(".")[0],
         }
@@ -114,7 +119,7 @@ def object_attr(interp: Any, owner: LibObject, name: str, loc: ir.Loc | None) ->
     return Method(owner, name)
 
 
-def call_object(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call_object(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Call an object a library made."""
     if owner.path.startswith("torch.nn."):
         return module_calls.call(interp, owner, args, kwargs, loc)
@@ -147,7 +152,7 @@ def call_object(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str
     return foreign.foreign(interp, owner.path, args, kwargs, loc)
 
 
-def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call_method(interp: Run, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Call a method of a value that is not of the submission."""
     if name in operators.DUNDERS and args and not isinstance(owner, (Instance, LibObject)):
         return operators.dunder(interp, owner, name, args[0], loc)
@@ -155,14 +160,14 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
         tampering.called(interp, f"builtins.type.{name}", args, kwargs, loc)
         return None
     if name in ("__getattr__", "__getattribute__") and args and not isinstance(owner, (Instance, LibObject)):
-        return interp.world.get_attr(interp, owner, str(args[0]), loc)
+        return interp.get_attr(owner, str(args[0]), loc)
     if isinstance(owner, Tensor):
         return _tensor_method(interp, owner, name, args, kwargs, loc)
     made = plain_methods.call(interp, owner, name, args, kwargs, loc)
     if made is not NotImplemented:
         return made
     if isinstance(owner, (JitFunction, Configured)):
-        return interp.world_launches.method(interp, owner, name, args, kwargs, loc)
+        return launches.method(interp, owner, name, args, kwargs, loc)
     if isinstance(owner, Specialized):
         from kbh_lint.host import lib_cute
 
@@ -183,7 +188,7 @@ def call_method(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dic
 
 
 def _tensor_method(
-    interp: Any, owner: Tensor, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    interp: Run, owner: Tensor, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """Call a method of a tensor."""
     if name == "__getitem__":
@@ -207,7 +212,7 @@ def _of_storages(args: list[Any]) -> list[Any]:
     return [a.attrs["tensor"] if isinstance(a, LibObject) and a.path == "torch.UntypedStorage" else a for a in args]
 
 
-def graph_method(interp: Any, owner: Graph, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def graph_method(interp: Run, owner: Graph, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """capture_begin, capture_end and replay of a CUDA graph."""
     if name == "capture_begin":
         owner.events = []
@@ -220,7 +225,7 @@ def graph_method(interp: Any, owner: Graph, name: str, args: list[Any], loc: ir.
     return None
 
 
-def replay(interp: Any, graph: Graph, loc: ir.Loc | None) -> None:
+def replay(interp: Run, graph: Graph, loc: ir.Loc | None) -> None:
     """What was captured happens again, on what the same memory holds now."""
     for old in list(graph.events):
         event = Event(
@@ -241,7 +246,7 @@ def replay(interp: Any, graph: Graph, loc: ir.Loc | None) -> None:
 
 
 def object_method(
-    interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     if owner.path == "tilelang.factory" and name == "compile":
         from kbh_lint.host import lib_tilelang
@@ -276,7 +281,7 @@ def object_method(
         if done is not NotImplemented:
             return done
     if owner.path == "contextlib.ExitStack":
-        return interp.world.stack_method(interp, owner, name, args, kwargs, loc)
+        return interp.stack_method(owner, name, args, kwargs, loc)
     if owner.path == "namedtuple" and name in ("_replace", "_asdict"):
         fields = {**{key: value for key, value in owner.attrs.items() if key != "items"}, **kwargs}
         return fields if name == "_asdict" else LibObject("namedtuple", {"items": list(fields.values()), **fields})
@@ -330,7 +335,7 @@ def items_of(value: LibObject) -> Sequence[Any] | None:
     return list(items) if isinstance(items, (list, dict, tuple)) else None
 
 
-def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
+def get_item(interp: Run, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
     """owner[key] for library containers."""
     if isinstance(owner, LibObject):
         if owner.path == "os.environ":
@@ -343,11 +348,11 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
         if owner.path == lib_re.MATCH:
             return lib_re.match_method(interp, owner, "group", [key])
     if isinstance(owner, Extension):
-        return interp.world.get_attr(interp, owner, str(key), loc)
+        return interp.get_attr(owner, str(key), loc)
     if isinstance(owner, Sym) and owner.path.endswith(".__dict__") and isinstance(key, str):
         return modules.resolve(interp, f"{owner.path.removesuffix('.__dict__')}.{key}", loc)
     if isinstance(owner, ClassV) and enums.is_enum(owner) and isinstance(key, str):
-        return interp.world.get_attr(interp, owner, str(key), loc)
+        return interp.get_attr(owner, str(key), loc)
     own = meta_method(owner, "__getitem__") or _subscripted(owner)
     if own is not None:
         return interp.call(own, [key], {}, loc)
@@ -362,7 +367,7 @@ def _subscripted(owner: Any) -> Bound | None:
     return Bound(owner, func) if isinstance(func, Func) else None
 
 
-def set_item(interp: Any, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
+def set_item(interp: Run, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
     """owner[key] = value for library containers."""
     if isinstance(owner, LibObject) and owner.path == "os.environ":
         lib_python.environment(interp, "__setitem__", [key, value], {}, loc)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import (
@@ -38,8 +38,11 @@ from kbh_lint.host.objects import (
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import Env, Func, Sym
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
-def functools_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+
+def functools_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
     if name == "partial" and args:
         return Partial(args[0], tuple(args[1:]), kwargs)
@@ -72,7 +75,7 @@ def _wrapping(wrapper: Any, wrapped: Any) -> Any:
     return wrapper
 
 
-def operator_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def operator_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """operator: getters become functions, operators are what they are in code."""
     name = path.rsplit(".", 1)[-1]
     if name == "attrgetter" and args and all(isinstance(arg, str) for arg in args):
@@ -94,7 +97,7 @@ def operator_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any
     if name in ("concat", "iconcat") and len(args) == 2:
         return (operators.binary if name == "concat" else operators.inplace)(interp, "+", args[0], args[1], loc)
     if name == "delitem" and len(args) == 2:
-        return interp.call(interp.world.get_attr(interp, args[0], "__delitem__", loc), [args[1]], {}, loc)
+        return interp.call(interp.get_attr(args[0], "__delitem__", loc), [args[1]], {}, loc)
     if name == "contains" and len(args) == 2:
         return operators.compare(interp, "in", args[1], args[0], loc)
     dunder = name if name.startswith("__") else f"__{name.rstrip('_')}__"
@@ -104,7 +107,7 @@ def operator_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any
         return operators.compare(interp, _COMPARED[dunder], args[0], args[1], loc)
     if name == "methodcaller" and args:
         called, rest = containers.show(args[0]), args[1:]
-        return builtin(lambda i, a, k, where: i.call(i.world.get_attr(i, a[0], called, where), rest, kwargs, where))
+        return builtin(lambda i, a, k, where: i.call(i.get_attr(a[0], called, where), rest, kwargs, where))
     return unknown_call(interp, path, args, kwargs, loc)
 
 
@@ -112,18 +115,18 @@ _COMPARED = {"__eq__": "==", "__ne__": "!=", "__lt__": "<", "__le__": "<=", "__g
              "__is__": "is", "__is_not__": "is not"}  # fmt: skip
 
 
-def _attributes(interp: Any, owner: Any, paths: list[str], loc: ir.Loc | None) -> Any:
+def _attributes(interp: Run, owner: Any, paths: list[str], loc: ir.Loc | None) -> Any:
     """What operator.attrgetter gives of an object: an attribute, or a tuple of several."""
     found: list[Any] = []
     for path in paths:
         value = owner
         for name in path.split("."):
-            value = interp.world.get_attr(interp, value, name, loc)
+            value = interp.get_attr(value, name, loc)
         found.append(value)
     return found[0] if len(found) == 1 else tuple(found)
 
 
-def collections_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def collections_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
     if name == "defaultdict":
         made = Defaults(interp.call(interp.builtins["dict"], args[1:], kwargs, loc))
@@ -142,7 +145,7 @@ def collections_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, 
     return LibObject(path, {}, tuple(args), kwargs)
 
 
-def named_tuple(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def named_tuple(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """The class that collections.namedtuple or typing.NamedTuple makes of a name and fields."""
     given = (
         args[1].replace(",", " ").split() if isinstance(args[1], str) else iteration.materialise(interp, args[1], loc)
@@ -153,7 +156,7 @@ def named_tuple(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Lo
     return ClassV(containers.show(args[0]), (Sym("typing.NamedTuple"),), Env(defaults), None, fields=fields)
 
 
-def counter(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def counter(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """collections.Counter, of a dict or of items that are counted."""
     if args and isinstance(args[0], dict):
         return Tally(bounds.visited(interp, args[0]))
@@ -163,7 +166,7 @@ def counter(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
     return made
 
 
-def weakref_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def weakref_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Weak references and finalizers, and containers of them, which keep what they hold."""
     name = path.rsplit(".", 1)[-1]
     if name.endswith("Dictionary"):
@@ -173,7 +176,7 @@ def weakref_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any]
     return first(interp, path, args, kwargs, loc)
 
 
-def os_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def os_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
     text = [containers.show(a) for a in args if not isinstance(a, Unknown)]
     if name == "join":
@@ -196,9 +199,9 @@ def os_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
     if name in ("getenv",):
         return environment(interp, "get", args, kwargs, loc)
     if name in ("getpid", "getcwd"):
-        return outside.HOME if name == "getcwd" else Chance(interp.process)
+        return outside.HOME if name == "getcwd" else Chance(interp.process.id)
     if name in ("fork", "forkpty"):
-        return 0 if ("mark", "fork") in interp.world.flips else interp.process + 1
+        return 0 if ("mark", "fork") in interp.decisions.flips else interp.process.id + 1
     if name in ("open", "dup", "memfd_create", "pidfd_open", "pipe", "openpty", "eventfd"):
         return tuple(Unknown((), outside.OWN) for _ in range(2)) if name == "pipe" else Unknown((), outside.OWN)
     if name in ("listdir", "scandir", "walk", "readlink") and text and asking.about_process(text[0]):
@@ -211,9 +214,9 @@ def os_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
     return Unknown((), path)
 
 
-def environment(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def environment(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """os.environ: a clean environment, so what is asked for is not set, but for what the submission set itself."""
-    own = interp.world.environ
+    own = interp.process.environ
     if name == "update":
         own.update(
             {str(k): v for k, v in {**(args[0] if args and isinstance(args[0], dict) else {}), **kwargs}.items()}
@@ -247,14 +250,14 @@ def environment(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any],
 _ALWAYS_SET = frozenset(("PATH", "HOME", "PWD"))
 
 
-def sys_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def sys_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
     if name == "exit":
         exceptions.raise_("SystemExit", args, loc)
     return Unknown((), path)
 
 
-def importlib_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def importlib_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
     if name in ("import_module", "__import__") and args and isinstance(args[0], str):
         target = str(args[0])
@@ -276,15 +279,15 @@ def importlib_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, An
     return Unknown((), path)
 
 
-def function_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def function_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """types.FunctionType(code, globals, name, argdefs): a function of the code of another."""
     func = args[0].attrs.get("func") if args and isinstance(args[0], LibObject) else None
     scope = args[1] if len(args) > 1 else kwargs.get("globals")
     if not isinstance(func, Func) or not isinstance(scope, dict):
         return Unknown((), path)
-    made = Func(func.node, func.env if scope is interp.world.globals_of(func, interp).vars else Env(scope))
+    made = Func(func.node, func.env if scope is interp.globals_of(func).vars else Env(scope))
     given = args[3] if len(args) > 3 else kwargs.get("argdefs")
-    interp.world.set_attr(interp, made, "__defaults__", given, loc)
+    interp.set_attr(made, "__defaults__", given, loc)
     return made
 
 
@@ -293,22 +296,22 @@ def plain(value: Any) -> Handler:
     return lambda interp, path, args, kwargs, loc: value
 
 
-def unknown_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def unknown_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A harmless call whose result is not known."""
     return unknowns.merged(interp, *args, why=path)
 
 
-def first(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def first(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A wrapper that gives back what it is given."""
     return args[0] if args else LibObject(path)
 
 
-def made(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def made(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """An object of a library class."""
     return LibObject(path, {}, tuple(args), kwargs)
 
 
-def text_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def text_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     from kbh_lint.source import embedded
 
     if args and isinstance(args[0], str):
@@ -319,7 +322,7 @@ def text_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
     return unknown_call(interp, path, args, kwargs, loc)
 
 
-def descriptor_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def descriptor_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     return LibObject(
         path.rsplit(".", 1)[-1],
         {

@@ -6,13 +6,16 @@ import re
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import bounds, unknowns
 from kbh_lint.host.objects import LibObject
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.source.embedded import concat, cut, doubts
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 MAX_PATTERN = 400
 MAX_STEPS = 40_000_000  # ways to match, from all places of a text together
@@ -88,7 +91,7 @@ def _flags(value: Any) -> int | None:
     return int(getattr(re, name)) if name in FLAGS else None
 
 
-def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A function of re."""
     name = path.rpartition(".")[2]
     if name == "escape" and args and isinstance(args[0], str) and not doubts(args[0]):
@@ -110,7 +113,7 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
 
 
 def method(
-    interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """A method of a compiled pattern."""
     made: _Pattern = owner.attrs["compiled"]
@@ -147,7 +150,7 @@ def method(
     return whole if name == "sub" else (whole, len(matches[: limit or None]))
 
 
-def _replaced(interp: Any, new: Any, text: str, match: re.Match[str], loc: ir.Loc | None) -> str | None:
+def _replaced(interp: Run, new: Any, text: str, match: re.Match[str], loc: ir.Loc | None) -> str | None:
     """What stands in the place of a match; None where that is not known."""
     if isinstance(new, str):
         if "\\" not in new:
@@ -164,7 +167,7 @@ def _matched(text: str, match: re.Match[str] | None) -> LibObject | None:
     return None if match is None else LibObject(MATCH, {"match": match, "string": text})
 
 
-def match_method(interp: Any, owner: LibObject, name: str, args: list[Any]) -> Any:
+def match_method(interp: Run, owner: LibObject, name: str, args: list[Any]) -> Any:
     """A method of a match."""
     match: re.Match[str] = owner.attrs["match"]
     plain = all(isinstance(arg, (int, str)) for arg in args)

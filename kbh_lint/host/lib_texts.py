@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import bounds, containers, exceptions, operators, texts, unknowns
 from kbh_lint.host.frames import builtin
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.source.embedded import concat, cut, doubts
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 MAX_FORMAT = 256  # characters of a format of packed numbers, which may name long runs of them
 _BYTES = frozenset(
@@ -21,7 +24,7 @@ _BYTES = frozenset(
 
 
 @builtin
-def substituted(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def substituted(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """string.Template: the text with its fields replaced, keeping places."""
     text, values, mark, safe = args
     if not isinstance(text, str) or not isinstance(values, dict) or not isinstance(mark, str) or doubts(text):
@@ -44,13 +47,13 @@ def substituted(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Lo
 
 
 @builtin
-def packing(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def packing(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A function of struct by its name."""
     return packed(interp, f"struct.{args[0]}", args[1:], kwargs, loc)
 
 
 @builtin
-def _turn(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _turn(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     from kbh_lint.host import coroutines
 
     return coroutines.call(interp, "asyncio.sleep", args, kwargs, loc)
@@ -61,7 +64,7 @@ NATIVE: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def packed(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def packed(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """struct on known numbers and bytes."""
     name = path.rpartition(".")[2]
     args = [str(arg) if isinstance(arg, str) and not doubts(arg) else arg for arg in args]
@@ -79,7 +82,7 @@ def packed(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc:
 
 
 def bytes_method(
-    interp: Any, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    interp: Run, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """A method of known bytes."""
     if name == "join" and len(args) == 1 and isinstance(args[0], (list, tuple)):
@@ -97,7 +100,7 @@ def bytes_method(
         return unknowns.merged(interp, owner, *args, why=f"bytes.{name}")
 
 
-def translation(interp: Any, args: list[Any]) -> Any:
+def translation(interp: Run, args: list[Any]) -> Any:
     """str.maketrans."""
     given = [str(arg) if isinstance(arg, str) else arg for arg in args]
     held = given[0].values() if given and isinstance(given[0], dict) else ()
@@ -109,7 +112,7 @@ def translation(interp: Any, args: list[Any]) -> Any:
         return unknowns.merged(interp, *args, why="str.maketrans")
 
 
-def whole_number(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def whole_number(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """int.to_bytes (with the number first) and int.from_bytes on what is known."""
     if name == "from_bytes" and args and isinstance(args[0], (list, tuple)):
         args = [bytes(args[0]) if all(type(item) is int for item in args[0]) else Unknown(), *args[1:]]
@@ -125,7 +128,7 @@ def whole_number(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any]
         return unknowns.merged(interp, *args, why=f"int.{name}")
 
 
-def format_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def format_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """format(value, spec)."""
     spec = args[1] if len(args) > 1 else ""
     if isinstance(args[0], Unknown) or not isinstance(spec, str) or doubts(spec):
@@ -133,7 +136,7 @@ def format_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any],
     return _shown(interp, args[0], "", str(spec), loc)
 
 
-def formatted(interp: Any, text: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def formatted(interp: Run, text: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """`text.format(...)`, with places; all that fields can say."""
     if not isinstance(text, str) or "{" not in text and "}" not in text:
         return text
@@ -141,7 +144,7 @@ def formatted(interp: Any, text: str, args: list[Any], kwargs: dict[str, Any], l
 
 
 def _fields(
-    interp: Any, text: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, auto: list[int], depth: int
+    interp: Run, text: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, auto: list[int], depth: int
 ) -> str:
     parts: list[str] = []
     plain = str(text)
@@ -176,7 +179,7 @@ _STEPS = re.compile(r"\.(\w+)|\[([^\]]*)\]")
 
 
 def _field(
-    interp: Any, field: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, auto: list[int]
+    interp: Run, field: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, auto: list[int]
 ) -> Any:
     """The value that a field names: an argument, and attributes and items of it."""
     from kbh_lint.host import subscripts
@@ -190,13 +193,13 @@ def _field(
         value = kwargs.get(first, f"{{{field}}}")
     for name, key in _STEPS.findall(field[len(first) :]):
         if name:
-            value = interp.world.get_attr(interp, value, name, loc)
+            value = interp.get_attr(value, name, loc)
         else:
             value = subscripts.get_item(interp, value, int(key) if key.isdigit() else key, loc)
     return value
 
 
-def _shown(interp: Any, value: Any, conversion: str, spec: str, loc: ir.Loc | None) -> str:
+def _shown(interp: Run, value: Any, conversion: str, spec: str, loc: ir.Loc | None) -> str:
     """A value as a field prints it."""
     from kbh_lint.host.objects import Instance
 

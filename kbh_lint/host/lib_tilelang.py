@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.host import foreign, kernel_scope, launch_arguments, launches, lib_cute, recording, tensor_arguments
@@ -12,12 +12,15 @@ from kbh_lint.host.objects import LibObject, Specialized
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Env, Func
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 LANGUAGE = "tilelang"
 FACTORY = "tilelang.factory"
 EAGER = "a TileLang kernel that is called with tensors and builds itself"
 
 
-def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A call of something under `tilelang`."""
     name = path.rpartition(".")[2]
     numbers = [a for a in args if isinstance(a, int)]
@@ -66,7 +69,7 @@ def _compiled(func: Any, out: Any) -> Any:
     return Specialized(func, outputs=tuple(p % count for p in places if isinstance(p, int) and count))
 
 
-def build(interp: Any, factory: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def build(interp: Run, factory: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A call of a function under `tilelang.jit`: it makes a kernel for the sizes that it is given."""
     inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
     if inputs:
@@ -90,7 +93,7 @@ def build(interp: Any, factory: LibObject, args: list[Any], kwargs: dict[str, An
     return first
 
 
-def launch(interp: Any, made: Specialized, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def launch(interp: Run, made: Specialized, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A call of a compiled kernel: it allocates its outputs, when it was told which they are, and gives them back."""
     func: Func = made.func
     names = [p.name for p in func.node.params]
@@ -119,7 +122,7 @@ def launch(interp: Any, made: Specialized, args: list[Any], kwargs: dict[str, An
     return results[0] if len(results) == 1 else tuple(results) if results else None
 
 
-def _mismatch(interp: Any, func: Func, bound: dict[str, Any]) -> str:
+def _mismatch(interp: Run, func: Func, bound: dict[str, Any]) -> str:
     """What is wrong with the element types of a launch, which TileLang would refuse; nothing when they fit."""
     for param in func.node.params:
         given = bound.get(param.name)
@@ -129,9 +132,9 @@ def _mismatch(interp: Any, func: Func, bound: dict[str, Any]) -> str:
     return ""
 
 
-def _declared(interp: Any, func: Func, param: ir.Param) -> tuple[Any, str]:
+def _declared(interp: Run, func: Func, param: ir.Param) -> tuple[Any, str]:
     """The shape and the element type that a parameter `C: T.Tensor((M, N), dtype)` declares."""
-    node, frame = param.type, interp.world.frame_of(func.env)
+    node, frame = param.type, interp.frame_of(func.env)
     parts = node.args if isinstance(node, ir.Call) else ()
     if isinstance(node, ir.Index):
         parts = node.index.items if isinstance(node.index, ir.Seq) else (node.index,)
@@ -140,7 +143,7 @@ def _declared(interp: Any, func: Func, param: ir.Param) -> tuple[Any, str]:
     return shape, dtype_of(found[1]) if len(found) > 1 else "?"
 
 
-def _allocated(interp: Any, func: Func, param: ir.Param) -> Tensor:
+def _allocated(interp: Run, func: Func, param: ir.Param) -> Tensor:
     """The output that a call makes for a parameter."""
     shape, dtype = _declared(interp, func, param)
     return recording.make(interp, shape, dtype, "empty")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import (
@@ -30,22 +30,25 @@ from kbh_lint.host.objects import Blob, Bound, Compiled, Graph, LibObject
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Func
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 MOST_BYTES = 64 << 30  # no graded shape needs a tensor of this size
 
 
-def torch_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def torch_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
     if name in ("default", "out", "Tensor", "Scalar", "int", "overload") and path.startswith("torch.ops."):
         path = path.rsplit(".", 1)[0]
         name = path.rsplit(".", 1)[-1]
     if path.startswith("torch.ops.") and not path.startswith("torch.ops.aten."):
-        own = interp.world.custom_ops.get(path.removeprefix("torch.ops."))
-        own = own if own is not None else interp.world.custom_ops.get(name)
+        own = interp.custom_ops.get(path.removeprefix("torch.ops."))
+        own = own if own is not None else interp.custom_ops.get(name)
         if isinstance(own, custom_ops.Operator):
             return own.call(interp, args, kwargs, loc)
         if own is not None:
             return interp.call(own, args, kwargs, loc)
-        if any(kind == "binary" for kind, _, _ in interp.notes):  # an operator that a prebuilt library registered
+        if any(kind == "binary" for kind, _, _ in interp.trace.notes):  # an operator that a prebuilt library registered
             return foreign.call_blob(interp, Blob(path, loc), args, kwargs, loc)
         return foreign.foreign(interp, path, args, kwargs, loc)
     if name in dress.SUBCLASSING:
@@ -78,7 +81,7 @@ _OF_THE_DEVICE = frozenset(
 )
 
 
-def _about_device(interp: Any, name: str, loc: ir.Loc | None) -> Any:
+def _about_device(interp: Run, name: str, loc: ir.Loc | None) -> Any:
     """What torch says of the GPU."""
     found = interp.session.device
     if name == "mem_get_info":
@@ -91,7 +94,7 @@ def _about_device(interp: Any, name: str, loc: ir.Loc | None) -> Any:
     return found.name if name == "get_device_name" else device.torch_properties(found)
 
 
-def cuda_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def cuda_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
     if name in _OF_THE_DEVICE:
         return _about_device(interp, name, loc)
@@ -116,7 +119,7 @@ def cuda_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
     return LibObject(path, {}, tuple(args), kwargs)
 
 
-def t_parameter(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def t_parameter(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     tensor = args[0] if args else kwargs.get("data")
     if not isinstance(tensor, Tensor):
         return tensor
@@ -125,7 +128,7 @@ def t_parameter(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any],
     return made
 
 
-def t_compile(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def t_compile(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     target = args[0] if args else kwargs.get("model")
     if target is None or isinstance(target, str):
         return LibObject("torch.compile.decorator")
@@ -133,23 +136,23 @@ def t_compile(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
     return Compiled(target, loc)
 
 
-def t_device(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def t_device(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     return tensor_attributes.device(tensor_arguments.device_of(args[0]) if args else "cuda")
 
 
-def t_backend(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def t_backend(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     if args:
         modules.setting(interp, path, args[0], loc)
     return LibObject(path)
 
 
-def t_context(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def t_context(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     if args and isinstance(args[0], (Func, Bound)):
         return args[0]
     return LibObject(path, {}, tuple(args), kwargs)
 
 
-def t_cond(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def t_cond(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """torch.cond(predicate, true function, false function, operands)."""
     names = ("pred", "true_fn", "false_fn", "operands")
     given = {**dict(zip(names, args, strict=False)), **kwargs}
@@ -157,13 +160,13 @@ def t_cond(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc:
     return interp.call(chosen, list(given.get("operands") or ()), {}, loc)
 
 
-def t_seed(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    if interp.call_index and "Generator" not in path:
+def t_seed(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    if interp.trace.call_index and "Generator" not in path:
         modules.setting(interp, path, args[0] if args else None, loc)
     return LibObject("torch.Generator")
 
 
-def t_finfo(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def t_finfo(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     limits = {
         "e4m3": 448.0,
         "e5m2": 57344.0,
@@ -181,6 +184,6 @@ def t_finfo(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
     return LibObject(path, {"max": top, "min": -top, "eps": 1e-7, "tiny": 1e-38, "bits": 8, "smallest_normal": 1e-38})
 
 
-def t_load(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def t_load(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     interp.note("unpickle", {"symbol": path}, loc)
     return Unknown((), path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import around, custom_ops, prelude, tensor_arguments, unknowns
@@ -22,13 +22,16 @@ from kbh_lint.host.objects import (
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import Func, JitFunction, Sym
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 JIT = ("triton.jit", "triton.experimental.gluon.jit")
 
 # Packages whose decorators are told apart by name, or change nothing of what a function computes.
 KNOWN = frozenset("torch triton cutlass tilelang tvm cuda numpy typing_extensions einops".split())
 
 
-def triton_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def triton_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
     numbers = [a for a in args if isinstance(a, int)]
     if name == "cdiv" and len(numbers) == 2 and numbers[1]:
@@ -63,14 +66,14 @@ def triton_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any],
     return LibObject(path, {}, tuple(args), kwargs)
 
 
-def decorate(interp: Any, decorator: Any, target: Any, loc: ir.Loc | None) -> Any:
+def decorate(interp: Run, decorator: Any, target: Any, loc: ir.Loc | None) -> Any:
     """`@decorator` over a function or class."""
     path = getattr(decorator, "path", "")
     if path in JIT or path == "triton.decorator" and decorator.attrs["kind"] == "jit":
         if not isinstance(target, Func):
             return target
         made = JitFunction(target)
-        interp.world.authored.append(made)
+        interp.authored.append(made)
         return made
     if path == "triton.decorator":
         return _triton_decorator(interp, decorator, target)
@@ -134,7 +137,7 @@ def _is_foreign(path: str) -> bool:
     return bool(root) and root not in KNOWN and root not in sys.stdlib_module_names
 
 
-def _triton_decorator(interp: Any, decorator: LibObject, target: Any) -> Any:
+def _triton_decorator(interp: Run, decorator: LibObject, target: Any) -> Any:
     if not isinstance(target, JitFunction):
         return target
     made = JitFunction(target.func, list(target.configs), dict(target.heuristics))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import (
@@ -39,8 +39,11 @@ from kbh_lint.host.frames import Handler
 from kbh_lint.host.objects import OBJECT, Bound, ClassV, Instance, LibObject
 from kbh_lint.host.tensors import Tensor, Unknown
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
-def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+
+def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Call a symbol by its full path."""
     path = modules.canonical(path)
     outside.touch(interp, path, args, kwargs, loc)
@@ -49,7 +52,7 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
         return asking.asked(interp, path, asking.CALLED[path], loc)
     if path in asking.CLOCKS:
         shown = asking.clock(interp)
-        return measured.Reading(why=shown.why, at=len(interp.events))
+        return measured.Reading(why=shown.why, at=len(interp.trace.events))
     if path in artifacts.COPIES and len(args) > 1:
         artifacts.copied(interp, *(containers.show(a) for a in args[:2]))
     if path.startswith(("numpy.", "statistics.")) and (told := measured.statistic(path, args)) is not NotImplemented:
@@ -66,13 +69,13 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     return handler(interp, path, args, kwargs, loc)
 
 
-def _cute(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _cute(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     from kbh_lint.host import lib_cute
 
     return lib_cute.call(interp, path, args, kwargs, loc)
 
 
-def _tilelang(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _tilelang(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     from kbh_lint.host import lib_tilelang
 
     return lib_tilelang.call(interp, path, args, kwargs, loc)
@@ -195,8 +198,8 @@ CALLS: dict[str, Handler] = {
     "builtins.object": lambda i, p, a, k, loc: Instance(OBJECT),
     "builtins.object.__new__": lambda i, p, a, k, loc: Instance(a[0]) if isinstance(a[0], ClassV) else Unknown((), p),
     "builtins.format": lib_texts.format_call,
-    "builtins.object.__setattr__": lambda i, p, a, k, loc: i.world.set_plain(i, a[0], str(a[1]), a[2], loc),
-    "builtins.delattr": lambda i, p, a, k, loc: i.world.del_attr(i, a[0], str(a[1]), loc),
+    "builtins.object.__setattr__": lambda i, p, a, k, loc: i.set_plain(a[0], str(a[1]), a[2], loc),
+    "builtins.delattr": lambda i, p, a, k, loc: i.del_attr(a[0], str(a[1]), loc),
     "collections.Counter": lib_python.counter,
     "concurrent.futures.as_completed": pools.completed,
     "concurrent.futures.wait": pools.wait,

@@ -9,11 +9,14 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host.frames import Raised, builtin
 from kbh_lint.host.objects import Bound, Instance, LibObject
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 FINALIZER = "weakref.finalize"
 _collecting: list[bool] = []
@@ -23,7 +26,7 @@ def _notice(phase: str, info: dict[str, int]) -> None:
     _collecting[:] = [True] if phase == "start" else []
 
 
-def _watch(interp: Any, value: Instance, then: Callable[[], Any]) -> Callable[[], Any]:
+def _watch(interp: Run, value: Instance, then: Callable[[], Any]) -> Callable[[], Any]:
     """Has `then` run after the statement that ends an object; gives what finds the object while it lives."""
     if _notice not in gc.callbacks:
         gc.callbacks.append(_notice)
@@ -37,7 +40,7 @@ def _watch(interp: Any, value: Instance, then: Callable[[], Any]) -> Callable[[]
     return found
 
 
-def made(interp: Any, value: Instance) -> None:
+def made(interp: Run, value: Instance) -> None:
     """An object came to be, whose class may say what happens at its end."""
     own = value.cls.get("__del__")
     if own is None:
@@ -46,7 +49,7 @@ def made(interp: Any, value: Instance) -> None:
     _watch(interp, value, lambda: interp.call(Bound(Instance(cls, attrs, buffers, items), own), [], {}, None))
 
 
-def settle(interp: Any) -> None:
+def settle(interp: Run) -> None:
     """What the ends of objects bring about. An exception in it ends nothing."""
     while interp.dying:
         then = interp.dying.pop(0)
@@ -56,7 +59,7 @@ def settle(interp: Any) -> None:
             continue
 
 
-def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """weakref.ref and weakref.finalize of objects of the program. All else, tensors say, is taken to live on."""
     owner = args[0] if args else None
     if path == FINALIZER and len(args) > 1:
@@ -73,13 +76,13 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     return builtin(lambda *_: owner)
 
 
-def finalize(interp: Any, handle: LibObject, loc: ir.Loc | None) -> Any:
+def finalize(interp: Run, handle: LibObject, loc: ir.Loc | None) -> Any:
     """A finalizer is called, or its object ends: its function runs once."""
     given = handle.attrs.pop("call", None)
     return interp.call(given[0], list(given[1]), given[2], loc) if given is not None else None
 
 
-def method(interp: Any, handle: LibObject, name: str) -> Any:
+def method(interp: Run, handle: LibObject, name: str) -> Any:
     """A method of a finalizer; NotImplemented for all else."""
     if name in ("detach", "peek"):
         given = handle.attrs.pop("call", None) if name == "detach" else handle.attrs.get("call")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint.formulas import evaluate_int
 from kbh_lint.host import recording, trace_nn
@@ -12,12 +12,15 @@ from kbh_lint.host.path_runs import ShapeRun
 from kbh_lint.host.tensors import Content, Tensor, Unknown
 from kbh_lint.problems import Binding, Contract
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
-def shims(interp: Any, binding: Binding) -> None:
+
+def shims(interp: Run, binding: Binding) -> None:
     """The benchmark sets module-level sizes of the reference before it makes inputs; submissions may read theirs."""
     for name, value in binding.shape.symbols.items():
-        if name in interp.world.module_env.vars and isinstance(interp.world.module_env.vars[name], (int, float)):
-            interp.world.module_env.vars[name] = value
+        if name in interp.scopes.main.vars and isinstance(interp.scopes.main.vars[name], (int, float)):
+            interp.scopes.main.vars[name] = value
 
 
 def name_weights(run: ShapeRun, model: Instance) -> None:
@@ -28,7 +31,7 @@ def name_weights(run: ShapeRun, model: Instance) -> None:
             tensor.storage.content.label = f"state:{name}"
 
 
-def load_state(interp: Any, run: ShapeRun, model: Instance, binding: Binding) -> None:
+def load_state(interp: Run, run: ShapeRun, model: Instance, binding: Binding) -> None:
     """load_state_dict, with the problem's names; hooks of the submission run."""
     for name, spec in binding.state.items():
         if isinstance(model.attrs.get(name), Unknown):  # made by means that were not followed; loaded all the same
@@ -53,7 +56,7 @@ def load_state(interp: Any, run: ShapeRun, model: Instance, binding: Binding) ->
             interp.call(hook, [model, LibObject("incompatible_keys")], {}, None)
 
 
-def _load_by_own_code(interp: Any, run: ShapeRun, model: Instance, binding: Binding) -> bool:
+def _load_by_own_code(interp: Run, run: ShapeRun, model: Instance, binding: Binding) -> bool:
     """Run a submission's own loading: an overridden load_state_dict, or a hook before it. False when it has none."""
     own = [name for name in ("load_state_dict", "_load_from_state_dict") if name in _methods(model)]
     hooks = [hook for kind, hook in trace_nn.state_hooks(model) if "pre_hook" in kind and "load" in kind]
@@ -62,19 +65,21 @@ def _load_by_own_code(interp: Any, run: ShapeRun, model: Instance, binding: Bind
     given: dict[str, Any] = {
         name: recording.make(interp, spec.shape, spec.dtype, f"state:{name}") for name, spec in binding.state.items()
     }
-    start = len(interp.events)
+    start = len(interp.trace.events)
     rest: list[Any] = ["", {}, True, [], [], []]
     for hook in hooks:
         interp.call(hook, [given, *rest], {}, None)
     if own:
-        method = interp.world.get_attr(interp, model, own[0], None)
+        method = interp.get_attr(model, own[0], None)
         interp.call(method, [given] if own[0] == "load_state_dict" else [given, *rest], {}, None)
     else:
         trace_nn.instance_method(interp, model, "load_state_dict", [given], {}, None)
-    for event in interp.events[start:]:
+    for event in interp.trace.events[start:]:
         event.attrs["loading"] = True
     held = [v for v in model.attrs.values() if isinstance(v, Tensor) and v.storage.content.label.startswith("state:")]
-    run.ignored = bool(own) and bool(given) and not held and not interp.unread and len(interp.events) == start
+    run.ignored = (
+        bool(own) and bool(given) and not held and not interp.trace.unread and len(interp.trace.events) == start
+    )
     return True
 
 
@@ -82,7 +87,7 @@ def _methods(model: Instance) -> set[str]:
     return {name for cls in model.cls.mro() for name in cls.env.vars}
 
 
-def make_inputs(interp: Any, run: ShapeRun, contract: Contract, binding: Binding) -> None:
+def make_inputs(interp: Run, run: ShapeRun, contract: Contract, binding: Binding) -> None:
     """Tensors for the arguments of `forward`, with what is known of every legal value of them."""
     domains = {spec.name: spec.domain for spec in contract.forward}
     for spec in binding.inputs:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import decoding
@@ -18,6 +18,9 @@ from kbh_lint.host.objects import LibObject
 from kbh_lint.host.tensors import Event, Unknown
 from kbh_lint.kernels.facts import KernelFacts
 from kbh_lint.values import Scalar
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 FASTEST = "fastest"  # what the key of a choice begins with
 _EVENTS = ("torch.cuda.Event", "torch.Event")
@@ -50,10 +53,10 @@ class Reading(Unknown):
     at: int = 0
 
 
-def between(interp: Any, left: Any, right: Any) -> Any:
+def between(interp: Run, left: Any, right: Any) -> Any:
     """The time from the reading `right` to the reading `left`; NotImplemented where no work lies between them."""
     if isinstance(left, Reading) and isinstance(right, Reading) and left.why == right.why and left.at > right.at:
-        return took(interp, interp.events[right.at : left.at])
+        return took(interp, interp.trace.events[right.at : left.at])
     return NotImplemented
 
 
@@ -64,14 +67,14 @@ def against(left: Any, right: Any) -> bool:
     return isinstance(one, Measured) and not known
 
 
-def took(interp: Any, events: Sequence[Event]) -> Any:
+def took(interp: Run, events: Sequence[Event]) -> Any:
     """The time of what happened."""
     if not events:
         return Unknown((), "a time")
     key = (FASTEST, frozenset(map(_work, events)))
-    interp.world.measured.setdefault(key)
-    asked = (known for known in interp.world.flips if isinstance(known, tuple) and known[0] == FASTEST)
-    return Measured(0.5 if key == next(asked, next(iter(interp.world.measured))) else 1.0)
+    interp.decisions.measured.setdefault(key)
+    asked = (known for known in interp.decisions.flips if isinstance(known, tuple) and known[0] == FASTEST)
+    return Measured(0.5 if key == next(asked, next(iter(interp.decisions.measured))) else 1.0)
 
 
 def _work(event: Event) -> tuple[Any, ...]:
@@ -105,27 +108,27 @@ def _size(value: Any) -> str | None:
     return f"about 2**{32 * round(math.frexp(given)[1] / 32)}" if usual else str(given)
 
 
-def call(interp: Any, function: Any, args: list[Any], loc: ir.Loc | None) -> Any:
+def call(interp: Run, function: Any, args: list[Any], loc: ir.Loc | None) -> Any:
     """The time that a call took."""
-    start = len(interp.events)
+    start = len(interp.trace.events)
     interp.call(function, args, {}, loc)
-    return took(interp, interp.events[start:])
+    return took(interp, interp.trace.events[start:])
 
 
-def timed(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def timed(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """triton.testing.do_bench and timeit.timeit: the time of a function or of a text."""
     names = ("fn",) if path.startswith("triton") else ("stmt", "setup", "timer", "number", "globals")
     given = {**dict(zip(names, args, strict=False)), **kwargs}
     return _of(interp, given.get(names[0]), given.get("globals"), loc)
 
 
-def method(interp: Any, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def method(interp: Run, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """The times that events and timers tell; NotImplemented for all else."""
     if owner.path in _EVENTS and name == "record":
-        owner.attrs["at"] = len(interp.events)
+        owner.attrs["at"] = len(interp.trace.events)
     elif owner.path in _EVENTS and name == "elapsed_time" and args and isinstance(args[0], LibObject):
         start, end = owner.attrs.get("at"), args[0].attrs.get("at")
-        return took(interp, interp.events[start:end] if start is not None and end is not None else ())
+        return took(interp, interp.trace.events[start:end] if start is not None and end is not None else ())
     elif owner.path in _TIMERS and name in _RUNS:
         given = {**dict(zip(("stmt", "setup", "timer", "globals"), owner.args, strict=False)), **owner.kwargs}
         time = _of(interp, given.get("stmt"), given.get("globals"), loc)
@@ -152,10 +155,10 @@ _STATISTICS: dict[str, Callable[[Sequence[float]], Any]] = {
 }  # fmt: skip
 
 
-def _of(interp: Any, function: Any, scope: Any, loc: ir.Loc | None) -> Any:
+def _of(interp: Run, function: Any, scope: Any, loc: ir.Loc | None) -> Any:
     if not isinstance(function, str):
         return call(interp, function, [], loc) if function is not None else Unknown((), "a time")
-    start, made = len(interp.events), interp.made
+    start, made = len(interp.trace.events), interp.made
     decoding.execute(interp, function, dict(scope) if isinstance(scope, dict) else {}, loc)
     interp.made = made  # it is no code of its own
-    return took(interp, interp.events[start:])
+    return took(interp, interp.trace.events[start:])

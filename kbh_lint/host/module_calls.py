@@ -6,12 +6,15 @@ Hooks of the module and of all modules run before and after, and may replace arg
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host.frames import builtin
 from kbh_lint.host.objects import Bound, Instance, LibObject, Method, find_method
 from kbh_lint.values import Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 HANDLE = "torch.utils.hooks.RemovableHandle"
 _BEFORE, _AFTER, _KEYWORDS = "_forward_pre_hooks", "_forward_hooks", "_with_kwargs"
@@ -56,9 +59,9 @@ def register(attrs: dict[str, Any], name: str, args: list[Any], kwargs: dict[str
     return LibObject(HANDLE, {"hooks": hooks, "key": key})
 
 
-def register_for_all(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> LibObject:
+def register_for_all(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> LibObject:
     """A hook of all modules."""
-    return register(interp.world.module_hooks, FOR_ALL[path], args, kwargs)
+    return register(interp.module_hooks, FOR_ALL[path], args, kwargs)
 
 
 def remove(handle: LibObject) -> None:
@@ -66,7 +69,7 @@ def remove(handle: LibObject) -> None:
     handle.attrs["hooks"].pop(handle.attrs["key"], None)
 
 
-def placed(interp: Any, model: Instance) -> Instance:
+def placed(interp: Run, model: Instance) -> Instance:
     """The model as a grader has it after `.to(device).eval()`, where the submission has its own idea of these."""
     same = builtin(lambda run, args, kwargs, loc: args[0] if args else None)
     for name, given in (("_apply", [same]), ("cuda", []), ("to", ["cuda"]), ("train", [False]), ("eval", [])):
@@ -76,16 +79,16 @@ def placed(interp: Any, model: Instance) -> Instance:
     return model
 
 
-def compile_in_place(interp: Any, owner: Instance | LibObject, kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def compile_in_place(interp: Run, owner: Instance | LibObject, kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
     """`module.compile()`: calls go through torch.compile from now on."""
     whole = Method(owner, "_call_impl")
     owner.attrs["_compiled_call_impl"] = interp.call(Sym("torch.compile"), [whole], kwargs, loc)
 
 
-def call(interp: Any, owner: Instance | LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call(interp: Run, owner: Instance | LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """`module(...)`, where its class defines no `__call__`."""
     for name in ("__call__", "_call_impl"):
-        patch = interp.world_patches.get(f"torch.nn.Module.{name}")
+        patch = interp.process.patches.get(f"torch.nn.Module.{name}")
         if patch is not None:
             return interp.call(Bound(owner, patch), args, kwargs, loc)
     compiled = owner.attrs.get("_compiled_call_impl")
@@ -100,7 +103,7 @@ def call(interp: Any, owner: Instance | LibObject, args: list[Any], kwargs: dict
 
 
 def call_whole(
-    interp: Any, owner: Instance | LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    interp: Run, owner: Instance | LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """Hooks before, `forward`, hooks after."""
     for hook, keywords in _hooks(interp, owner, _BEFORE):
@@ -109,7 +112,7 @@ def call_whole(
             changed, kwargs = changed
         if changed is not None:
             args = list(changed) if isinstance(changed, tuple) else [changed]
-    result = interp.call(interp.world.get_attr(interp, owner, "forward", loc), args, kwargs, loc)
+    result = interp.call(interp.get_attr(owner, "forward", loc), args, kwargs, loc)
     for hook, keywords in _hooks(interp, owner, _AFTER):
         changed = interp.call(hook, [owner, tuple(args), *([kwargs] if keywords else []), result], {}, loc)
         if changed is not None:
@@ -117,11 +120,11 @@ def call_whole(
     return result
 
 
-def _hooks(interp: Any, owner: Instance | LibObject, name: str) -> list[tuple[Any, bool]]:
+def _hooks(interp: Run, owner: Instance | LibObject, name: str) -> list[tuple[Any, bool]]:
     """Hooks and whether each is given keyword arguments, those of all modules first."""
     return [
         (hook, key in table(attrs, name + _KEYWORDS))
-        for attrs in (interp.world.module_hooks, owner.attrs)
+        for attrs in (interp.module_hooks, owner.attrs)
         if name in attrs
         for key, hook in table(attrs, name).items()
     ]

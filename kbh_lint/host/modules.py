@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import string
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.host import asking, prelude
 from kbh_lint.host.objects import Bound, LibObject, Partial
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import DType, Func, Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 # A second name for the same thing -> the name that rules know.
 _ALIASES = {
@@ -50,10 +53,10 @@ def canonical(path: str) -> str:
     return path
 
 
-def resolve(interp: Any, path: str, loc: ir.Loc | None = None) -> Any:
+def resolve(interp: Run, path: str, loc: ir.Loc | None = None) -> Any:
     """The value of a path: a constant, an element type, or the symbol itself."""
     path = canonical(path)
-    patched = interp.world_patches.get(path) if hasattr(interp, "world_patches") else None
+    patched = interp.process.patches.get(path)
     if patched is not None:
         return patched
     root, _, name = path.rpartition(".")
@@ -107,7 +110,7 @@ def callable_value(value: Any) -> bool:
     return isinstance(value, (Func, Bound, Partial, Sym)) or getattr(value, "__kbh_builtin__", False)
 
 
-def setting(interp: Any, path: str, value: Any, loc: ir.Loc | None) -> None:
+def setting(interp: Run, path: str, value: Any, loc: ir.Loc | None) -> None:
     """A global setting is assigned; `before` when it is what the setting was."""
     getter = path.replace(".set_", ".get_").replace(
         "use_deterministic_algorithms", "are_deterministic_algorithms_enabled"
@@ -115,11 +118,11 @@ def setting(interp: Any, path: str, value: Any, loc: ir.Loc | None) -> None:
     before = getattr(value, "path", "") == path or getattr(value, "why", "") in (path, getter)
     before = before or path == "torch.set_num_threads" and value == 8  # what torch.get_num_threads gives
     shown = str(getattr(value, "name", value) if not isinstance(value, Unknown) else "?")[:40]
-    attrs = {"symbol": path, "value": shown, "before": before, "call": interp.call_index}
+    attrs = {"symbol": path, "value": shown, "before": before, "call": interp.trace.call_index}
     interp.note("backend-state", attrs, loc)
 
 
-def patched(interp: Any, owner: str, name: str, value: Any, loc: ir.Loc | None) -> None:
+def patched(interp: Run, owner: str, name: str, value: Any, loc: ir.Loc | None) -> None:
     """An attribute of something outside the submission was assigned."""
     path = f"{owner}.{name}"
     if path.startswith(BACKEND_ROOTS):
@@ -135,4 +138,4 @@ def patched(interp: Any, owner: str, name: str, value: Any, loc: ir.Loc | None) 
     else:
         target = "module"
     interp.note("monkeypatch", {"symbol": path, "target": target}, loc)
-    interp.world_patches[path] = value
+    interp.process.patches[path] = value

@@ -414,3 +414,13 @@ def meta_method(owner: Any, name: str) -> Any:
         return None
     found = owner.meta.get(name, _NOTHING)
     return Bound(owner, found) if found is not _NOTHING else None
+
+
+def path_object(text: str) -> LibObject:
+    """A `pathlib.Path`."""
+    return LibObject("pathlib.Path", {"path": text})
+
+
+def joined_path(left: Any, right: Any) -> str:
+    """`left / right` of paths as text."""
+    return str(right) if str(right).startswith("/") else f"{left}/{right}"

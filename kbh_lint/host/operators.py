@@ -6,7 +6,7 @@ import operator
 import re
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import asking, bounds, equality, exceptions, iteration, measured, subscripts, torchlib, unknowns
@@ -20,12 +20,17 @@ from kbh_lint.host.objects import (
     compared_as,
     find_method,
     is_named_tuple,
+    joined_path,
     of_chance,
     ordered_as,
+    path_object,
 )
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import concat, cut, doubted, doubts, replace
 from kbh_lint.values import DType, Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
@@ -58,7 +63,7 @@ _ORDER = {"<": ("__lt__", "__gt__"), "<=": ("__le__", "__ge__"), ">": ("__gt__",
 _OF_ONE = {"-": "__neg__", "~": "__invert__", "+": "__pos__"}
 
 
-def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> Any:
+def binary(interp: Run, op: str, left: Any, right: Any, loc: ir.Loc | None) -> Any:
     """`left op right`."""
     if isinstance(left, Instance) or isinstance(right, Instance):
         name = _SPECIAL[op]
@@ -108,7 +113,7 @@ def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
     if op == "+" and isinstance(left, _SEQUENCES) and isinstance(right, _SEQUENCES):
         bounds.items(interp, len(left) + len(right))
     if op == "/" and isinstance(left, LibObject) and left.path == "pathlib.Path":
-        return interp.world.path(interp.world.join_path(left.attrs["path"], _path_text(right)))
+        return path_object(joined_path(left.attrs["path"], _path_text(right)))
     try:
         if op in ("**", "<<"):
             bounds.power(left, right)
@@ -123,7 +128,7 @@ def binary(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
         return unknowns.merged(interp, left, right, why=f"{type(left).__name__} {op} {type(right).__name__}")
 
 
-def _as_texts(interp: Any, template: str, values: Any, loc: ir.Loc | None) -> Any:
+def _as_texts(interp: Run, template: str, values: Any, loc: ir.Loc | None) -> Any:
     """The values of `template % values`, with objects of the submission as the texts that they make."""
     objects = values if isinstance(values, tuple) else (values,)
     if not any(isinstance(part, Instance) for part in objects):
@@ -135,7 +140,7 @@ def _as_texts(interp: Any, template: str, values: Any, loc: ir.Loc | None) -> An
     return made if isinstance(values, tuple) else made[0]
 
 
-def _asked(interp: Any, ways: tuple[tuple[Any, str, Any], ...], loc: ir.Loc | None) -> Any:
+def _asked(interp: Run, ways: tuple[tuple[Any, str, Any], ...], loc: ir.Loc | None) -> Any:
     """What the first of several methods says of its operand; NotImplemented when no class has one that knows."""
     for owner, name, other in ways:
         found = find_method(owner, name) if isinstance(owner, Instance) else None
@@ -206,13 +211,13 @@ def percent(template: str, values: Any) -> Any:
     return concat(parts)
 
 
-def failed(interp: Any, error: Exception, loc: ir.Loc | None) -> None:
+def failed(interp: Run, error: Exception, loc: ir.Loc | None) -> None:
     """An operation on known values raised what Python raises, unless a bound of ours was met."""
     if not isinstance(error, bounds.TooLarge):
         exceptions.may_fail(interp, type(error).__name__, loc)
 
 
-def unary(interp: Any, op: str, value: Any, loc: ir.Loc | None) -> Any:
+def unary(interp: Run, op: str, value: Any, loc: ir.Loc | None) -> Any:
     """`op value`."""
     if isinstance(value, Tensor):
         name = {"-": "neg", "~": "bitwise_not", "+": "positive"}[op]
@@ -229,7 +234,7 @@ def unary(interp: Any, op: str, value: Any, loc: ir.Loc | None) -> Any:
         return unknowns.merged(interp, value)
 
 
-def inplace(interp: Any, op: str, old: Any, value: Any, loc: ir.Loc | None) -> Any:
+def inplace(interp: Run, op: str, old: Any, value: Any, loc: ir.Loc | None) -> Any:
     """`old op= value`: tensors and lists change in place."""
     if isinstance(old, Tensor):
         if op == "@":
@@ -256,7 +261,7 @@ def inplace(interp: Any, op: str, old: Any, value: Any, loc: ir.Loc | None) -> A
     return binary(interp, op, old, value, loc)
 
 
-def dunder(interp: Any, owner: Any, name: str, other: Any, loc: ir.Loc | None) -> Any:
+def dunder(interp: Run, owner: Any, name: str, other: Any, loc: ir.Loc | None) -> Any:
     """`owner.__add__(other)` and its reflected and in-place forms."""
     op, kind = DUNDERS[name]
     if kind == "i":
@@ -264,7 +269,7 @@ def dunder(interp: Any, owner: Any, name: str, other: Any, loc: ir.Loc | None) -
     return binary(interp, op, other, owner, loc) if kind == "r" else binary(interp, op, owner, other, loc)
 
 
-def compare(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> Any:
+def compare(interp: Run, op: str, left: Any, right: Any, loc: ir.Loc | None) -> Any:
     """`left op right` for one comparison operator."""
     if op in ("is", "is not"):
         found = left is right or (
@@ -304,7 +309,7 @@ def compare(interp: Any, op: str, left: Any, right: Any, loc: ir.Loc | None) -> 
     if isinstance(left, Unknown) or isinstance(right, Unknown) or doubts(left) or doubts(right):
         settled = unknowns.by_range(op, left, right)
         unknown = unknowns.merged(interp, left, right, why="a comparison")
-        return unknown if settled is None else interp.world.settle(interp, loc, settled, unknown.contents)
+        return unknown if settled is None else interp.settle(loc, settled, unknown.contents)
     if type(left) is Chance or type(right) is Chance:
         if unknowns.by_chance(left, right) is not None or not isinstance(right, int) or right > 0:
             return unknowns.merged(interp, why="a number of this process")

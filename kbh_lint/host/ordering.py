@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host.objects import Instance, find_method, ordered_as
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 
 class Ordered:
@@ -13,7 +16,7 @@ class Ordered:
 
     __slots__ = ("interp", "value", "before", "loc")
 
-    def __init__(self, interp: Any, value: Any, before: Any, loc: ir.Loc | None) -> None:
+    def __init__(self, interp: Run, value: Any, before: Any, loc: ir.Loc | None) -> None:
         self.interp, self.value, self.before, self.loc = interp, value, before, loc
 
     def __lt__(self, other: Any) -> bool:
@@ -31,7 +34,7 @@ class Ordered:
         return bool(self.interp.truth(operators.compare(self.interp, op, *sides, self.loc), self.loc))
 
 
-def key_of(interp: Any, value: Any, loc: ir.Loc | None) -> Any:
+def key_of(interp: Run, value: Any, loc: ir.Loc | None) -> Any:
     """What stands for a value, or the key of one, where values are put in order."""
     if isinstance(value, Instance) and (find_method(value, "__lt__") or find_method(value, "__gt__")):
         return Ordered(interp, value, None, loc)

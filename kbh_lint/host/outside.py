@@ -7,12 +7,15 @@ them are wrong is said by rules; this file only tells own from foreign.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import asking, containers
 from kbh_lint.host.objects import LibObject
 from kbh_lint.host.tensors import Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 OWN = "own.descriptor"
 HOME = "/submission"
@@ -102,11 +105,11 @@ _NATIVE_SNIFFED = {
 
 
 def note(
-    interp: Any, kind: str, symbol: str, what: str, loc: ir.Loc | None, undone: bool = False, target: str = "foreign"
+    interp: Run, kind: str, symbol: str, what: str, loc: ir.Loc | None, undone: bool = False, target: str = "foreign"
 ) -> None:
     """Remember an effect. `what` says in words what it is done to."""
     attrs = {"kind": kind, "symbol": symbol, "what": what, "target": target, "undone": undone}
-    interp.note("effect", {**attrs, "call": interp.call_index}, loc)
+    interp.note("effect", {**attrs, "call": interp.trace.call_index}, loc)
 
 
 # --- files -------------------------------------------------------------------------------------------------
@@ -143,7 +146,7 @@ def text_of(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else ""
 
 
-def file_written(interp: Any, symbol: str, path: Any, loc: ir.Loc | None) -> None:
+def file_written(interp: Run, symbol: str, path: Any, loc: ir.Loc | None) -> None:
     """Something is written, removed or renamed at a path."""
     text = text_of(path)
     where = place_of(text)
@@ -154,7 +157,7 @@ def file_written(interp: Any, symbol: str, path: Any, loc: ir.Loc | None) -> Non
         note(interp, "file", symbol, what, loc, target=where)
 
 
-def process_file(interp: Any, path: str, loc: ir.Loc | None) -> None:
+def process_file(interp: Run, path: str, loc: ir.Loc | None) -> None:
     """A file below /proc is read: those of another process are none of the submission's business."""
     parts = path.split("/")
     if path.startswith("/proc/") and len(parts) > 3 and parts[2] not in ("self", "thread-self", "driver", "sys", "net"):
@@ -164,7 +167,7 @@ def process_file(interp: Any, path: str, loc: ir.Loc | None) -> None:
 # --- calls -------------------------------------------------------------------------------------------------
 
 
-def touch(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def touch(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
     """Note the effect of a call of the standard library, if it has one outside the submission."""
     root = path.split(".", 1)[0]
     handler = _ROOTS.get(root)
@@ -176,7 +179,7 @@ def touch(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: 
         note(interp, "network", path, "the network", loc)
 
 
-def _os(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def _os(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
     if path in EXIT:
         note(interp, "exit", path, "the end of the process", loc)
     elif path in _SIGNALS:
@@ -189,10 +192,12 @@ def _os(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir
         for value in args[: 2 if path in _CHANGERS else 1]:
             file_written(interp, path, value, loc)
     if path in ("os.fork", "os.forkpty"):
-        interp.children.append((path, "a child", loc))
+        interp.process.children.append((path, "a child", loc))
         interp.note("fork", {}, loc)
     elif path in ("os.wait", "os.waitpid", "os.wait3", "os.wait4"):
-        interp.children[:] = [child for child in interp.children if child[0] not in ("os.fork", "os.forkpty")]
+        interp.process.children[:] = [
+            child for child in interp.process.children if child[0] not in ("os.fork", "os.forkpty")
+        ]
     if path == "os.readlink" and asking.about_process(text_of(args[0]) if args else ""):
         note(interp, "descriptor", path, "where the descriptors of the process lead", loc)
     if path in ("os.open", "builtins.open"):
@@ -201,13 +206,13 @@ def _os(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir
             file_written(interp, path, args[0], loc)
 
 
-def _signal_sent(interp: Any, path: str, args: list[Any], loc: ir.Loc | None) -> None:
+def _signal_sent(interp: Run, path: str, args: list[Any], loc: ir.Loc | None) -> None:
     """A signal to a process: its own children may have it, itself when it handles it, others not."""
     target = args[0] if args else None
     number = containers.show(args[-1]) if args else ""
-    if path == "signal.raise_signal" or target == interp.process:
+    if path == "signal.raise_signal" or target == interp.process.id:
         number = str(getattr(args[-1], "path", number))
-        handled = ("signal.signal", number) in interp.hooks
+        handled = ("signal.signal", number) in interp.process.hooks
         if not handled or "STOP" in number or "KILL" in number:
             note(interp, "exit", path, "the process itself", loc)
         return
@@ -216,7 +221,7 @@ def _signal_sent(interp: Any, path: str, args: list[Any], loc: ir.Loc | None) ->
     note(interp, "signal", path, "a process that is not its own", loc)
 
 
-def _descriptor(interp: Any, path: str, args: list[Any], loc: ir.Loc | None) -> None:
+def _descriptor(interp: Run, path: str, args: list[Any], loc: ir.Loc | None) -> None:
     """Descriptors by number are the grader's; those that the submission opened are objects."""
     aim = args[1] if path == "os.dup2" and len(args) > 1 else args[0] if args else None
     if path in ("fcntl.fcntl", "fcntl.ioctl", "os.truncate") or _is_own(aim) or aim in (1, 2) and path == "os.write":
@@ -228,7 +233,7 @@ def _is_own(value: Any) -> bool:
     return isinstance(value, (LibObject, str)) or getattr(value, "why", "") == OWN
 
 
-def _hook(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def _hook(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
     """A hook is undone when what was there before is put back."""
     getter = _HOOKS.get(path)
     if getter is None:
@@ -238,7 +243,7 @@ def _hook(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: 
     number = containers.show(args[0]) if path == "signal.signal" and args else ""
     key = (path, str(getattr(args[0], "path", number)) if number else "")
     value = args[-1] if args else kwargs.get("func")
-    interp.hooks.setdefault(key, []).append((value, loc, interp.call_index))
+    interp.process.hooks.setdefault(key, []).append((value, loc, interp.trace.call_index))
 
 
 def _put_back(path: str, values: list[Any]) -> bool:
@@ -251,9 +256,9 @@ def _put_back(path: str, values: list[Any]) -> bool:
     return bool(getter) and made in (f"{asking.MARK}{getter}", getter, path)
 
 
-def settle(interp: Any) -> None:
+def settle(interp: Run) -> None:
     """At the end of a run: hooks that are still set."""
-    for (path, number), entries in interp.hooks.items():
+    for (path, number), entries in interp.process.hooks.items():
         if path == "signal.signal" and number.rpartition(".")[2] in _FREE_SIGNALS:
             continue  # signals that nobody else uses
         undone = _put_back(path, [value for value, _, _ in entries])
@@ -263,7 +268,7 @@ def settle(interp: Any) -> None:
             interp.note("effect", {**attrs, "target": "foreign", "undone": undone, "call": call}, loc)
 
 
-def _process(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def _process(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
     command = args[0] if args else kwargs.get("args")
     first = command[0] if isinstance(command, (list, tuple)) and command else command
     words = text_of(first).split()
@@ -271,10 +276,10 @@ def _process(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], lo
     if program in _FETCHERS:
         note(interp, "network", path, f"a download by {program}", loc)
     elif program not in BUILDERS and path in ("subprocess.Popen", "os.popen", "os.spawnv", "os.posix_spawn"):
-        interp.children.append((path, program or "a program", loc))
+        interp.process.children.append((path, program or "a program", loc))
 
 
-def _ctypes(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def _ctypes(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
     reaching = path in ("ctypes.memmove", "ctypes.memset", "ctypes.string_at") or path.endswith(".from_address")
     if reaching and args and not _own_memory(interp, args[0]):
         note(interp, "memory", path, "memory that is not its own", loc)
@@ -284,7 +289,7 @@ def _ctypes(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc
             note(interp, "memory", path, "the interpreter", loc)
 
 
-def _own_memory(interp: Any, value: Any) -> bool:
+def _own_memory(interp: Run, value: Any) -> bool:
     """Memory of a tensor or of a buffer that ctypes made here."""
     if isinstance(value, int):
         return interp.tensor_at(value) is not None
@@ -293,7 +298,7 @@ def _own_memory(interp: Any, value: Any) -> bool:
     return value is not None
 
 
-def native(interp: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def native(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """A function of the C library by its bare name, from ctypes or C++. Gives a value when something is asked for."""
     if name in _NATIVE_SNIFFED:
         return asking.asked(interp, name, _NATIVE_SNIFFED[name], loc)
@@ -319,30 +324,30 @@ def native(interp: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     return None
 
 
-def _builtin(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def _builtin(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
     if path in EXIT:
         note(interp, "exit", path, "the end of the process", loc)
 
 
-def _shutil(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def _shutil(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
     if path in _REMOVERS:
         file_written(interp, path, args[0] if args else None, loc)
     elif path in _CHANGERS and len(args) > 1:
         file_written(interp, path, args[1], loc)
 
 
-def _sys(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def _sys(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
     if path in EXIT:
         return  # an exception: only one that nobody catches ends the process
     _hook(interp, path, args, kwargs, loc)
 
 
-def _socket(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def _socket(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
     if path in _DESCRIPTORS or path == "socket.socket" and ("fileno" in kwargs or len(args) > 3):
         note(interp, "descriptor", path, "descriptors that it did not open", loc)
 
 
-def _signal(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def _signal(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
     _os(interp, path, args, kwargs, loc)
     _hook(interp, path, args, kwargs, loc)
 
@@ -354,7 +359,7 @@ _ROOTS: dict[str, Callable[..., None]] = {
 }  # fmt: skip
 
 
-def method(interp: Any, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> None:
+def method(interp: Run, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> None:
     """Note the effect of a method of a library object: a socket that connects, a path that is removed."""
     if owner.path == "socket.socket" and name in _SOCKET:
         note(interp, "network", f"socket.{name}", "the network", loc)
@@ -368,4 +373,6 @@ def method(interp: Any, owner: LibObject, name: str, args: list[Any], loc: ir.Lo
     elif name == "from_address" and owner.path.startswith("ctypes.") and args and not _own_memory(interp, args[0]):
         note(interp, "memory", f"{owner.path}.from_address", "memory that is not its own", loc)
     elif owner.path == "subprocess.Popen" and name in ("wait", "communicate", "terminate", "kill", "__exit__"):
-        interp.children[:] = [child for child in interp.children if child[2] is not owner.attrs.get("loc")]
+        interp.process.children[:] = [
+            child for child in interp.process.children if child[2] is not owner.attrs.get("loc")
+        ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.frontends import patterns
@@ -11,6 +11,9 @@ from kbh_lint.host.frames import builtin
 from kbh_lint.host.objects import ClassV, Instance, Once, is_named_tuple
 from kbh_lint.host.tensors import Unknown
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 # Classes of which a pattern with one part takes the whole object for it.
 _WHOLE = frozenset(
     f"builtins.{name}" for name in "bool bytearray bytes dict float frozenset int list set str tuple".split()
@@ -18,7 +21,7 @@ _WHOLE = frozenset(
 
 
 @builtin
-def _sequence(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _sequence(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     subject, least, exactly = args
     if isinstance(subject, Unknown):
         return unknowns.merged(interp, subject, why="a type test")
@@ -30,7 +33,7 @@ def _sequence(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc 
 
 
 @builtin
-def _listed(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _listed(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     return args[0] if isinstance(args[0], Unknown) else list(iteration.materialise(interp, args[0], loc))
 
 
@@ -39,7 +42,7 @@ def _items(subject: Any) -> Any:
 
 
 @builtin
-def _mapping(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _mapping(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     subject = _items(args[0])
     if isinstance(subject, Unknown):
         return unknowns.merged(interp, subject, why="a type test")
@@ -47,7 +50,7 @@ def _mapping(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc |
 
 
 @builtin
-def _rest(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _rest(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     subject = _items(args[0])
     if not isinstance(subject, dict):
         return unknowns.merged(interp, subject)
@@ -69,7 +72,7 @@ def _name(cls: Any, place: int | str) -> str | None:
 
 
 @builtin
-def _has(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _has(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     subject, cls, place = args
     name = _name(cls, place)
     if name == "" or isinstance(subject, Unknown):
@@ -78,10 +81,10 @@ def _has(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
 
 
 @builtin
-def _part(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _part(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     subject, cls, place = args
     name = _name(cls, place)
-    return subject if name is None else interp.world.get_attr(interp, subject, name, loc)
+    return subject if name is None else interp.get_attr(subject, name, loc)
 
 
 BUILTINS: dict[str, Any] = {

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import containers, decoding, exceptions, iteration, keys, lib_containers, lib_texts
 from kbh_lint.host.objects import Tally
 from kbh_lint.host.tensors import product
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
-def call(interp: Any, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+
+def call(interp: Run, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Call a method of a plain value; NotImplemented for other values, and for methods that are not followed."""
     if owner is interp.builtins.get("str") and name == "maketrans":
         return lib_texts.translation(interp, args)

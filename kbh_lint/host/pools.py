@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import iteration, lanes
 from kbh_lint.host.objects import LibObject, Once
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 _STARRED = frozenset(("starmap", "starmap_async"))
 _ONE = frozenset(("submit", "apply_async", "apply"))
@@ -15,7 +18,7 @@ _MANY = frozenset(("map", "starmap", "imap", "imap_unordered", "map_async", "sta
 
 
 def method(
-    interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """A method of a pool of concurrent.futures or of multiprocessing; NotImplemented for those that do no work."""
     futures: list[LibObject] = owner.attrs.setdefault("futures", [])
@@ -37,7 +40,7 @@ def method(
     return NotImplemented
 
 
-def _each(interp: Any, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def _each(interp: Run, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """A function on many items. multiprocessing's `map` waits for all of them, `map_async` gives a future, and an
     iterator waits when it is gone through."""
     own_iterator = owner.path.startswith("concurrent.") or name.startswith("imap")
@@ -62,14 +65,14 @@ def _each(interp: Any, owner: LibObject, name: str, args: list[Any], loc: ir.Loc
     return made
 
 
-def start(interp: Any, loc: ir.Loc | None, work: Callable[[LibObject], Any]) -> LibObject:
+def start(interp: Run, loc: ir.Loc | None, work: Callable[[LibObject], Any]) -> LibObject:
     """Work that begins at once in a thread of a pool, as a future."""
     future = LibObject("future", {"loc": loc})
     future.attrs[lanes.GAVE] = work(future)
     return future
 
 
-def completed(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def completed(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """concurrent.futures.as_completed: the futures, each waited for."""
     futures = iteration.materialise(interp, args[0], loc) if args else []
     for future in futures:
@@ -77,7 +80,7 @@ def completed(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], l
     return Once(futures)
 
 
-def wait(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def wait(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """concurrent.futures.wait(futures, timeout, return_when): the sets of those that are done and that are not."""
     given = {**dict(zip(("fs", "timeout", "return_when"), args, strict=False)), **kwargs}
     futures = list(iteration.materialise(interp, given.get("fs", []), loc))
@@ -93,10 +96,10 @@ def wait(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     return LibObject("namedtuple", {"items": [done, left], "done": done, "not_done": left})
 
 
-def start_new_thread(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def start_new_thread(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """_thread.start_new_thread(function, args, kwargs): nothing can wait for it."""
     if args:
         given = list(args[1]) if len(args) > 1 and isinstance(args[1], (list, tuple)) else []
         named = args[2] if len(args) > 2 and isinstance(args[2], dict) else {}
         lanes.run(interp, LibObject("_thread.start_new_thread", {"loc": loc}), args[0], given, named, loc)
-    return interp.process
+    return interp.process.id

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host.frames import Frame
 from kbh_lint.values import Env
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 LANGUAGE = "library"  # of places in these texts, which are no places of the submission
 
@@ -364,12 +367,12 @@ def _lowered(module: str) -> ir.Module:
     return python.lower(text, unit=python.PythonUnit(module, text, language=LANGUAGE))
 
 
-def value(interp: Any, path: str) -> Any:
+def value(interp: Run, path: str) -> Any:
     """What a path in `PATHS` names in this run."""
     from kbh_lint.host import lib_texts
 
     module, _, name = path.rpartition(".")
-    known: dict[str, Env] = interp.world.library_envs
+    known: dict[str, Env] = interp.scopes.library
     if module not in known:
         known[module] = env = Env(dict(lib_texts.NATIVE))
         interp.block(_lowered(module).body, Frame(env, env, None, None))

@@ -14,9 +14,8 @@ The calls come after everything else that is looked at; what they do to the mode
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import ageing, recording, survivors, tensor_arguments
@@ -26,6 +25,9 @@ from kbh_lint.host.objects import Graph, HostDescriptor, Instance, LibObject, Po
 from kbh_lint.host.remembered import outside
 from kbh_lint.host.survivors import CODE, Survivor
 from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 FUEL = 200_000
 MAX_KEPT = 100
@@ -65,7 +67,7 @@ class Kept:
     loc: ir.Loc | None = None
 
 
-def probe(interp: Any, run: Any, model: Any, seen: list[list[Survivor]]) -> None:
+def probe(interp: Run, run: Any, model: Any, seen: list[list[Survivor]]) -> None:
     """Make the calls that what survived asks for. `seen` holds the slots before the first call and after each."""
     before, first, second = seen
     for slot in changed(before, second):
@@ -78,13 +80,13 @@ def probe(interp: Any, run: Any, model: Any, seen: list[list[Survivor]]) -> None
     counters = ageing.counters(before, first, second)
     telling = any(k.role in ROLES for k in run.survived)
     last = run.calls[-1]
-    foreign = any(c.storage.ident in interp.given - last.given.keys() for e in last.events for c, _ in e.reads)
-    telling = telling or foreign or interp.cut  # a graph or a pointer of an earlier model's calls is in use
+    foreign = any(c.storage.ident in interp.memory.given - last.given.keys() for e in last.events for c, _ in e.reads)
+    telling = telling or foreign or interp.memory.cut  # a graph or a pointer of an earlier model's calls is in use
     if not telling and not counters:
         return
     kept = _Kept(interp)
     interp.refuel(FUEL)
-    interp.unread, interp.lanes = [], Lanes()
+    interp.trace.unread, interp.lanes = [], Lanes()
     try:
         _calls(interp, run, model, telling, counters)
     except (Raised, OutOfFuel, RecursionError):
@@ -98,21 +100,25 @@ def probe(interp: Any, run: Any, model: Any, seen: list[list[Survivor]]) -> None
 class _Kept:
     """What an interpreter had seen before the further calls, to be put back after them."""
 
-    def __init__(self, interp: Any) -> None:
+    def __init__(self, interp: Run) -> None:
         self.interp = interp
-        self.memory = [(view.storage, view.storage.content, view.storage.version) for view in interp.views.values()]
-        self.own = {name: getattr(interp, name) for name in ("unread", "lanes")}
-        self.lengths = [(items, len(items)) for items in (interp.notes, interp.children)]
-        self.world = {name: copy(getattr(interp.world, name)) for name in ("sites", "mixed", "settled", "places")}
-        self.hooks = {name: list(values) for name, values in interp.hooks.items()}
+        self.memory = [
+            (view.storage, view.storage.content, view.storage.version) for view in interp.memory.views.values()
+        ]
+        self.unread, self.lanes = interp.trace.unread, interp.lanes
+        self.lengths = [(items, len(items)) for items in (interp.trace.notes, interp.process.children)]
+        decided = interp.decisions
+        self.sites, self.mixed = dict(decided.sites), set(decided.mixed)
+        self.settled, self.places = dict(decided.settled), dict(decided.places)
+        self.hooks = {name: list(values) for name, values in interp.process.hooks.items()}
 
     def put_back(self) -> None:
-        self.interp.colliding = False
-        self.interp.hooks = self.hooks
-        for name, value in self.own.items():
-            setattr(self.interp, name, value)
-        for name, value in self.world.items():
-            setattr(self.interp.world, name, value)
+        self.interp.memory.colliding = False
+        self.interp.process.hooks = self.hooks
+        self.interp.trace.unread, self.interp.lanes = self.unread, self.lanes
+        decided = self.interp.decisions
+        decided.sites, decided.mixed = self.sites, self.mixed
+        decided.settled, decided.places = self.settled, self.places
         for items, length in self.lengths:
             del items[length:]
         for storage, content, version in self.memory:
@@ -135,7 +141,7 @@ def changed(before: list[Survivor], after: list[Survivor]) -> list[Survivor]:
     ]
 
 
-def role(interp: Any, run: Any, slot: Survivor, first: list[Survivor]) -> str:
+def role(interp: Run, run: Any, slot: Survivor, first: list[Survivor]) -> str:
     """What a slot is kept for; nothing for weights themselves."""
     value = slot.value
     given = {t.storage.ident for t in run.inputs.values()}
@@ -177,7 +183,7 @@ def _of_inputs(contents: Sequence[Content]) -> bool:
     return any(label.startswith("input:") for label in outside(contents))
 
 
-def _calls(interp: Any, run: Any, model: Any, telling: bool, counters: list[ageing.Counter]) -> None:
+def _calls(interp: Run, run: Any, model: Any, telling: bool, counters: list[ageing.Counter]) -> None:
     inputs = dict(run.inputs)
     call = _Caller(interp, run, model, counters)
     if telling:
@@ -195,11 +201,11 @@ def _calls(interp: Any, run: Any, model: Any, telling: bool, counters: list[agei
         if reused:
             inputs |= reused
             call("reused", inputs, tuple(reused))
-        if interp.compared:
+        if interp.memory.compared:
             change(interp, inputs.items(), "input")
-            interp.colliding = True
+            interp.memory.colliding = True
             call("collision", inputs)
-            interp.colliding = False
+            interp.memory.colliding = False
     if counters:
         change(interp, inputs.items(), "input")
         call("later", inputs, tuple(c.slot.path for c in counters))
@@ -209,7 +215,7 @@ def _calls(interp: Any, run: Any, model: Any, telling: bool, counters: list[agei
 class _Caller:
     """Calls `forward` with counters of calls where they stood after the second call, or long after it."""
 
-    interp: Any
+    interp: Run
     run: Any
     model: Any
     counters: list[ageing.Counter]
@@ -221,17 +227,17 @@ class _Caller:
 
 
 def forward(
-    interp: Any, run: Any, model: Any, kind: str, inputs: dict[str, Tensor], names: tuple[str, ...] = ()
+    interp: Run, run: Any, model: Any, kind: str, inputs: dict[str, Tensor], names: tuple[str, ...] = ()
 ) -> None:
     """One call, kept with the contents that it was given."""
-    interp.call_index += 1
-    interp.round += 1
-    interp.asked = {}
+    interp.trace.call_index += 1
+    interp.trace.round += 1
+    interp.decisions.asked = {}
     given = holding(interp, (*inputs.values(), *run.state.values()))
-    start = len(interp.events)
+    start = len(interp.trace.events)
     result = returned(interp.call(model, arguments(run, inputs), {}, None))
     contents = result_contents(result)
-    run.probes.append(Call(interp.events[start:], result, given, kind, names, interp.call_index, contents))
+    run.probes.append(Call(interp.trace.events[start:], result, given, kind, names, interp.trace.call_index, contents))
 
 
 def returned(value: Any) -> Any:
@@ -249,12 +255,12 @@ def arguments(run: Any, inputs: dict[str, Tensor]) -> list[Any]:
     return given
 
 
-def holding(interp: Any, tensors: tuple[Tensor, ...]) -> dict[int, int | None]:
+def holding(interp: Run, tensors: tuple[Tensor, ...]) -> dict[int, int | None]:
     """What each storage holds that a call is given; None where the submission itself wrote into it."""
     found: dict[int, int | None] = {}
     for tensor in tensors:
         content = tensor.storage.content
-        interp.given.add(tensor.storage.ident)
+        interp.memory.given.add(tensor.storage.ident)
         found[tensor.storage.ident] = content.ident if content.label.startswith(("input:", "state:")) else None
     return found
 
@@ -276,30 +282,30 @@ def result_contents(value: Any, depth: int = 0) -> list[Content]:
     return []
 
 
-def fresh(interp: Any, name: str, old: Tensor) -> Tensor:
+def fresh(interp: Run, name: str, old: Tensor) -> Tensor:
     """Another tensor of the same kind, in memory of its own."""
     made = recording.make(interp, old.shape, old.dtype, f"input:{name}", strides=old.strides, device=old.device)
     made.attrs.update({key: old.attrs[key] for key in ("known", "range") if key in old.attrs})
     return made
 
 
-def reuse(interp: Any, name: str, old: Tensor) -> Tensor:
+def reuse(interp: Run, name: str, old: Tensor) -> Tensor:
     """Another tensor where a dead one lay: same memory, same id(), and a version count that starts over."""
     storage = old.storage
     made = Tensor(storage, old.dtype, old.shape, old.strides, device=old.device)
     made.attrs.update({key: old.attrs[key] for key in ("known", "range") if key in old.attrs})
-    storage.content = Content(storage, storage.content.dtype, interp.call_index, f"input:{name}")
+    storage.content = Content(storage, storage.content.dtype, interp.trace.call_index, f"input:{name}")
     storage.version = 0
-    interp.views[storage.ident] = made
-    if id(old) in interp.ids:
-        interp.ids[id(made)] = (interp.ids[id(old)][0], made)
+    interp.memory.views[storage.ident] = made
+    if id(old) in interp.memory.ids:
+        interp.memory.ids[id(made)] = (interp.memory.ids[id(old)][0], made)
     return made
 
 
-def change(interp: Any, tensors: Any, group: str) -> None:
+def change(interp: Run, tensors: Any, group: str) -> None:
     """Other values in the same tensors, as an optimizer or a tester writes them."""
     for name, tensor in tensors:
         storage = tensor.storage
         if storage.content.label.startswith(("input:", "state:")):
-            storage.content = Content(storage, storage.content.dtype, interp.call_index, f"{group}:{name}")
+            storage.content = Content(storage, storage.content.dtype, interp.trace.call_index, f"{group}:{name}")
             storage.version += 1

@@ -6,7 +6,7 @@ import builtins
 import math
 import zlib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import (
@@ -28,17 +28,20 @@ from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Text, concat, doubts
 from kbh_lint.values import Sym
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 
 def _numbers(name: str) -> Callable[..., Any]:
     """int, float, abs, round, pow, divmod ... on known numbers; an unknown stays one."""
     real = getattr(builtins, name)
 
     @builtin
-    def run(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    def run(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         if name == "hash" and args:
             args = [compared_as(args[0]), *args[1:]]
         if name == "hash" and args and isinstance(args[0], (Tensor, Instance)):
-            return Chance(interp.identity(args[0]))
+            return Chance(interp.memory.identity(args[0]))
         if name == "hash" and args and isinstance(args[0], (str, bytes, tuple)) and _is_plain(args[0]):
             bounds.text(interp, args[0])
             return Chance(zlib.crc32(repr(args[0]).encode()) << 16)
@@ -86,7 +89,7 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
     return value is None or isinstance(value, (str, bytes, int, float)) and not doubts(value)
 
 
-def _check_numbers(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> None:
+def _check_numbers(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any]) -> None:
     """Refuses what would make a number or a text without end, and pays for what takes long."""
     given = [*args, *kwargs.values()]
     if name == "pow":
@@ -100,7 +103,7 @@ def _check_numbers(interp: Any, name: str, args: list[Any], kwargs: dict[str, An
 
 
 @builtin
-def _str(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _str(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     if not args:
         return ""
     if isinstance(args[0], int):
@@ -109,7 +112,7 @@ def _str(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
 
 
 @builtin
-def _repr(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _repr(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     if args and isinstance(args[0], str) and not doubts(args[0]):
         bounds.text(interp, args[0])
         return repr(str(args[0]))
@@ -119,23 +122,23 @@ def _repr(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
 
 
 @builtin
-def _id(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return Chance(interp.identity(args[0]))
+def _id(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    return Chance(interp.memory.identity(args[0]))
 
 
 @builtin
-def _print(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _print(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     file = kwargs.get("file")
     if isinstance(file, Instance):  # a text that is written line by line
         words = [_str(interp, [arg], {}, loc) for arg in args]
         line = [part for i, word in enumerate(words) for part in ((kwargs.get("sep", " "), word) if i else (word,))]
         text = concat([*line, kwargs.get("end", "\n")])
-        interp.call(interp.world.get_attr(interp, file, "write", loc), [text], {}, loc)
+        interp.call(interp.get_attr(file, "write", loc), [text], {}, loc)
     return None
 
 
 @builtin
-def _exec(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _exec(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     return interp.run_text(args, loc)
 
 
@@ -186,7 +189,7 @@ def table() -> dict[str, Any]:
     return names
 
 
-def math_call(interp: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def math_call(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """math.NAME on known numbers."""
     if any(isinstance(a, (Unknown, Tensor)) for a in args):
         return unknowns.merged(interp, *args)

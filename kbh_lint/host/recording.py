@@ -3,30 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.host import bounds
 from kbh_lint.host.tensors import Content, Event, Storage, Tensor, product, row_major
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 
 def make(
-    interp: Any, shape: tuple[Any, ...] | None, dtype: str, label: str = "", event: Event | None = None,
+    interp: Run, shape: tuple[Any, ...] | None, dtype: str, label: str = "", event: Event | None = None,
     strides: tuple[Any, ...] | None = None, device: str = "cuda",
 ) -> Tensor:  # fmt: skip
     """A new tensor over a new storage; `event` made its content, or `label` says where it came from."""
     count = product(shape)
     size = count * max(dtypes.BITS.get(dtype, 32), 8) // 8 if count is not None else None
     storage = Storage(interp.session.idents, size)
-    storage.content = Content(storage, dtype, interp.call_index, label, event)
+    storage.content = Content(storage, dtype, interp.trace.call_index, label, event)
     if event is not None:
         event.writes.append(storage.content)
     made = Tensor(storage, dtype, shape, strides or row_major(shape), device=device)
-    interp.views[storage.ident] = made
+    interp.memory.views[storage.ident] = made
     return made
 
 
-def write(interp: Any, target: Tensor, event: Event, partial: bool = False, dtype: str | None = None) -> None:
+def write(interp: Run, target: Tensor, event: Event, partial: bool = False, dtype: str | None = None) -> None:
     """`event` writes `target`; a partial write keeps what else was there, unless the same place wrote it before."""
     storage = target.storage
     old = storage.content
@@ -37,13 +40,13 @@ def write(interp: Any, target: Tensor, event: Event, partial: bool = False, dtyp
             keep = keep.previous
         if keep is not None and keep.label in ("empty", "constant"):
             keep = None
-    storage.content = Content(storage, dtype or target.dtype, interp.call_index, "", event, keep)
+    storage.content = Content(storage, dtype or target.dtype, interp.trace.call_index, "", event, keep)
     storage.version += 1
     event.writes.append(storage.content)
 
 
 def record(
-    interp: Any,
+    interp: Run,
     kind: str,
     name: str,
     loc: ir.Loc | None,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host.objects import ClassV, Instance, LibObject, find_method
 from kbh_lint.host.tensors import Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 FIELD = "dataclasses.field"
 
@@ -34,7 +37,7 @@ def is_record(cls: ClassV) -> bool:
     return any(base.dataclass for base in cls.mro()) or bool(cls.field_names())
 
 
-def fill(interp: Any, instance: Instance, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def fill(interp: Run, instance: Instance, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
     """What the `__init__` of a dataclass, or the `__new__` of a named tuple, puts into an object."""
     cls, given, passed = instance.cls, list(args), []
     for name in cls.field_names(True):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.host.tensors import Content, Tensor, Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 MAX_WALK = 200
 WHOLE = ("an element", "a tensor's numpy", "hashlib.")  # readings of every element: nothing changes without them
@@ -29,11 +32,11 @@ def outside(contents: Sequence[Content]) -> dict[str, frozenset[int]]:
     return {label: frozenset(idents) for label, idents in found.items()}
 
 
-def same_value(interp: Any, left: Unknown, right: Unknown) -> bool | None:
+def same_value(interp: Run, left: Unknown, right: Unknown) -> bool | None:
     """Whether two numbers of different calls are equal: they are when they come from the same contents.
 
     Numbers of other contents are taken to differ, unless the call looks for keys that miss a change
-    (`interp.colliding`). None when these are not two readings of the same tensors.
+    (`interp.memory.colliding`). None when these are not two readings of the same tensors.
     """
     if not left.made or not right.made or left.made == right.made:
         return None
@@ -41,24 +44,24 @@ def same_value(interp: Any, left: Unknown, right: Unknown) -> bool | None:
     return _verdict(interp, left.contents, right.contents, lossy=not whole)
 
 
-def _verdict(interp: Any, left: tuple[Content, ...], right: tuple[Content, ...], lossy: bool) -> bool | None:
+def _verdict(interp: Run, left: tuple[Content, ...], right: tuple[Content, ...], lossy: bool) -> bool | None:
     a, b = outside(left), outside(right)
     if not a or a.keys() != b.keys():
         return None
     if a == b:
         return True
     if lossy:
-        interp.compared = True
-        return bool(interp.colliding)
+        interp.memory.compared = True
+        return bool(interp.memory.colliding)
     return False
 
 
-def same_tensors(interp: Any, left: Tensor, right: Tensor) -> bool | None:
+def same_tensors(interp: Run, left: Tensor, right: Tensor) -> bool | None:
     """Whether a tensor equals one that an earlier call made from the same inputs; None when neither is such a copy."""
     a, b = left.storage.content, right.storage.content
     if a is b:
         return None
-    now = interp.call_index
+    now = interp.trace.call_index
     if not any(c.event is not None and 0 < c.call < now for c in (a, b)):
         return None
     return _verdict(interp, (a,), (b,), lossy=_lossy(a, left) or _lossy(b, right))
@@ -76,7 +79,7 @@ def _lossy(content: Content, tensor: Tensor) -> bool:
     return any(_lossy(read, through) for read, through in event.reads)
 
 
-def comparison(interp: Any, content: Content) -> bool | None:
+def comparison(interp: Run, content: Content) -> bool | None:
     """The truth of a tensor that says whether others are equal; None when it says something else."""
     positive = True
     for _ in range(8):

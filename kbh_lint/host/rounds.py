@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kbh_lint import ir
 from kbh_lint.host import operators
 from kbh_lint.host.frames import Frame, Raised
 from kbh_lint.host.tensors import Tensor, Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 MOST_ROUNDS = 1 << 20
 MOST_LOOKED_AT = 1024  # rounds that are left out, looked at for branches that go another way
@@ -24,7 +27,7 @@ def steps(frame: Frame, before: dict[str, int]) -> dict[str, int]:
     return {name: value - before[name] for name, value in now.items() if before.get(name, value) != value}
 
 
-def left(interp: Any, node: ir.While, frame: Frame, moved: dict[str, int]) -> int:
+def left(interp: Run, node: ir.While, frame: Frame, moved: dict[str, int]) -> int:
     """How many rounds follow if each moves the variables as the last one `moved` them; 0 when that is not known."""
     exits = [item.test for item in node.body if isinstance(item, ir.If) and _breaks(item)]
     tests = [(test, test is not node.test) for test in (node.test, *exits) if _is_plain(test)]
@@ -66,7 +69,7 @@ class Differing:
     A round is looked at by its plain statements alone: numbers that are assigned, and tests of numbers.
     """
 
-    def __init__(self, interp: Any, body: tuple[ir.Stmt, ...], frame: Frame) -> None:
+    def __init__(self, interp: Run, body: tuple[ir.Stmt, ...], frame: Frame) -> None:
         self.interp, self.body, self.frame = interp, body, frame
         self.seen: set[tuple[bool, ...]] = set()
         self.left = MOST_LOOKED_AT if _branches(body) else 0
@@ -78,7 +81,7 @@ class Differing:
         self.left -= 1
         self.interp.burn(1 + len(self.body))
         names = self.frame.env.vars
-        before, unread = dict(names), len(self.interp.unread)
+        before, unread = dict(names), len(self.interp.trace.unread)
         way: list[bool] = []
         try:
             self._walk(self.body, way)
@@ -87,7 +90,7 @@ class Differing:
         except Raised:  # the round itself shows why
             pass
         finally:
-            del self.interp.unread[unread:]
+            del self.interp.trace.unread[unread:]
         self.seen.add(tuple(way))
         names.clear()
         names.update(before)
@@ -133,7 +136,7 @@ def _branches(body: tuple[ir.Stmt, ...]) -> bool:
     )
 
 
-def _met(interp: Any, test: ir.Expr, frame: Frame, stops: bool, first: int | None) -> bool:
+def _met(interp: Run, test: ir.Expr, frame: Frame, stops: bool, first: int | None) -> bool:
     """Whether a test says that the loop ends. One of equality is met once the sides have passed each other."""
     value = interp.eval(test, frame)
     if isinstance(value, (Unknown, Tensor)):
@@ -144,7 +147,7 @@ def _met(interp: Any, test: ir.Expr, frame: Frame, stops: bool, first: int | Non
     return bool(value) is stops
 
 
-def _distance(interp: Any, test: ir.Expr, frame: Frame) -> int | None:
+def _distance(interp: Run, test: ir.Expr, frame: Frame) -> int | None:
     """How far apart the sides of `a == b` and `a != b` are."""
     if not isinstance(test, ir.Compare) or test.ops not in (("==",), ("!=",)):
         return None

@@ -1,109 +1,132 @@
-"""Running a submission: module, constructor, state loaded, `forward` twice, for every graded shape, along each path."""
+"""The run: walks the Python of a submission with real scalars, strings and containers and abstract tensors.
+
+It executes nothing of the submission: it walks the IR. What it cannot know is `Unknown`; a branch on an unknown is a
+decision, remembered by place, so that a run is one path and another run can take the other side. Work is bounded by
+fuel; `OutOfFuel` ends a run.
+
+The world is the one a benchmark run would meet: CUDA inputs, a GPU of the declared target, builds and imports succeed,
+checks against a reference pass. What even that does not settle is a decision that runs can take both ways.
+
+`Run` stands above the modules that say what statements, expressions, attributes and libraries mean: they take it as an
+argument, and reach each other's meaning through its methods.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import count, islice
+import builtins
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.dtypes import FLOATS
 from kbh_lint.host import (
     asking,
+    attributes,
+    bounds,
+    calls,
+    classes,
+    contexts,
+    coroutines,
     decoding,
-    device,
-    lanes,
+    enums,
+    equality,
+    exceptions,
+    expressions,
+    foreign,
+    importing,
+    iteration,
     launches,
-    loading,
-    module_calls,
-    outside,
-    probes,
+    lib_cute,
+    lib_objects,
+    lib_triton,
+    libraries,
+    lifetimes,
+    prelude,
     pybuiltins,
-    survivors,
-    trace_nn,
+    remembered,
+    rounds,
+    statements,
+    subscripts,
+    tensor_arguments,
+    unknowns,
 )
-from kbh_lint.host.frames import Frame, OutOfFuel, Raised
-from kbh_lint.host.interp import Interp
-from kbh_lint.host.objects import ClassV, Instance
-from kbh_lint.host.path_runs import PathRun, Probe, ShapeRun
-from kbh_lint.host.probes import Call
-from kbh_lint.host.tensors import ADDRESS_BITS, Content, Storage, Tensor, Unknown
-from kbh_lint.host.world import World
+from kbh_lint.host.cpp import Cpp
+from kbh_lint.host.frames import BREAK, FULL_ITERATIONS, Frame, Leave, OutOfFuel, Raised, Returned, target_names
+from kbh_lint.host.kernel_cache import analyse
+from kbh_lint.host.lanes import Lanes
+from kbh_lint.host.objects import (
+    Blob,
+    Bound,
+    Chance,
+    ClassV,
+    Compiled,
+    Configured,
+    ExtFunction,
+    Instance,
+    LibObject,
+    Memo,
+    Method,
+    Once,
+    Partial,
+    Specialized,
+    find_method,
+    meta_method,
+)
+from kbh_lint.host.run_state import Decisions, Files, Memory, Process, Scopes, Trace
+from kbh_lint.host.session import Session
+from kbh_lint.host.tensors import ADDRESS_BITS, Content, Event, Tensor, Unknown
 from kbh_lint.kernels.facts import KernelFacts
-from kbh_lint.limits import Budgets
-from kbh_lint.problems import Contract, Problem, Shape, Target
-from kbh_lint.values import Env, Func, TypeValue
+from kbh_lint.source.embedded import Text, doubts
+from kbh_lint.values import DType, Env, Func, JitFunction, Made, Sym
 
 FUEL = 400_000
-PROCESS = 4242  # the process number of the run
-MAX_FLIPS = 5
-MAX_PROBES = 4
-MAX_FASTEST = 15  # kinds of work that are taken for the fastest beside the first
-MAX_BEYOND = 3
 
 
-class Session:
-    """What runs of one submission share: analysed kernels and lowered C++ texts."""
-
-    def __init__(
-        self,
-        module: ir.Module,
-        sidecars: Mapping[str, str],
-        capability: tuple[int, int] | None,
-        budgets: Budgets | None = None,
-        gpu: Callable[[], Target | None] = lambda: None,
-        raise_errors: bool = False,
-        binaries: Iterable[str] = (),
-        idents: Iterator[int] | None = None,
-    ) -> None:
-        self.module = module
-        self.idents = count(1) if idents is None else idents  # of storages and contents: one each in a whole file
-        self.raise_errors = raise_errors
-        self._gpu = gpu  # the target that a run finds; few ask for it, and its file takes long to read
-        self._device: device.Device | None = None
-        self.budgets = Budgets() if budgets is None else budgets
-        self.sidecars = dict(sidecars)
-        self.binaries = frozenset(binaries)
-        self.capability = capability
-        self.outer: Callable[[Any], Any] | None = None  # how kernels of some languages see values of the host
-        self.kernels: dict[Any, list[tuple[dict[str, Any], frozenset[str], KernelFacts, dict[int, int]]]] = {}
-        self.met: dict[Any, KernelFacts] = {}  # by kernel and whole binding
-        self.lowered: dict[Any, ir.Module] = {}
-        self.evaluated: dict[Any, Any] = {}
-        self.functors: dict[Any, TypeValue] = {}  # the classes of lambdas that kernels are given
-        self.flags: dict[int, dict[str, ir.Decl]] = {}  # the numbers in device memory that a kernel names
-
-    @property
-    def device(self) -> device.Device:
-        """The GPU that the submission finds."""
-        if self._device is None:
-            self._device = device.of(self.capability, self._gpu())
-        return self._device
-
-
-class Runner(Interp):
-    """An interpreter with the world around it and the kernel analyses behind it."""
+class Run:
+    """One run of a submission along one path. `flips` holds the decisions that differ from the default."""
 
     def __init__(self, session: Session, flips: dict[Any, bool]) -> None:
-        world = World(session.sidecars, session.capability, flips, session.binaries)
-        self.granted = session.budgets.host.grant(FUEL)
-        super().__init__(world, self.granted)
         self.session = session
-        self.lowered = session.lowered
-        self.world_patches: dict[str, Any] = {}
-        self.world_launches = launches
+        self.granted = session.budgets.host.grant(FUEL)
+        self.fuel = self.granted
+        self.trace = Trace()
+        self.decisions = Decisions(flips)
+        self.files = Files(session.sidecars, session.binaries)
+        self.scopes = Scopes()
+        self.process = Process()
+        self.memory = Memory()
+        self.lanes = Lanes()
+        self.frames: list[Frame] = []
+        self.around: list[Any] | None = None  # what the next generator yields to: the body of a with statement
+        self.capturing: list[Any] = []  # the graphs
+        self.trying = 0  # blocks around this place that may catch an exception
+        self.handling: list[Any] = []  # the exceptions whose handlers run
+        self.compiling = 0
+        self.weight = 1
         self.builtins = pybuiltins.table()
-        self.storages: dict[int, Storage] = {}
-        self.views: dict[int, Tensor] = {}
-        self.process = PROCESS
+        self.cpp_side: Cpp | None = None  # the C++ host functions, once one was met
+        self.tasks: list[Any] = []  # of asyncio's loop, that have not had their turn
+        self.watched: list[Any] = []  # weak references to objects whose end brings something about
+        self.dying: list[Any] = []  # what the ends of objects bring about, after this statement
+        self.plans: dict[int, Any] = {}  # which statements of a generator function yield, by its node
+        self.custom_ops: dict[str, Any] = {}  # `ns.name`, or the bare name of an operator registered from C++
+        self.module_hooks: dict[str, Any] = {}  # hooks of all modules, by the tables of `module_calls`
+        self.authored: list[Any] = []  # the extensions and the Triton kernels that were made, wherever they are kept
         self.made = 0  # texts that were made into code
 
-    def tensor_at(self, address: Any) -> Tensor | None:
-        """The tensor whose storage holds an address."""
-        if isinstance(address, bool) or not isinstance(address, int) or address < (1 << ADDRESS_BITS):
-            return None
-        return self.views.get(address >> ADDRESS_BITS)
+    @property
+    def cpp(self) -> Cpp:
+        """What runs C++ host functions."""
+        if self.cpp_side is None:
+            self.cpp_side = Cpp(self)
+        return self.cpp_side
+
+    # --- bookkeeping
+
+    def burn(self, amount: int = 1) -> None:
+        """Pay for work; raises OutOfFuel when there is none left."""
+        self.fuel -= amount
+        if self.fuel < 0:
+            raise OutOfFuel
 
     def refuel(self, most: int = FUEL) -> None:
         """Fuel for the next part, in place of what is left of that of the last one."""
@@ -111,272 +134,473 @@ class Runner(Interp):
         budget.take(self.granted - max(self.fuel, 0))
         self.fuel = self.granted = budget.grant(most)
 
+    def miss(self, reason: str, loc: ir.Loc | None) -> None:
+        """Remember something that could not be followed."""
+        if len(self.trace.unread) < 400:
+            self.trace.unread.append((reason, loc))
+
+    def ran_unread(self, reason: str, loc: ir.Loc | None) -> None:
+        """Remember code that ran and was not read: any name may mean something else from here on."""
+        self.miss(reason, loc)
+        self.trace.rewritten = self.trace.rewritten or reason
+
+    def note(self, kind: str, attrs: dict[str, Any], loc: ir.Loc | None) -> None:
+        """Remember a fact about the program itself, such as a symbol it reached."""
+        if len(self.trace.notes) < 4000:
+            self.trace.notes.append((kind, attrs, loc))
+
+    def stack(self) -> tuple[ir.Loc, ...]:
+        """Where the calls in progress were made, of the submission's own text."""
+        return tuple(f.loc for f in self.frames if f.loc is not None and f.loc[0].language != prelude.LANGUAGE)
+
+    def emit(self, event: Event) -> None:
+        """Record an event, also in a graph that is being captured."""
+        trace = self.trace
+        event.call = trace.call_index
+        event.stack = self.stack()
+        event.weight = self.weight
+        # A set: at every depth of a recursion the place is the same.
+        place = (trace.round, event.name, event.loc, frozenset(event.stack))
+        times, flops = trace.done.get(place, (0, 0))
+        event.times = times + self.weight
+        event.flops = flops + (event.attrs.get("flops") or 0) * self.weight
+        trace.done[place] = (event.times, event.flops)
+        if self.compiling:
+            event.attrs["compiled"] = True
+        self.burn(3)
+        self.lanes.emitted(event, bool(self.capturing))
+        trace.events.append(event)
+        for graph in self.capturing:
+            graph.events.append(event)
+
+    def tensor_at(self, address: Any) -> Tensor | None:
+        """The tensor whose storage holds an address."""
+        if isinstance(address, bool) or not isinstance(address, int) or address < (1 << ADDRESS_BITS):
+            return None
+        return self.memory.views.get(address >> ADDRESS_BITS)
+
+    def analyse_kernel(self, kernel: Func, bindings: Sequence[dict[str, Any]]) -> list[KernelFacts]:
+        """Facts of one kernel at each binding of a launch; runs that agree on what decided a branch share them."""
+        self.burn(20 * len(bindings))
+        return analyse(self.session, kernel, bindings)
+
+    # --- truth
+
+    def truth(self, value: Any, loc: ir.Loc | None) -> bool:
+        """The truth of a value; of an unknown one, what was decided for this place."""
+        if isinstance(value, Tensor):
+            known = remembered.comparison(self, value.storage.content)
+            if known is not None:
+                return known
+            if "holds" in value.attrs:
+                return self.settle(loc, bool(value.attrs["holds"]), (value.storage.content,))
+            value = Unknown((value.storage.content,), "a tensor's value", made=self.trace.round)
+        elif type(value) is Chance:
+            value = unknowns.of_process(value)
+        elif asking.of_library(value) and not equality.is_success(value):
+            value = asking.presumed(True)
+        if isinstance(value, Unknown):
+            self.decisions.places.setdefault(self.place(loc), loc)
+            return self.decide(self.place(loc), value)
+        if isinstance(value, Instance):
+            return self.truth_of(value, loc)
+        if isinstance(value, Sym):
+            return not equality.is_success(value)
+        try:
+            return bool(value)
+        except Exception:
+            return True
+
+    def truth_of(self, value: Instance, loc: ir.Loc | None) -> bool:
+        """The truth of an object, as its class says."""
+        for name in ("__bool__", "__len__"):
+            found = find_method(value, name)
+            if found is not None:
+                answer = self.call(found, [], {}, loc)
+                return isinstance(answer, Instance) or self.truth(answer, loc)
+        return value.items is None or bool(value.items)
+
+    def decide(self, key: Any, value: Unknown) -> bool:
+        """The side of a branch on an unknown (see `Decisions.side`)."""
+        return self.decisions.side(key, value, self.frames[-1] if self.frames else None)
+
+    def settle(self, loc: ir.Loc | None, answer: bool, contents: tuple[Content, ...]) -> bool:
+        """What the legal domain of the inputs, or a check that passes, decides at a place."""
+        return self.decisions.settle(self.place(loc), loc, answer, contents)
+
+    @staticmethod
+    def place(loc: ir.Loc | None) -> Any:
+        return None if loc is None else (loc[0].language, *loc[1:])
+
+    # --- statements
+
+    def block(self, body: tuple[ir.Stmt, ...], frame: Frame) -> Any:
+        for node in body:
+            signal = self.statement(node, frame)
+            if signal is not None:
+                return signal
+        return None
+
+    def statement(self, node: ir.Stmt, frame: Frame) -> Any:
+        self.fuel -= 1
+        if self.fuel < 0:
+            raise OutOfFuel
+        handler = statements.STATEMENTS.get(type(node))
+        if handler is None:
+            self.miss(f"statement {type(node).__name__}", node.loc)
+            return None
+        try:
+            signal = handler(self, node, frame)
+            if self.dying:
+                lifetimes.settle(self)
+            return signal
+        except (Raised, OutOfFuel, MemoryError):
+            raise
+        except RecursionError:
+            self.miss("recursion too deep", node.loc)
+            return None
+        except Exception as error:
+            if not isinstance(error, bounds.TooLarge):
+                exceptions.may_fail(self, type(error).__name__, node.loc)
+            self.miss(f"could not follow this statement ({type(error).__name__}: {str(error)[:80]})", node.loc)
+            self.havoc(node, frame)
+            return None
+
+    def havoc(self, node: ir.Stmt, frame: Frame) -> None:
+        """After a statement that could not be followed: its plain targets are unknown."""
+        targets = getattr(node, "targets", None) or ([node.target] if hasattr(node, "target") else [])
+        for target in targets:
+            for name in target_names(target):
+                self.store_name(name, Unknown((), "not followed"), frame)
+
+    def loop(self, items: Any, bind: Callable[[Any], None], body: Any, orelse: Any, frame: Frame) -> Any:
+        """Run a loop body for each item; once a few rounds have worked on tensors, go on with the last item."""
+        total = len(items) if hasattr(items, "__len__") else None
+        worked, index, outer = 0, 0, self.weight
+        it = iter(items)
+        try:
+            for item in it:
+                before = len(self.trace.events)
+                bind(item)
+                signal = self.block(body, frame)
+                if signal is BREAK:
+                    return None
+                if isinstance(signal, Returned):
+                    return signal
+                self.burn(2)
+                index += 1
+                worked += len(self.trace.events) > before
+                if (
+                    worked >= FULL_ITERATIONS
+                    and total is not None
+                    and total - index > 1
+                    and hasattr(items, "__getitem__")
+                ):
+                    differing, left = rounds.Differing(self, body, frame), total - index
+                    while differing.left and index < total - 1:
+                        bind(items[index])
+                        index += 1
+                        if not differing.next():
+                            continue
+                        left -= 1
+                        signal = self.block(body, frame)
+                        if signal is BREAK:
+                            return None
+                        if isinstance(signal, Returned):
+                            return signal
+                    self.weight = outer * left
+                    bind(items[-1])
+                    signal = self.block(body, frame)
+                    if signal is BREAK:
+                        return None
+                    if isinstance(signal, Returned):
+                        return signal
+                    break
+        finally:
+            self.weight = outer
+        return self.block(orelse, frame)
+
+    def make_function(self, node: ir.FuncDef, frame: Frame) -> Func:
+        env = frame.env
+        if "__class_fields__" in env.vars and env.parent is not None:
+            func = Func(node, env.parent)  # a class body is no scope of its methods
+        else:
+            func = Func(node, env)
+        for param in node.params:
+            if param.default is not None:
+                func.defaults[param.name] = self.eval(param.default, frame)
+        return func
+
+    # --- names and targets
+
+    def load_name(self, name: str, frame: Frame, loc: ir.Loc | None) -> Any:
+        env: Env | None = frame.outer.get(name, frame.env)
+        while env is not None:
+            if name in env.vars:
+                return env.vars[name]
+            env = env.parent
+        if name in frame.globals.vars:
+            return frame.globals.vars[name]
+        if name in self.builtins:
+            return self.builtins[name]
+        return self.missing_name(name, loc)
+
+    def globals_of(self, func: Func) -> Env:
+        """The module's variables that a function sees."""
+        env: Env | None = func.env
+        while env is not None and env.parent is not None:
+            env = env.parent
+        return env or self.scopes.main
+
+    def frame_of(self, env: Env) -> Frame:
+        """A frame in which the names of a scope mean what they do there."""
+        return Frame(env, self.scopes.main, None, None)
+
+    def missing_name(self, name: str, loc: ir.Loc | None) -> Any:
+        if name.startswith("__") and name != "__import__":
+            return {"__file__": "/submission/solution.py", "__name__": "solution", "__doc__": None}.get(name, Unknown())
+        if hasattr(builtins, name):
+            return Sym(f"builtins.{name}")
+        exceptions.may_fail(self, "NameError", loc)
+        self.miss(f"name {name} is not defined", loc)
+        return Unknown((), f"undefined {name}")
+
+    def store_name(self, name: str, value: Any, frame: Frame) -> None:
+        frame.outer.get(name, frame.env).vars[name] = value
+
+    def assign(self, target: ir.Expr, value: Any, frame: Frame) -> None:
+        if isinstance(target, ir.Name):
+            frame.outer.get(target.id, frame.env).vars[target.id] = value
+        elif isinstance(target, ir.Attr):
+            self.set_attr(self.eval(target.value, frame), target.name, value, target.loc)
+        elif isinstance(target, ir.Index):
+            owner = self.eval(target.value, frame)
+            subscripts.set_item(self, owner, self.eval(target.index, frame), value, target.loc)
+        elif isinstance(target, ir.Seq):
+            self.unpack(target.items, value, frame, target.loc)
+        elif isinstance(target, ir.Star):
+            self.assign(target.value, value, frame)
+
+    def unpack(self, targets: tuple[ir.Expr, ...], value: Any, frame: Frame, loc: ir.Loc) -> None:
+        items = iteration.iterate(self, value, loc, len(targets))
+        items = list(bounds.visited(self, items)) if not isinstance(items, list) else items
+        if isinstance(value, (list, tuple)) and (
+            len(items) < len(targets) - 1
+            or len(items) != len(targets)
+            and not any(isinstance(t, ir.Star) for t in targets)
+        ):
+            exceptions.may_fail(self, "ValueError", loc)
+        star = next((i for i, t in enumerate(targets) if isinstance(t, ir.Star)), None)
+        if star is not None:
+            after = len(targets) - star - 1
+            middle = items[star : len(items) - after]
+            items = [*items[:star], middle, *items[len(items) - after :]]
+        for i, target in enumerate(targets):
+            self.assign(target, items[i] if i < len(items) else Unknown((), "not enough values"), frame)
+
+    # --- expressions
+
+    def eval(self, node: ir.Expr, frame: Frame) -> Any:
+        return expressions.EXPRESSIONS[type(node)](self, node, frame)
+
+    def arguments(self, node: ir.Call | ir.Launch, frame: Frame) -> tuple[list[Any], dict[str, Any]]:
+        args: list[Any] = []
+        for arg in node.args:
+            if isinstance(arg, ir.Star):
+                args.extend(iteration.materialise(self, self.eval(arg.value, frame), arg.loc))
+            else:
+                args.append(self.eval(arg, frame))
+        kwargs: dict[str, Any] = {}
+        for key, value in getattr(node, "keywords", ()):
+            got = self.eval(value, frame)
+            if key is not None:
+                kwargs[key] = got
+            else:
+                held = subscripts.mapping(self, got, node.loc) or {}
+                kwargs.update({k: v for k, v in held.items() if isinstance(k, str)})
+        return args, kwargs
+
+    # --- calls
+
+    def call(self, func: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+        """Call any value."""
+        if isinstance(func, Func):
+            return calls.call_function(self, func, args, kwargs, loc)
+        if isinstance(func, Bound):
+            return self.call(func.func, [func.self, *args], kwargs, loc)
+        if isinstance(func, Partial):
+            return self.call(func.func, [*func.args, *args], {**func.kwargs, **kwargs}, loc)
+        if isinstance(func, Memo):
+            return calls.call_memo(self, func, args, kwargs, loc)
+        if isinstance(func, ClassV):
+            return self.instantiate(func, args, kwargs, loc)
+        if isinstance(func, Instance):
+            return self.call_instance(func, args, kwargs, loc)
+        if isinstance(func, Compiled):
+            self.compiling += 1
+            try:
+                return self.call(func.func, args, kwargs, loc)
+            finally:
+                self.compiling -= 1
+        if isinstance(func, (Configured, JitFunction)):
+            return self.launch(func, args, kwargs, loc)
+        if isinstance(func, ExtFunction):
+            return self.cpp.call_export(func, args, kwargs, loc)
+        if callable(func) and getattr(func, "__kbh_builtin__", False):
+            return func(self, args, kwargs, loc)
+        return self.call_library(func, args, kwargs, loc)
+
+    def call_library(self, func: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+        for arg in args:
+            if isinstance(arg, Once) and not getattr(func, "path", "").startswith("itertools."):
+                arg.filled()
+        if isinstance(func, Method):
+            return lib_objects.call_method(self, func.self, func.name, args, kwargs, loc)
+        if isinstance(func, Sym):
+            return libraries.call(self, func.path, args, kwargs, loc)
+        if isinstance(func, LibObject):
+            return lib_objects.call_object(self, func, args, kwargs, loc)
+        if isinstance(func, Blob):
+            return foreign.call_blob(self, func, args, kwargs, loc)
+        if isinstance(func, DType):
+            return args[0] if args else Unknown()
+        if isinstance(func, (Made, Specialized)):
+            called = lib_cute.made_call if isinstance(func, Made) else lib_cute.call_compiled
+            return called(self, func, args, kwargs, loc)  # type: ignore[arg-type]
+        if isinstance(func, Unknown):
+            return foreign.call_unknown(self, func, args, kwargs, loc)
+        inputs = (
+            tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs) + tensor_arguments.tensors_in(func)
+        )
+        if inputs:
+            return foreign.unread_call(self, "a value that is not a function", inputs, loc)
+        if exceptions.plain(func) or isinstance(func, (str, list, dict, tuple)):
+            exceptions.may_fail(self, "TypeError", loc)
+        self.miss(f"a {type(func).__name__} was called", loc)
+        return Unknown()
+
+    def launch(self, func: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+        """`kernel[grid](...)`, and calls of kernels that need no grid."""
+        return launches.launch(self, func, args, kwargs, loc)
+
+    def kernel_of(self, func: Func, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A kernel of CuTe DSL with its arguments, not launched yet."""
+        return lib_cute.launcher(self, func, args, kwargs)
+
+    def instantiate(
+        self, cls: ClassV, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, plainly: bool = False
+    ) -> Any:
+        """`cls(...)`; `plainly` leaves out what its metaclass makes of a call."""
+        return classes.instantiate(self, cls, args, kwargs, loc, plainly)
+
+    def call_instance(self, owner: Instance, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+        """`owner(...)`: its `__call__`, what torch makes of its `forward`, or a `forward` of no module."""
+        return classes.call_instance(self, owner, args, kwargs, loc)
+
+    def super_(self, args: list[Any], frame: Frame) -> Any:
+        """`super()` or `super(cls, owner)`."""
+        return classes.super_(self, args, frame)
+
+    def decorate(self, decorator: Any, target: Any, loc: ir.Loc | None) -> Any:
+        """`@decorator` over a function or class."""
+        return lib_triton.decorate(self, decorator, target, loc)
+
+    def awaited(self, value: Any, loc: ir.Loc | None) -> Any:
+        """`await value`."""
+        return coroutines.awaited(self, value, loc)
+
+    def enter(self, manager: Any, exits: list[Leave], loc: ir.Loc | None) -> Any:
+        """`with manager`: what `as` binds; `exits` collects what to undo."""
+        return contexts.enter(self, manager, exits, loc)
+
+    def stack_method(
+        self, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    ) -> Any:
+        """A method of an ExitStack, which leaves what was entered and calls what was given, the last first."""
+        return contexts.stack_method(self, owner, name, args, kwargs, loc)
+
+    def import_(self, node: ir.Import, frame: Frame) -> None:
+        """Binds what one name of an import statement gives."""
+        importing.import_(self, node, frame)
+
     def run_text(self, args: list[Any], loc: ir.Loc | None) -> Any:
         """exec and eval of a known text run it here; of an unknown one, that is a hole."""
         scope = args[1] if len(args) > 1 and isinstance(args[1], dict) else None
         return decoding.run_text(self, args[0] if args else None, scope, loc)
 
-    def analyse_kernel(self, kernel: Func, bindings: Sequence[dict[str, Any]]) -> list[KernelFacts]:
-        """Facts of one kernel at each binding of a launch; runs that agree on what decided a branch share them."""
-        from kbh_lint.host.kernel_cache import analyse
+    # --- attributes and items
 
-        self.burn(20 * len(bindings))
-        return analyse(self.session, kernel, bindings)
+    def get_attr(self, owner: Any, name: str, loc: ir.Loc | None) -> Any:
+        """`owner.name`."""
+        return attributes.get_attr(self, owner, name, loc)
 
+    def plain_attr(self, owner: Instance, name: str, loc: ir.Loc | None) -> Any:
+        """An attribute as `object.__getattribute__` finds it."""
+        return attributes.plain_attr(self, owner, name, loc)
 
-def run_path(
-    session: Session, problem: Problem | None, contract: Contract | None, flips: dict[Any, bool], further: bool = False
-) -> PathRun:
-    """One run along the path that `flips` choose; without a contract, the one that fits what the model registers.
+    def set_attr(self, owner: Any, name: str, value: Any, loc: ir.Loc | None) -> None:
+        """`owner.name = value`."""
+        attributes.set_attr(self, owner, name, value, loc)
 
-    `further`: what outlives the calls is looked at with further calls.
-    """
-    interp = Runner(session, flips)
-    path = PathRun(flips, env=interp.world.module_env)
-    frame = Frame(interp.world.module_env, interp.world.module_env, None, None)
-    try:
-        interp.block(session.module.body, frame)
-    except Exception as error:
-        path.failed, path.exit_loc = ended(error, "the module", session)
-    path.unread = list(interp.unread)
-    if problem is not None and problem.shapes and not path.failed:
-        if not any(model_class(interp.world.module_env, known) for known in problem.contracts.values()):
-            path.failed = "there is no class Model that could be read"
-        else:
-            path.contract = contract or choose_contract(interp, problem)
-        for shape in problem.shapes:
-            if path.contract is None:
-                break
-            interp.refuel()
-            interp.unread = []
-            path.shapes.append(run_shape(interp, path.contract, shape, further))
-    path.sites = {key: value for key, value in interp.world.sites.items() if key not in interp.world.mixed}
-    outside.settle(interp)
-    interp.refuel(0)
-    path.sniffing = {key: value.why for key, value in interp.world.sites.items() if asking.decides(value)}
-    path.children = interp.children
-    path.asserted = interp.world.asserted
-    path.settled, path.places = interp.world.settled, interp.world.places
-    path.given, path.authored = interp.given, interp.world.authored
-    path.measured = tuple(interp.world.measured)
-    path.notes, path.left_over = interp.notes, interp.world.left_over
-    return path
+    def set_plain(self, owner: Any, name: str, value: Any, loc: ir.Loc | None) -> None:
+        """The same, as `object.__setattr__` does it."""
+        attributes.set_plain(self, owner, name, value, loc)
 
+    def del_attr(self, owner: Any, name: str, loc: ir.Loc | None) -> None:
+        """`del owner.name`, by the class's own `__delattr__` where it has one."""
+        attributes.del_attr(self, owner, name, loc)
 
-def choose_contract(interp: Runner, problem: Problem) -> Contract | None:
-    """Construct the model once and match what it registers; None when no object comes of it."""
-    first = next(iter(problem.contracts.values()), None)
-    cls = model_class(interp.world.module_env, first) if first is not None else None
-    if first is None or cls is None:
+    def get_item(self, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
+        """`owner[key]` of what a library made."""
+        return lib_objects.get_item(self, owner, key, loc)
+
+    def set_item(self, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
+        """`owner[key] = value` of what a library made."""
+        lib_objects.set_item(self, owner, key, value, loc)
+
+    def items_of(self, value: Any, loc: ir.Loc | None) -> Any:
+        """The items of an object, of one that a library made, or of an enumeration; None of anything else."""
+        if isinstance(value, Instance):
+            found = find_method(value, "__iter__") or find_method(value, "__aiter__")
+            if found is not None:
+                made = self.call(found, [], {}, loc)
+                return (
+                    iteration.drawn(self, made, loc)
+                    if isinstance(made, Instance)
+                    else iteration.iterate(self, made, loc)
+                )
+            if value.items is not None:
+                return list(value.items)
+            if find_method(value, "__getitem__") is not None:
+                return iteration.by_index(self, value, loc)
+            if not value.cls.dataclass and value.cls.field_names():
+                return [value.attrs[f] for f in value.cls.field_names()]
+        if isinstance(value, LibObject):
+            return lib_objects.items_of(value)
+        own = meta_method(value, "__iter__")
+        if own is not None:
+            return iteration.iterate(self, self.call(own, [], {}, loc), loc)
+        if isinstance(value, ClassV) and enums.is_enum(value):
+            return list(enums.members(value).values())
         return None
-    interp.call_index = 0
-    interp.refuel()
-    state: dict[str, str | None] = {}
-    try:
-        model = interp.call(cls, list(first.bind(problem.shapes[0]).init.values()), {}, None)
-        state = {
-            name: tensor.dtype if tensor.dtype != "?" else None for name, tensor in trace_nn.state_of(model).items()
-        }
-    except Exception as error:  # the runs of the shapes come to the same, and say so
-        ended(error, "the run", interp.session)
-    return problem.match(state)
 
+    # --- the world as seen by libraries
 
-def model_class(module: Env, contract: Contract) -> ClassV | None:
-    """The class that a submission is graded by."""
-    found = (module.vars.get(name) for name in contract.entry)
-    return next((cls for cls in found if isinstance(cls, ClassV)), None)
-
-
-def run_shape(interp: Runner, contract: Contract, shape: Shape, further: bool) -> ShapeRun:
-    """Construct the model, load the state, and call `forward` twice with inputs that change in place between."""
-    binding = contract.bind(shape)
-    run = ShapeRun(shape.label, binding)
-    cls = model_class(interp.world.module_env, contract)
-    if cls is None:
-        run.stopped = "there is no class Model"
-        return run
-    interp.call_index = 0
-    interp.events = []
-    interp.compared = False
-    noted = len(interp.notes)
-    try:
-        loading.shims(interp, binding)
-        model = interp.call(cls, list(binding.init.values()), {}, None)
-        if not isinstance(model, Instance):
-            run.stopped = "Model(...) did not make an object"
-            return run
-        model = run.instance = module_calls.placed(interp, model)
-        if contract.made is None:
-            loading.load_state(interp, run, model, binding)
-        else:
-            loading.name_weights(run, model)
-        loading.make_inputs(interp, run, contract, binding)
-        seen = [survivors.slots(interp, model)]
-        for call in (1, 2):
-            interp.call_index = call
-            interp.round += 1
-            interp.asked = {}
-            if call == 2:
-                probes.change(interp, run.inputs.items(), "input")
-                probes.change(interp, run.state.items(), "state")
-                lanes.tick(interp)
-            given = probes.holding(interp, (*run.inputs.values(), *run.state.values()))
-            start = len(interp.events)
-            result = probes.returned(interp.call(model, probes.arguments(run, run.inputs), {}, None))
-            contents = probes.result_contents(result)
-            run.calls.append(Call(interp.events[start:], result, given, index=call, contents=contents))
-            seen.append(survivors.slots(interp, model))
-    except Exception as error:
-        run.stopped, run.stopped_at = ended(error, "the run", interp.session)
-    run.unread, run.rewritten = list(interp.unread), interp.rewritten
-    run.l2 = [note for note in interp.notes[noted:] if note[0] == "l2"]
-    if not run.stopped and further:
-        try:
-            probes.probe(interp, run, model, seen)
-        except Exception as error:
-            run.stopped, run.stopped_at = ended(error, "the run", interp.session)
-    return run
-
-
-def explore(
-    session: Session, problem: Problem | None, contract: Contract | None, limit: int = MAX_FLIPS
-) -> list[PathRun]:
-    """The default path, then the undecided branches taken the other way: one at a time, and what is left together."""
-    first = run_path(session, problem, contract, {}, True)
-    further = any(run.probes for run in first.shapes)  # what a path shows must hold on all
-
-    def follow(flips: dict[Any, bool]) -> PathRun:
-        return run_path(session, problem, contract or first.contract, flips, further)
-
-    paths = [first]
-    seen: set[Any] = set()
-    waiting = _other_ways(first, seen)
-    while waiting and len(paths) <= limit:
-        paths.append(follow(waiting.pop(0)))
-        waiting += _other_ways(paths[-1], seen)
-    if waiting:
-        paths.append(follow({key: side for flips in waiting for key, side in flips.items()}))
-    untried = len(waiting) if waiting and not paths[-1].came_to_an_end() else 0
-    paths += [follow({key: True}) for key in first.measured[1 : MAX_FASTEST + 1]]
-    untried += len(first.measured[MAX_FASTEST + 1 :])
-    first.beyond = [follow(flips) for flips in _beyond(first)]
-    # the first path stands for the file: one that comes to an end, and starts from nothing where one does
-    paths.sort(key=lambda path: (not path.came_to_an_end(), path.left_over))
-    paths[0].untried = untried
-    for group in _questions(first):
-        flips: dict[Any, bool] = {("mark", mark): True for mark in group}
-        other = follow(flips | {key: True for keys in group.values() for key in keys})
-        paths[0].probes += [Probe(mark, tuple(keys), first, other) for mark, keys in group.items()]
-        if all(map(asking.either_way, group)):
-            paths.append(other)
-    return paths
-
-
-def _other_ways(path: PathRun, seen: set[Any]) -> list[dict[Any, bool]]:
-    """The undecided branches that a path met and none before it did, each with what leads there and the other side."""
-    if path.flips and not path.came_to_an_end():
-        return []
-    plain = [key for key in path.sites if key not in path.sniffing and key not in seen]
-    seen.update(plain)
-    return [{**path.flips, key: not _default(path.sites[key])} for key in plain]
-
-
-def _beyond(first: PathRun) -> list[dict[Any, bool]]:
-    """The branches that legal inputs decide, taken the other way: one by one, those past the bound together. Asserts
-    come last and apart, since what fails in one hides what follows it."""
-    doubted = [key for key, value in first.settled.items() if _on_inputs_alone(value.contents)]
-    doubted.sort(key=first.asserted.__contains__)
-    sides = {key: not _default(first.settled[key]) for key in doubted}
-    ways = [{key: sides[key]} for key in doubted[:MAX_BEYOND]]
-    for raising in (False, True):
-        rest = {key: sides[key] for key in doubted[MAX_BEYOND:] if (key in first.asserted) is raising}
-        ways += [rest] if rest else []
-    return ways
-
-
-def _questions(first: PathRun) -> list[dict[str, list[Any]]]:
-    """What is asked about who runs a submission, with the branches on it: in groups that one run answers otherwise.
-
-    All at once, then one by one; those past the bound together.
-    """
-    marks: dict[str, list[Any]] = {}
-    for key, mark in first.sniffing.items():
-        marks.setdefault(mark, []).append(key)
-    groups: list[dict[str, list[Any]]] = []
-    if any(kind == "fork" for kind, _, _ in first.notes):
-        groups.append({"fork": []})
-    if marks or groups:
-        groups.append({"all": []})
-    asked = iter(marks.items())
-    groups += [{mark: keys} for mark, keys in islice(asked, MAX_PROBES - 1)]
-    rest = dict(asked)
-    return [*groups, rest] if rest else groups
-
-
-def run_reduced(session: Session, problem: Problem, contract: Contract, flips: dict[Any, bool]) -> list[ShapeRun]:
-    """The runs at the shapes that stand for the graded ones where nothing is timed, along the same path."""
-    small = replace(problem, shapes=problem.reduced)
-    return run_path(session, small, contract, flips).shapes if problem.reduced else []
-
-
-def _on_inputs_alone(contents: Iterable[Content]) -> bool:
-    """Whether what a test looks at is inputs and weights and what torch made of them: where a kernel or a library
-    made one of two sides from inputs, it is a test of that one's results."""
-    looked = [_looked_at(content) for content in contents]
-    return any(drawn and not made for drawn, made in looked) and not any(drawn and made for drawn, made in looked)
-
-
-def _looked_at(content: Content) -> tuple[bool, bool]:
-    """Whether floating-point inputs or weights are in a content, and whether more than torch's operations made it."""
-    stack, seen, drawn, made = [content], 0, False, False
-    while stack and seen < 200:
-        seen += 1
-        current = stack.pop()
-        drawn = drawn or current.label.startswith(("input:", "state:")) and current.dtype in FLOATS
-        made = made or current.event is not None and current.event.kind not in ("op", "copy")
-        stack.extend(current.sources())
-    return drawn, made
-
-
-def _default(value: Unknown) -> bool:
-    return value.why.startswith("likely")
-
-
-def ended(error: Exception, what: str, session: Session) -> tuple[str, ir.Loc | None]:
-    """What a reader is told of what ended a run before its end, and where an exception of the program was raised.
-
-    An error of ours ends the run as it ends a statement: what the program does from there on is not known. Who asks
-    for errors gets it, unless it came up in what the program calls, where odd values may cause it.
-    """
-    if isinstance(error, MemoryError):
-        raise error
-    if isinstance(error, Raised):
-        return f"{'it' if what == 'the run' else what} raises {exception(error.value)}", error.loc
-    if isinstance(error, OutOfFuel):
-        return f"{what if what == 'the run' else what + ' level'} did not end within its bound", None
-    if isinstance(error, RecursionError):
-        return f"{what} nests too deeply", None
-    if session.raise_errors and not _in_a_call(error):
-        raise error
-    return f"{what} could not be followed ({type(error).__name__}: {str(error)[:80]})", None
-
-
-def _in_a_call(error: Exception) -> bool:
-    """Whether an error came up below a call that the interpreted program made, or that was made for it."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code is not Interp.call.__code__:
-        trace = trace.tb_next
-    return trace is not None
-
-
-def exception(value: Any) -> str:
-    """What a reader is told of an exception of the interpreted program: its class and, where it has one, its text."""
-    if isinstance(value, Instance):
-        name, args = value.cls.name, value.attrs.get("args", ())
-    else:
-        name = getattr(value, "path", "an exception").rpartition(".")[2]
-        args = getattr(value, "attrs", {}).get("args", ())
-    words = [a for a in args if isinstance(a, str)] if isinstance(args, (tuple, list)) else []
-    said = " ".join(words).split("\n")[0][:120]
-    return f"{name}: {said}" if said else name
+    def contents_of(self, value: Any, depth: int = 0) -> tuple[Content, ...]:
+        """The tensor contents a value was computed from."""
+        if isinstance(value, Tensor):
+            return (value.storage.content,)
+        if isinstance(value, Unknown):
+            return value.contents
+        if isinstance(value, Text):
+            value = doubts(value)
+        if isinstance(value, (list, tuple, set)) and depth < 3:
+            out: list[Content] = []
+            for item in list(value)[:200]:
+                if item is None or type(item) is int:
+                    continue
+                for content in self.contents_of(item, depth + 1):
+                    if content not in out:
+                        out.append(content)
+            return tuple(out)
+        return ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import around, class_making, exceptions, iteration, keys, operators, rounds
@@ -15,36 +15,39 @@ from kbh_lint.host.objects import Instance, Once, find_method
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import Env
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 MAX_SHARED = 64  # items of an iterator with a name that are followed one by one
 
 
-def s_expr(interp: Any, node: ir.ExprS, frame: Frame) -> None:
+def s_expr(interp: Run, node: ir.ExprS, frame: Frame) -> None:
     interp.eval(node.value, frame)
 
 
-def s_assign(interp: Any, node: ir.Assign, frame: Frame) -> None:
+def s_assign(interp: Run, node: ir.Assign, frame: Frame) -> None:
     value = interp.eval(node.value, frame)
     for target in node.targets:
         interp.assign(target, value, frame)
 
 
-def s_aug(interp: Any, node: ir.AugAssign, frame: Frame) -> None:
+def s_aug(interp: Run, node: ir.AugAssign, frame: Frame) -> None:
     old = interp.eval(node.target, frame)
     value = interp.eval(node.value, frame)
     interp.assign(node.target, operators.inplace(interp, node.op, old, value, node.loc), frame)
 
 
-def s_decl(interp: Any, node: ir.Decl, frame: Frame) -> None:
+def s_decl(interp: Run, node: ir.Decl, frame: Frame) -> None:
     if frame.env.vars.get("__class_fields__") is not None:
         frame.env.vars["__class_fields__"].append(node.name)
 
 
-def s_if(interp: Any, node: ir.If, frame: Frame) -> Any:
+def s_if(interp: Run, node: ir.If, frame: Frame) -> Any:
     test = interp.truth(interp.eval(node.test, frame), node.test.loc)
     return interp.block(node.body if test else node.orelse, frame)
 
 
-def s_while(interp: Any, node: ir.While, frame: Frame) -> Any:
+def s_while(interp: Run, node: ir.While, frame: Frame) -> Any:
     done, last, outer = 0, 0, interp.weight  # `last` is the round that stands for those that are left out
     try:
         while True:
@@ -54,7 +57,7 @@ def s_while(interp: Any, node: ir.While, frame: Frame) -> Any:
                     break
             elif not interp.truth(value, node.test.loc) and not (node.once and done == 0):
                 break
-            before, numbers = len(interp.events), rounds.numbers(frame)
+            before, numbers = len(interp.trace.events), rounds.numbers(frame)
             signal = interp.block(node.body, frame)
             interp.weight = outer
             if signal is BREAK:
@@ -62,7 +65,7 @@ def s_while(interp: Any, node: ir.While, frame: Frame) -> Any:
             if isinstance(signal, Returned):
                 return signal
             done += 1
-            worked = len(interp.events) > before
+            worked = len(interp.trace.events) > before
             if done == FULL_ITERATIONS and worked:
                 moved = rounds.steps(frame, numbers)
                 left = rounds.left(interp, node, frame, moved)
@@ -92,7 +95,7 @@ def s_while(interp: Any, node: ir.While, frame: Frame) -> Any:
     return interp.block(node.orelse, frame)
 
 
-def s_for(interp: Any, node: ir.For, frame: Frame) -> Any:
+def s_for(interp: Run, node: ir.For, frame: Frame) -> Any:
     iterable = interp.eval(node.iterable, frame)
     if isinstance(iterable, Once) and (
         iterable.source is not None or len(iterable) <= MAX_SHARED and not isinstance(node.iterable, ir.Call)
@@ -103,22 +106,22 @@ def s_for(interp: Any, node: ir.For, frame: Frame) -> Any:
     return interp.loop(items, lambda item: interp.assign(node.target, item, frame), node.body, node.orelse, frame)
 
 
-def s_return(interp: Any, node: ir.Return, frame: Frame) -> Any:
+def s_return(interp: Run, node: ir.Return, frame: Frame) -> Any:
     return Returned(interp.eval(node.value, frame) if node.value is not None else None)
 
 
-def s_jump(interp: Any, node: ir.Jump, frame: Frame) -> Any:
+def s_jump(interp: Run, node: ir.Jump, frame: Frame) -> Any:
     return BREAK if node.kind == "break" else CONTINUE
 
 
-def s_raise(interp: Any, node: ir.Raise, frame: Frame) -> None:
+def s_raise(interp: Run, node: ir.Raise, frame: Frame) -> None:
     if node.value is None and interp.handling:  # the exception that is being handled, once more
         raise Raised(interp.handling[-1], node.loc)
     value = interp.eval(node.value, frame) if node.value is not None else None
     raise exceptions.raised(interp, value, node.loc)
 
 
-def s_with(interp: Any, node: ir.With, frame: Frame) -> Any:
+def s_with(interp: Run, node: ir.With, frame: Frame) -> Any:
     exits: list[Leave] = []
     signal, raised, trying = None, None, interp.trying
     try:
@@ -127,7 +130,7 @@ def s_with(interp: Any, node: ir.With, frame: Frame) -> Any:
             if around.is_manager(manager):
                 signal = around.run(interp, manager, partial(_rest, interp, node, frame, i), node.loc)
                 break
-            entered = interp.world.enter(interp, manager, exits, node.loc)
+            entered = interp.enter(manager, exits, node.loc)
             if target is not None:
                 interp.assign(target, entered, frame)
         else:
@@ -152,7 +155,7 @@ def s_with(interp: Any, node: ir.With, frame: Frame) -> Any:
     return signal
 
 
-def _rest(interp: Any, node: ir.With, frame: Frame, i: int, value: Any) -> Any:
+def _rest(interp: Run, node: ir.With, frame: Frame, i: int, value: Any) -> Any:
     """What stands inside of the item `i` of a with statement, whose manager gave `value`."""
     target = node.items[i][1]
     if target is not None:
@@ -160,7 +163,7 @@ def _rest(interp: Any, node: ir.With, frame: Frame, i: int, value: Any) -> Any:
     return s_with(interp, replace(node, items=node.items[i + 1 :]), frame)
 
 
-def s_try(interp: Any, node: ir.Try, frame: Frame) -> Any:
+def s_try(interp: Run, node: ir.Try, frame: Frame) -> Any:
     signal, raised = None, None
     try:
         signal = _handled(interp, node, frame)
@@ -174,7 +177,7 @@ def s_try(interp: Any, node: ir.Try, frame: Frame) -> Any:
     return last if last is not None else signal
 
 
-def _handled(interp: Any, node: ir.Try, frame: Frame) -> Any:
+def _handled(interp: Run, node: ir.Try, frame: Frame) -> Any:
     """The body of a `try` and, after an exception, the first handler that catches it."""
     trying = interp.trying
     try:
@@ -200,11 +203,11 @@ def _handled(interp: Any, node: ir.Try, frame: Frame) -> Any:
     return signal if signal is not None else interp.block(node.orelse, frame)
 
 
-def s_import(interp: Any, node: ir.Import, frame: Frame) -> None:
-    interp.world.import_(interp, node, frame)
+def s_import(interp: Run, node: ir.Import, frame: Frame) -> None:
+    interp.import_(node, frame)
 
 
-def s_scope(interp: Any, node: ir.Scope, frame: Frame) -> None:
+def s_scope(interp: Run, node: ir.Scope, frame: Frame) -> None:
     for name in node.names:
         if node.kind == "global":
             frame.outer[name] = frame.globals
@@ -215,7 +218,7 @@ def s_scope(interp: Any, node: ir.Scope, frame: Frame) -> None:
         frame.outer[name] = env or frame.globals
 
 
-def s_delete(interp: Any, node: ir.Delete, frame: Frame) -> None:
+def s_delete(interp: Run, node: ir.Delete, frame: Frame) -> None:
     for target in node.targets:
         if isinstance(target, ir.Name):
             if frame.outer.get(target.id, frame.env).vars.pop(target.id, MISSING) is MISSING:
@@ -234,32 +237,32 @@ def s_delete(interp: Any, node: ir.Delete, frame: Frame) -> None:
                 elif owner.items is not None and owner.items.pop(keys.check_key(key), MISSING) is MISSING:
                     exceptions.may_fail(interp, "KeyError", node.loc)
         elif isinstance(target, ir.Attr):
-            interp.world.del_attr(interp, interp.eval(target.value, frame), target.name, node.loc)
+            interp.del_attr(interp.eval(target.value, frame), target.name, node.loc)
 
 
-def s_assert(interp: Any, node: ir.Assert, frame: Frame) -> None:
+def s_assert(interp: Run, node: ir.Assert, frame: Frame) -> None:
     value = interp.eval(node.test, frame)
     if isinstance(value, (Unknown, Tensor)):  # it holds for what the program is given
         contents = value.contents if isinstance(value, Unknown) else (value.storage.content,)
-        interp.world.asserted.add(interp.place(node.test.loc))
-        if not interp.world.settle(interp, node.test.loc, True, contents):
+        interp.decisions.asserted.add(interp.place(node.test.loc))
+        if not interp.settle(node.test.loc, True, contents):
             exceptions.raise_("AssertionError", [], node.loc)
     elif not interp.truth(value, node.test.loc):
         exceptions.may_fail(interp, "AssertionError", node.loc)
 
 
-def s_block(interp: Any, node: ir.Block, frame: Frame) -> Any:
+def s_block(interp: Run, node: ir.Block, frame: Frame) -> Any:
     return interp.block(node.body, frame)
 
 
-def s_func(interp: Any, node: ir.FuncDef, frame: Frame) -> None:
+def s_func(interp: Run, node: ir.FuncDef, frame: Frame) -> None:
     func: Any = interp.make_function(node, frame)
     for decorator in reversed(node.decorators):
-        func = interp.world.decorate(interp, interp.eval(decorator, frame), func, decorator.loc)
+        func = interp.decorate(interp.eval(decorator, frame), func, decorator.loc)
     interp.store_name(node.name, func, frame)
 
 
-def s_class(interp: Any, node: ir.ClassDef, frame: Frame) -> None:
+def s_class(interp: Run, node: ir.ClassDef, frame: Frame) -> None:
     bases = tuple(interp.eval(b, frame) for b in node.bases)
     keywords = {name: interp.eval(value, frame) for name, value in node.keywords if name is not None}
     env = Env({"__class_fields__": []}, frame.env)
@@ -267,11 +270,11 @@ def s_class(interp: Any, node: ir.ClassDef, frame: Frame) -> None:
     env.vars.pop("__class_fields__", None)
     made: Any = class_making.of_statement(interp, node, bases, env, keywords)
     for decorator in reversed(node.decorators):
-        made = interp.world.decorate(interp, interp.eval(decorator, frame), made, decorator.loc)
+        made = interp.decorate(interp.eval(decorator, frame), made, decorator.loc)
     interp.store_name(node.name, made, frame)
 
 
-def s_opaque(interp: Any, node: ir.Opaque, frame: Frame) -> None:
+def s_opaque(interp: Run, node: ir.Opaque, frame: Frame) -> None:
     for child in node.children:
         if child is not None:
             interp.eval(child, frame)

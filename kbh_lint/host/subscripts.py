@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import bounds, equality, exceptions, iteration, keys, tensor_views, unknowns
@@ -25,11 +25,14 @@ from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Text, cut, doubted, doubts
 from kbh_lint.values import JitFunction, Sym
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 OWN_NAME = "solution"  # of the module that a submission is
 MAX_CHOICES = 4  # different values of which an unknown index may pick each, in runs of their own
 
 
-def contains(interp: Any, owner: Any, item: Any, loc: ir.Loc | None = None) -> Any:
+def contains(interp: Run, owner: Any, item: Any, loc: ir.Loc | None = None) -> Any:
     """`item in owner`."""
     if isinstance(owner, Unknown) or doubts(owner) or isinstance(owner, str) and doubts(item):
         return unknowns.merged(interp, owner, item, why="membership")
@@ -63,20 +66,20 @@ def contains(interp: Any, owner: Any, item: Any, loc: ir.Loc | None = None) -> A
     if type(owner) is int and type(item) in (int, Number):
         return owner & item == item  # flags
     if isinstance(owner, LibObject) and owner.path == "os.environ":
-        return interp.call(interp.world.get_attr(interp, owner, "__contains__", loc), [item], {}, loc)
+        return interp.call(interp.get_attr(owner, "__contains__", loc), [item], {}, loc)
     try:
         return item in owner
     except Exception:
         return unknowns.merged(interp, owner, item, why="membership")
 
 
-def _is_table(interp: Any, owner: dict[Any, Any]) -> bool:
+def _is_table(interp: Run, owner: dict[Any, Any]) -> bool:
     """Whether the keys of a dict are all numbers and texts of the program: not what earlier calls left there."""
     bounds.steps(interp, len(owner))
     return bool(owner) and all(isinstance(key, (int, float, str)) and type(key) is not Chance for key in owner)
 
 
-def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
+def get_item(interp: Run, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
     """`owner[key]`."""
     if type(key) is Chance and (
         isinstance(owner, (list, tuple)) or isinstance(owner, dict) and _is_table(interp, owner)
@@ -92,7 +95,7 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
         return tensor_views.index(interp, owner, key, loc)
     if isinstance(owner, Unknown):
         if owner.why == "sniff:sys.modules" and key == OWN_NAME:
-            return LibObject("module", interp.world.module_env.vars)
+            return LibObject("module", interp.scopes.main.vars)
         if owner.why == "sniff:sys.modules" and isinstance(key, str) and GRADER_NAMES & set(key.split(".")):
             return Sym(str(key))  # the grader's own module, taken from the loaded ones
         return unknowns.merged(interp, owner, key)
@@ -141,10 +144,10 @@ def get_item(interp: Any, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
         return bounds.visited(interp, owner)[key]
     if exceptions.plain(owner):
         exceptions.may_fail(interp, "TypeError", loc)
-    return interp.world.get_item(interp, owner, key, loc)
+    return interp.get_item(owner, key, loc)
 
 
-def mapping(interp: Any, value: Any, loc: ir.Loc | None) -> dict[Any, Any] | None:
+def mapping(interp: Run, value: Any, loc: ir.Loc | None) -> dict[Any, Any] | None:
     """The items of a dict, or of an object that has `keys`; None of anything else."""
     if isinstance(value, Instance):
         if value.items is not None:
@@ -156,7 +159,7 @@ def mapping(interp: Any, value: Any, loc: ir.Loc | None) -> dict[Any, Any] | Non
     return value if isinstance(value, dict) else None
 
 
-def item_of(interp: Any, owner: Instance, key: Any, loc: ir.Loc | None) -> Any:
+def item_of(interp: Run, owner: Instance, key: Any, loc: ir.Loc | None) -> Any:
     """`owner[key]` of an object of a subclass of dict, whose `__missing__` makes what is not there."""
     assert owner.items is not None
     missing = find_method(owner, "__missing__")
@@ -165,7 +168,7 @@ def item_of(interp: Any, owner: Instance, key: Any, loc: ir.Loc | None) -> Any:
     return get_item(interp, owner.items, key, loc)
 
 
-def _any_of(interp: Any, items: Any, key: Unknown, loc: ir.Loc | None) -> Any:
+def _any_of(interp: Run, items: Any, key: Unknown, loc: ir.Loc | None) -> Any:
     """One of several values, chosen by an unknown index: the first, and in further runs each of the others."""
     apart: list[Any] = []
     for item in items[: keys.MAX_ANY]:
@@ -175,13 +178,13 @@ def _any_of(interp: Any, items: Any, key: Unknown, loc: ir.Loc | None) -> Any:
         return unknowns.merged(interp, key, why="one of many")
     for i in range(1, len(apart)):
         place = interp.place(loc), i
-        interp.world.places.setdefault(place, loc)
+        interp.decisions.places.setdefault(place, loc)
         if interp.decide(place, key):
             return apart[i]
     return apart[0]
 
 
-def set_item(interp: Any, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
+def set_item(interp: Run, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
     """`owner[key] = value`."""
     if isinstance(owner, Tensor):
         tensor_views.assign_index(interp, owner, key, value, loc)
@@ -202,4 +205,4 @@ def set_item(interp: Any, owner: Any, key: Any, value: Any, loc: ir.Loc | None) 
     else:
         if exceptions.plain(owner) or isinstance(owner, (tuple, str)):
             exceptions.may_fail(interp, "TypeError", loc)
-        interp.world.set_item(interp, owner, key, value, loc)
+        interp.set_item(owner, key, value, loc)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host.objects import (
@@ -32,6 +32,9 @@ from kbh_lint.host.objects import (
 from kbh_lint.host.tensors import ADDRESS_BITS, Storage, Tensor, Unknown
 from kbh_lint.source.embedded import doubts
 from kbh_lint.values import CppType, DType, Env, Func, JitFunction, Overloads, Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 MAX_SLOTS = 4000
 MAX_ITEMS = 64  # of one container: the first and the newest
@@ -71,22 +74,22 @@ class Survivor:
 Item = tuple[str, Any, tuple[str, ...], Any, Any]  # path, value, kinds of keys, where it is stored
 
 
-def slots(interp: Any, instance: Any) -> list[Survivor]:
-    """Every value that can be reached from what outlives a call, each object once. `interp.cut` says whether objects
-    were left out."""
+def slots(interp: Run, instance: Any) -> list[Survivor]:
+    """Every value that can be reached from what outlives a call, each object once. `interp.memory.cut` says
+    whether objects were left out."""
     walk = _Walk()
-    walk.table("", interp.world.module_env.vars)
-    for file, env in interp.world.module_envs.items():
+    walk.table("", interp.scopes.main.vars)
+    for file, env in interp.scopes.sidecars.items():
         walk.table(f"{file.removesuffix('.py')}.", env.vars)
     walk.visit(("self", instance, (), None, None), 0)
     if interp.cpp_side is not None:
         for statics in (*interp.cpp_side.statics.values(), *interp.cpp_side.globals.values()):
             walk.table("static ", statics)
-    for tensor in interp.device_memory.values():
+    for tensor in interp.memory.variables.values():
         walk.visit(("__device__ memory", tensor, (), None, None), 0)
-    walk.table("memory ", interp.numbers)
-    walk.table("", interp.world_patches)
-    interp.cut = walk.cut
+    walk.table("memory ", interp.memory.numbers)
+    walk.table("", interp.process.patches)
+    interp.memory.cut = walk.cut
     return walk.found + walk.lengths
 
 
@@ -99,7 +102,7 @@ class _Walk:
         self.seen: set[int] = set()
         self.cut = False
 
-    def table(self, prefix: str, names: dict[str, Any]) -> None:
+    def table(self, prefix: str, names: dict[Any, Any]) -> None:
         for name, value in names.items():
             self.visit((f"{prefix}{name}", value, (), names, name), 0)
 
@@ -235,12 +238,12 @@ def is_identity(value: Any) -> bool:
     return isinstance(value, int) and IDENTITY_BASE <= value < IDENTITY_BASE + (1 << 32)
 
 
-def refers(interp: Any, value: Any) -> Tensor | None:
+def refers(interp: Run, value: Any) -> Tensor | None:
     """The tensor whose address, id() or version a number is, when it is known."""
     if isinstance(value, Version):
-        return None if value.storage is None else interp.views.get(value.storage.ident)
+        return None if value.storage is None else interp.memory.views.get(value.storage.ident)
     if is_identity(value):
-        known = next((held for number, held in interp.ids.values() if number == value), None)
+        known = next((held for number, held in interp.memory.ids.values() if number == value), None)
         return known if isinstance(known, Tensor) else None
     found: Tensor | None = interp.tensor_at(value)
     return found

@@ -6,7 +6,7 @@ writes to objects that were found by a walk over the stack, the loaded modules o
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import asking, containers, modules
@@ -15,19 +15,22 @@ from kbh_lint.host.objects import LibObject
 from kbh_lint.host.tensors import Unknown
 from kbh_lint.values import Sym
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 WRITES = ("update", "__setitem__", "__ior__")  # methods of dictionaries
 _OF_OBJECTS = ("__setattr__", "__delattr__")
 _REACHED = (asking.STACK, asking.LOADED, asking.OBJECTS)
 
 
-def attribute_set(interp: Any, owner: Unknown, name: str, loc: ir.Loc | None) -> None:
+def attribute_set(interp: Run, owner: Unknown, name: str, loc: ir.Loc | None) -> None:
     """`owner.name = value` on an object that the submission went looking for."""
     found = _found_by(owner)
     if found:
         interp.note("monkeypatch", {"symbol": f"{name} of an object found by {found}", "target": "grader"}, loc)
 
 
-def item_set(interp: Any, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
+def item_set(interp: Run, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
     """`owner[key] = value`: a frame's variables, the loaded modules, a module's dictionary."""
     text = containers.show(key) if isinstance(key, (str, int)) else "?"
     if isinstance(owner, Sym) and owner.path.endswith(".__dict__"):
@@ -43,7 +46,7 @@ def item_set(interp: Any, owner: Any, key: Any, value: Any, loc: ir.Loc | None) 
         interp.note("monkeypatch", {"symbol": f"{text} in a dictionary found by {found}", "target": "grader"}, loc)
 
 
-def called(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def called(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
     """The same by the methods behind the syntax: `time.__setattr__(...)`, `type.__setattr__(torch.cuda.Event, ...)`,
     `vars(torch).update(...)`."""
     owner, _, method = path.rpartition(".")
@@ -62,7 +65,7 @@ def method_of(owner: Unknown, name: str) -> Any:
     if name not in WRITES or not _found_by(owner):
         return None
 
-    def write(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    def write(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         for key, value in _written(name, args, kwargs):
             item_set(interp, owner, key, value, loc)
         return Unknown((), owner.why)
@@ -87,7 +90,7 @@ def _found_by(owner: Any) -> str:
     return symbol if what in _REACHED else ""
 
 
-def mock(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def mock(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """unittest.mock.patch and patch.object: in force once they are entered or started."""
     replacement = kwargs.get("new", args[-1] if len(args) > 1 else Unknown((), "a mock"))
     if path.endswith("patch.object") and len(args) > 1 and isinstance(args[0], Sym):

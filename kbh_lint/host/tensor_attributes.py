@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.host import remembered, tensor_arguments, tensor_views
@@ -12,6 +12,9 @@ from kbh_lint.host.objects import LibObject
 from kbh_lint.host.survivors import Version
 from kbh_lint.host.tensors import Tensor, Unknown, row_major
 from kbh_lint.values import DType
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 # Where the named results of operations with several stand: torch.sort(x).values.
 RESULTS = {"values": 0, "indices": 1, "Q": 0, "R": 1, "U": 0, "S": 1, "Vh": 2, "V": 2, "LU": 0, "pivots": 1, "L": 0,
@@ -24,7 +27,7 @@ def device(kind: str) -> LibObject:
     return LibObject("torch.device", {"type": kind, "index": 0})
 
 
-def scalar(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def scalar(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """item, tolist, equal, allclose: the host learns something of the content."""
     inputs = tensor_arguments.tensors_in(args)
     known = inputs[0].attrs.get("value") if inputs and name == "item" else None
@@ -37,11 +40,11 @@ def scalar(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc:
     interp.note("host-read", {"symbol": f"torch.Tensor.{name}"}, loc)
     contents = tuple(t.storage.content for t in inputs)
     if name == "item" and inputs and "holds" in inputs[0].attrs:
-        return interp.world.settle(interp, loc, inputs[0].attrs["holds"], contents)
+        return interp.settle(loc, inputs[0].attrs["holds"], contents)
     if name in ("allclose", "equal"):
         # a self-check against a reference passes: the assumed world; a copy kept to notice changes notices them
         known = remembered.same_tensors(interp, inputs[0], inputs[1]) if len(inputs) > 1 else None
-        return interp.world.settle(interp, loc, True, contents) if known is None else known
+        return interp.settle(loc, True, contents) if known is None else known
     if (
         name == "tolist"
         and inputs
@@ -50,12 +53,12 @@ def scalar(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc:
         and isinstance(inputs[0].shape[0], int)
     ):
         count = min(inputs[0].shape[0], 4096)
-        return [Unknown(contents, "an element", made=interp.round) for _ in range(count)]
+        return [Unknown(contents, "an element", made=interp.trace.round) for _ in range(count)]
     known_range = inputs[0].attrs.get("range") if inputs and name == "item" else None
-    return Unknown(contents, f"a tensor's {name}", known_range, interp.round)
+    return Unknown(contents, f"a tensor's {name}", known_range, interp.trace.round)
 
 
-def attribute(interp: Any, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any:
+def attribute(interp: Run, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any:
     """An attribute that is a value; NotImplemented when `name` is a method."""
     if name == "shape":
         if tensor.shape is None:
@@ -101,7 +104,7 @@ def attribute(interp: Any, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any
 
 
 def meta(name: str) -> Callable[..., Any]:
-    def answer(interp: Any, _: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    def answer(interp: Run, _: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         tensor = args[0]
         if not isinstance(tensor, Tensor):
             return Unknown((), name)
@@ -124,7 +127,7 @@ def meta(name: str) -> Callable[..., Any]:
             count = tensor.numel()
             return count if count is not None else Unknown((), "a size")
         if name == "data_ptr":
-            interp.note("pointer-read", {"storage": tensor.storage.ident, "call": interp.call_index}, loc)
+            interp.note("pointer-read", {"storage": tensor.storage.ident, "call": interp.trace.call_index}, loc)
             return tensor.address
         if name == "element_size":
             return max(dtypes.BITS.get(tensor.dtype, 32) // 8, 1)

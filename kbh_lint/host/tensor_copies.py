@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.host import recording, tensor_arguments
@@ -10,8 +10,11 @@ from kbh_lint.host.objects import LibObject
 from kbh_lint.host.tensors import Content, Tensor
 from kbh_lint.values import DType
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
-def convert(interp: Any, tensor: Tensor, dtype: str, loc: ir.Loc | None, name: str = "to") -> Tensor:
+
+def convert(interp: Run, tensor: Tensor, dtype: str, loc: ir.Loc | None, name: str = "to") -> Tensor:
     """A copy of `tensor` as another element type."""
     event = recording.record(
         interp, "copy", name, loc, [tensor], {"from": tensor.dtype, "to": dtype, "cast": tensor.dtype != dtype}
@@ -21,7 +24,7 @@ def convert(interp: Any, tensor: Tensor, dtype: str, loc: ir.Loc | None, name: s
     return made
 
 
-def to(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def to(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """`.to(...)`, `.type(...)`, `.cuda()`, `.cpu()`, `.float()` and the like."""
     tensor = args[0] if args else None
     if isinstance(tensor, LibObject) or not isinstance(tensor, Tensor):
@@ -53,7 +56,7 @@ def to(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.
     return made
 
 
-def copy_(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def copy_(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """`target.copy_(source)`: converts to the target's element type."""
     target = args[0]
     source = args[1] if len(args) > 1 else kwargs.get("src")
@@ -69,7 +72,7 @@ def copy_(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: 
     return target
 
 
-def fill(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def fill(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """zero_, fill_, normal_, uniform_: nothing of the old content is left."""
     target = args[0]
     if isinstance(target, Tensor):
@@ -77,12 +80,12 @@ def fill(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: i
         if target.is_slice:
             return target
         label = "random" if name in ("normal", "uniform") else "constant"
-        storage.content = Content(storage, target.dtype, interp.call_index, label)
+        storage.content = Content(storage, target.dtype, interp.trace.call_index, label)
         storage.version += 1
     return target
 
 
-def contiguous(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def contiguous(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     tensor = args[0]
     if not isinstance(tensor, Tensor):
         return tensor

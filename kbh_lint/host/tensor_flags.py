@@ -7,7 +7,7 @@ A number is known from where it was made until something else writes there; laun
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint.dtypes import INTS
 from kbh_lint.host.objects import Pointer
@@ -16,12 +16,15 @@ from kbh_lint.kernels.facts import KernelFacts
 from kbh_lint.kernels.scalars import PREFIX
 from kbh_lint.values import UNKNOWN, Scalar
 
-MARK = "number"  # in the notes of the content that `Interp.numbers` speaks of
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+MARK = "number"  # in the notes of the content that `Memory.numbers` speaks of
 _MADE = {"zeros": 0, "zeros_like": 0, "new_zeros": 0, "zero": 0, "ones": 1, "ones_like": 1, "new_ones": 1}
 _FILLED = frozenset(("full", "full_like", "new_full", "fill", "tensor", "as_tensor", "new_tensor", "scalar_tensor"))
 
 
-def noticed(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], made: Any) -> None:
+def noticed(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], made: Any) -> None:
     """A call of torch has given or changed a tensor: remember the number in it, when it is one."""
     if not isinstance(made, Tensor) or not _is_flag(made):
         return
@@ -35,31 +38,31 @@ def noticed(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], mad
         _put(interp, made, value)
 
 
-def stepped(interp: Any, name: str, args: list[Any]) -> None:
+def stepped(interp: Run, name: str, args: list[Any]) -> None:
     """`flag += 1` has been done: the number is known when both were. Call `known` before."""
     target, step = args[0], args[1]
-    old = interp.numbers.get(target.storage.ident)
+    old = interp.memory.numbers.get(target.storage.ident)
     _put(interp, target, old + step if name == "add" else old - step)
 
 
-def known(interp: Any, value: Any) -> int | None:
+def known(interp: Run, value: Any) -> int | None:
     """The number that a tensor holds."""
     tensor = value.tensor if isinstance(value, Pointer) else value
     if not isinstance(tensor, Tensor) or not tensor.storage.content.notes.get(MARK) or not _is_flag(tensor):
         return None
-    found = interp.numbers.get(tensor.storage.ident)
+    found = interp.memory.numbers.get(tensor.storage.ident)
     return found if isinstance(found, int) else None
 
 
-def values(interp: Any, bound: dict[str, Any]) -> dict[str, Scalar]:
+def values(interp: Run, bound: dict[str, Any]) -> dict[str, Scalar]:
     """What the flags among a launch's arguments hold, as arguments of its analysis."""
-    if not interp.numbers:
+    if not interp.memory.numbers:
         return {}
     found = {name: known(interp, value) for name, value in bound.items()}
     return {PREFIX + name: Scalar(number) for name, number in found.items() if number is not None}
 
 
-def settle(interp: Any, bound: dict[str, Any], facts: Sequence[KernelFacts]) -> None:
+def settle(interp: Run, bound: dict[str, Any], facts: Sequence[KernelFacts]) -> None:
     """Flags hold what a launch has left in them, where all its configurations leave the same."""
     if not any(f.settings for f in facts):
         return
@@ -68,12 +71,12 @@ def settle(interp: Any, bound: dict[str, Any], facts: Sequence[KernelFacts]) -> 
         tensor = value.tensor if isinstance(value, Pointer) else value
         if isinstance(tensor, Tensor) and left is not UNKNOWN and all((name, left) in f.settings for f in facts):
             storage = tensor.storage
-            storage.content = Content(storage, storage.content.dtype, interp.call_index, "constant")
+            storage.content = Content(storage, storage.content.dtype, interp.trace.call_index, "constant")
             _put(interp, tensor, int(left))
 
 
-def _put(interp: Any, tensor: Tensor, value: int) -> None:
-    interp.numbers[tensor.storage.ident] = value
+def _put(interp: Run, tensor: Tensor, value: int) -> None:
+    interp.memory.numbers[tensor.storage.ident] = value
     tensor.storage.content.notes[MARK] = True
 
 

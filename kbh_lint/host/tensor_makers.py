@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import recording, shapes, tensor_arguments, tensor_copies
 from kbh_lint.host.objects import Instance
 from kbh_lint.host.tensors import Event, Tensor, Unknown
 from kbh_lint.values import DType
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 MAKERS = frozenset(
     "empty zeros ones full rand randn randint arange linspace eye empty_strided tensor as_tensor from_numpy randperm "
@@ -18,7 +21,7 @@ MAKERS = frozenset(
 RANDOM = frozenset("normal rand randn randint randperm rand_like randn_like randint_like".split())
 
 
-def maker(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def maker(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Operations that allocate."""
     args = list(args)
     like: Tensor | None = None
@@ -61,15 +64,15 @@ def maker(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: 
     return out if isinstance(out, Tensor) else tensor
 
 
-def _lent(interp: Any, lender: Instance, loc: ir.Loc | None) -> Any:
+def _lent(interp: Run, lender: Instance, loc: ir.Loc | None) -> Any:
     """The memory that an object tells of by `__cuda_array_interface__`; the object where that is not known."""
-    said = interp.world.get_attr(interp, lender, "__cuda_array_interface__", loc)
+    said = interp.get_attr(lender, "__cuda_array_interface__", loc)
     place = said.get("data") if isinstance(said, dict) else None
     tensor = interp.tensor_at(place[0]) if isinstance(place, (list, tuple)) and place else None
     return tensor if tensor is not None else lender
 
 
-def from_values(interp: Any, args: list[Any], kwargs: dict[str, Any], device: str, loc: ir.Loc | None) -> Tensor:
+def from_values(interp: Run, args: list[Any], kwargs: dict[str, Any], device: str, loc: ir.Loc | None) -> Tensor:
     """torch.tensor and its kin: the data's own type, and what unknowns in it were computed from."""
     data = args[0] if args else kwargs.get("data")
     if isinstance(data, Instance):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.dtypes import BITS
 from kbh_lint.host import recording, tensor_arguments, view_offsets, view_shapes
 from kbh_lint.host.tensors import Content, Event, Tensor, Unknown, row_major
 from kbh_lint.values import DType
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 VIEWS = frozenset(
     "view reshape permute transpose t squeeze unsqueeze expand flatten narrow select detach unflatten swapaxes movedim "
@@ -38,7 +41,7 @@ def alias(
     )  # fmt: skip
 
 
-def view(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Operations that only look at the same memory another way."""
     tensor = args[0] if args else None
     if not isinstance(tensor, Tensor):
@@ -59,7 +62,7 @@ def view(interp: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: i
     return alias(tensor, shape, strides, is_slice=sliced, offset=offset)
 
 
-def index(interp: Any, tensor: Tensor, key: Any, loc: ir.Loc | None) -> Any:
+def index(interp: Run, tensor: Tensor, key: Any, loc: ir.Loc | None) -> Any:
     """`tensor[key]`."""
     keys = key if isinstance(key, tuple) else (key,)
     picked = tensor_arguments.tensors_in(list(keys))
@@ -84,14 +87,14 @@ def index(interp: Any, tensor: Tensor, key: Any, loc: ir.Loc | None) -> Any:
     return part
 
 
-def bounds_from(interp: Any, keys: Sequence[Any]) -> tuple[Content, ...]:
+def bounds_from(interp: Run, keys: Sequence[Any]) -> tuple[Content, ...]:
     """The contents that indices and slice bounds were computed from."""
     parts = [part for key in keys for part in ((key.start, key.stop, key.step) if isinstance(key, slice) else (key,))]
     found: tuple[Content, ...] = interp.contents_of(parts)
     return found
 
 
-def assign_index(interp: Any, tensor: Tensor, key: Any, value: Any, loc: ir.Loc | None) -> None:
+def assign_index(interp: Run, tensor: Tensor, key: Any, value: Any, loc: ir.Loc | None) -> None:
     """`tensor[key] = value`."""
     inputs = tensor_arguments.tensors_in([value]) + tensor_arguments.tensors_in([key])
     contents = interp.contents_of(value) if isinstance(value, Unknown) else ()
@@ -108,7 +111,7 @@ def assign_index(interp: Any, tensor: Tensor, key: Any, value: Any, loc: ir.Loc 
     recording.write(interp, tensor, event, partial=not whole)
 
 
-def rows(interp: Any, tensor: Tensor, loc: ir.Loc | None, want: int | None) -> Sequence[Any]:
+def rows(interp: Run, tensor: Tensor, loc: ir.Loc | None, want: int | None) -> Sequence[Any]:
     """The items of iterating over a tensor."""
     count = tensor.shape[0] if tensor.shape else want
     if not isinstance(count, int):

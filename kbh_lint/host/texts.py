@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import bounds, containers, enums
 from kbh_lint.host.objects import Instance, find_method
 from kbh_lint.source.embedded import concat
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 _WAYS = {"str": ("__str__", "__repr__"), "repr": ("__repr__",), "format": ("__format__", "__str__", "__repr__")}
 _PLAIN = (str, int, float, bool, bytes, type(None))
@@ -16,7 +19,7 @@ MAX_DEPTH = 4
 MAX_LOOKED_AT = 32  # items of a container, of which one may be an object
 
 
-def of(interp: Any, value: Any, loc: ir.Loc | None, way: str = "str", spec: Any = "", depth: int = 0) -> str:
+def of(interp: Run, value: Any, loc: ir.Loc | None, way: str = "str", spec: Any = "", depth: int = 0) -> str:
     """The text of any value. `way` is str, repr or format; `spec` is what stands after the colon of a format."""
     if isinstance(value, Instance):
         return _of_object(interp, value, loc, way, spec, depth)
@@ -29,7 +32,7 @@ def of(interp: Any, value: Any, loc: ir.Loc | None, way: str = "str", spec: Any 
     return containers.show(value)
 
 
-def _of_container(interp: Any, value: Any, loc: ir.Loc | None, depth: int) -> str:
+def _of_container(interp: Run, value: Any, loc: ir.Loc | None, depth: int) -> str:
     opening, closing = "{}" if isinstance(value, dict) else "[]" if isinstance(value, list) else "()"
     parts: list[str] = []
     for item in value:
@@ -54,7 +57,7 @@ def has_objects(value: Any) -> bool:
     return False
 
 
-def _of_object(interp: Any, value: Instance, loc: ir.Loc | None, way: str, spec: Any, depth: int) -> str:
+def _of_object(interp: Run, value: Instance, loc: ir.Loc | None, way: str, spec: Any, depth: int) -> str:
     for name in _WAYS[way]:
         found = find_method(value, name)
         if found is not None:

@@ -7,7 +7,7 @@ a table still makes an event that reads its tensor arguments and returns a tenso
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import (
@@ -21,6 +21,9 @@ from kbh_lint.host import (
     tensor_views,
 )
 from kbh_lint.host.tensors import Tensor, Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 # Work a library does whole, by what it is.
 PRODUCTS = frozenset(
@@ -47,7 +50,7 @@ def kind_of(name: str) -> str:
     return "op"
 
 
-def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, spelled: str = "") -> Any:
+def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, spelled: str = "") -> Any:
     """Call `torch.NAME`, `torch.nn.functional.NAME`, `torch.Tensor.NAME` or `aten::NAME` with abstract arguments."""
     name = path.rsplit(".", 1)[-1].rsplit("::", 1)[-1]
     layer = "c++" if "::" in path else "python"
@@ -76,7 +79,7 @@ def call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     return made
 
 
-def _each(interp: Any, path: str, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> list[Any]:
+def _each(interp: Run, path: str, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> list[Any]:
     """`torch._foreach_NAME`: the operation on each tensor of a list, with what stands beside it in other lists."""
     space = path[: len(path) - len(name) - len("_foreach_")]
     lists = [a if isinstance(a, (list, tuple)) else [a] * len(args[0]) for a in args]
@@ -84,7 +87,7 @@ def _each(interp: Any, path: str, name: str, args: list[Any], kwargs: dict[str, 
 
 
 def compute(
-    interp: Any, path: str, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, inplace: bool
+    interp: Run, path: str, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, inplace: bool
 ) -> Any:
     """An operation that makes new values."""
     out = kwargs.get("out")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import class_making, module_calls, recording, records, tensor_copies, torchlib
@@ -10,6 +10,9 @@ from kbh_lint.host.frames import builtin
 from kbh_lint.host.objects import Bound, ClassV, Instance, LibObject, Method, is_named_tuple
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 # Layers that multiply: attribute shapes from constructor arguments, and the function they call.
 _LAYERS = {
@@ -22,7 +25,7 @@ _LAYERS = {
 _STATE_HOOKS = "hooks of the state"  # no name that a program can write as an attribute
 
 
-def module(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def module(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Construct a layer or a container of torch.nn."""
     name = path.rsplit(".", 1)[-1]
     if name in ("ModuleList", "ParameterList", "Sequential", "ModuleDict", "ParameterDict"):
@@ -58,14 +61,14 @@ def _weight_shape(name: str, args: list[Any], kwargs: dict[str, Any]) -> tuple[A
     return None
 
 
-def module_attr(interp: Any, owner: LibObject, name: str) -> Any:
+def module_attr(interp: Run, owner: LibObject, name: str) -> Any:
     """An attribute of a layer."""
     if name in owner.attrs:
         return owner.attrs[name]
     return Method(owner, name)
 
 
-def apply(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def apply(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Call a layer."""
     name = owner.path.rsplit(".", 1)[-1]
     if name == "Sequential":
@@ -79,7 +82,7 @@ def apply(interp: Any, owner: LibObject, args: list[Any], kwargs: dict[str, Any]
 
 
 def object_method(
-    interp: Any, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """A method of a layer or container."""
     if name in ("cuda", "to", "half", "bfloat16", "float", "eval", "train", "requires_grad_"):
@@ -102,7 +105,7 @@ def object_method(
     return None
 
 
-def super_attr(interp: Any, owner: LibObject, name: str) -> Any:
+def super_attr(interp: Run, owner: LibObject, name: str) -> Any:
     """`super().name`."""
     instance, cls = owner.attrs["self"], owner.attrs["cls"]
     if name == "__new__" and isinstance(cls, ClassV) and _is_meta(interp, cls):
@@ -136,7 +139,7 @@ def _after(instance: Instance, cls: Any) -> list[ClassV]:
     return order[order.index(cls) + 1 :] if cls in order else order[1:]
 
 
-def _made(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _made(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """`super().__new__(cls, ...)`: an object, of a named tuple with its fields."""
     if not args or not isinstance(args[0], ClassV):
         return Unknown()
@@ -146,7 +149,7 @@ def _made(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
     return made
 
 
-def _is_meta(interp: Any, cls: ClassV) -> bool:
+def _is_meta(interp: Run, cls: ClassV) -> bool:
     return interp.builtins["type"] in [base for c in cls.mro() for base in c.bases]
 
 
@@ -190,7 +193,7 @@ def layer_base(owner: Instance) -> str:
 
 
 def instance_method(
-    interp: Any, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    interp: Run, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """Methods an object of the submission inherits from torch.nn.Module or autograd.Function."""
     name = name.removeprefix("super:")
@@ -202,7 +205,7 @@ def instance_method(
     if name in ("get_parameter", "get_buffer", "get_submodule") and args:
         found: Any = owner
         for part in str(args[0]).split("."):
-            found = interp.world.get_attr(interp, found, part, loc)
+            found = interp.get_attr(found, part, loc)
         return found
     base = layer_base(owner)
     if base and name == "__init__":  # a subclass of a layer has the layer's own weights
@@ -222,10 +225,10 @@ def instance_method(
         owner.buffers[str(args[0])] = True
         return None
     if name == "__setattr__" and len(args) > 1:
-        interp.world.set_plain(interp, owner, str(args[0]), args[1], loc)
+        interp.set_plain(owner, str(args[0]), args[1], loc)
         return None
     if name == "__getattribute__" and args:
-        return interp.world.plain_attr(interp, owner, str(args[0]), loc)
+        return interp.plain_attr(owner, str(args[0]), loc)
     if name == "__getattr__" and args:
         return owner.attrs.get(str(args[0]), Unknown())
     if name == "__call__":

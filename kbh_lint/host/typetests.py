@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import collections.abc
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint.host import operators, unknowns
 from kbh_lint.host.objects import (
@@ -23,12 +23,15 @@ from kbh_lint.host.objects import (
 from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Sym
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 # The plain values of the interpreter, which are of the classes that the program sees.
 _PLAIN = (bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset, range, slice)
 _ABSTRACT = ("collections.abc.", "typing.", "numbers.")
 
 
-def is_instance(interp: Any, value: Any, kinds: Any, plainly: bool = False) -> Any:
+def is_instance(interp: Run, value: Any, kinds: Any, plainly: bool = False) -> Any:
     """isinstance(value, kinds): True, False or an Unknown; `plainly` leaves out what a metaclass says."""
     own = None if plainly else meta_method(kinds, "__instancecheck__")
     if own is not None:
@@ -39,7 +42,7 @@ def is_instance(interp: Any, value: Any, kinds: Any, plainly: bool = False) -> A
     return _any_of(_is_a(interp, value, kind) for kind in _kinds(kinds))
 
 
-def is_subclass(interp: Any, cls: Any, kinds: Any) -> Any:
+def is_subclass(interp: Run, cls: Any, kinds: Any) -> Any:
     """issubclass(cls, kinds): True, False or an Unknown."""
     return _any_of(_is_below(interp, cls, kind) for kind in _kinds(kinds))
 
@@ -54,7 +57,7 @@ def _any_of(answers: Iterable[Any]) -> Any:
     return doubt
 
 
-def is_callable(interp: Any, value: Any) -> Any:
+def is_callable(interp: Run, value: Any) -> Any:
     """callable(value)."""
     if isinstance(value, Instance):
         return is_module(value.cls) or find_method(value, "__call__") is not None
@@ -76,7 +79,7 @@ def _path(kind: Any) -> str:
     return str(getattr(kind, "path", "") or getattr(kind, "__kbh_name__", ""))
 
 
-def _is_a(interp: Any, value: Any, kind: Any) -> Any:
+def _is_a(interp: Run, value: Any, kind: Any) -> Any:
     if isinstance(kind, Unknown):
         return unknowns.merged(interp, kind, why="a type test")
     if isinstance(kind, ClassV):
@@ -115,7 +118,7 @@ def _is_a(interp: Any, value: Any, kind: Any) -> Any:
     return isinstance(real, type) and isinstance(value, real) and not isinstance(value, Once)
 
 
-def _is_like(interp: Any, value: Any, cls: ClassV | None, kind: ClassV) -> Any:
+def _is_like(interp: Run, value: Any, cls: ClassV | None, kind: ClassV) -> Any:
     """Whether a class that does not derive from it passes for an abstract class: by registration, by what its
     `__subclasshook__` says, or by the members that a protocol asks for. `value` is an object, or the class itself."""
     doubt: Any = False
@@ -139,7 +142,7 @@ def _is_like(interp: Any, value: Any, cls: ClassV | None, kind: ClassV) -> Any:
     return all(name in held or isinstance(value, Instance) and name in value.attrs for name in wanted)
 
 
-def _is_abstract(interp: Any, value: Any, path: str, name: str) -> Any:
+def _is_abstract(interp: Run, value: Any, path: str, name: str) -> Any:
     """Whether a value is of an abstract class of the standard library."""
     if name == "Callable":
         return is_callable(interp, value)
@@ -156,7 +159,7 @@ def _is_abstract(interp: Any, value: Any, path: str, name: str) -> Any:
     return unknowns.merged(interp, value, why="a type test")
 
 
-def _is_below(interp: Any, cls: Any, kind: Any) -> Any:
+def _is_below(interp: Run, cls: Any, kind: Any) -> Any:
     if isinstance(cls, ClassV) and isinstance(kind, ClassV):
         return kind in cls.mro() or _is_like(interp, cls, cls, kind)
     path = _path(kind)

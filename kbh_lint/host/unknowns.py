@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint.host import asking, remembered
 from kbh_lint.host.objects import Chance
 from kbh_lint.host.tensors import Tensor, Unknown
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
-def merged(interp: Any, *values: Any, why: str = "") -> Unknown:
+
+def merged(interp: Run, *values: Any, why: str = "") -> Unknown:
     """An unknown computed from all of `values`."""
     contents: list[Any] = []
     why = asking.source(*values) or why
@@ -18,14 +21,14 @@ def merged(interp: Any, *values: Any, why: str = "") -> Unknown:
         if isinstance(value, Unknown):
             made = max(made, value.made)
         elif isinstance(value, Tensor):
-            made = interp.round
+            made = interp.trace.round
         for content in interp.contents_of(value):
             if content not in contents:
                 contents.append(content)
     return Unknown(tuple(contents), why, made=made)
 
 
-def same_unknown(interp: Any, left: Any, right: Any) -> Any:
+def same_unknown(interp: Run, left: Any, right: Any) -> Any:
     """Two values read from one storage before and after it changed are taken to differ: that is what a key is for."""
     if isinstance(left, Unknown) and isinstance(right, Unknown):
         known = remembered.same_value(interp, left, right)

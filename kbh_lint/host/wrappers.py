@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host.frames import Handler
@@ -11,10 +11,13 @@ from kbh_lint.host.objects import Bound, Compiled, Instance, LibObject, Memo, Pa
 from kbh_lint.host.tensors import Tensor
 from kbh_lint.values import Func
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 CALLABLE = (Func, Bound, Partial, Memo, Compiled, Instance)
 
 
-def same(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def same(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Tracing, scripting and the like: the function or module that it is given computes the same afterwards."""
     given = args[0] if args else next((v for v in kwargs.values() if isinstance(v, CALLABLE)), None)
     if isinstance(given, CALLABLE) or isinstance(given, LibObject) and given.path.startswith("torch.nn."):
@@ -22,7 +25,7 @@ def same(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     return LibObject(path, {}, tuple(args), kwargs)
 
 
-def now(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def now(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """`checkpoint(f, *args)`, `fork(f, *args)`: f is called; keywords that are the wrapper's own are left out."""
     if not args:
         return LibObject(path, {}, (), kwargs)
@@ -32,7 +35,7 @@ def now(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir
 _OWN = frozenset("use_reentrant context_fn determinism_check debug early_stop preserve_rng_state".split())
 
 
-def functional_call(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def functional_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """torch.func.functional_call(module, tensors by dotted name, args, kwargs): the module with other tensors."""
     names = ("module", "parameter_and_buffer_dicts", "args", "kwargs")
     given = {**dict(zip(names, args, strict=False)), **kwargs}
@@ -61,17 +64,17 @@ def _attributes(module: Any, path: str) -> dict[str, Any]:
     return module.attrs if isinstance(module, (Instance, LibObject)) else {}
 
 
-def method_type(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def method_type(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """types.MethodType(function, object)."""
     return Bound(args[1], args[0]) if len(args) == 2 else LibObject(path, {}, tuple(args), kwargs)
 
 
-def identity(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def identity(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """What hands over a value as it is: torch.jit.wait, to_dlpack."""
     return args[0] if args else LibObject(path)
 
 
-def swap_tensors(interp: Any, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def swap_tensors(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """torch.utils.swap_tensors(a, b): whoever holds one finds the other in it."""
     if len(args) == 2 and isinstance(args[0], Tensor) and isinstance(args[1], Tensor):
         for field in fields(Tensor):
@@ -102,6 +105,6 @@ CALLS: dict[str, Handler] = {
 }  # fmt: skip
 
 
-def context_run(interp: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def context_run(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """contextvars: `context.run(f, *args)`."""
     return interp.call(args[0], args[1:], kwargs, loc) if args else None

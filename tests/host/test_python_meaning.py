@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from kbh_lint.frontends import python
+from kbh_lint.host.exploration import run_path
 from kbh_lint.host.frames import Frame
-from kbh_lint.host.run import Runner, Session, run_path
+from kbh_lint.host.run import Run
+from kbh_lint.host.session import Session
 from kbh_lint.host.tensors import Unknown
 
 SAME = {
@@ -268,10 +270,10 @@ answer = [A.k, A().part]
 
 def interpreted(text: str) -> Any:
     """What the interpreter leaves in `answer`."""
-    runner = Runner(Session(python.lower(text, "solution.py"), {}, (12, 0)), {})
-    env = runner.world.module_env
+    runner = Run(Session(python.lower(text, "solution.py"), {}, (12, 0)), {})
+    env = runner.scopes.main
     runner.block(runner.session.module.body, Frame(env, env, None, None))
-    assert not runner.unread, runner.unread
+    assert not runner.trace.unread, runner.trace.unread
     return env.vars["answer"]
 
 

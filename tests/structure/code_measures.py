@@ -1,0 +1,201 @@
+"""What the code is measured by: `python tests/structure/code_measures.py` prints today's figures.
+
+Imports are read with `ast`, nothing is imported. What stands under `if TYPE_CHECKING` is for annotations and does not
+run, so it makes no circle.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("kbh_lint", "grader", "harness")
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One imported module of ours. `inside`: in a function; `typing`: only for annotations."""
+
+    importer: str
+    imported: str
+    line: int
+    inside: bool
+    typing: bool
+
+
+def files(package: str) -> list[Path]:
+    """The modules of a package (a name with dots or slashes), in order."""
+    return sorted((ROOT / package.replace(".", "/")).rglob("*.py"))
+
+
+def module_name(path: Path) -> str:
+    """The dotted name of a module; of a package, that of its `__init__`."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    """A module as a tree."""
+    return ast.parse(path.read_text())
+
+
+@cache
+def known() -> frozenset[str]:
+    """The names of all modules of ours."""
+    return frozenset(module_name(path) for package in PACKAGES for path in files(package))
+
+
+def imports(package: str) -> Iterator[Import]:
+    """The imports of modules of ours that a package's modules make; a name taken from a module counts as the module."""
+    for path in files(package):
+        importer = module_name(path)
+        yield from _in(tree_of(path), importer, path.name == "__init__.py", False, False)
+
+
+def _in(node: ast.AST, importer: str, is_package: bool, inside: bool, typing: bool) -> Iterator[Import]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, (ast.Import, ast.ImportFrom)):
+            for name in _named(child, importer, is_package):
+                yield Import(importer, name, child.lineno, inside, typing)
+        elif isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
+            yield from _in(child, importer, is_package, inside, True)
+        else:
+            within = inside or isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+            yield from _in(child, importer, is_package, within, typing)
+
+
+def _named(node: ast.Import | ast.ImportFrom, importer: str, is_package: bool) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names if alias.name in known())
+        return
+    base = node.module or ""
+    if node.level:
+        parts = importer.split(".")
+        kept = parts[: len(parts) - node.level + is_package]
+        base = ".".join([*kept, base] if base else kept)
+    for alias in node.names:
+        if f"{base}.{alias.name}" in known():
+            yield f"{base}.{alias.name}"
+        elif base in known():
+            yield base
+
+
+def circles(package: str) -> list[list[str]]:
+    """Groups of modules that need each other to run, imports in functions included; the largest first."""
+    graph: dict[str, set[str]] = {module_name(path): set() for path in files(package)}
+    for found in imports(package):
+        if not found.typing and found.imported in graph and found.imported != found.importer:
+            graph[found.importer].add(found.imported)
+    order: list[str] = []
+    seen: set[str] = set()
+    for start in graph:
+        if start not in seen:
+            _visit(start, graph, seen, order)
+    back: dict[str, set[str]] = {name: set() for name in graph}
+    for name, wanted in graph.items():
+        for other in wanted:
+            back[other].add(name)
+    groups: list[list[str]] = []
+    seen = set()
+    for start in reversed(order):
+        if start not in seen:
+            group: list[str] = []
+            _visit(start, back, seen, group)
+            groups.append(sorted(group))
+    return sorted((group for group in groups if len(group) > 1), key=lambda group: (-len(group), group))
+
+
+def _visit(start: str, graph: dict[str, set[str]], seen: set[str], order: list[str]) -> None:
+    """Depth first; a node is appended once all it leads to are."""
+    seen.add(start)
+    stack = [(start, iter(sorted(graph[start])))]
+    while stack:
+        name, rest = stack[-1]
+        after = next((other for other in rest if other not in seen), None)
+        if after is None:
+            order.append(name)
+            stack.pop()
+        else:
+            seen.add(after)
+            stack.append((after, iter(sorted(graph[after]))))
+
+
+def untyped_parameters(package: str) -> int:
+    """Parameters that are annotated as `Any`."""
+    count = 0
+    for path in files(package):
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                given = node.args
+                every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+                count += sum(a is not None and isinstance(a.annotation, ast.Name) and a.annotation.id == "Any"
+                             for a in every)  # fmt: skip
+    return count
+
+
+def untyped_runs(package: str) -> int:
+    """Parameters and fields called `interp` or `run` whose type is `Any`."""
+    return sum(
+        isinstance(node, (ast.arg, ast.AnnAssign))
+        and isinstance(node.annotation, ast.Name)
+        and node.annotation.id == "Any"
+        and (node.arg if isinstance(node, ast.arg) else ast.unparse(node.target)) in ("interp", "run", "runner")
+        for path in files(package)
+        for node in ast.walk(tree_of(path))
+    )
+
+
+def imports_in_functions(package: str) -> int:
+    """Statements inside functions that import modules of ours."""
+    return len({(found.importer, found.line) for found in imports(package) if found.inside})
+
+
+def path_comparisons(package: str) -> int:
+    """Comparisons of an attribute `path` with texts."""
+    return sum(
+        isinstance(node, ast.Compare)
+        and any(isinstance(side, ast.Attribute) and side.attr == "path" for side in (node.left, *node.comparators))
+        and any(_texts(side) for side in (node.left, *node.comparators))
+        for path in files(package)
+        for node in ast.walk(tree_of(path))
+    )
+
+
+def _texts(node: ast.expr) -> bool:
+    if isinstance(node, (ast.Tuple, ast.Set, ast.List)):
+        return bool(node.elts) and all(map(_texts, node.elts))
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def modules_a_folder(package: str) -> Counter[str]:
+    """How many modules stand directly in each folder; `__init__` does not count."""
+    return Counter(
+        str(path.parent.relative_to(ROOT)) for path in files(package) if path.name not in ("__init__.py", "__main__.py")
+    )
+
+
+def figures(package: str) -> dict[str, int]:
+    """All figures of one package, by name."""
+    every = circles(package)
+    return {
+        "untyped parameters": untyped_parameters(package),
+        "untyped runs": untyped_runs(package),
+        "imports in functions": imports_in_functions(package),
+        "modules in circles": sum(map(len, every)),
+        "largest circle": len(every[0]) if every else 0,
+        "modules in the fullest folder": max(modules_a_folder(package).values()),
+        "comparisons of .path with texts": path_comparisons(package),
+    }
+
+
+if __name__ == "__main__":
+    for part in PACKAGES:
+        print(part)
+        for name, number in figures(part).items():
+            print(f"  {number:6}  {name}")
