@@ -91,7 +91,8 @@ def check_submission(
     began, options = time.monotonic(), default_options(device, timeout=timeout, build_timeout=build_timeout)
     scratch = Path(tempfile.mkdtemp(prefix="kbh-check-")) if workspace is None else workspace
     try:
-        taken = snapshot(solution, scratch / "submission")
+        reference = Path(problem.path).resolve().parent / "reference.py"
+        taken = snapshot(solution, scratch / "submission", reference=reference)
         trial = run_trial(
             problem, taken, index=0, device=device, scale=scale, master=master,
             options=replace(options, timing=False, all_cases=all_cases),

@@ -92,7 +92,8 @@ def prepare(request: Request, scratch: Path, tell: Tell) -> Job:
     """Takes the copy and finds out where it is graded. Raises as `grade` does."""
     tell(Progress("read", "begin"))
     problem = problem_of(request)
-    taken = snapshot(request.submission, scratch / "submission")
+    reference = Path(problem.path).resolve().parent / "reference.py"
+    taken = snapshot(request.submission, scratch / "submission", reference=reference)
     chosen = choose_target(problem, request.target, say=lambda text: tell(Progress("read", "at", text)))
     if request.protocol == "2026-04":
         scoring.check_2026_04(problem, chosen)

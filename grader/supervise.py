@@ -6,6 +6,7 @@ and one end of a socket pair; nothing else is inherited.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import hashlib
 import itertools
@@ -49,6 +50,7 @@ CACHE_FOLDERS = {
     "TRITON_CACHE_DIR": "triton", "TORCH_EXTENSIONS_DIR": "extensions", "TORCHINDUCTOR_CACHE_DIR": "inductor",
     "CUDA_CACHE_PATH": "cuda",
 }  # fmt: skip
+REFERENCE = "reference.py"
 SOURCE_TIME = 946_684_800  # of every copy, so that ninja does not find the sources newer than what it made of them
 MOST_CACHE_BYTES = 2 << 30
 MOST_CACHE_FILES = 20_000
@@ -104,10 +106,12 @@ class Snapshot:
         return any(word in text for text in texts for word in words)
 
 
-def snapshot(solution: Path, folder: Path) -> Snapshot:
+def snapshot(solution: Path, folder: Path, *, reference: Path | None = None) -> Snapshot:
     """Copies a submission and its sidecars, as the linter reads them, into `folder`. Raises CheckError.
 
-    The file is called solution.py there, whatever its name was, so that it can never hide a library.
+    The file is called solution.py there, whatever its name was, so that it can never hide a library. The problem's
+    `reference`, which lies in every workspace as reference.py, is copied too where the submission imports that name and
+    has none of its own.
     """
     found: Submission | BadInput = next(discover([solution]))
     if isinstance(found, BadInput):
@@ -125,7 +129,25 @@ def snapshot(solution: Path, folder: Path) -> Snapshot:
         target.chmod(stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH)
         os.utime(target, (SOURCE_TIME, SOURCE_TIME))
         hashes[name] = hashlib.sha256(text.encode("utf-8")).hexdigest()
-    return Snapshot(folder / "solution.py", found.text, found.sha256, tuple(sorted(hashes.items())))
+    taken = Snapshot(folder / "solution.py", found.text, found.sha256, tuple(sorted(hashes.items())))
+    if reference is None or REFERENCE in hashes or not (reference.is_file() and _imports_reference(found.text)):
+        return taken
+    shutil.copyfile(reference, folder / REFERENCE)
+    shutil.move(folder, aside := folder.with_name(f"{folder.name}-given"))
+    try:
+        return snapshot(aside / "solution.py", folder)
+    finally:
+        remove(aside)
+
+
+def _imports_reference(text: str) -> bool:
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level]
+    return "reference" in names
 
 
 def environment(scratch: Path) -> dict[str, str]:

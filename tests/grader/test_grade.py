@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from grading import KERNEL, few_calls, toy_request
+from grading import AUTHORED, KERNEL, few_calls, toy_request
 from toy import HONEST
 
 from grader import grade_cli, judge
@@ -209,6 +209,29 @@ def test_the_scratch_folder_of_a_submission_has_the_same_path_next_time_unless_i
 def test_a_copy_of_a_submission_is_never_newer_than_what_was_compiled_of_it(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("x = 1\n")
     assert snapshot(tmp_path / "mine.py", tmp_path / "copy").file.stat().st_mtime < 1e9
+
+
+def test_the_reference_of_the_workspace_is_there_for_a_submission_that_imports_it(tmp_path: Path) -> None:
+    ours, mine = tmp_path / "deck" / "reference.py", tmp_path / "mine" / "mine.py"
+    for file, text in ((ours, "def get_inputs():\n    return []\n"), (mine, "import reference\n")):
+        file.parent.mkdir()
+        file.write_text(text)
+    taken = snapshot(mine, tmp_path / "copy", reference=ours)
+    assert [name for name, _ in taken.files] == ["reference.py", "solution.py"]
+    assert (taken.file.parent / "reference.py").read_text() == ours.read_text()
+    assert taken.sha256 != snapshot(mine, tmp_path / "copy").sha256, "what is linted and run has that file too"
+    (mine.parent / "reference.py").write_text("x = 1\n")
+    taken = snapshot(mine, tmp_path / "copy", reference=ours)
+    assert (taken.file.parent / "reference.py").read_text() == "x = 1\n", "its own comes first"
+    mine.write_text("import references\n")
+    assert [name for name, _ in snapshot(mine, tmp_path / "copy", reference=ours).files] == ["solution.py"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "deck", "mine"]
+
+
+def test_a_submission_that_takes_its_inputs_from_the_workspace_s_reference_is_graded(tmp_path: Path) -> None:
+    text = "import reference\n" + KERNEL + "\n\ndef get_inputs():\n    return reference.get_inputs()\n"
+    cell, _ = grade(toy_request(tmp_path, text, promises=AUTHORED))
+    assert (cell.outcome, cell.verdict.verdict) == ("accepted", "clean"), cell.reason
 
 
 def test_a_temporary_folder_that_is_a_link_or_somebody_else_s_is_not_used(tmp_path: Path) -> None:
