@@ -12,7 +12,7 @@ from torch import Tensor
 
 from grader import plan as planning
 from grader.cases import CaseSpec
-from grader.cell import SealedBatch
+from grader.cell import SealedBatch, denies
 from grader.keys import derive
 from grader.resources import cache_bytes, health_of, ring_room
 from grader.seen import Seen
@@ -22,9 +22,11 @@ from kbh_lint.problems import Shape
 if TYPE_CHECKING:
     from grader.trial import Trial
 
-__all__ = ["State", "sealed_batches"]
+__all__ = ["State", "lone_calls", "sealed_batches"]
 
 State = Mapping[str, Tensor]
+MOST_ALONE = 9  # sealed calls alone, until one leaves the time that would be scored possible
+FIRST_ALONE = 1 << 20  # the number of the first of them, after those of all batches
 
 
 def sealed_batches(trial: Trial, shape: Shape, state: Seen, models: Sequence[State]) -> None:
@@ -48,6 +50,24 @@ def sealed_batches(trial: Trial, shape: Shape, state: Seen, models: Sequence[Sta
         sealed = runs.lasting(claimed, claimed) or sealed
     state.sealed += sealed
     state.health = [reading for reading in (before, health_of(trial.session.device)) if reading]
+
+
+def lone_calls(trial: Trial, shape: Shape, state: Seen, models: Sequence[State]) -> None:
+    """Has single calls made as batches are: on values that nobody had before the clock was read.
+
+    The calls of a batch may share work, or be done at the same time; one alone has nobody to share with. What disturbs
+    it only makes it longer, so one that leaves the claim and the batches possible is enough.
+    """
+    if state.status != "right" or not state.sealed:
+        return
+    runs = _Runs(trial, shape, state, models, itertools.count(FIRST_ALONE))
+    claimed = middle(state.claimed, trial.options.trim) if state.claimed else 0.0
+    scored = max(claimed, min(batch.per_call for batch in state.sealed))
+    for number in range(MOST_ALONE):
+        found = runs.repeated(1, 1, prepared=number > 0)
+        state.alone += found
+        if not found or not denies(trial.session.device.type, found[0], scored):
+            return
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +112,7 @@ class _Runs:
     def one(self, rounds: int, number: int, *, prepared: bool) -> SealedBatch | None:
         """One batch, compared by lot, and where that is cheap the rest as well; None when it broke down."""
         trial, session, state, label = self.trial, self.trial.session, self.state, self.shape.label
-        trial.say(f"{label}: {rounds} calls on the judge's clock")
+        trial.say(f"{label}: {rounds} {'calls' if rounds > 1 else 'call'} on the judge's clock")
         doing, when = f"run a batch at {label}", f"in a batch at {label}"
         if not prepared:
             example = trial.case(self.shape, CaseSpec(f"sealed/{number}/example", "nominal"), self.models[0])

@@ -17,7 +17,7 @@ from kbh_lint.findings import State, Verdict
 __all__ = [
     "LATER", "Baseline", "BaselineName", "BaselineTime", "CaseOutcome", "Cell", "FindingRecord", "Outcome",
     "PromiseRecord", "SandboxRecord", "Scores", "SealedBatch", "ShapeResult", "ShapeScore", "ShapeTiming",
-    "TargetRecord", "TrialResult", "VerdictRecord", "geometric_mean",
+    "TargetRecord", "TrialResult", "VerdictRecord", "alone_of", "denies", "geometric_mean",
 ]  # fmt: skip
 
 Outcome = Literal["accepted", "flagged", "withheld", "suspect", "wrong", "refused"]
@@ -25,6 +25,12 @@ ShapeStatus = Literal["right", "wrong", "crashed", "timeout", "not-run"]
 BaselineName = Literal["eager", "compile", "library"]
 SCORED: frozenset[Outcome] = frozenset({"accepted", "flagged"})
 FORMAT = 1
+# How much longer a sealed call alone may take than is scored, for reasons of ours: a share, and beyond that as many
+# seconds, or half of what an empty one costs where that is more. On an H100 honest calls of 8 to 400 us took up to
+# 0.2 ms longer, by the quickest of six: the device rests before them, and finds memory that was just mapped.
+ALONE_SHARE = {"cuda": 1.15, "cpu": 1.2}
+ALONE_S = {"cuda": 500e-6, "cpu": 150e-6}
+ALONE_OVERHEAD = 0.5
 UNDISTURBED = 3  # of the sealed batches of a GPU, told by being the quickest
 LATER: Mapping[str, Any] = {"later": True}  # marks a field that older bundles lack; it has its default then
 
@@ -133,7 +139,8 @@ class ShapeTiming:
     were written until its answer. `null_s` and `null_wall`: an empty call by either clock, measured before the import.
     `health`: the GPU's clocks, power, temperature and guests before and after the batches. `ungated`: event times of a
     few more calls that found the device idle, so that the host's launches count; a claim, and never scored. Of `sealed`
-    so many of the `quickest` count, because what disturbs a batch only makes it longer; all where it is 0.
+    so many of the `quickest` count, because what disturbs a batch only makes it longer; all where it is 0. `alone` are
+    batches of one call: what calls of a batch share, they cannot.
     """
 
     claimed: tuple[float, ...]
@@ -147,6 +154,12 @@ class ShapeTiming:
     ungated: tuple[float, ...] = field(default=(), metadata=LATER)
     trim: float = field(default=0.5, metadata=LATER)
     quickest: int = field(default=0, metadata=LATER)
+    alone: tuple[SealedBatch, ...] = field(default=(), metadata=LATER)
+
+    @property
+    def quickest_alone(self) -> SealedBatch | None:
+        """The sealed call alone that was disturbed least; None where there is none."""
+        return min(self.alone, key=lambda batch: batch.per_call, default=None)
 
     @property
     def counted(self) -> tuple[SealedBatch, ...]:
@@ -202,7 +215,8 @@ class TrialResult:
 class ShapeScore:
     """One shape over all trials. `clock` is weak where the claim and the proof differ by more than is allowed.
 
-    `t_ungated` is a call on an idle device, the host's launches included; None where nobody looked.
+    `t_ungated` is a call on an idle device, the host's launches included; None where nobody looked. `t_alone` is what
+    a sealed call alone took at least, which is scored where it denies both other times.
     """
 
     shape: str
@@ -220,6 +234,7 @@ class ShapeScore:
     attainable_fraction: float
     notes: tuple[str, ...] = ()
     t_ungated: float | None = field(default=None, metadata=LATER)
+    t_alone: float | None = field(default=None, metadata=LATER)
 
     @property
     def launch(self) -> float | None:
@@ -306,6 +321,23 @@ class Cell:
     def exit_code(self) -> int:
         """0 accepted; 1 graded, but flagged, withheld, suspect or wrong; 2 could not be graded."""
         return {"accepted": 0, "refused": 2}.get(self.outcome, 1)
+
+
+def denies(device: str, alone: SealedBatch | None, seconds: float) -> bool:
+    """Whether a sealed call alone shows that a call takes longer than `seconds` on a device, "cuda" or "cpu"."""
+    if alone is None:
+        return False
+    return alone.per_call > ALONE_SHARE[device] * seconds + max(ALONE_S[device], ALONE_OVERHEAD * alone.overhead)
+
+
+def alone_of(timings: Sequence[ShapeTiming]) -> SealedBatch | None:
+    """The sealed call alone that stands for a shape over its trials: the middle one, the quicker of two.
+
+    None where a trial has none.
+    """
+    found = [timing.quickest_alone for timing in timings]
+    known = sorted((batch for batch in found if batch is not None), key=lambda batch: batch.per_call)
+    return known[(len(known) - 1) // 2] if known and len(known) == len(found) else None
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -57,7 +57,11 @@ def measure_empty(session: Session, binding: Binding) -> Null:
     slot_bytes = session.in_bytes + session.out_bytes
     many = planning.null_rounds(session.device.type, slot_bytes, ring_room(session.device))
     found = (_of_gpu if session.device.type == "cuda" else _of_cpu)(session, few, many)
-    return replace(found, seconds=median(claims), wall=median(walls), canary=loaded.numbers[0])
+    alone = sorted(_batches(session, 1, times=ERROR_BATCHES))
+    return replace(
+        found, seconds=median(claims), wall=median(walls), canary=loaded.numbers[0], alone=alone[0],
+        alone_error=alone[QUICKEST - 1] - alone[0],
+    )  # fmt: skip
 
 
 def _of_cpu(session: Session, few: int, many: int) -> Null:

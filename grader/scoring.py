@@ -5,7 +5,8 @@ A trial's event time is the middle of its claimed samples (on a GPU the mean of 
 tenth, on a CPU the median), its sealed time the median of those batches on the judge's clock that count: the two
 quickest on a GPU, else all. Over trials both are medians of those: a trial is one process, with one placement in memory
 and one set of compiled code, so it is the trial that repeats, and one disturbed trial must not move the result. The
-time that is scored is the larger of the two: the claim can only be believed upwards of the proof.
+time that is scored is the larger of the two: the claim can only be believed upwards of the proof. Calls of a batch may
+share work; where a sealed call alone took longer than both by more than `denies` allows, its time is scored.
 
 A sample that is faster than the hardware can be is vetoed. On a GPU that is one under 0.95 of the floor at datasheet
 peaks or under 0.9 of an empty call. A CPU's peaks are measured: a copy that misses the caches, and torch's own product.
@@ -22,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from grader import published, spread
-from grader.cell import Scores, ShapeResult, ShapeScore, ShapeTiming, TrialResult
+from grader.cell import Scores, SealedBatch, ShapeResult, ShapeScore, ShapeTiming, TrialResult, alone_of, denies
 from grader.report.words import seconds
 from grader.spread import Wanted
 from grader.targets import Chosen, TargetError, hardware_file
@@ -204,9 +205,12 @@ def _shape_score(problem: Problem, chosen: Chosen, shape: Shape, trials: Sequenc
     event = statistics.median(one.event for one in measured)
     proved = [one.sealed for one in measured if one.sealed is not None]
     sealed = statistics.median(proved) if proved else None
-    doubts = _doubts(chosen, measured, event, sealed)
+    alone = alone_of([one.timing for one in measured])
+    doubts = _doubts(chosen, measured, event, sealed, alone)
     null = statistics.median(one.timing.null_s for one in measured)
     scored = max(event, sealed or 0.0)
+    if alone is not None and denies(chosen.record.device, alone, scored):
+        scored = alone.per_call
     samples = sum(len(one.timing.claimed) for one in measured)
     vetoed = samples - sum(len(one.kept) for one in measured)
     error = _spread(measured, (sealed or 0.0) > event)
@@ -226,6 +230,7 @@ def _shape_score(problem: Problem, chosen: Chosen, shape: Shape, trials: Sequenc
         attainable_fraction=(bound.t_floor + null) / scored,
         notes=(*doubts, *_notes(chosen, measured, event, sealed, vetoed, samples, error)),
         t_ungated=_ungated(measured),
+        t_alone=None if alone is None else alone.per_call,
     )
 
 
@@ -286,7 +291,10 @@ def _spread(measured: Sequence[_Measured], sealed: bool) -> float | None:
     return spread.of_trials([one.scored for one in measured], within)
 
 
-def _doubts(chosen: Chosen, measured: Sequence[_Measured], event: float, sealed: float | None) -> list[str]:
+def _doubts(
+    chosen: Chosen, measured: Sequence[_Measured], event: float, sealed: float | None,
+    alone: SealedBatch | None,
+) -> list[str]:  # fmt: skip
     """Why the claimed time is not proved: a sentence each.
 
     A batch proves how many calls fit into a time. Work that is put off to a batch's end, or done for several calls at
@@ -300,11 +308,13 @@ def _doubts(chosen: Chosen, measured: Sequence[_Measured], event: float, sealed:
         doubts.append(f"a call took {sealed / event - 1:.1%} more in the sealed batch than was claimed")
     elif not all(_resolves(one) for one in measured if one.sealed is not None):
         doubts.append("the sealed batches are too short beside our own overhead to prove the claimed time")
-    latencies = [one.latency for one in measured if one.latency is not None]
     scored = max(event, sealed)
+    if alone is not None and denies(device, alone, scored):
+        doubts.append(f"a sealed call took {seconds(alone.per_call)} alone, and {seconds(scored)} by the other clocks")
+    latencies = [one.latency for one in measured if one.latency is not None]
     if latencies and statistics.median(latencies) > LATENCY_SHARE[device] * scored + LATENCY_S[device]:
-        alone = statistics.median(latencies)
-        doubts.append(f"a call alone took {seconds(alone)} on the judge's clock, but {seconds(scored)} is scored")
+        waited = statistics.median(latencies)
+        doubts.append(f"a call alone took {seconds(waited)} on the judge's clock, but {seconds(scored)} is scored")
     return doubts
 
 

@@ -22,7 +22,8 @@ class Null:
     `canary` is the share of a small read that comes from memory after a flush; 0 where nobody looked. `earlier`: it was
     measured in an earlier process of the same command. `error` is by how much one batch may take longer than another
     for reasons of ours. `in_a_row` is the share that calls and copies one after the other may take longer than alone:
-    they write back what the one before left in the cache, and a GPU that rests between calls runs faster.
+    they write back what the one before left in the cache, and a GPU that rests between calls runs faster. `alone` is
+    all that a batch of one call costs, and `alone_error` by how much that varies.
     """
 
     seconds: float
@@ -34,9 +35,13 @@ class Null:
     earlier: bool = False
     error: float = 0.0
     in_a_row: float = 0.0
+    alone: float = 0.0
+    alone_error: float = 0.0
 
     def overhead(self, rounds: int, wall: float) -> float:
         """Seconds of a batch of `wall` that calls alone need not have: what is left of it they took for certain."""
+        if rounds == 1:
+            return self.alone + self.alone_error
         before = self.batch + rounds * self.mapping + self.error
         return before + rounds * self.copy + self.in_a_row * max(wall - before, 0.0)
 
@@ -53,6 +58,7 @@ class Seen:
     walls: list[float] = field(default_factory=list)
     ungated: list[float] = field(default_factory=list)
     sealed: list[SealedBatch] = field(default_factory=list)
+    alone: list[SealedBatch] = field(default_factory=list)
     waited: bool = False
     eager: bool = False
     health: list[Mapping[str, float]] = field(default_factory=list)
@@ -75,7 +81,7 @@ class Seen:
                 tuple(self.claimed), tuple(self.walls), tuple(self.sealed), null.seconds, null.wall,
                 self.waited,
                 notes=self._notes(null), health=tuple(self.health), ungated=tuple(self.ungated), trim=trim,
-                quickest=quickest,
+                quickest=quickest, alone=tuple(self.alone),
             )  # fmt: skip
         return ShapeResult(shape, self.status, self.message, self.calls, len(self.cases), tuple(self.cases), timing)
 

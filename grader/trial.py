@@ -16,7 +16,7 @@ from torch import Tensor
 from grader import plan as planning
 from grader.against import digest_of, hold
 from grader.answers import Ended, expect, first_line
-from grader.batches import State, sealed_batches
+from grader.batches import State, lone_calls, sealed_batches
 from grader.cases import Case, CaseSpec, materialise, model_group
 from grader.cell import CaseOutcome, ShapeResult, TrialResult
 from grader.channel import Frame, Kind
@@ -233,6 +233,7 @@ class Trial:
                 continue
             if group.base and self.options.timing and state.status == "right":
                 sealed_batches(self, plan.shape, state, models)
+                lone_calls(self, plan.shape, state, models)
                 self._spend("batches")
                 self._ungated(plan.shape, state, models)
                 self._spend("launches")

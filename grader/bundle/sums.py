@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 
-from grader.cell import Baseline, Cell, ShapeScore, ShapeTiming
+from grader.cell import Baseline, Cell, ShapeScore, ShapeTiming, alone_of, denies
 from grader.spread import middle
 
 __all__ = ["score_faults"]
@@ -75,7 +75,12 @@ def _wrong(cell: Cell, score: ShapeScore) -> Iterator[str]:
         yield "time of a call without the gate"
     if score.samples != sum(len(timing.claimed) for timing in timings):
         yield "number of samples"
-    if not _near(score.t_scored, max(score.t_event, score.t_sealed or 0.0)):
+    alone, scored = alone_of(timings), max(score.t_event, score.t_sealed or 0.0)
+    if (score.t_alone is None) != (alone is None) or (alone and not _near(score.t_alone or 0.0, alone.per_call)):
+        yield "time of a sealed call alone"
+    if alone is not None and denies(cell.target.device, alone, scored):
+        scored = alone.per_call
+    if not _near(score.t_scored, scored):
         yield "scored time"
     if not _near(score.roofline_fraction * score.t_scored, score.t_floor):
         yield "roofline fraction"

@@ -89,6 +89,7 @@ FORGED += [
     (with_score(t_event=2.9), "the claimed time of M=8 does not follow from its samples"),
     (with_score(t_scored=3.0), "the scored time of M=8 does not follow from its samples"),
     (with_score(t_null=0.1), "the time of an empty call of M=8 does not follow from its samples"),
+    (with_score(t_alone=9.0), "the time of a sealed call alone of M=8 does not follow from its samples"),
     (with_score(samples=5), "the number of samples of M=8 does not follow from its samples"),
     (with_score(t_floor=3.0), "the roofline fraction of M=8 does not follow from its samples"),
     (with_score(attainable_fraction=0.9), "the attainable fraction of M=8 does not follow from its samples"),
@@ -103,6 +104,20 @@ FORGED += [
     (changed(10, lambda d: d["trials"][1].update(status="wrong")), "it has scores, though not every trial is right"),
     (changed(10, lambda d: d["trials"][1]["shapes"].clear()), "the score of M=8 does not follow from its samples"),
 ]
+
+
+def with_alone(seconds: float) -> list[Row]:
+    """A bundle whose trials have a sealed call alone of so many seconds, and whose score says nothing of it."""
+    changes = rows()
+    alone = [{"rounds": 1, "seconds": seconds, "overhead": 0.0}]
+    for place in (3, 7):
+        changes[place][1]["shapes"][0]["timing"]["alone"] = alone
+    for one in changes[9][1]["trials"]:
+        one["shapes"][0]["timing"]["alone"] = alone
+    return changes
+
+
+FORGED += [(with_alone(5.0), "the time of a sealed call alone of M=8 does not follow from its samples")]
 
 
 def with_baseline(

@@ -12,7 +12,7 @@ import torch
 
 from grader import batches, empty_calls, single_calls
 from grader import plan as planning
-from grader.batches import sealed_batches
+from grader.batches import FIRST_ALONE, MOST_ALONE, lone_calls, sealed_batches
 from grader.cell import SealedBatch, ShapeTiming
 from grader.channel import Frame, Kind
 from grader.clock import Untimed
@@ -168,6 +168,41 @@ def test_batches_of_a_gpu_are_repeated_until_the_quickest_bear_a_claim_out_and_t
     assert [one.per_call for one in timing.counted] == pytest.approx(quickest[:2])
     assert [one.per_call for one in timing.repeats] == pytest.approx(quickest[:3])
     assert replace(timing, quickest=0).counted == replace(timing, quickest=0).repeats == timing.sealed
+
+
+def test_what_a_batch_of_one_call_costs_is_measured_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    for device in ("cpu", "cuda"):
+        null = empty_batches(device, monkeypatch)
+        assert (null.alone, null.alone_error) == (pytest.approx(1e-3 + 12e-6), pytest.approx(1e-4))
+        assert null.overhead(1, 5e-3) == pytest.approx(null.alone + null.alone_error)
+
+
+@pytest.mark.parametrize(
+    ("walls", "runs"),
+    [([1.0], 1), ([9.0, 1.0], 2), ([9.0] * 20, MOST_ALONE), ([9.0, None], 1)],
+    ids=["the first is near", "the first was disturbed", "all take longer", "one breaks down"],
+)
+def test_a_call_alone_is_repeated_until_it_leaves_the_other_clocks_possible(
+    monkeypatch: pytest.MonkeyPatch, walls: list[float | None], runs: int
+) -> None:
+    state, run = Seen(status="right", claimed=[1e-3] * 10, sealed=[SealedBatch(3, 3e-3, 0.0)]), list[int]()
+
+    def batch(runs: object, rounds: int, number: int, *, prepared: bool) -> SealedBatch | None:
+        wall = walls[len(run)]
+        assert rounds == 1 and prepared == bool(run)
+        run.append(number)
+        return None if wall is None else SealedBatch(1, 1e-3 * wall, 0.0)
+
+    monkeypatch.setattr(batches._Runs, "one", batch)
+    lone_calls(on("cpu"), anything, state, [])
+    assert [one.per_call for one in state.alone] == pytest.approx([1e-3 * w for w in walls[:runs] if w is not None])
+    assert len(set(run)) == len(run) and min(run) >= FIRST_ALONE, "values never repeat"
+
+
+def test_no_call_is_made_alone_where_no_batch_came_to_an_end() -> None:
+    for state in (Seen(status="right", claimed=[1e-3]), Seen(status="wrong", sealed=[SealedBatch(3, 1e-3, 0.0)])):
+        lone_calls(on("cpu"), anything, state, [])
+        assert state.alone == []
 
 
 @pytest.mark.gpu

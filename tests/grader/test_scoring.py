@@ -162,6 +162,41 @@ def test_calls_that_take_longer_alone_than_is_scored_leave_the_clock_weak(
     assert shape_scores(problem, chosen, [trial(0, {shape: unknown})])[0].clock == "proved"
 
 
+@pytest.mark.parametrize(
+    ("problem", "chosen", "seconds", "alone", "overhead", "counts"),
+    [
+        (GEMM, H200, 100e-6, 610e-6, 1e-3, False),
+        (GEMM, H200, 100e-6, 620e-6, 1e-3, True),
+        (GEMM, H200, 100e-6, 1110e-6, 2e-3, False),
+        (GEMM, H200, 100e-6, 1120e-6, 2e-3, True),
+        (GEMM, CPU, 10e-3, 12.1e-3, 2e-4, False),
+        (GEMM, CPU, 10e-3, 12.2e-3, 2e-4, True),
+    ],
+)
+def test_a_sealed_call_alone_is_scored_where_it_takes_longer_than_the_other_clocks_say(
+    problem: Problem, chosen: Chosen, seconds: float, alone: float, overhead: float, counts: bool
+) -> None:
+    shape = problem.shapes[0].label
+    slow, least = SealedBatch(1, overhead + 5 * alone, overhead), SealedBatch(1, overhead + alone, overhead)
+    found = replace(timing([seconds] * 10, [seconds] * 3), alone=(slow, least, slow))
+    score = shape_scores(problem, chosen, [trial(0, {shape: found})])[0]
+    assert score.t_alone == pytest.approx(alone)
+    assert score.t_scored == pytest.approx(alone if counts else seconds)
+    assert score.clock == ("weak" if counts else "proved")
+    assert any("a sealed call took" in note for note in score.notes) == counts
+
+
+def test_of_sealed_calls_alone_the_middle_trial_counts_and_none_where_one_has_none() -> None:
+    def with_alone(*alone: float) -> ShapeTiming:
+        return replace(timing([1e-4] * 10, [1e-4] * 3), alone=tuple(SealedBatch(1, one, 0.0) for one in alone))
+
+    many = [with_alone(9e-3, 3e-3), with_alone(1e-3), with_alone(2e-3)]
+    assert shape_scores(GEMM, H200, first(*many))[0].t_scored == pytest.approx(2e-3)
+    assert shape_scores(GEMM, H200, first(*many[:2]))[0].t_scored == pytest.approx(1e-3)
+    score = shape_scores(GEMM, H200, first(with_alone(1e-3), with_alone()))[0]
+    assert (score.t_scored, score.t_alone, score.clock) == (1e-4, None, "proved")
+
+
 def test_without_a_sealed_batch_the_clock_is_weak() -> None:
     score = shape_scores(GEMM, H200, first(timing([100e-6] * 30)))[0]
     assert (score.clock, score.t_sealed, score.t_scored) == ("weak", None, 100e-6)

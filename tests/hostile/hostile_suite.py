@@ -51,11 +51,10 @@ class HostileCase:
     """A submission and what must become of it.
 
     `outcomes` are the ones allowed; `reason` must match what the cell says. Where the attack is on time, no shape may
-    get less than `least_ms`, or less than that share of what the twin gets; with `shared` the work is that of a whole
-    batch, and a call may get its share of it. With `tried`, its log must show that the attack was made. `landlock` has
-    it graded there too, and `control` run without a sandbox, where it must get through. Where a time is too long or
-    held against the twin's, the case is `alone` on a GPU: other tests would make both longer. `scratch_gib` is how much
-    it may have on the disk, where that is less than usual.
+    get less than `least_ms`, or less than that share of what the twin gets. With `tried`, its log must show that the
+    attack was made. `landlock` has it graded there too, and `control` run without a sandbox, where it must get through.
+    Where a time is too long or held against the twin's, the case is `alone` on a GPU: other tests would make both
+    longer. `scratch_gib` is how much it may have on the disk, where that is less than usual.
     """
 
     name: str
@@ -65,7 +64,6 @@ class HostileCase:
     device: str = "cpu"
     least_ms: float = 0.0
     share_of_twin: float = 0.0
-    shared: bool = False
     tried: bool = False
     evidence: bool = False
     strict: bool = False
@@ -299,10 +297,9 @@ def faults(case: HostileCase, got: Graded) -> list[str]:
         found.append("its log does not show that it tried")
     if case.least_ms and cell.scores is not None:
         found += [
-            f"{shape.shape} got {shape.t_scored * 1e3:.3f} ms for {least:g} ms of work"
+            f"{shape.shape} got {shape.t_scored * 1e3:.3f} ms for {case.least_ms:g} ms of work"
             for shape in cell.shapes
-            for least in [case.least_ms / (calls_of_a_batch(cell, shape.shape) if case.shared else 1)]
-            if shape.t_scored < NOISE * least / 1e3
+            if shape.t_scored < NOISE * case.least_ms / 1e3
         ]
     if cell.outcome not in ("accepted", "flagged") and cell.scores is not None:
         found.append("it has a score")
@@ -313,12 +310,6 @@ def faults(case: HostileCase, got: Graded) -> list[str]:
         if trial.master in got.log:
             found.append("it printed the judge's key")
     return found
-
-
-def calls_of_a_batch(cell: Any, label: str) -> int:
-    """Calls of the longest sealed batch of a shape."""
-    timings = [shape.timing for trial in cell.trials for shape in trial.shapes if shape.shape == label]
-    return max(batch.rounds for timing in timings for batch in timing.sealed)
 
 
 def gain(case: HostileCase, got: Graded, twin: Graded) -> list[str]:

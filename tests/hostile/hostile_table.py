@@ -13,7 +13,6 @@ def must(case: HostileCase) -> str:
     """What must happen, in a few words."""
     words = " or ".join(case.outcomes)
     words += f", at least {case.least_ms:g} ms" if case.least_ms else ""
-    words += " for a batch" if case.shared else ""
     words += ", having reached nothing" if case.tried and not case.least_ms else ""
     return words + (f", at least {case.share_of_twin:g} of its twin's time" if case.share_of_twin else "")
 
@@ -65,10 +64,9 @@ def readme() -> str:
         "grades each by itself. Some cases are graded under Landlock too, and those that only look around are run",
         "once without a sandbox, where they must get through: a case that cannot fail shows nothing.",
         "",
-        "One limit is known and bounded: `watch_and_overlap` begins its work before the claimed clock starts and does",
-        "the calls of a sealed batch at the same time. What it gets is the throughput of a batch, never less than the",
-        "batch's time over its calls. The judge's latency of single calls stays what it is; where it is longer than",
-        "the score says, the clock is shown as weak.",
+        "Some begin their work before the claimed clock starts, or forge it, and do the calls of a sealed batch",
+        "together: `watch_and_overlap`, `batch_stacked`, `batch_threads` and `gpu_batch_merged`. A sealed call alone",
+        "has nothing to share with, and what it takes is what they get.",
         "",
     ]
     lines += linter(cases)
