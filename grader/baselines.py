@@ -100,9 +100,9 @@ def _tried(job: Job, bundle: Bundle, sandbox: Sandbox, name: BaselineName, modul
         file.parent.mkdir()
         file.write_bytes(text)
         ours = replace(job, snapshot=snapshot(file, scratch / "submission"), scratch=scratch)
-        caches = built(ours, sandbox, stage="baseline", of=name)
+        build = built(ours, sandbox, stage="baseline", of=name)
         result = tried(
-            ours, sandbox, caches, index=0, master=new_master(), stage="baseline", of=name,
+            ours, sandbox, build, index=0, master=new_master(), stage="baseline", of=name,
             keep_log=_keeper(bundle, scratch),
         )  # fmt: skip
     objects = [bundle.put(text), *([result.log] if result.log else [])]

@@ -1,73 +1,97 @@
-"""A second build beside the first: nvcc takes half a minute for a file with torch's headers, and then takes it once.
+"""A second build beside the first one and the trial: nvcc takes half a minute or more for a file with torch's headers.
 
-Nothing is timed while a submission is compiled. Its second process has a user, a sandbox and a folder of its own and
-finds nothing of the first, so what it compiles shows as much as what it would compile later
-(`grader.silicon.rebuild` holds the two against each other).
+Its process has a user, a sandbox and a folder of its own and finds nothing of the first, so what it compiles shows as
+much as what it would compile later (`grader.silicon.rebuild` holds the two against each other). It is kept on other
+processors than what is timed, holds the device for its own calls alone, as any grading does, and is waited for only
+where what it compiled is wanted.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 
 from grader.deck import DeckError
 from grader.driver import GpuError
-from grader.job import Job, Progress
+from grader.job import Job
 from grader.sandbox import Sandbox, SandboxError, second
+from grader.session import Session
+from grader.sharing.cores import enough, kept_away
+from grader.stages import compiles, held
 from grader.supervise import CheckError, remove
-from grader.turns import turn
 
-__all__ = ["beside"]
+__all__ = ["Beside"]
 
-
-@contextlib.contextmanager
-def beside(job: Job, sandbox: Sandbox, caches: Path | None) -> Iterator[None]:
-    """While the first build runs within, a second one leaves what it compiled in `caches`, if it comes to its end.
-
-    Nothing is done for a submission that compiles without nvcc, for one that is not to be read (None), and where the
-    sandbox does not keep two processes apart. The end waits for the second; an interrupt does not.
-    """
-    if caches is None or not job.snapshot.calls_nvcc:
-        yield
-        return
-    place = job.scratch / "second"
-    remove(place)
-    thread = threading.Thread(target=_second, args=(job, sandbox, place, caches), daemon=True)
-    thread.start()
-    try:
-        yield
-    except Exception:
-        thread.join()
-        raise
-    thread.join()
-    remove(place)
+JOIN_SECONDS = 5.0  # one that waits for the device is left behind, and ends when it gets it
+FAULTS = (CheckError, DeckError, GpuError, OSError, SandboxError, torch.OutOfMemoryError)
 
 
-def _second(job: Job, sandbox: Sandbox, place: Path, caches: Path) -> None:
-    """The second build. Whatever ends it early leaves nothing: the evidence pass then makes one."""
-    from grader.silicon.ncu import ProfilerError
-    from grader.silicon.rebuild import second_build
+class Beside:
+    """A context manager: the second build goes on within, and what is left of it at the end is ended."""
 
-    done = False
+    def __init__(self, job: Job, sandbox: Sandbox) -> None:
+        self._job, self._sandbox = job, sandbox
+        self._place, self._caches = job.scratch / "second", job.scratch / "again"
+        self._thread: threading.Thread | None = None
+        self._guard = threading.Lock()
+        self._session: Session | None = None
+        self._over = self._done = False
 
-    def wait(text: str) -> None:
-        job.tell(Progress("build", "wait", text))
+    def __enter__(self) -> Beside:
+        return self
 
-    try:
-        other = second(sandbox)
-        if other is not None:
+    def __exit__(self, *_: object) -> None:
+        with self._guard:
+            self._over = True
+            session = self._session
+        if session is not None and self._thread is not None and self._thread.is_alive():
+            with contextlib.suppress(OSError, SandboxError):
+                session.end()
+        if self._thread is not None:
+            self._thread.join(JOIN_SECONDS)
+        remove(self._place)
+        remove(self._caches)
+
+    def start(self) -> None:
+        """Begins. Nothing is done for a submission that compiles without nvcc, on a machine with few processors, and
+        where the sandbox does not keep two processes apart.
+        """
+        if not (compiles(self._job) and self._job.snapshot.calls_nvcc and enough()):
+            return
+        for folder in (self._place, self._caches):
+            remove(folder)
+        with contextlib.suppress(SandboxError):
+            other = second(self._sandbox)
+            if other is not None:
+                self._thread = threading.Thread(target=self._build, args=(other,), daemon=True)
+                self._thread.start()
+
+    def finish(self) -> Path | None:
+        """Waits for its end; the folder with what it compiled, None where it did not come to its end."""
+        if self._thread is not None:
+            self._thread.join()
+        return self._caches if self._done else None
+
+    def _build(self, sandbox: Sandbox) -> None:
+        """Whatever ends it early leaves nothing: the evidence pass then makes one."""
+        from grader.silicon.ncu import ProfilerError
+        from grader.silicon.rebuild import second_build
+
+        job = self._job
+        with contextlib.suppress(*FAULTS, ProfilerError), kept_away():
             second_build(
                 job.problem, job.snapshot, device=job.device, scale=job.chosen.record.scale, options=job.options,
-                sandbox=other, scratch=place, caches=caches, progress=lambda text: None,
-                held=lambda: turn(job.device, wait),
+                sandbox=sandbox, scratch=self._place, caches=self._caches, progress=lambda text: None,
+                held=held(job, "build", "again"), opened=self._opened,
             )  # fmt: skip
-            done = True
-    except (CheckError, DeckError, GpuError, OSError, ProfilerError, SandboxError, torch.OutOfMemoryError):
-        pass  # two at a time may want more of the machine than one, and the one that counts is told of
-    finally:
-        if not done:
-            remove(caches)
+            self._done = True
+
+    def _opened(self, session: Session) -> None:
+        with self._guard:
+            self._session = session
+            over = self._over
+        if over:
+            raise CheckError("the second build is not wanted any more")

@@ -10,13 +10,14 @@ import contextlib
 import io
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grader import judge, scoring
 from grader.baselines import beside, tried_baselines
+from grader.beside import Beside
 from grader.bundle import Bundle, cell_to_json, redact, trial_from_json, trial_to_json
 from grader.cell import SCORED, Cell, Scores, ShapeScore, TrialResult, VerdictRecord
 from grader.job import Job, Progress, Tell, open_bundle, prepare, shown_file
@@ -26,8 +27,7 @@ from grader.report.words import seconds
 from grader.request import Request
 from grader.sandbox import Sandbox, SandboxError, choose, harden_judge
 from grader.scratch import scratch_folder
-from grader.stages import built, tried, waiting
-from grader.turns import turn
+from grader.stages import Built, built, held, tried
 from grader.verdicts import Standing, outcome_of, verdict_of
 from kbh_lint.findings import PromiseState
 
@@ -78,17 +78,18 @@ def _graded(job: Job, bundle: Bundle) -> Cell:
         why = f"on a GPU --strict wants a sandbox: {error}"
         unboxed = replace(hoped, accepted=False, why=why)
         return _cell(job, Standing(True, job.device, unboxed, ran=False))
-    again = job.scratch / "again"
-    caches = built(job, sandbox, again=again if job.request.evidence else None)
-    trials = _trials(job, bundle, sandbox, caches)
-    verdict = _verdict(job, linted, report_hash, None)
-    if job.request.evidence and trials and all(trial.status == "right" for trial in trials):
-        replay, lost = _evidence(job, bundle, trials, sandbox, caches)
-        silicon = None
-        if job.device == "cuda" and replay == ():
-            made = again if again.is_dir() else None
-            silicon = _silicon(job, bundle, trials, sandbox, caches, linted.report.promises, made)
-        verdict = _verdict(job, linted, report_hash, replay, lost, silicon)
+    with Beside(job, sandbox) as second:
+        if job.request.evidence and not any("silicon" in entry.data for entry in bundle.entries()):
+            second.start()
+        build = built(job, sandbox)
+        trials = _trials(job, bundle, sandbox, build)
+        verdict = _verdict(job, linted, report_hash, None)
+        if job.request.evidence and trials and all(trial.status == "right" for trial in trials):
+            replay, lost = _evidence(job, bundle, trials, sandbox, build.caches)
+            silicon = None
+            if job.device == "cuda" and replay == ():
+                silicon = _silicon(job, bundle, trials, sandbox, build.caches, linted.report.promises, second.finish)
+            verdict = _verdict(job, linted, report_hash, replay, lost, silicon)
     job.tell(Progress("score", "begin"))
     suspicion = scoring.suspicion(job.problem, job.chosen, trials)
     cell = _cell(job, Standing(job.request.strict, job.device, verdict, "", trials, suspicion, sandbox.record))
@@ -144,12 +145,12 @@ def _sandbox(job: Job) -> Sandbox:
     return found
 
 
-def _trials(job: Job, bundle: Bundle, sandbox: Sandbox, caches: Path | None) -> tuple[TrialResult, ...]:
+def _trials(job: Job, bundle: Bundle, sandbox: Sandbox, build: Built) -> tuple[TrialResult, ...]:
     """The trials of the bundle and those that are still to be made; the first that is not right is the last."""
     done = [trial_from_json(entry.data) for entry in bundle.entries() if entry.kind == "trial"]
     _abandon(bundle, len(done))
     while len(done) < job.request.trials and all(trial.status == "right" for trial in done):
-        done.append(_trial(job, bundle, sandbox, caches, len(done)))
+        done.append(_trial(job, bundle, sandbox, build, len(done)))
     return tuple(done)
 
 
@@ -165,13 +166,13 @@ def _abandon(bundle: Bundle, index: int) -> None:
         bundle.append("abandoned", {"trial": index, "commitment": open_, "reason": "the grading was cut"})
 
 
-def _trial(job: Job, bundle: Bundle, sandbox: Sandbox, caches: Path | None, index: int) -> TrialResult:
+def _trial(job: Job, bundle: Bundle, sandbox: Sandbox, build: Built, index: int) -> TrialResult:
     of = f"{index + 1} of {job.request.trials}"
     job.tell(Progress("trial", "begin", of=of))
     master = new_master()
     bundle.append("commitment", {"trial": index, "commitment": judge.commitment(master)})
     result = tried(
-        job, sandbox, caches, index=index, master=master, of=of,
+        job, sandbox, build, index=index, master=master, of=of,
         keep_log=lambda text: bundle.put(redact(text, scratch=[job.scratch]).encode()) if text else "",
     )  # fmt: skip
     bundle.append("trial", trial_to_json(result), [result.log] if result.log else [])
@@ -198,12 +199,11 @@ def _evidence(
     found: tuple[str, ...] = ()
     lost = ""
     try:
-        with turn(job.device, waiting(job, "evidence")):
-            found = judge.replay(
-                job.problem, job.snapshot, trial, device=job.device, scale=job.chosen.record.scale,
-                options=job.options, sandbox=sandbox, scratch=job.workplace(), caches=caches,
-                progress=lambda text: job.tell(Progress("evidence", "at", text)),
-            )  # fmt: skip
+        found = judge.replay(
+            job.problem, job.snapshot, trial, device=job.device, scale=job.chosen.record.scale,
+            options=job.options, sandbox=sandbox, scratch=job.workplace(), caches=caches,
+            progress=lambda text: job.tell(Progress("evidence", "at", text)), held=held(job, "evidence"),
+        )  # fmt: skip
     except judge.NotReplayed as error:
         lost = redact(str(error), scratch=[job.scratch])
     differences = tuple(redact(sentence, scratch=[job.scratch]) for sentence in found)
@@ -214,7 +214,7 @@ def _evidence(
 
 def _silicon(
     job: Job, bundle: Bundle, trials: Sequence[TrialResult], sandbox: Sandbox, caches: Path | None,
-    promises: Sequence[PromiseState], again: Path | None,
+    promises: Sequence[PromiseState], again: Callable[[], Path | None],
 ) -> Silicon:  # fmt: skip
     """What profilers see of the submission on this machine, drawn from one of its trials."""
     from grader.silicon import silicon_from_json, silicon_to_json
@@ -223,13 +223,12 @@ def _silicon(
     known = [entry.data["silicon"] for entry in bundle.entries() if "silicon" in entry.data]
     if known:
         return silicon_from_json(known[-1])
-    with turn(job.device, waiting(job, "evidence")):
-        found = gather(
-            job.problem, job.snapshot, secrets.choice(list(trials)), device=job.device, scale=job.chosen.record.scale,
-            options=job.options, sandbox=sandbox, scratch=job.workplace, caches=caches, promises=promises,
-            keep=lambda text: bundle.put(redact(text, scratch=[job.scratch]).encode()),
-            progress=lambda text: job.tell(Progress("evidence", "at", text)), again=again,
-        )  # fmt: skip
+    found = gather(
+        job.problem, job.snapshot, secrets.choice(list(trials)), device=job.device, scale=job.chosen.record.scale,
+        options=job.options, sandbox=sandbox, scratch=job.workplace, caches=caches, promises=promises,
+        keep=lambda text: bundle.put(redact(text, scratch=[job.scratch]).encode()),
+        progress=lambda text: job.tell(Progress("evidence", "at", text)), again=again, held=held(job, "evidence"),
+    )  # fmt: skip
     found = _clean_silicon(found, job.scratch)
     bundle.append("evidence", {"silicon": silicon_to_json(found)}, list(dict.fromkeys(found.reports)))
     job.tell(Progress("evidence", "done", f"layers had: {', '.join(found.layers) or 'none'}"))

@@ -15,8 +15,10 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from typing import Literal
 
 from grader import plan as planning
+from grader.builds import hand_out, without_batons
 from grader.cell import ShapeResult, TrialResult
 from grader.deck import load_code
 from grader.keys import derive, new_master
@@ -24,11 +26,14 @@ from grader.native import cannot_run
 from grader.plan import TrialOptions, default_options
 from grader.sandbox import Sandbox, SandboxError, second
 from grader.session import Session
+from grader.sharing.cores import enough
 from grader.supervise import CachesError, Snapshot, remove, restore_caches
 from grader.trial import Compiled, NotReplayed, Trial
 from kbh_lint.problems import Problem
 
-__all__ = ["NotReplayed", "TrialOptions", "build", "commitment", "default_options", "replay", "run_trial"]
+__all__ = [
+    "Held", "NotReplayed", "TrialOptions", "build", "commitment", "default_options", "not_tried", "replay", "run_trial",
+]  # fmt: skip
 
 FOLDERS = ("work", "caches")  # what a process may write to
 FIRST = "first-"
@@ -45,31 +50,42 @@ def commitment(master: bytes) -> str:
 def run_trial(
     problem: Problem, snapshot: Snapshot, *, index: int, device: str, scale: str, master: bytes,
     options: TrialOptions, sandbox: Sandbox, scratch: Path, caches: Path | None,
-    keep_log: Callable[[str], str], progress: Say,
+    keep_log: Callable[[str], str], progress: Say, held: Held = nullcontext,
 ) -> TrialResult:  # fmt: skip
     """One trial on fresh processes. `keep_log` stores what the submission printed and returns the key to it.
 
-    Raises CheckError or DeckError where we, the problem or the machine are to blame.
+    The device is used inside `held()` alone. The process is started before, as far as it needs no device, and the plan
+    made. Raises CheckError or DeckError where we, the problem or the machine are to blame.
     """
     began = time.monotonic()
     shapes = planning.graded_shapes(problem, scale)
     reason = cannot_run(snapshot, device)
     if reason:
-        untouched = tuple(ShapeResult(shape.label, "not-run", "", 0, 0, (), None) for shape in shapes)
-        return TrialResult(index, commitment(master), master.hex(), "refused", reason, untouched, sandbox.record, 0.0)
+        return not_tried(
+            problem, index=index, scale=scale, master=master, sandbox=sandbox, status="refused", message=reason
+        )
     _swept(scratch, caches)
-    with _Ahead(snapshot, device, options, sandbox, scratch, caches) as ahead:
-        with _session(snapshot, device, options, sandbox, scratch) as session:  # it starts while the judge plans
-            code = load_code(problem)
-            plans = [planning.plan_shape(problem, shape, master, options, code) for shape in shapes]
-            order = random.Random(derive(master, "shapes")).sample(plans, len(plans))
-            trial = Trial(problem, code, master, options, device, session, progress)
-            trial.run(order, ahead.start)
-        logs = [session.log]
-        if trial.goes_on:
-            with ahead.session() as session:
-                trial.go_on(session, order)
-            logs.append(session.log)
+    with contextlib.ExitStack() as stack:
+        early = _early(device)
+        if not early:
+            stack.enter_context(held())
+        ahead = stack.enter_context(_Ahead(snapshot, device, options, sandbox, scratch, caches))
+        # it starts while the judge plans
+        unused = stack.enter_context(contextlib.ExitStack())
+        session = unused.enter_context(_session(snapshot, device, options, sandbox, scratch, ahead=early))
+        code = load_code(problem)
+        plans = [planning.plan_shape(problem, shape, master, options, code) for shape in shapes]
+        order = random.Random(derive(master, "shapes")).sample(plans, len(plans))
+        trial = Trial(problem, code, master, options, device, session, progress)
+        trial.up()
+        with held() if early else nullcontext():
+            with unused.pop_all():
+                trial.run(order, ahead.start)
+            logs = [session.log]
+            if trial.goes_on:
+                with ahead.session() as session:
+                    trial.go_on(session, order)
+                logs.append(session.log)
     results = tuple(trial.result(plan) for plan in plans)
     return TrialResult(
         index=index, commitment=commitment(master), master=master.hex(), status=trial.status(results),
@@ -79,21 +95,41 @@ def run_trial(
     )  # fmt: skip
 
 
+def not_tried(
+    problem: Problem, *, index: int, scale: str, master: bytes, sandbox: Sandbox,
+    status: Literal["wrong", "refused"], message: str,
+) -> TrialResult:  # fmt: skip
+    """A trial for which no process was started, because what came before says how it ends."""
+    shapes = planning.graded_shapes(problem, scale)
+    untouched = tuple(ShapeResult(shape.label, "not-run", "", 0, 0, (), None) for shape in shapes)
+    return TrialResult(index, commitment(master), master.hex(), status, message, untouched, sandbox.record, 0.0)
+
+
+def _early(device: str) -> bool:
+    """Whether a process may start while others are timed, as it does where importing torch takes nothing from them."""
+    return device != "cpu" or enough()
+
+
 def build(
     problem: Problem, snapshot: Snapshot, *, device: str, scale: str, options: TrialOptions, sandbox: Sandbox,
     scratch: Path, caches: Path, progress: Say, calls: int = 1, held: Held = nullcontext,
+    opened: Callable[[Session], None] = lambda _: None,
 ) -> Compiled:  # fmt: skip
     """Has the submission compiled in a process of its own, so many calls a shape, and keeps the compiler caches.
 
-    It is imported before, and called inside, `held()`, which keeps other gradings from being timed meanwhile. What goes
-    wrong, a trial finds again and tells. The values come from a key that is thrown away.
+    It is imported before, and called inside, `held()`, which keeps other gradings from being timed meanwhile, and which
+    is left while compilers work for long (`grader.sharing.lent`). What goes wrong, a trial finds again and tells. The
+    values come from a key that is thrown away. `opened` is given the process, for who may want to end it.
     """
     code, master = load_code(problem), new_master()
     with _session(snapshot, device, options, sandbox, scratch) as session:
+        opened(session)
         trial = Trial(problem, code, master, options, device, session, progress)
         said = trial.compile(planning.graded_shapes(problem, scale), calls, held)
     try:
         restore_caches(scratch / "caches", caches)
+        if said.ended:
+            without_batons(caches)
     except CachesError:  # later processes compile for themselves
         remove(caches)
     return said
@@ -101,19 +137,25 @@ def build(
 
 def replay(
     problem: Problem, snapshot: Snapshot, trial: TrialResult, *, device: str, scale: str, options: TrialOptions,
-    sandbox: Sandbox, scratch: Path, caches: Path | None, progress: Say,
+    sandbox: Sandbox, scratch: Path, caches: Path | None, progress: Say, held: Held = nullcontext,
 ) -> tuple[str, ...]:  # fmt: skip
     """Asks a fresh process for results that the trial has seen, on the same hidden values; a sentence each difference.
 
     A result that is wrong is a difference. Other bits that are right may be a choice made anew in each process, as
     autotuning is: they accuse nobody and show nothing, unless bits vary within the process too. Raises NotReplayed when
-    nothing was shown.
+    nothing was shown. The device is used inside `held()`, as in a trial.
     """
     code, master = load_code(problem), bytes.fromhex(trial.master)
     _swept(scratch, caches)
-    with _session(snapshot, device, options, sandbox, scratch) as session:
+    early = _early(device)
+    with (
+        nullcontext() if early else held(),
+        _session(snapshot, device, options, sandbox, scratch, ahead=early) as session,
+    ):
         again = Trial(problem, code, master, options, device, session, progress)
-        return tuple(again.replayed(planning.graded_shapes(problem, scale), trial))
+        again.up()
+        with held() if early else nullcontext(), session:
+            return tuple(again.replayed(planning.graded_shapes(problem, scale), trial))
 
 
 def _swept(scratch: Path, caches: Path | None) -> None:
@@ -121,7 +163,7 @@ def _swept(scratch: Path, caches: Path | None) -> None:
     for name in FOLDERS:
         remove(scratch / name)
     if caches is not None:
-        restore_caches(caches, scratch / "caches")
+        hand_out(caches, scratch / "caches")
 
 
 def _session(

@@ -68,7 +68,7 @@ class Session:
         self.device = torch.device(device)
         self.setting = f"{sandbox.record.kind}{' published' if published else ''}"  # what calls cost depends on it
         self.in_bytes = self.out_bytes = 0
-        self._timeout, self._call_timeout, self._ahead = timeout, call_timeout, ahead
+        self._timeout, self._call_timeout, self._ahead, self._up = timeout, call_timeout, ahead, False
         self._build = Purse.of(build_timeout, "building")
         self._unbuilt: set[int] = set()  # models that have not been called yet
         self._models = 1
@@ -82,7 +82,7 @@ class Session:
         folder = snapshot.file.parent
         self._child = Child(
             arguments, sandbox=sandbox, scratch=scratch, read=(folder,), cwd=folder, budget=SETUP_LIMIT,
-            gpu=self.device.type == "cuda",
+            gpu=self.device.type == "cuda", submission=folder,
         )  # fmt: skip
 
     def __enter__(self) -> Session:
@@ -96,10 +96,19 @@ class Session:
         self._child.close()
         self._free()
 
+    def end(self) -> None:
+        """Ends the process from another thread; the memory is freed by who closes."""
+        self._child.close()
+
     def leave(self, seconds: float) -> None:
         """As `close`, after the process had so long to end by itself, as a profiler around it needs."""
         self._child.leave(seconds)
         self._free()
+
+    @property
+    def process(self) -> Child:
+        """The process, for who has to keep it from running."""
+        return self._child
 
     @property
     def log(self) -> str:
@@ -111,8 +120,16 @@ class Session:
 
         One that was made `ahead`, while another is timed, has only imported torch and begins to use the device now.
         """
-        if self._ahead:
-            return self._child.ask(Kind.BEGIN, "start", limit=SETUP_LIMIT)
+        if not self._ahead:
+            return self._child.wait("start", SETUP_LIMIT)
+        waited = self.up()
+        return waited if waited.kind != Kind.READY else self._child.ask(Kind.BEGIN, "start", limit=SETUP_LIMIT)
+
+    def up(self) -> Frame:
+        """Waits until a process that was made `ahead` has imported torch; it has not used the device then."""
+        if not self._ahead or self._up:
+            return Frame(Kind.READY, 0)
+        self._up = True
         return self._child.wait("start", SETUP_LIMIT)
 
     def submission(self) -> Frame:

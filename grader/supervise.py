@@ -15,19 +15,20 @@ import shutil
 import signal
 import socket
 import stat
+import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import torch
 
 from grader import cutlass
 from grader.channel import ChannelError, Frame, Kind, clean_text, is_answer, receive, send
 from grader.disk import ScratchWatch
-from grader.sandbox import Jail, Sandbox
+from grader.sandbox import Jail, Sandbox, seen_at
 from grader.sandbox.jail import descendants
 from grader.sandbox.launch import let_go
 from kbh_lint.source.submissions import BadInput, Submission, discover
@@ -52,6 +53,7 @@ CACHE_FOLDERS = {
 }  # fmt: skip
 REFERENCE = "reference.py"
 SOURCE_TIME = 946_684_800  # of every copy, so that ninja does not find the sources newer than what it made of them
+STILL_SECONDS = 0.5  # between two looks at a process that we keep from running
 MOST_CACHE_BYTES = 2 << 30
 MOST_CACHE_FILES = 20_000
 MOST_CACHE_DEPTH = 12  # what lies deeper is left out
@@ -160,7 +162,7 @@ def environment(scratch: Path) -> dict[str, str]:
     for name, folder in folders.items():
         (scratch / folder).mkdir(parents=True, exist_ok=True)
         kept[name] = str(scratch / folder)
-    return kept
+    return kept | {"TRITON_CACHE_AUTOTUNING": "1"}  # what the build tuned is not tuned anew in each process
 
 
 class CachesError(CheckError):
@@ -234,6 +236,22 @@ class Purse:
         return f"{self.work} within {self.whole if limit >= self.left else limit:.3g} s".strip()
 
 
+def _elsewhere(sandbox: Sandbox, submission: Path | None, write: Sequence[Path]) -> dict[Path, PurePosixPath]:
+    """Where a submission's process sees its folders, if that is not where they lie."""
+    seen = seen_at(sandbox)
+    if seen is None or submission is None:
+        return {}
+    return {submission: seen / "submission"} | {folder: seen / "run" / folder.name for folder in write}
+
+
+def _as_seen(text: str, also: Mapping[Path, PurePosixPath]) -> str:
+    """A path as the process sees it; any other text as it is."""
+    for folder, seen in also.items():
+        if text == str(folder) or text.startswith(f"{folder}/"):
+            return f"{seen}{text[len(str(folder)) :]}"
+    return text
+
+
 class Child:
     """A running candidate. `budget` is the wall-clock time in seconds that it may keep the judge waiting, in all.
 
@@ -242,23 +260,30 @@ class Child:
 
     def __init__(
         self, arguments: Sequence[str], *, sandbox: Sandbox, scratch: Path, read: Sequence[Path], cwd: Path,
-        budget: float, gpu: bool = False, boot: str = BOOT,
+        budget: float, gpu: bool = False, boot: str = BOOT, submission: Path | None = None,
     ) -> None:  # fmt: skip
         self.link, theirs = socket.socketpair()
         self._purse = Purse.of(budget)
         self._seq = 0
         self._sandbox = sandbox
         self._closed = False
+        self._main = 0  # the number of the process itself, where it is known
+        self._stopped: float | None = None  # since when we keep it from running
+        self._idle = 0.0  # seconds for which we did
         root, libraries = Path(__file__).resolve().parent.parent, Path(torch.__file__).resolve().parent.parent
         places = f"{root}:{libraries}"  # -I leaves out a user's site-packages
         command = [sys.executable, "-I", "-u", "-c", boot, places, str(theirs.fileno()), *arguments]
         variables, headers = environment(scratch), cutlass.find()
         if headers is not None:
             variables, read = variables | headers.variables(variables), (*read, *headers.folders)
+        write = (scratch / "work", scratch / "caches")
+        also = _elsewhere(sandbox, submission, write)
         jail = Jail(
-            read=tuple(read), write=(scratch / "work", scratch / "caches"), gpu=gpu,
-            data_bytes=GPU_DATA_BYTES if gpu else CPU_DATA_BYTES,
+            read=tuple(read), write=write, gpu=gpu, data_bytes=GPU_DATA_BYTES if gpu else CPU_DATA_BYTES,
+            also=tuple(also.items()),
         )  # fmt: skip
+        command, cwd = [_as_seen(part, also) for part in command], Path(_as_seen(str(cwd), also))
+        variables = {name: _as_seen(value, also) for name, value in variables.items()}
         reader, writer = os.pipe()
         with theirs, os.fdopen(writer, "wb") as output:
             self._noise = _Noise(reader)
@@ -296,10 +321,10 @@ class Child:
 
     def wait(self, doing: str, limit: float | None = None, purse: Purse | None = None) -> Frame:
         """The next frame; `doing` completes "while it was to ..." in messages. Raises ChildGone."""
-        began, purse = time.monotonic(), purse or self._purse
+        began, purse, idle = time.monotonic(), purse or self._purse, self._stood_still()
         limit = purse.limit(limit)
         try:
-            return receive(self.link, began + limit)
+            return self._received(began + limit - idle)
         except TimeoutError:
             raise self._gone(f"did not finish {purse.passed(limit)}; it was to {doing}", late=True) from None
         except EOFError:
@@ -307,7 +332,51 @@ class Child:
         except ChannelError:
             raise self._gone(f"wrote on the grader's channel while it was to {doing}") from None
         finally:
-            purse.left -= time.monotonic() - began
+            purse.left -= time.monotonic() - began - (self._stood_still() - idle)
+
+    def _received(self, deadline: float) -> Frame:
+        """The next frame, at most until then and as long again as the process is kept from running."""
+        while True:
+            until = deadline + self._stood_still()
+            try:
+                return receive(self.link, until if self._stopped is None else time.monotonic() + STILL_SECONDS)
+            except TimeoutError:
+                if self._stopped is None and time.monotonic() >= deadline + self._stood_still():
+                    raise
+
+    def _stood_still(self) -> float:
+        since = self._stopped
+        return self._idle + (0.0 if since is None else time.monotonic() - since)
+
+    def processes(self) -> list[int]:
+        """The numbers of the process and of those that it started, where the sandbox can tell."""
+        alive: Callable[[subprocess.Popen[bytes]], list[int]] | None = getattr(self._sandbox, "alive", None)
+        if alive is None or self._closed:
+            return []
+        with contextlib.suppress(OSError):
+            return alive(self._process)
+        return []
+
+    def stop(self) -> bool:
+        """Keeps the process itself from running until `go_on`, and nothing that it started; whether it does."""
+        found = self.processes()
+        self._main = self._main or (found[0] if found else 0)
+        if self._main not in found:
+            return False
+        with contextlib.suppress(OSError):
+            os.kill(self._main, signal.SIGSTOP)
+            self._stopped = time.monotonic()
+            return True
+        return False
+
+    def go_on(self) -> None:
+        """Lets it run again; meanwhile it spent nothing of its time."""
+        if self._stopped is None:
+            return
+        with contextlib.suppress(OSError):
+            if self._main in self.processes():
+                os.kill(self._main, signal.SIGCONT)
+        self._idle, self._stopped = self._stood_still(), None
 
     def leave(self, seconds: float) -> None:
         """Asks the process to end by itself and waits for that, at most so long; then `close`."""

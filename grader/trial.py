@@ -27,6 +27,7 @@ from grader.plan import ShapePlan, TrialOptions
 from grader.resources import free_bytes
 from grader.seen import Null, Seen, compared_calls
 from grader.session import Session
+from grader.sharing.lent import lent
 from grader.single_calls import first_calls, single_calls
 from grader.spread import MEDIAN, Wanted, middle
 from grader.supervise import CheckError, ChildGone
@@ -48,10 +49,13 @@ class NotReplayed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """How a build went: why this machine cannot run the submission, or what ended it before its last call."""
+    """How a build went: why this machine cannot run the submission, or what ended it before its last call, and whether
+    that was the limit of time.
+    """
 
     refused: str = ""
     ended: str = ""
+    late: bool = False
 
 
 class Trial:
@@ -71,10 +75,23 @@ class Trial:
         self.failure = self.refusal = self.detail = self.unsure = ""
         self.spent: dict[str, float] = {}  # seconds of each stage
         self._since = time.monotonic()
+        self._lost: ChildGone | None = None  # a process that was to be up
         self.last = not (options.later and options.timing)  # whether no process comes after this one
         self.split: set[str] = set()  # shapes whose later samples are left to another process
 
     # --- the course of a trial ---
+
+    def up(self) -> None:
+        """Waits for a process that was started ahead, which needs no device for that.
+
+        What ends it is told where the device is held.
+        """
+        self.say("starting the submission's process")
+        try:
+            self.session.up()
+        except ChildGone as gone:
+            self._lost = gone
+        self._spend("start")
 
     def run(self, plans: Sequence[ShapePlan], imported: Callable[[], None] = lambda: None) -> None:
         """Everything: calibration, the import, and shape after shape until nothing further can be asked.
@@ -128,16 +145,16 @@ class Trial:
     def compile(
         self, shapes: Sequence[Shape], calls: int, held: Callable[[], AbstractContextManager[None]]
     ) -> Compiled:  # fmt: skip
-        """One call a shape or more inside `held()`, right or wrong."""
+        """One call a shape or more inside `held()`, right or wrong; only compilers work outside of it."""
         try:
             self._started([])
-            with held():
+            with lent(self.session.process, held):
                 for shape in shapes:
                     self._compiled(shape, calls)
         except Ended as end:
             return Compiled(refused=str(end)) if end.status == "refused" else Compiled(ended=str(end))
         except ChildGone as gone:
-            return Compiled(ended=str(gone))
+            return Compiled(ended=str(gone), late=gone.late)
         return Compiled()
 
     def replayed(self, shapes: Sequence[Shape], trial: TrialResult) -> list[str]:
@@ -199,6 +216,8 @@ class Trial:
         """Up to the import. Raises CheckError for what goes wrong before: no code of the submission has run then."""
         self.say("starting the submission's process")
         try:
+            if self._lost is not None:
+                raise self._lost
             expect(self.session.start(), "when it was started")
             self._spend("start")
             for shape in calibrate:

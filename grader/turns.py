@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["HEAD_START", "Standing", "device_key", "practising", "turn"]
+__all__ = ["HEAD_START", "Standing", "alone", "device_key", "practising", "turn"]
 
 Standing = Literal["asked", "held", "free"]
 
@@ -45,6 +45,7 @@ TRIES = 100  # for a ticket that others took for a left-over before it was locke
 _TICKET = re.compile(r"-\d{20}-[0-9a-f]{8}\.ticket")
 _HELD: Counter[str] = Counter()  # turns of this process, which share one lock
 _LOCKS: dict[str, int | None] = {}  # their descriptors; None where there is none to be had
+_ALONE = threading.Lock()
 _TAKING = threading.Lock()  # whoever comes meanwhile finds the lock taken
 Say = Callable[[str], None]
 
@@ -118,6 +119,13 @@ def turn(device: str | torch.device, wait: Say = lambda _: None) -> Iterator[Non
                 if lock is not None:
                     os.close(lock)
                 _tell("free")
+
+
+@contextlib.contextmanager
+def alone(device: str | torch.device, wait: Say = lambda _: None) -> Iterator[None]:
+    """As `turn`, and no other thread of this process holds one that it took so."""
+    with _ALONE, turn(device, wait):
+        yield
 
 
 def _tell(standing: Standing) -> None:

@@ -18,6 +18,7 @@ from urllib.parse import quote
 __all__ = ["LIMIT", "MARK", "redact"]
 
 MARK = "<redacted>"
+SEEN = "/kbh-scratch"  # as in grader.sandbox: a submission sees its scratch folder there
 SCRATCH = "<scratch>"
 LIMIT = 1 << 20  # characters of a result; the middle of longer text is left out
 LEAST = 6  # characters of a variable's value: a shorter one is too likely a word
@@ -124,6 +125,7 @@ def _folders(environ: Mapping[str, str], scratch: Iterable[Path]) -> list[tuple[
     """Expressions for the folders that tell who runs this and where."""
     temporary = re.escape(tempfile.gettempdir()) + r"/kbh-[\w.-]*\w"
     given = [re.escape(str(form)) for path in scratch for form in {path.absolute(), path.resolve()}]
+    given.append(SEEN)
     named = [(place, SCRATCH) for place in sorted({*given, temporary}, key=lambda place: (-len(place), place))]
     home = environ.get("HOME") or os.path.expanduser("~")
     if home.startswith("/") and len(home.rstrip("/")) > 1:

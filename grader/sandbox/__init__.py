@@ -13,10 +13,10 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Literal
 
-from grader.sandbox.base import Jail, Sandbox, SandboxError
+from grader.sandbox.base import SEEN, Jail, Sandbox, SandboxError
 from grader.sandbox.bubblewrap import Bubblewrap, bubblewrap
 from grader.sandbox.control import groups_work
 from grader.sandbox.landlock import landlock
@@ -25,7 +25,7 @@ from grader.sandbox.plain import plain
 from grader.sandbox.reap import harden_judge
 from grader.sandbox.users import leased_uid
 
-__all__ = ["Jail", "Sandbox", "SandboxError", "Wanted", "choose", "harden_judge", "second"]
+__all__ = ["Jail", "Sandbox", "SandboxError", "Wanted", "choose", "harden_judge", "second", "seen_at"]
 
 Wanted = Literal["auto", "bubblewrap", "landlock", "plain"]
 PROBE_SECONDS = 60.0
@@ -86,6 +86,13 @@ def _choose(gpu: bool, wanted: Wanted) -> Sandbox:
             reasons.append(f"no {name}: {error}")
     hint = "; install bubblewrap, or use a kernel with Landlock" if wanted == "auto" else ""
     raise SandboxError(f"no sandbox works on this machine ({'; '.join(reasons)}){hint}")
+
+
+def seen_at(sandbox: Sandbox) -> PurePosixPath | None:
+    """Where processes of every grading find what they are given, because compilers note paths; None where that is
+    under the paths that it has outside.
+    """
+    return SEEN if isinstance(getattr(sandbox, "inner", sandbox), Bubblewrap) else None
 
 
 def second(sandbox: Sandbox) -> Sandbox | None:

@@ -10,7 +10,9 @@ from typing import BinaryIO, Protocol
 
 from grader.cell import SandboxRecord
 
-__all__ = ["Jail", "Layout", "Sandbox", "SandboxError"]
+__all__ = ["SEEN", "Jail", "Layout", "Sandbox", "SandboxError"]
+
+SEEN = PurePosixPath("/kbh-scratch")  # what a candidate is given lies here, wherever it lies outside
 
 
 class SandboxError(Exception):
@@ -41,7 +43,8 @@ class Jail:
     is given to the user that the process runs as. Sizes are in bytes: `data_bytes` is the private memory of each
     process (None: no limit, for a GPU, whose runtime reserves far more than it uses), `file_bytes` the largest file,
     `tmp_bytes` what fits into /tmp and /dev/shm where the sandbox makes its own. `profiler` adds the device nodes that
-    a profiler needs, and sockets on the loopback of a network of its own. `layout` is None for a candidate.
+    a profiler needs, and sockets on the loopback of a network of its own. `layout` is None for a candidate. `also` are
+    folders of `read` and `write` that are seen under another path too, where the kind of sandbox can do that.
     """
 
     read: tuple[Path, ...]
@@ -53,6 +56,7 @@ class Jail:
     tmp_bytes: int = 2 << 30
     profiler: bool = False
     layout: Layout | None = None
+    also: tuple[tuple[Path, PurePosixPath], ...] = ()
 
 
 class Sandbox(Protocol):

@@ -109,6 +109,9 @@ class Bubblewrap:
             yield from ("--perms", "1777", "--size", str(jail.tmp_bytes), "--tmpfs", folder)
         for depth in _by_depth(places(jail)):
             yield from depth
+        for source, target in jail.also:
+            bind = "--bind" if source in jail.write else "--ro-bind"
+            yield from (*_above(target), bind, str(source), str(target))
         if jail.layout is not None:
             for source, target in jail.layout.mounts:
                 yield from (*_above(target), "--ro-bind", str(source), str(target))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -18,6 +19,7 @@ import torch
 
 from grader.cell import FindingRecord, TrialResult
 from grader.clock.profile import UNSEEN_CALLS
+from grader.judge import Held
 from grader.plan import TrialOptions
 from grader.sandbox import Sandbox
 from grader.silicon import counters
@@ -54,16 +56,18 @@ Settle = Callable[[Promise, Shape, Sequence[Launch], State], Judged | None]
 def gather(
     problem: Problem, snapshot: Snapshot, trial: TrialResult, *, device: str, scale: str, options: TrialOptions,
     sandbox: Sandbox, scratch: Callable[[], Path], caches: Path | None, promises: Sequence[PromiseState],
-    keep: Callable[[str], str], progress: Callable[[str], None], again: Path | None = None,
+    keep: Callable[[str], str], progress: Callable[[str], None], again: Callable[[], Path | None] = lambda: None,
+    held: Held = nullcontext,
 ) -> Silicon:  # fmt: skip
     """Three more processes of a submission, under Nsight Compute, under a tracer and compiling anew, and what they say.
 
-    `again` are the caches of a second build, if one ran beside the first; it is made here if not.
+    `again` waits for the caches of a second build, if one ran beside the trial; it is made here if not. The device is
+    used inside `held()` alone.
 
     `promises` are the source layer's states. A layer that this machine cannot have is missing, and the notes say why;
     one that it could have, and that failed with this submission, leaves promises unproven.
     """
-    bench = Bench(problem, snapshot, trial, device, scale, options, sandbox, scratch, caches, keep, progress)
+    bench = Bench(problem, snapshot, trial, device, scale, options, sandbox, scratch, caches, keep, progress, held)
     capability = ".".join(map(str, torch.cuda.get_device_capability(device)))
     cache = int(torch.cuda.get_device_properties(device).L2_cache_size)
     spent: dict[str, float] = {}

@@ -6,6 +6,7 @@ import os
 import random
 import stat
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import torch
 
 from grader import plan as planning
 from grader.against import digest_of, hold
+from grader.builds import hand_out
 from grader.cases import CaseSpec, materialise, model_group
 from grader.cell import CaseOutcome, TrialResult
 from grader.channel import Frame, Kind, clean_text
@@ -37,7 +39,7 @@ from grader.silicon.ncu import (
 )
 from grader.silicon.sass import Census
 from grader.silicon.tools import ToolError
-from grader.supervise import ChildGone, Snapshot, restore_caches
+from grader.supervise import ChildGone, Snapshot
 from kbh_lint.problems import Problem, Shape
 
 __all__ = ["MARKED_CALLS", "TRACED_CALLS", "Bench", "Counted", "Traces", "arch_of", "count", "same_results", "trace"]
@@ -54,7 +56,9 @@ ACCELERATED = 9  # the first major version whose tensor cores need code for that
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What all passes share. `scratch` gives a fresh folder, always at the same path; `keep` stores a raw text."""
+    """What all passes share. `scratch` gives a fresh folder, always at the same path; `keep` stores a raw text, and
+    `held` holds the device.
+    """
 
     problem: Problem
     snapshot: Snapshot
@@ -67,6 +71,7 @@ class Bench:
     caches: Path | None
     keep: Callable[[str], str]
     say: Callable[[str], None]
+    held: Callable[[], AbstractContextManager[None]] = nullcontext
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
@@ -181,26 +186,28 @@ def trace(bench: Bench) -> Traces:
 def _asked(bench: Bench, sandbox: Profiled, scratch: Path, marked: int) -> tuple[dict[int, str], dict[str, bool]]:
     """Asks for results of each shape, `marked` of them for a profiler. Returns labels by model, and differences."""
     if bench.caches is not None:
-        restore_caches(bench.caches, scratch / "caches")
+        hand_out(bench.caches, scratch / "caches")
     code, found = load_code(bench.problem), dict[str, bool]()
     models: dict[int, str] = {}
     with Session(
         bench.snapshot, device=bench.device, sandbox=sandbox, scratch=scratch, timeout=bench.options.timeout,
-        call_timeout=bench.options.timeout, build_timeout=bench.options.build_timeout, timing=False,
+        call_timeout=bench.options.timeout, build_timeout=bench.options.build_timeout, timing=False, ahead=True,
     ) as session:  # fmt: skip
         try:
             bench.say("starting a process beside a profiler")
-            _expect(session.start(), "when it was started")
-            _expect(session.submission(), "when it was imported")
-            for model, shape in enumerate(bench.shapes, 1):
-                bench.say(f"profiling {shape.label}")
-                other = _again(bench, code, session, shape, marked)
-                if other is not None:
-                    found[shape.label] = other
-                models[model] = shape.label
+            _expect(session.up(), "when it was started")
+            with bench.held():
+                _expect(session.start(), "when it was started")
+                _expect(session.submission(), "when it was imported")
+                for model, shape in enumerate(bench.shapes, 1):
+                    bench.say(f"profiling {shape.label}")
+                    other = _again(bench, code, session, shape, marked)
+                    if other is not None:
+                        found[shape.label] = other
+                    models[model] = shape.label
+                session.leave(EXIT_SECONDS)
         except ChildGone as gone:
             raise ProfilerError(f"beside a profiler {gone}") from gone
-        session.leave(EXIT_SECONDS)
     return models, found
 
 

@@ -19,6 +19,7 @@ from grader.clock.profile import UNSEEN_CALLS
 from grader.judge import Held
 from grader.plan import TrialOptions
 from grader.sandbox import Sandbox, SandboxError
+from grader.session import Session
 from grader.silicon.machine_code import Kernel, MachineCode, collect
 from grader.silicon.ncu import ProfilerError
 from grader.silicon.normal import plain_name
@@ -36,12 +37,14 @@ KEPT = "second-build"
 CALLS = UNSEEN_CALLS + MARKED_CALLS  # as beside a profiler
 
 
-def compiled_again(bench: Bench, arch: str, scratch: Callable[[], Path], made: Path | None = None) -> MachineCode:
+def compiled_again(
+    bench: Bench, arch: str, scratch: Callable[[], Path], again: Callable[[], Path | None] = lambda: None
+) -> MachineCode:  # fmt: skip
     """The machine code for `arch` of a second build in a fresh folder. Raises ProfilerError where none came about.
 
-    `made` are the caches of one that ran beside the first build; nothing is compiled then.
+    `again` waits for the caches of one that ran beside the trial; nothing is compiled here where there was one.
     """
-    kept = made
+    kept = again()
     try:
         if kept is None:
             place = scratch()
@@ -49,7 +52,7 @@ def compiled_again(bench: Bench, arch: str, scratch: Callable[[], Path], made: P
             remove(kept)
             second_build(
                 bench.problem, bench.snapshot, device=bench.device, scale=bench.scale, options=bench.options,
-                sandbox=bench.sandbox, scratch=place, caches=kept, progress=bench.say,
+                sandbox=bench.sandbox, scratch=place, caches=kept, progress=bench.say, held=bench.held,
             )  # fmt: skip
         return collect(kept, arch, bench.sandbox)
     except (CheckError, SandboxError, ToolError) as error:
@@ -62,6 +65,7 @@ def compiled_again(bench: Bench, arch: str, scratch: Callable[[], Path], made: P
 def second_build(
     problem: Problem, snapshot: Snapshot, *, device: str, scale: str, options: TrialOptions, sandbox: Sandbox,
     scratch: Path, caches: Path, progress: Callable[[str], None], held: Held = nullcontext,
+    opened: Callable[[Session], None] = lambda _: None,
 ) -> None:  # fmt: skip
     """Has the submission compiled by a process that finds nothing, and keeps what it compiled in `caches`.
 
@@ -69,7 +73,7 @@ def second_build(
     """
     said = judge.build(
         problem, snapshot, device=device, scale=scale, options=options, sandbox=sandbox, scratch=scratch,
-        caches=caches, progress=progress, calls=CALLS, held=held,
+        caches=caches, progress=progress, calls=CALLS, held=held, opened=opened,
     )  # fmt: skip
     if said.refused or said.ended:
         raise ProfilerError(f"a second build did not come to its end: {said.refused or said.ended}")

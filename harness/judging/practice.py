@@ -28,7 +28,7 @@ from grader.request import GradeError, Request, versions
 from grader.resources import give_back
 from grader.sandbox import Sandbox, SandboxError, choose, harden_judge
 from grader.scratch import scratch_folder
-from grader.stages import built, tried
+from grader.stages import Built, built, tried
 from grader.supervise import CheckError, snapshot
 from grader.targets import Chosen, TargetError, choose_target
 from grader.turns import Standing, practising
@@ -131,12 +131,12 @@ class _Told:
 def _checked(ask: Ask, job: _Practice, say: Say) -> Answer:
     """Every case on each public seed, until one is wrong, and what the linter says."""
     linted = _linted(job, say) if ask.lint else []
-    sandbox, caches = _place(ask, job)
+    sandbox, build = _place(ask, job)
     job = replace(job, limit=ask.turn_s)
     reports: list[CheckReport] = []
     for seed in ask.seeds:
         say(f"seed {seed}, {len(reports) + 1} of {len(ask.seeds)}", False)
-        trial = tried(job, sandbox, caches, index=0, master=public_master(seed), keep_log=lambda text: "")
+        trial = tried(job, sandbox, build, index=0, master=public_master(seed), keep_log=lambda text: "")
         reports.append(_report(job, trial))
         if reports[-1].outcome != "passed":
             break
@@ -149,10 +149,10 @@ def _checked(ask: Ask, job: _Practice, say: Say) -> Answer:
 
 def _timed(ask: Ask, job: _Practice, say: Say) -> Answer:
     """Times by both clocks on the first public seed, and what fractions of the least time they are."""
-    sandbox, caches = _place(ask, job)
+    sandbox, build = _place(ask, job)
     master = public_master(ask.seeds[0])
     job = replace(job, limit=ask.turn_s)
-    trial = tried(job, sandbox, caches, index=0, master=master, keep_log=lambda text: "")
+    trial = tried(job, sandbox, build, index=0, master=master, keep_log=lambda text: "")
     report = _report(job, trial)
     outcome, code = OUTCOMES[report.outcome]
     error = _worst([report])
@@ -172,7 +172,7 @@ def _timed(ask: Ask, job: _Practice, say: Say) -> Answer:
     return Answer("passed", 0, message, "\n".join(text) + "\n", score, error, found)
 
 
-def _place(ask: Ask, job: _Practice) -> tuple[Sandbox, Path | None]:
+def _place(ask: Ask, job: _Practice) -> tuple[Sandbox, Built]:
     """The sandbox, and the submission's build: that of an earlier check, benchmark or grading where there is one."""
     harden_judge()
     sandbox = choose(device=job.device, wanted=ask.sandbox)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +17,7 @@ from grader import beside as besides
 from grader import judge, sandbox, stages
 from grader.cell import SandboxRecord
 from grader.sandbox.bubblewrap import Bubblewrap
+from grader.sharing import cores
 from grader.silicon import rebuild
 from grader.silicon.machine_code import MachineCode
 from grader.silicon.ncu import ProfilerError
@@ -32,7 +35,8 @@ def job(folder: Path, text: str) -> Any:
     file.write_text(text)
     record = SimpleNamespace(id="h200", product="H200", scale="full")
     return SimpleNamespace(
-        device="cuda", snapshot=snapshot(file, folder / "submission"), problem=SimpleNamespace(id="01"), options=None,
+        device="cuda", snapshot=snapshot(file, folder / "submission"), problem=SimpleNamespace(id="01"),
+        options=SimpleNamespace(build_timeout=300.0),
         chosen=SimpleNamespace(record=record), versions={}, scratch=folder, tell=lambda _: None,
         workplace=lambda: folder / "run",
     )  # fmt: skip
@@ -43,27 +47,35 @@ def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Build],
     """Puts another function in the place of building."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(besides, "second", lambda box: replace(box, uid=8))
+    monkeypatch.setattr(besides, "enough", lambda: True)
     return lambda build: monkeypatch.setattr(judge, "build", build)
 
 
-def test_nvcc_works_for_the_second_build_while_it_works_for_the_first(
+def test_nvcc_works_for_the_second_build_while_it_works_for_the_first_and_while_a_trial_is_made(
     tmp_path: Path, builds: Callable[[Build], None]
 ) -> None:
-    both, seen = threading.Barrier(2, timeout=30), {}
+    both, trial, seen = threading.Barrier(2, timeout=30), threading.Event(), {}
 
     def build(*_: object, caches: Path, scratch: Path, sandbox: Bubblewrap, calls: int = 1, **__: object) -> Compiled:
         caches.mkdir(parents=True)
         seen[calls] = (caches, scratch, sandbox.uid)
         both.wait()
+        assert calls == 1 or trial.wait(30), "the second goes on when the first has ended"
         return Compiled()
 
     builds(build)
-    again = tmp_path / "again"
-    kept = stages.built(job(tmp_path, CUDA), BOX, again=again)
-    assert kept is not None and kept.is_dir() and again.is_dir() and again != kept
-    assert seen.keys() == {1, rebuild.CALLS}  # the second is called as often as beside a profiler
-    (_, place, user), (_, other_place, other_user) = seen[1], seen[rebuild.CALLS]
-    assert place != other_place and (user, other_user) == (7, 8)
+    ours = job(tmp_path, CUDA)
+    with besides.Beside(ours, BOX) as second:
+        second.start()
+        kept = stages.built(ours, BOX).caches
+        assert kept is not None and kept.is_dir()
+        trial.set()
+        again = second.finish()
+        assert again is not None and again.is_dir() and again != kept
+        assert seen.keys() == {1, rebuild.CALLS}  # the second is called as often as beside a profiler
+        (_, place, user), (_, other_place, other_user) = seen[1], seen[rebuild.CALLS]
+        assert place != other_place and (user, other_user) == (7, 8)
+    assert not again.exists()
 
 
 def test_a_build_from_an_earlier_grading_is_taken_and_the_second_is_made_all_the_same(
@@ -77,10 +89,12 @@ def test_a_build_from_an_earlier_grading_is_taken_and_the_second_is_made_all_the
         return Compiled()
 
     builds(build)
-    again = tmp_path / "again"
     for _ in range(2):
-        stages.built(job(tmp_path, CUDA), BOX, again=again)
-        again.rmdir()
+        ours = job(tmp_path, CUDA)
+        with besides.Beside(ours, BOX) as second:
+            second.start()
+            stages.built(ours, BOX)
+            assert second.finish() is not None
     assert sorted(begun) == [1, rebuild.CALLS, rebuild.CALLS]
 
 
@@ -95,15 +109,38 @@ def test_a_second_build_that_ends_early_leaves_nothing_and_the_first_goes_on(
         return said if calls > 1 and isinstance(said, Compiled) else Compiled()
 
     builds(build)
-    assert stages.built(job(tmp_path, CUDA), BOX, again=tmp_path / "again") is not None
+    ours = job(tmp_path, CUDA)
+    with besides.Beside(ours, BOX) as second:
+        second.start()
+        assert stages.built(ours, BOX).caches is not None
+        assert second.finish() is None
     assert not (tmp_path / "again").exists()
 
 
+def test_a_second_build_that_nobody_wants_any_more_is_ended(
+    tmp_path: Path, builds: Callable[[Build], None]
+) -> None:  # fmt: skip
+    opened, ended = threading.Event(), threading.Event()
+
+    def build(*_: object, opened: Callable[[Any], None], **__: object) -> Compiled:
+        opened(SimpleNamespace(end=ended.set))
+        begun.set()
+        assert ended.wait(30)
+        return Compiled(ended="it was killed")
+
+    begun = opened
+    builds(build)
+    with besides.Beside(job(tmp_path, CUDA), BOX) as second:
+        second.start()
+        assert begun.wait(30)
+    assert ended.is_set() and second.finish() is None
+
+
 @pytest.mark.parametrize(
-    ("text", "again", "box"), [("import triton\n", "again", BOX), (CUDA, None, BOX), (CUDA, "again", None)]
+    ("text", "cpus", "box"), [("import triton\n", True, BOX), (CUDA, False, BOX), (CUDA, True, None)]
 )
-def test_one_process_builds_what_needs_no_nvcc_or_no_evidence_or_cannot_be_kept_apart(
-    tmp_path: Path, builds: Callable[[Build], None], monkeypatch: pytest.MonkeyPatch, text: str, again: str | None,
+def test_one_process_builds_what_needs_no_nvcc_or_where_two_are_too_many_or_cannot_be_kept_apart(
+    tmp_path: Path, builds: Callable[[Build], None], monkeypatch: pytest.MonkeyPatch, text: str, cpus: bool,
     box: Bubblewrap | None,
 ) -> None:  # fmt: skip
     begun: list[int] = []
@@ -113,16 +150,40 @@ def test_one_process_builds_what_needs_no_nvcc_or_no_evidence_or_cannot_be_kept_
         return Compiled()
 
     builds(build)
+    monkeypatch.setattr(besides, "enough", lambda: cpus)
     if box is None:
         monkeypatch.setattr(besides, "second", lambda _: None)
-    stages.built(job(tmp_path, text), BOX, again=tmp_path / again if again else None)
+    ours = job(tmp_path, text)
+    with besides.Beside(ours, BOX) as second:
+        second.start()
+        stages.built(ours, BOX)
+        assert second.finish() is None
     assert begun == [1]
+
+
+def test_the_second_build_keeps_off_the_processors_of_what_is_timed(
+    tmp_path: Path, builds: Callable[[Build], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = os.sched_getaffinity(0)
+    seen: list[set[int]] = []
+
+    def build(*_: object, **__: object) -> Compiled:
+        seen.append(os.sched_getaffinity(0))
+        return Compiled()
+
+    builds(build)
+    monkeypatch.setattr(cores, "LEAST_CPUS", 1)
+    monkeypatch.setattr(cores, "_every", lambda: tuple(sorted(here)))
+    with besides.Beside(job(tmp_path, CUDA), BOX) as second:
+        second.start()
+        second.finish()
+    assert seen == [set(sorted(here)[len(here) // 2 :])] and os.sched_getaffinity(0) == here
 
 
 def bench(folder: Path) -> Any:
     return SimpleNamespace(
         problem=None, snapshot=Snapshot(Path("solution.py"), "", ""), device="cuda", scale="full", options=None,
-        sandbox=BOX, say=lambda _: None,
+        sandbox=BOX, say=lambda _: None, held=nullcontext,
     )  # fmt: skip
 
 
@@ -146,7 +207,7 @@ def test_what_was_compiled_beside_the_first_build_is_read_and_not_compiled_again
     monkeypatch.setattr(judge, "build", build)
     made = tmp_path / "made"
     made.mkdir()
-    rebuild.compiled_again(bench(tmp_path), "sm_90a", lambda: tmp_path / "run", made)
+    rebuild.compiled_again(bench(tmp_path), "sm_90a", lambda: tmp_path / "run", lambda: made)
     assert read == [made] and not built and not made.exists()
     rebuild.compiled_again(bench(tmp_path), "sm_90a", lambda: tmp_path / "run")
     assert read[1:] == built != [] and not built[0].exists()

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from grading import toy_request, trial
@@ -18,6 +19,7 @@ from grading import toy_request, trial
 from grader import judge, peaks, turns
 from grader.cell import TrialResult
 from grader.grade import grade
+from grader.judge import Held
 from grader.linting import lint_snapshot
 from grader.trial import Compiled, Trial
 from grader.turns import device_key, turn
@@ -176,22 +178,30 @@ def test_trials_replays_and_the_measurement_of_a_cpu_have_their_turn_and_the_lin
     def seen(name: str) -> None:
         held.append(f"{name} {'free' if not list(own_folder.glob('*.lock')) or is_free(own_folder) else 'held'}")
 
-    def run(*_: object, master: bytes, **__: object) -> TrialResult:
-        seen("trial")
+    def run(*_: object, master: bytes, held: Held, **__: object) -> TrialResult:
+        seen("start")
+        with held():
+            seen("trial")
         return replace(trial(), master=master.hex(), commitment=judge.commitment(master))
 
     def stub(name: str, value: object) -> Callable[..., object]:
         return lambda *a, **k: seen(name) or (value(*a, **k) if callable(value) else value)
 
     monkeypatch.setattr(judge, "run_trial", run)
-    monkeypatch.setattr(judge, "replay", stub("replay", ()))
+
+    def again(*_: object, held: Held, **__: object) -> tuple[str, ...]:
+        with held():
+            seen("replay")
+        return ()
+
+    monkeypatch.setattr(judge, "replay", again)
     monkeypatch.setattr("grader.grade.lint_snapshot", stub("lint", lint))
     monkeypatch.setattr(peaks, "load", lambda *a: None)
     monkeypatch.setattr(peaks, "store", lambda *a: None)
     monkeypatch.setattr(peaks, "measure", stub("peaks", measured))
     made, _ = grade(toy_request(tmp_path))
     assert made.outcome == "accepted"
-    assert held == ["peaks held", "lint free", "trial held", "replay held"]
+    assert held == ["peaks held", "lint free", "start free", "trial held", "replay held"]
 
 
 def test_the_calls_of_a_build_have_their_turn_and_its_import_does_not(
@@ -204,5 +214,7 @@ def test_the_calls_of_a_build_have_their_turn_and_its_import_does_not(
 
     monkeypatch.setattr(Trial, "_started", look("import"))
     monkeypatch.setattr(Trial, "_compiled", look("call"))
-    assert Trial.__new__(Trial).compile(["a shape", "another"], 1, lambda: turn("cpu")) == Compiled()  # type: ignore[list-item]
+    trial = Trial.__new__(Trial)
+    trial.session = SimpleNamespace(process=SimpleNamespace(processes=list))  # type: ignore[assignment]
+    assert trial.compile(["a shape", "another"], 1, lambda: turn("cpu")) == Compiled()  # type: ignore[list-item]
     assert seen == ["import free", "call held", "call held"] and is_free(own_folder)

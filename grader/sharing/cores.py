@@ -1,0 +1,42 @@
+"""Which processors work that is not timed may use, so that it takes none from what is timed beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from functools import cache
+
+__all__ = ["LEAST_CPUS", "apart", "enough", "kept_away"]
+
+LEAST_CPUS = 4  # with fewer, two at a time would take from each other
+
+
+def enough() -> bool:
+    """Whether something else may run beside what is timed."""
+    return len(_every()) >= LEAST_CPUS
+
+
+@cache
+def _every() -> tuple[int, ...]:
+    """The processors of this process, before a thread of it was kept away from some."""
+    return tuple(sorted(os.sched_getaffinity(0)))
+
+
+def apart() -> set[int]:
+    """The half of this machine's processors that builds use; all of them where there are too few to share."""
+    every = _every()
+    return set(every[len(every) // 2 :]) if enough() else set(every)
+
+
+@contextlib.contextmanager
+def kept_away() -> Iterator[None]:
+    """What this thread starts within runs on `apart()`, and the thread itself does meanwhile."""
+    before, narrow = os.sched_getaffinity(0), apart()
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, narrow)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, before)

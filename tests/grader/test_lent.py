@@ -1,0 +1,123 @@
+"""A turn is lent to others while compilers work, and the process that waits for them is stopped meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+
+from grader import turns
+from grader.sharing import lent as lending
+from grader.supervise import Child
+from grader.turns import alone
+
+
+class Process:
+    """Stands for a process: `compilers` work below it while that is set."""
+
+    def __init__(self) -> None:
+        self.compilers = False
+        self.events: list[str] = []
+
+    def processes(self) -> list[int]:
+        return [1] if self.compilers else []
+
+    def stop(self) -> bool:
+        self.events.append("stop")
+        return True
+
+    def go_on(self) -> None:
+        self.events.append("go on")
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        self.events.append("take")
+        try:
+            yield
+        finally:
+            self.events.append("give")
+
+    def until(self, *events: str) -> None:
+        deadline = time.monotonic() + 20
+        while self.events != list(events):
+            assert time.monotonic() < deadline, self.events
+            time.sleep(0.005)
+
+
+@pytest.fixture
+def process(monkeypatch: pytest.MonkeyPatch) -> Process:
+    monkeypatch.setattr(lending, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(lending, "_name", lambda _: "nvcc")
+    return Process()
+
+
+def test_the_turn_is_given_back_while_compilers_work_and_the_process_goes_on_only_with_it(process: Process) -> None:
+    with lending.lent(process, process.held):
+        process.compilers = True
+        process.until("take", "stop", "give")
+        process.compilers = False
+        process.until("take", "stop", "give", "take", "go on")
+    process.until("take", "stop", "give", "take", "go on", "give")
+
+
+def test_what_compiles_for_a_moment_keeps_the_turn(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lending, "LENT_AFTER", 10**6)
+    with lending.lent(process, process.held):
+        process.compilers = True
+        time.sleep(0.1)
+    assert process.events == ["take", "give"]
+
+
+def test_an_end_does_not_wait_for_a_turn_which_is_given_back_when_it_comes(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lending, "JOIN_SECONDS", 0.1)
+    other = threading.Lock()
+
+    @contextlib.contextmanager
+    def held() -> Iterator[None]:
+        with other, process.held():
+            yield
+
+    with lending.lent(process, held):
+        process.compilers = True
+        process.until("take", "stop", "give")
+        other.acquire()
+        process.compilers = False
+    assert process.events == ["take", "stop", "give"]
+    other.release()
+    process.until("take", "stop", "give", "take", "give", "go on")
+
+
+def test_two_threads_of_a_process_do_not_hold_a_device_together(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path_factory.mktemp("locks")))
+    inside, seen = threading.Event(), list[int]()
+
+    def other() -> None:
+        with alone("cpu"):
+            seen.append(sum(turns._HELD.values()))
+            inside.set()
+
+    thread = threading.Thread(target=other)
+    with alone("cpu"):
+        thread.start()
+        assert not inside.wait(0.2)
+    thread.join(20)
+    assert seen == [1]
+
+
+def test_seconds_for_which_a_process_is_kept_from_running_are_not_its_own() -> None:
+    child = Child.__new__(Child)
+    child._stopped, child._idle, child._closed, child._main = None, 0.0, False, 0
+    child._sandbox, child._process = SimpleNamespace(alive=lambda _: []), SimpleNamespace(pid=0)  # type: ignore[assignment]
+    assert not child.stop(), "nothing lives there"
+    child._stopped = time.monotonic() - 5
+    assert 4.9 < child._stood_still() < 6
+    child.go_on()
+    assert child._stopped is None and 4.9 < child._idle < 6 and child._stood_still() == child._idle
