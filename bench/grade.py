@@ -7,8 +7,9 @@ so that a machine that slows down slows both.
 
 Without arguments: the honest Triton solutions of 05_topk_bitonic and 01_fp8_gemm. With `--repeat N` it grades N times
 instead, by default the honest Triton solution of every problem, all of them in one command each time, and prints how
-far the scored times vary and, with `--evidence` on a GPU, how they agree with a tracer's. `--from BUNDLE...` prints
-both tables from bundles that there are. `--check` makes a missed goal exit 1.
+far the scored times vary and, with `--evidence` on a GPU, how they agree with a tracer's; with `--jobs` several are
+graded at a time, which must move no time. `--from BUNDLE...` prints both tables from bundles that there are. `--check`
+makes a missed goal exit 1.
 """
 
 from __future__ import annotations
@@ -81,7 +82,13 @@ class Plan:
 
 
 def graded(
-    files: Sequence[tuple[str, Path]], device: str, out: Path, *, samples: int | None = None, evidence: bool = False
+    files: Sequence[tuple[str, Path]],
+    device: str,
+    out: Path,
+    *,
+    samples: int | None = None,
+    evidence: bool = False,
+    jobs: int = 1,
 ) -> tuple[float, list[Path]]:
     """Wall-clock seconds of one `kbh grade` of all files, and their bundles. Raises BenchError when one has no score.
 
@@ -92,6 +99,7 @@ def graded(
         sys.executable, "-c", GRADE, *(str(file) for _, file in files), *named, "--fresh", "--out", str(out),
         "--format", "json", "--target", "cpu" if device == "cpu" else "auto",
         *([] if evidence else ["--no-evidence"]), *([] if samples is None else ["--samples", str(samples)]),
+        *([] if jobs == 1 else ["--jobs", str(jobs)]),
     ]  # fmt: skip
     seconds, done = _run(command)
     names = ", ".join(name for name, _ in files)
@@ -154,7 +162,10 @@ def _repeat(asked: argparse.Namespace, files: Sequence[tuple[str, Path]]) -> int
         out = asked.out or Path(folder)
 
         def grade(submissions: Sequence[tuple[str, Path]], evidence: bool) -> list[Path]:
-            return graded(submissions, asked.device, out, samples=asked.samples, evidence=evidence)[1]
+            options = {"samples": asked.samples, "evidence": evidence, "jobs": asked.jobs}
+            seconds, bundles = graded(submissions, asked.device, out, **options)
+            print(f"  {len(bundles)} graded in {seconds:.0f} s, {asked.jobs} at a time", flush=True)
+            return bundles
 
         met = repeat.repeatability(files, asked.repeat, grade)
         if asked.evidence and asked.device != "cpu":
@@ -184,6 +195,9 @@ def _parser() -> argparse.ArgumentParser:
     ask.add_argument("--repeat", metavar="N", type=int, choices=range(2, 51), help="grade so often; up to 50 times")
     ask.add_argument(
         "--from", dest="bundles", metavar="BUNDLE", type=Path, nargs="+", help="grade nothing: what these bundles tell"
+    )
+    ask.add_argument(
+        "--jobs", metavar="N", type=int, choices=range(1, 65), default=1, help="with --repeat: so many at a time"
     )
     ask.add_argument("--out", metavar="DIR", type=Path, help="with --repeat: keep the bundles there")
     ask.add_argument("--samples", metavar="N", type=int, help="timed calls a shape (default: as kbh grade)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import signal
 import sys
@@ -10,16 +11,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grader import cutlass
 from grader.grade_display import Display
 from grader.problems.common import TROUBLE, need_grade
 from grader.report.view import View, load_view
+from grader.sharing.board import Board
+from grader.sharing.jobs import MOST_JOBS, Done, gpus
+from grader.sharing.jobs import graded as graded_at_once
+from kbh_lint import paths
 from kbh_lint.cli import use_colour
 from kbh_lint.marked import DataError
 
-__all__ = ["main", "parser"]
+if TYPE_CHECKING:
+    from grader.job import Tell
+
+__all__ = ["graded", "is_plain", "main", "parser", "sentence"]
 
 ERRORS = frozenset({
     "BundleError", "CheckError", "CodecError", "CommandError", "CutlassError", "DataError", "DeckError", "FormulaError",
@@ -39,6 +47,7 @@ examples:
   kbh grade my.py --target h200 --trials 5     on the GPU of this machine, in five trials with a key each
   kbh grade my.py --baseline eager,compile     how many times as fast it is as the reference, and that compiled
   kbh grade runs/*.py                          many: they share what starting up costs; a table of all at the end
+  kbh grade --jobs 4 runs/*.py                 many at a time: one is timed while others are built and compared
   kbh grade kbh-results/05_topk_bitonic-...    a bundle: grade what it holds again, and say what changed
   kbh show kbh-results/05_topk_bitonic-...     print a result again, or check every hash of it with --verify
 
@@ -106,6 +115,8 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument("--build-timeout", metavar="S", type=float, default=300.0,
                      help="seconds that building may take in one process: the import, compilers, the first calls with "
                      "what they tune (default: 300)")  # fmt: skip
+    how.add_argument("--jobs", "-j", metavar="N", type=_jobs, default=1,
+                     help="gradings at a time: while one is timed, others are built (default: 1)")  # fmt: skip
     how.add_argument("--baseline", metavar="NAMES", type=_names, default=(),
                      help="also time these through the same judge, beside the score: eager, compile, library, "
                      "with commas between them")  # fmt: skip
@@ -117,6 +128,12 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--verbose", "-v", action="store_true", help="print each stage, also where there is no terminal")
     out.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="default: auto")
     return ask
+
+
+def _jobs(text: str) -> int:
+    if not text.isdigit() or not 1 <= int(text) <= MOST_JOBS:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 1 to {MOST_JOBS}")
+    return int(text)
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -132,19 +149,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(done.code or 0)
     try:
         need_grade()
-        return _run(args)
+        return _run(args, sys.argv[1:] if argv is None else argv)
     except KeyboardInterrupt:
         print("\nkbh grade: interrupted; the same command goes on with what is done", file=sys.stderr)
         return 130
     except BrokenPipeError:
         return TROUBLE
     except Exception as error:
-        if not _is_plain(error):
+        if not is_plain(error):
             raise
-        return _trouble(_sentence(error))
+        return _trouble(sentence(error))
 
 
-def _is_plain(error: Exception) -> bool:
+def is_plain(error: Exception) -> bool:
     """Whether an error is one sentence for people; the grader's classes are known without importing torch."""
     return type(error).__name__ in ERRORS or isinstance(error, (DataError, OSError))
 
@@ -163,8 +180,8 @@ class _Results:
 
     def failed(self, path: Path, error: Exception, *, alone: bool) -> None:
         """Notes what kept one submission from being graded; a fault of ours is raised where there are no others."""
-        if _is_plain(error):
-            said = _sentence(error)
+        if is_plain(error):
+            said = sentence(error)
         elif alone:
             raise error
         else:
@@ -177,15 +194,19 @@ class _Results:
         return max([view.cell.exit_code for view in self.views] + [TROUBLE] * bool(self.errors), default=TROUBLE)
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace, argv: Sequence[str]) -> int:
     if args.cutlass is not None:
         cutlass.use(args.cutlass)
     before = signal.signal(signal.SIGTERM, _stop)
-    display, results = Display(verbose=args.verbose), _Results()
+    results = _Results()
+    display = Display(verbose=args.verbose) if args.jobs == 1 else Board(verbose=args.verbose)
     try:
-        for path, problem in _expanded(args, results):
-            display.start(str(path))
-            _one(args, path, problem, display, results)
+        if isinstance(display, Board):
+            _many(args, argv, display, results)
+        else:
+            for path, problem in _expanded(args, results):
+                display.start(str(path))
+                _one(args, path, problem, display, results)
     finally:
         display.clear()
         signal.signal(signal.SIGTERM, before)
@@ -211,7 +232,6 @@ def _stop(number: int, frame: FrameType | None) -> None:
 def _expanded(args: argparse.Namespace, results: _Results) -> Iterator[tuple[Path, str]]:
     """The files that the paths stand for, each with its problem, and bundles, which know their own."""
     from grader.regrade import is_bundle
-    from kbh_lint import paths
     from kbh_lint.source.submissions import BadInput, discover
 
     for path in args.paths:
@@ -235,12 +255,43 @@ def _expanded(args: argparse.Namespace, results: _Results) -> Iterator[tuple[Pat
 def _one(args: argparse.Namespace, path: Path, problem: str, display: Display, results: _Results) -> None:
     """Grades one submission or bundle, and prints what came of it."""
     try:
-        view = load_view(_graded(args, path, problem, display))
+        view = load_view(graded(args, path, problem, display))
     except Exception as error:
         results.failed(path, error, alone=args.paths == [path])
         return
-    results.views.append(view)
     display.clear()
+    _shown(args, view, results)
+
+
+def _many(args: argparse.Namespace, argv: Sequence[str], board: Board, results: _Results) -> None:
+    """Grades several at a time, and prints what came of them in the order in which they were named."""
+    tasks = list(_expanded(args, results))
+    devices = gpus(args.target, paths.hardware_file(paths.problems_dir(args.problems_dir)))
+    ended: dict[int, Done] = {}
+    shown = 0
+    with contextlib.closing(graded_at_once(tasks, argv, args.jobs, board, devices=devices)) as all_of_them:
+        for index, done in all_of_them:
+            ended[index] = done
+            while shown in ended:
+                board.clear()
+                _came_of(args, tasks[shown][0], ended[shown], results)
+                shown += 1
+
+
+def _came_of(args: argparse.Namespace, path: Path, done: Done, results: _Results) -> None:
+    error = done.error
+    if done.bundle is not None:
+        try:
+            return _shown(args, load_view(done.bundle), results)
+        except Exception as unreadable:
+            if not is_plain(unreadable):
+                raise
+            error = sentence(unreadable)
+    results.errors.append(error if str(path) in error else f"{path}: {error}")
+
+
+def _shown(args: argparse.Namespace, view: View, results: _Results) -> None:
+    results.views.append(view)
     if args.format == "text":
         from grader.report.cell_text import render
 
@@ -248,7 +299,7 @@ def _one(args: argparse.Namespace, path: Path, problem: str, display: Display, r
         print(between + render(view, colour=use_colour(args.color)), end="", flush=True)
 
 
-def _graded(args: argparse.Namespace, path: Path, problem: str, display: Display) -> Path:
+def graded(args: argparse.Namespace, path: Path, problem: str, display: Tell) -> Path:
     """The bundle of one submission, or of what a bundle holds."""
     from grader.grade import Request, grade
     from grader.provenance import of_run
@@ -266,7 +317,7 @@ def _graded(args: argparse.Namespace, path: Path, problem: str, display: Display
     return grade(request, display)[1]
 
 
-def _sentence(error: Exception) -> str:
+def sentence(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"{error.filename or 'a file'}: {(error.strerror or str(error)).lower()}"
     return str(error)

@@ -12,7 +12,7 @@ from kbh_lint.report.text import one_line
 if TYPE_CHECKING:
     from grader.job import Progress
 
-__all__ = ["Display"]
+__all__ = ["Display", "tick"]
 
 QUIET_SECONDS = 2.0  # a grading that is over sooner shows nothing
 WIDTH = 100
@@ -44,7 +44,7 @@ class Display:
         label = f"{WORDS[step.stage]} {step.of}".strip()
         text = one_line(step.text)
         if step.state == "done":
-            self._done.append(f"  {self._tick()} {label:<14} {text}".rstrip())
+            self._done.append(f"  {tick(self._stream)} {label:<14} {text}".rstrip())
         if not self._live:
             if step.state == "wait":  # else a long silence would have no reason
                 self._done.append(f"  {label}: {text}")
@@ -73,9 +73,11 @@ class Display:
             self._stream.write(line + "\n")
         self._done = []
 
-    def _tick(self) -> str:
-        try:
-            "✓".encode(self._stream.encoding or "ascii")
-        except (UnicodeEncodeError, LookupError):
-            return "+"
-        return "✓"
+
+def tick(stream: TextIO) -> str:
+    """What marks a finished stage, as far as a stream can show it."""
+    try:
+        "✓".encode(stream.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return "+"
+    return "✓"

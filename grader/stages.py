@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from grader.native import cannot_run
 from grader.resources import give_back
 from grader.sandbox import Sandbox, seen_at
 from grader.scratch import comes_again
+from grader.sharing.cores import kept_away, shared
 from grader.supervise import remove, restore_caches
 from grader.ticking import Ticking
 from grader.turns import alone
@@ -72,7 +73,8 @@ def built(job: Job, sandbox: Sandbox, *, stage: Stage = "build", of: str = "") -
             return Built(found)
         made = builds.begin(key)
         try:
-            with Ticking(lambda text: job.tell(Progress(stage, "at", text, of))) as say:
+            away = kept_away() if shared() else nullcontext()
+            with away, Ticking(lambda text: job.tell(Progress(stage, "at", text, of))) as say:
                 said = judge.build(
                     job.problem, job.snapshot, device=job.device, scale=record.scale, options=job.options,
                     sandbox=sandbox, scratch=job.workplace(), caches=made, progress=say, held=held(job, stage, of),

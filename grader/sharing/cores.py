@@ -7,9 +7,23 @@ import os
 from collections.abc import Iterator
 from functools import cache
 
-__all__ = ["LEAST_CPUS", "apart", "enough", "kept_away"]
+__all__ = ["LEAST_CPUS", "apart", "enough", "kept_away", "share", "shared"]
 
 LEAST_CPUS = 4  # with fewer, two at a time would take from each other
+
+
+_OTHERS = False
+
+
+def share() -> None:
+    """Says that other gradings of this command run at the same time."""
+    global _OTHERS
+    _OTHERS = True
+
+
+def shared() -> bool:
+    """Whether others may be timed while this process builds."""
+    return _OTHERS
 
 
 def enough() -> bool:

@@ -55,14 +55,14 @@ def test_one_that_cannot_be_graded_does_not_end_the_others_and_a_table_has_all_v
 def test_a_fault_of_ours_ends_one_of_many_and_is_raised_where_it_is_alone(
     three: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = grade_cli._graded
+    whole = grade_cli.graded
 
     def breaks(args: object, path: Path, problem: str, display: object) -> Path:
         if path.name == "mine.py":
             raise TypeError("ours")
         return whole(args, path, problem, display)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(grade_cli, "_graded", breaks)
+    monkeypatch.setattr(grade_cli, "graded", breaks)
     assert kbh_main([word for word in three if word != "missing.py"]) == 2
     out, err = capsys.readouterr()
     assert "second.py: flagged" in out and "2 submissions: 1 flagged, 1 could not be graded" in out
