@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from kbh_lint import ir
 from kbh_lint.analyses.flow import MAX_CONTENTS, Reach, facts_of, reach
 from kbh_lint.analyses.seeds import Seed, launched_from
-from kbh_lint.host.path_runs import PathRun, ShapeRun
-from kbh_lint.host.probes import Call
+from kbh_lint.host.path_runs import Call, PathRun, ShapeRun
 from kbh_lint.host.remembered import outside
 from kbh_lint.host.tensors import Content, Event, Tensor
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
@@ -13,7 +14,6 @@ from kbh_lint.host import (
     equality,
     exceptions,
     lanes,
-    lib_objects,
     module_calls,
     modules,
     tampering,
@@ -43,13 +43,16 @@ from kbh_lint.host.objects import (
     is_named_tuple,
 )
 from kbh_lint.host.tensors import Tensor, Unknown
-from kbh_lint.values import DType, Func, JitFunction, Made, Sym
+from kbh_lint.values import DType, Func, JitFunction, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 CODE = "types.CodeType"
-CUTE_ATTRIBUTES = frozenset(("element_type", "iterator", "memspace", "leading_dim"))
+
+Reader = Callable[["Run", Any, str, "ir.Loc | None"], Any]  # (run, owner, name, place)
+OF_LIBRARIES: dict[type, Reader] = {}  # attributes of what libraries make; filled where a library is modelled
+TENSOR_OF_LIBRARIES: dict[str, Reader] = {}  # what libraries add to a tensor, by name; filled there, too
 
 
 def get_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> Any:
@@ -69,16 +72,13 @@ def get_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> Any:
         return class_attributes.attribute(interp, owner, name, loc)
     if isinstance(owner, Unknown):
         return tampering.method_of(owner, name) or Unknown(owner.contents, owner.why, made=owner.made)
-    if isinstance(owner, LibObject):
-        return lib_objects.object_attr(interp, owner, name, loc)
+    reader = OF_LIBRARIES.get(type(owner))
+    if reader is not None:
+        return reader(interp, owner, name, loc)
     if isinstance(owner, Extension):
         return extension_attr(interp, owner, name, loc)
     if isinstance(owner, (JitFunction, Configured, Graph, Compiled, Func, Partial, Memo, Bound)):
         return callable_attr(interp, owner, name, loc)
-    if isinstance(owner, Made):
-        from kbh_lint.host import lib_cute
-
-        return lib_cute.made_attribute(owner, name)
     if isinstance(owner, (DType, HostDescriptor, Config, Blob, Pointer)):
         return description_attr(owner, name)
     if name in ("__name__", "__qualname__") and hasattr(owner, "__kbh_name__"):
@@ -106,10 +106,8 @@ def tensor_attr(interp: Run, owner: Tensor, name: str, loc: ir.Loc | None) -> An
     """An attribute of a tensor, of torch or of CuTe."""
     part = dress.part(owner, name)
     value = tensor_attributes.attribute(interp, owner, name, loc) if part is None else part
-    if value is NotImplemented and name in CUTE_ATTRIBUTES:
-        from kbh_lint.host import lib_cute
-
-        return lib_cute.tensor_attribute(owner, name)
+    if value is NotImplemented and name in TENSOR_OF_LIBRARIES:
+        return TENSOR_OF_LIBRARIES[name](interp, owner, name, loc)
     return Method(owner, name) if value is NotImplemented else value
 
 

@@ -10,6 +10,8 @@ from kbh_lint.host import (
     class_making,
     exceptions,
     keys,
+    modules,
+    torchlib,
     typetests,
     unknowns,
 )
@@ -78,8 +80,6 @@ def has_attr(interp: Run, owner: Any, name: str) -> bool:
     if isinstance(owner, ClassV):
         return owner.has(name) or meta_method(owner, name) is not None
     if isinstance(owner, Tensor):
-        from kbh_lint.host import torchlib
-
         return name in owner.attrs or torchlib.has_attribute(name)
     if isinstance(owner, LibObject) and owner.path in ("module", "types.SimpleNamespace", "threading.local"):
         return name in owner.attrs
@@ -102,8 +102,6 @@ def _hasattr(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc |
 
 def has_library_attr(interp: Run, path: str) -> Any:
     """hasattr of torch or one of its modules: known of what is known here, else a decision that is likely to hold."""
-    from kbh_lint.host import modules
-
     value = modules.resolve(interp, path)
     return True if not isinstance(value, Sym) else Unknown((), "likely: torch has it")
 

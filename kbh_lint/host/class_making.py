@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
-from kbh_lint.host import enums, exceptions, records
+from kbh_lint.host import enums, exceptions, records, typetests
 from kbh_lint.host.frames import builtin
 from kbh_lint.host.objects import Bound, ClassV, Compiled, Instance, Memo, find_method, function_of
 from kbh_lint.host.tensors import Unknown
@@ -86,8 +86,6 @@ def inherited(interp: Run, cls: ClassV, name: str, loc: ir.Loc | None) -> Any:
     if name == "__call__":
         return builtin(lambda i, a, k, where: i.instantiate(cls, a, k, where, True))
     if name == "__instancecheck__":
-        from kbh_lint.host import typetests
-
         return builtin(lambda i, a, k, where: typetests.is_instance(i, a[0], cls, True))
     if name == "__getattribute__":
         return builtin(lambda i, a, k, where: i.get_attr(cls, str(a[0]), where))

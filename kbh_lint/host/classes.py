@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
-from kbh_lint.host import class_making, enums, exceptions, lifetimes, module_calls, records, trace_nn
+from kbh_lint.host import class_making, enums, exceptions, lifetimes, module_calls, records
 from kbh_lint.host.frames import Frame
 from kbh_lint.host.objects import (
     Bound,
@@ -14,6 +14,7 @@ from kbh_lint.host.objects import (
     Instance,
     LibObject,
     Memo,
+    Method,
     find_method,
     is_module,
     meta_method,
@@ -66,7 +67,7 @@ def instantiate(
     if whole:
         records.fill(interp, instance, args, kwargs, loc)
     if is_module(cls):
-        trace_nn.instance_method(interp, instance, "__init__", args, kwargs, loc)
+        interp.call(Method(instance, "__init__"), args, kwargs, loc)
     return instance
 
 

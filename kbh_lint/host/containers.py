@@ -2,126 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
-from kbh_lint.dtypes import torch_name
-from kbh_lint.host import bounds, equality, exceptions, iteration, keys, ordering, subscripts, unknowns
+from kbh_lint.host import bounds, equality, exceptions, generators, iteration, keys, ordering, subscripts
 from kbh_lint.host.frames import OutOfFuel, Raised
-from kbh_lint.host.objects import Keys, LibObject, Once, Ring
+from kbh_lint.host.objects import Keys, Once, Ring
 from kbh_lint.host.tensors import Unknown
-from kbh_lint.source import embedded
-from kbh_lint.source.embedded import Text, concat, cut
-from kbh_lint.values import DType
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 MAX_RANGE = bounds.MAX_ITEMS
-
-
-_SAFE_STR = frozenset(
-    "startswith endswith lower upper split rsplit splitlines find rfind index count isdigit isalpha isidentifier "
-    "title capitalize zfill ljust rjust center partition rpartition encode isspace isupper islower removeprefix "
-    "removesuffix isnumeric isalnum expandtabs swapcase casefold".split()
-)
-
-
-def show(value: Any) -> str:
-    """What str() gives; a made-up but stable text for objects."""
-    if isinstance(value, (str, int, float, bool, type(None), bytes)):
-        return str(value)
-    if isinstance(value, Unknown):
-        return embedded.doubted(repr(value), value)
-    if isinstance(value, (list, tuple, set, dict)) and bounds.is_small(value):
-        try:
-            shown = str(value)[:10_000]
-        except Exception:
-            return type(value).__name__
-        return _with_doubt(shown, value.values() if isinstance(value, dict) else value)
-    if isinstance(value, DType):
-        return f"torch.{torch_name(value.name)}"
-    if isinstance(value, LibObject) and value.path.startswith("builtins.") and "args" in value.attrs:
-        given = value.attrs["args"]  # an exception
-        return show(given[0]) if len(given) == 1 else show(tuple(given)) if given else ""
-    if isinstance(value, LibObject) and "path" in value.attrs:
-        return str(value.attrs["path"])
-    if isinstance(value, LibObject) and value.path == "torch.device":
-        return str(value.attrs.get("type", "cuda"))
-    return f"<{type(value).__name__}>"
-
-
-def _with_doubt(text: str, parts: Iterable[Any]) -> str:
-    """A text that was made of `parts`, with those that are not known, some levels deep."""
-    level = list(parts)
-    for _ in range(4):
-        for part in level:
-            if isinstance(part, Unknown):
-                text = embedded.doubted(text, part)
-                break
-        level = [item for part in level if isinstance(part, (list, tuple)) for item in part][: bounds.FREE_ITEMS]
-    return text
-
-
-def string_method(interp: Run, text: str, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A method of str; places survive in those that build code."""
-    if any(isinstance(a, Unknown) for a in args) and name not in ("format", "join"):
-        return unknowns.merged(interp, *args)
-    if name in _SAFE_STR and name != "encode" and any(map(embedded.doubts, (text, *args))):
-        return unknowns.merged(interp, text, *args, why=f"str.{name}")
-    if name == "join":
-        if isinstance(args[0], Unknown) and args[0].why.startswith("sniff:"):
-            return unknowns.merged(interp, *args)
-        parts = iteration.iterate(interp, args[0], None)
-        flat: list[str] = []
-        for i, part in enumerate(parts):
-            if i:
-                flat.append(text)
-            flat.append(part if isinstance(part, str) else show(part))
-        return concat(flat)
-    if name == "replace":
-        new = args[1] if isinstance(args[1], str) else show(args[1])
-        bounds.items(interp, str.count(text, str(args[0])))
-        if len(new) * (str.count(text, str(args[0])) or 1) > embedded.MAX_TEXT:
-            raise bounds.TooLarge("a text grew past the bound")
-        return embedded.replace(text, str(args[0]), new, args[2] if len(args) > 2 else -1)
-    if name in ("format", "format_map"):
-        from kbh_lint.host import lib_texts
-
-        if name == "format_map":
-            args, kwargs = [], args[0] if args and isinstance(args[0], dict) else {}
-        return lib_texts.formatted(interp, text, args, kwargs, None)
-    if name == "encode":
-        return text  # bytes of a text are followed as the text
-    if name in ("strip", "lstrip", "rstrip"):
-        chars = str(args[0]) if args and args[0] is not None else None
-        return embedded.strip(text, chars, name != "rstrip", name != "lstrip")
-    if name == "splitlines" and isinstance(text, Text):
-        keep = bool(args and args[0]) or bool(kwargs.get("keepends"))
-        lines = embedded.split_lines(text)
-        return lines if keep else [embedded.strip(line, "\r\n", False, True) for line in lines]
-    separator = (args[0] if args else kwargs.get("sep")) if name == "split" else None
-    if isinstance(text, Text) and isinstance(separator, str):
-        out: list[str] = []
-        at = 0
-        for plain in str(text).split(str(separator), args[1] if len(args) > 1 else kwargs.get("maxsplit", -1)):
-            out.append(cut(text, at, at + len(plain)))
-            at += len(plain) + len(separator)
-        return out
-    if name == "translate":
-        if not isinstance(args[0], dict) or embedded.doubts(text):
-            return unknowns.merged(interp, text, *args, why="str.translate")
-        made = str(text).translate({key: value for key, value in args[0].items() if not isinstance(value, Unknown)})
-        return text if made == str(text) else made
-    if name in _SAFE_STR:
-        plain_args = [str(a) if isinstance(a, Text) else a for a in args]
-        for arg in (*args, *kwargs.values()):
-            bounds.width(arg)
-        plain_kwargs = {key: str(value) if isinstance(value, Text) else value for key, value in kwargs.items()}
-        return getattr(str, name)(str(text), *plain_args, **plain_kwargs)
-    return Unknown((), f"str.{name}")
 
 
 def list_method(
@@ -186,8 +79,6 @@ def list_method(
 
 
 def _iterator_method(interp: Run, owner: Once, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    from kbh_lint.host import generators
-
     if name == "__iter__":
         return owner
     if name == "close":

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
-from kbh_lint.host import around, coroutines, exceptions, lanes, lib_objects
+from kbh_lint.host import around, coroutines, exceptions, lanes
 from kbh_lint.host.frames import Leave, Raised
-from kbh_lint.host.objects import Graph, Instance, LibObject, find_method
+from kbh_lint.host.objects import Graph, Instance, LibObject, Method, find_method
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -28,7 +28,7 @@ def enter(interp: Run, manager: Any, exits: list[Leave], loc: ir.Loc | None) -> 
             exits.append(lambda raised: lanes.leave(interp))
         return manager
     if isinstance(manager, LibObject) and (manager.path in lanes.POOLS or manager.path == "subprocess.Popen"):
-        exits.append(lambda raised: lib_objects.object_method(interp, manager, "__exit__", [], {}, loc) and None)
+        exits.append(lambda raised: interp.call(Method(manager, "__exit__"), [], {}, loc) and None)
         return manager
     if isinstance(manager, LibObject) and manager.path == "contextlib.suppress":
         exits.append(lambda raised: raised is not None and exceptions.catches(interp, manager.args, raised.value))

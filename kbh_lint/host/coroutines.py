@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
-from kbh_lint.host import exceptions, iteration, lanes, pools
-from kbh_lint.host.frames import Frame, Raised, Returned
+from kbh_lint.host import exceptions, iteration, lanes, pools, prelude
+from kbh_lint.host.frames import Frame, Raised, Returned, builtin
 from kbh_lint.host.objects import Instance, LibObject, Once, find_method
 from kbh_lint.host.tensors import Unknown
 
@@ -205,3 +205,11 @@ def method(
             return True
         return _STEPS not in owner.attrs if name == "done" else getattr(owner.attrs.get(_ERROR), "value", None)
     return NotImplemented
+
+
+@builtin
+def _one_turn(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    return call(interp, "asyncio.sleep", args, kwargs, loc)
+
+
+prelude.NATIVE["__turn__"] = _one_turn

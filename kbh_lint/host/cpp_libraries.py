@@ -6,7 +6,6 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import (
-    builds,
     cpp_calls,
     cpp_std,
     cpp_streams,
@@ -62,7 +61,7 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
     if short.startswith("cuTensorMapEncode"):
         return tensor_map(args)
     if short in ("dlopen", "dlmopen"):
-        return builds.load_library(interp, short, args[short == "dlmopen" :], {}, loc)
+        return interp.load_library(short, args[short == "dlmopen" :], {}, loc)
     if short.startswith(("cudaGetDriverEntryPoint", "cuGetProcAddress", "dlsym")):
         return _entry_point(short, args)
     if short == "dim3":
@@ -277,7 +276,7 @@ def _program(run: Any, args: list[Any], loc: ir.Loc | None) -> Any:
 
 def _graph(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """Stream capture and graph launch through the runtime's own functions."""
-    from kbh_lint.host.lib_objects import replay
+    from kbh_lint.host.graphs import replay
 
     interp = run.interp
     slots = [a for a in args if isinstance(a, Slot)]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
-from kbh_lint.host import containers, modules
+from kbh_lint.host import modules, shown
 from kbh_lint.host.objects import Bound, LibObject, Partial
 from kbh_lint.values import Func
 
@@ -40,7 +40,7 @@ def register(interp: Run, label: str, key: Any, function: Any, loc: ir.Loc | Non
     """`function` is what `label` runs for a dispatch key or for types of devices; those without a GPU do not count."""
     keys = key if isinstance(key, (list, tuple)) else [key]
     for each in keys:
-        name = containers.show(each).lower() if each is not None else ""
+        name = shown.show(each).lower() if each is not None else ""
         rank = next((i for i, known in enumerate(_KEYS) if name.startswith(known)), None if name else 0)
         rank = 0 if name == "default" else rank
         if rank is not None and label.startswith(TORCHS):
@@ -53,7 +53,7 @@ def library_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any]
     """A function of torch.library."""
     name = path.rsplit(".", 1)[-1]
     if name == "Library":
-        return LibObject(path, {"namespace": containers.show(args[0]) if args else ""})
+        return LibObject(path, {"namespace": shown.show(args[0]) if args else ""})
     label = next((str(a) for a in args if isinstance(a, str) and "::" in a), "").partition("(")[0].replace("::", ".")
     given = next((a for a in [*args, *kwargs.values()] if isinstance(a, (Func, Bound, Partial))), None)
     if name in ("custom_op", "triton_op", "impl", "register_kernel") and label:
@@ -76,7 +76,7 @@ def method(
 ) -> Any:
     """A method of an operator that `custom_op` made, or of a Library; NotImplemented for those of neither."""
     if owner.path == "torch.library.Library" and name == "impl" and len(args) > 1:
-        short = containers.show(args[0]).rpartition("::")[2]
+        short = shown.show(args[0]).rpartition("::")[2]
         register(interp, f"{owner.attrs['namespace']}.{short}", args[2] if len(args) > 2 else None, args[1], loc)
         return None
     if owner.path != OP:

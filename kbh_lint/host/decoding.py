@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.frontends.python import PythonUnit
-from kbh_lint.host import bounds, builds, containers, exceptions, unknowns
+from kbh_lint.host import bounds, builds, exceptions, shown, unknowns
 from kbh_lint.host.frames import Frame
 from kbh_lint.host.objects import LibObject
 from kbh_lint.host.tensors import Unknown
@@ -99,7 +99,7 @@ def decode(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc:
     data = args[0] if args else next(iter(kwargs.values()), None)
     decoder = _DECODERS.get(path)
     if path == "codecs.decode":
-        name = containers.show(args[1]) if len(args) > 1 else str(kwargs.get("encoding", "utf-8"))
+        name = shown.show(args[1]) if len(args) > 1 else str(kwargs.get("encoding", "utf-8"))
         if isinstance(data, str) and name.replace("_", "") in ("rot13", "rot-13"):
             return decoded(interp, codecs.decode(str(data), "rot13"), loc) if len(data) <= MAX_IN else _unknown(path)
         if name.replace("-", "").lower() in ("utf8", "ascii", "latin1") and isinstance(data, bytes):
@@ -194,7 +194,7 @@ def execute(interp: Run, source: str, scope: dict[str, Any], loc: ir.Loc | None)
 def load_module(interp: Run, path: str, loc: ir.Loc | None) -> Any:
     """A module from a file by its path: one of the submission's own, or one that it wrote, is run and read."""
     if path.endswith(builds.BUILT):
-        return builds.load_library(interp, path, [path], {}, loc)
+        return interp.load_library(path, [path], {}, loc)
     text = builds.find_file(interp, path)
     if text is None:
         name = path.rpartition("/")[2] or "a file"

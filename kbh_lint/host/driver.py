@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
+from kbh_lint.host.cpp_calls import pointers
+from kbh_lint.host.cpp_libraries import library
 from kbh_lint.host.equality import SUCCESS
 from kbh_lint.host.objects import LibObject, Pointer, Slot
 from kbh_lint.host.tensors import Tensor
@@ -15,7 +17,6 @@ from kbh_lint.host.tensors import Tensor
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
-OF_TORCH = "torch.cuda.cudart"
 MAX_ARRAY = 4096
 _MAKERS = ("cuModuleGetFunction", "cuLibraryGetKernel", "nvrtcCreateProgram", "cuMemAlloc", "cuTensorMapEncodeTiled")
 _STRUCTS = ("AttrValue", "AttributeValue", "LaunchAttribute")
@@ -52,16 +53,12 @@ def array(kind: LibObject, args: list[Any]) -> list[Any]:
 
 def call(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """A function of libcuda, libcudart, libnvrtc or libcublas through ctypes or torch; every status is success."""
-    from kbh_lint.host.cpp_libraries import library
-
     library(interp.cpp, name, (), [_argument(interp, a) for a in args], loc)
     return 0
 
 
 def bindings(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """cuda-python: the same functions, which give back (status, value ...) in place of writing through addresses."""
-    from kbh_lint.host.cpp_calls import pointers
-    from kbh_lint.host.cpp_libraries import library
 
     name = path.rsplit(".", 1)[-1]
     if name[:1].isupper() or "_" in name:

@@ -21,8 +21,7 @@ from kbh_lint.host import (
 )
 from kbh_lint.host.frames import Frame, OutOfFuel, Raised
 from kbh_lint.host.objects import ClassV, Instance
-from kbh_lint.host.path_runs import PathRun, Probe, ShapeRun
-from kbh_lint.host.probes import Call
+from kbh_lint.host.path_runs import Call, PathRun, Probe, ShapeRun
 from kbh_lint.host.run import Run
 from kbh_lint.host.session import Session
 from kbh_lint.host.tensors import Content, Unknown

@@ -9,12 +9,12 @@ from kbh_lint import ir
 from kbh_lint.host import (
     bounds,
     calls,
-    containers,
     coroutines,
     exceptions,
     iteration,
     keys,
     operators,
+    shown,
     subscripts,
     texts,
     unknowns,
@@ -214,11 +214,11 @@ def e_fstring(interp: Run, node: ir.FString, frame: Frame) -> Any:
             parts.append(texts.of(interp, value, node.loc, way, interp.eval(spec, frame) if spec is not None else ""))
             continue
         if not isinstance(value, (str, int, float, bool, type(None), tuple, list)):
-            parts.append(containers.show(value))
+            parts.append(shown.show(value))
             continue
-        shown = texts.of(interp, value, node.loc) if isinstance(value, (tuple, list)) else value
-        if isinstance(shown, Text) and doubts(shown):
-            parts.append(shown)
+        printed = texts.of(interp, value, node.loc) if isinstance(value, (tuple, list)) else value
+        if isinstance(printed, Text) and doubts(printed):
+            parts.append(printed)
             continue
         if not bounds.is_small(value):
             raise bounds.TooLarge("a text grew past the bound")

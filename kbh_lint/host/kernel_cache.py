@@ -8,6 +8,8 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, cast
 
+from kbh_lint.host import kernel_scope
+from kbh_lint.host.kernel_scope import exact
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.facts import KernelFacts, Origin, Traffic
 from kbh_lint.values import Buffer, Descriptor, Func, Made, Scalar, StructArg
@@ -71,8 +73,6 @@ def identity(kernel: Func) -> Any:
     globals, is another kernel where what it sees differs."""
     if kernel.node.kind != "python" or not kernel.language and kernel.env.parent is None:
         return id(kernel.node)
-    from kbh_lint.host import kernel_scope
-
     return kernel_scope.key(kernel)
 
 
@@ -169,7 +169,5 @@ def _parts(made: Any) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[int, ...]
 
 def normal_key(binding: dict[str, Any]) -> tuple[Any, ...]:
     """A hashable form of a binding in which equal launches on other tensors are equal."""
-    from kbh_lint.host.kernel_scope import exact
-
     numbers: dict[int, int] = {}
     return tuple((name, exact(normal(value, numbers))) for name, value in binding.items())

@@ -141,7 +141,7 @@ def set_stream(interp: Run, stream: Any) -> None:
 def method(
     interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
-    """Methods of streams, events, threads and pools; NotImplemented for all else."""
+    """Methods of streams, events and threads; NotImplemented for all else."""
     lanes: Lanes = interp.lanes
     first = args[0] if args else next(iter(kwargs.values()), None)
     if owner.path == "torch.cuda.Event" or owner.path == "torch.Event":
@@ -171,10 +171,6 @@ def method(
             run(interp, owner, args[0], [owner], {}, loc)
             return None
         return _thread_method(interp, owner, name, _timeout(args, kwargs), loc)
-    if owner.path in POOLS:
-        from kbh_lint.host import pools
-
-        return pools.method(interp, owner, name, args, kwargs, loc)
     return NotImplemented
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, iteration, keys, operators, unknowns
-from kbh_lint.host.objects import ClassV, Instance, LibObject, Tally
+from kbh_lint.host import bounds, operators, unknowns
+from kbh_lint.host.objects import ClassV, Instance, LibObject
 from kbh_lint.host.tensors import Unknown
 
 if TYPE_CHECKING:
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 
 _PLAIN = (int, float, str, bytes, type(None))
 MAX_DEPTH = 8
-TALLY = frozenset("update subtract most_common elements total copy".split())
 
 
 def dataclasses_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -65,34 +63,6 @@ def ordered_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any]
             except Exception as error:
                 operators.failed(interp, error, loc)
     return unknowns.merged(interp, *args, why=path)
-
-
-def tally_method(
-    interp: Run, owner: Tally, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
-) -> Any:
-    """A method that collections.Counter has of its own."""
-    bounds.visited(interp, owner)
-    if name in ("update", "subtract"):
-        given = args[0] if args else {}
-        counts: list[tuple[Any, Any]] = list(kwargs.items())
-        counts += (
-            given.items() if isinstance(given, dict) else [(i, 1) for i in iteration.materialise(interp, given, loc)]
-        )
-        for key, count in counts:
-            op = "+" if name == "update" else "-"
-            owner[keys.check_key(key)] = operators.binary(interp, op, owner.get(key, 0), count, loc)
-        return None
-    if name == "copy":
-        return copy.copy(owner)
-    if not all(type(count) is int for count in owner.values()):
-        return unknowns.merged(interp, *owner.values(), why=f"Counter.{name}")
-    if name == "total":
-        return sum(owner.values())
-    if name == "elements":
-        bounds.items(interp, sum(max(count, 0) for count in owner.values()))
-        return [key for key, count in owner.items() for _ in range(count)]
-    most = sorted(owner.items(), key=lambda item: -item[1])
-    return most[: args[0]] if args and isinstance(args[0], int) else most
 
 
 def _is_plain(value: Any, depth: int = 0) -> bool:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import calls, foreign, launch_arguments, launches, tensor_arguments, tensor_views
+from kbh_lint.host import attributes, calls, foreign, launch_arguments, launches, tensor_arguments, tensor_views
 from kbh_lint.host import cute_shapes as shapes
 from kbh_lint.host.kernel_cache import identity
 from kbh_lint.host.objects import Bound, ClassV, Instance, LibObject, Memo, Pointer, Specialized, find_method
@@ -156,13 +156,15 @@ def _compiled(interp: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return Specialized(args[0], fixed, scope=identity(func))
 
 
+Compiled = Callable[["Run", Specialized, list[Any], dict[str, Any], "ir.Loc | None"], Any]
+COMPILED: dict[str, Compiled] = {}  # calls of compiled functions by their language; filled where each is modelled
+
+
 def call_compiled(interp: Run, made: Specialized, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A call of a compiled function, with or without the compile-time arguments."""
     func = _function(interp, made.func)
-    if func is not None and func.language == "tilelang":
-        from kbh_lint.host import lib_tilelang
-
-        return lib_tilelang.launch(interp, made, args, kwargs, loc)
+    if func is not None and func.language in COMPILED:
+        return COMPILED[func.language](interp, made, args, kwargs, loc)
     if func is not None and identity(func) != made.scope:
         inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
         return foreign.unread_call(interp, "a compiled function whose names mean something else now", inputs, loc)
@@ -326,14 +328,14 @@ def _member(interp: Run, value: Any, level: int) -> Any:
 # --- attributes ---------------------------------------------------------------------------------------------------
 
 
-def tensor_attribute(tensor: Tensor, name: str) -> Any:
+def tensor_attribute(interp: Run, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any:
     """What CuTe adds to a tensor."""
     if name == "element_type":
         return DType(tensor.dtype)
     return Pointer(tensor, tensor.dtype) if name == "iterator" else Unknown((), name)
 
 
-def made_attribute(made: Made, name: str) -> Any:
+def made_attribute(interp: Run, made: Made, name: str, loc: ir.Loc | None) -> Any:
     """An attribute of something that the DSL made on the host."""
     if any(key == name for key, _ in made.fields):
         found = made.get(name)
@@ -381,3 +383,9 @@ def dtype_of(path: str) -> DType | None:
     """The element type that a path under `cutlass` names."""
     found = dtypes.from_cutlass(path.rpartition(".")[2])
     return DType(found) if found is not None else None
+
+
+attributes.OF_LIBRARIES[Made] = made_attribute
+attributes.TENSOR_OF_LIBRARIES.update(
+    dict.fromkeys(("element_type", "iterator", "memspace", "leading_dim"), tensor_attribute)
+)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import ir
 from kbh_lint.host import (
     around,
+    attributes,
     builds,
-    containers,
     coroutines,
     custom_ops,
     decoding,
@@ -17,21 +17,27 @@ from kbh_lint.host import (
     driver,
     enums,
     exceptions,
+    extensions,
     foreign,
+    graphs,
     lanes,
     launches,
+    lib_cute,
     lib_itertools,
     lib_python,
     lib_re,
+    lib_tilelang,
     lib_triton,
     lifetimes,
     measured,
     module_calls,
     modules,
+    objects,
     operators,
     outside,
     plain_methods,
-    recording,
+    pools,
+    shown,
     subscripts,
     tampering,
     tensor_arguments,
@@ -57,7 +63,7 @@ from kbh_lint.host.objects import (
     meta_method,
     path_object,
 )
-from kbh_lint.host.tensors import Event, Tensor, Unknown
+from kbh_lint.host.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Func, JitFunction, Sym
 
 if TYPE_CHECKING:
@@ -126,8 +132,6 @@ def call_object(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str
     if owner.path in DECORATORS and args:
         return lib_triton.decorate(interp, owner, args[0], loc)
     if owner.path == "tilelang.factory":
-        from kbh_lint.host import lib_tilelang
-
         return lib_tilelang.build(interp, owner, args, kwargs, loc)
     if owner.path == "collections.namedtuple":
         given = {
@@ -143,7 +147,7 @@ def call_object(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str
     if owner.path == lifetimes.FINALIZER:
         return lifetimes.finalize(interp, owner, loc)
     if owner.path == "raw.kernel":
-        return builds.call_raw(interp, owner, args, kwargs, loc)
+        return extensions.call_raw(interp, owner, args, kwargs, loc)
     if owner.path == "unread.kernel":
         inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
         return foreign.unread_call(interp, f"a kernel in {owner.attrs['name']}", inputs, loc) if inputs else owner
@@ -169,8 +173,6 @@ def call_method(interp: Run, owner: Any, name: str, args: list[Any], kwargs: dic
     if isinstance(owner, (JitFunction, Configured)):
         return launches.method(interp, owner, name, args, kwargs, loc)
     if isinstance(owner, Specialized):
-        from kbh_lint.host import lib_cute
-
         return lib_cute.compiled_method(interp, owner, name, args, kwargs, loc)
     if isinstance(owner, Graph):
         return graph_method(interp, owner, name, args, loc)
@@ -221,40 +223,16 @@ def graph_method(interp: Run, owner: Graph, name: str, args: list[Any], loc: ir.
         if owner in interp.capturing:
             interp.capturing.remove(owner)
     elif name == "replay":
-        replay(interp, owner, loc)
+        graphs.replay(interp, owner, loc)
     return None
-
-
-def replay(interp: Run, graph: Graph, loc: ir.Loc | None) -> None:
-    """What was captured happens again, on what the same memory holds now."""
-    for old in list(graph.events):
-        event = Event(
-            old.kind, old.name, old.loc, [(t.storage.content, t) for _, t in old.reads], attrs=dict(old.attrs)
-        )
-        event.attrs["replayed"] = True
-        interp.emit(event)
-        if loc is not None:
-            event.stack = (*event.stack, loc)
-        now = {before.ident: tensor.storage.content for before, tensor in old.reads}
-        for content in old.writes:
-            target = Tensor(content.storage, content.dtype, None)
-            flow = old.flows.get(content.ident) if old.flows is not None else None
-            recording.write(interp, target, event, dtype=content.dtype)
-            if flow is not None:
-                event.flows = event.flows or {}
-                event.flows[content.storage.content.ident] = [now.get(c.ident, c) for c in flow]
 
 
 def object_method(
     interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     if owner.path == "tilelang.factory" and name == "compile":
-        from kbh_lint.host import lib_tilelang
-
         return lib_tilelang.build(interp, owner, args, kwargs, loc)
     if owner.path == "cute.launcher":
-        from kbh_lint.host import lib_cute
-
         return lib_cute.launch(interp, owner, kwargs, loc) if name == "launch" else owner
     if around.is_manager(owner) and name in ("__enter__", "__exit__"):
         exits = owner.attrs.setdefault("exits", [])
@@ -263,7 +241,8 @@ def object_method(
     time = measured.method(interp, owner, name, args, loc)
     if time is not NotImplemented:
         return time
-    beside = lanes.method(interp, owner, name, args, kwargs, loc)
+    works = pools.method if owner.path in lanes.POOLS else lanes.method
+    beside = works(interp, owner, name, args, kwargs, loc)
     if beside is not NotImplemented:
         return beside
     if owner.path.startswith("queue.") and name in ("get", "get_nowait") and not owner.path.endswith("Full"):
@@ -293,7 +272,7 @@ def object_method(
         return builds.file_method(interp, owner, name, args, loc)
     if owner.path == "os.environ":
         return lib_python.environment(interp, name, args, kwargs, loc)
-    if owner.path in ("ctypes.system", driver.OF_TORCH):
+    if owner.path in ("ctypes.system", objects.OF_TORCH):
         return driver.call(interp, name, args, loc)
     if owner.path == "torch.UntypedStorage" and name in ("copy_", "fill_"):
         call_method(interp, owner.attrs["tensor"], name, _of_storages(args), kwargs, loc)
@@ -312,7 +291,7 @@ def object_method(
     if owner.path == "property" and name == "setter":
         return Method(owner, "setter")
     if owner.path.startswith("importlib.") and name == "load_module":
-        return decoding.load_module(interp, containers.show(owner.args[1]) if len(owner.args) > 1 else "", loc)
+        return decoding.load_module(interp, shown.show(owner.args[1]) if len(owner.args) > 1 else "", loc)
     if owner.path.startswith("importlib."):
         return None
     if owner.path.startswith("torch.nn."):
@@ -375,3 +354,6 @@ def set_item(interp: Run, owner: Any, key: Any, value: Any, loc: ir.Loc | None) 
         tampering.item_set(interp, owner, key, value, loc)
     if isinstance(owner, LibObject) and isinstance(owner.attrs.get("items"), (list, dict)):
         owner.attrs["items"][key] = value
+
+
+attributes.OF_LIBRARIES[LibObject] = object_attr

@@ -10,7 +10,6 @@ from kbh_lint.host import (
     asking,
     bounds,
     builds,
-    containers,
     decoding,
     exceptions,
     iteration,
@@ -20,6 +19,7 @@ from kbh_lint.host import (
     operators,
     ordering,
     outside,
+    shown,
     subscripts,
     unknowns,
 )
@@ -106,7 +106,7 @@ def operator_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any
     if dunder in _COMPARED and len(args) == 2:
         return operators.compare(interp, _COMPARED[dunder], args[0], args[1], loc)
     if name == "methodcaller" and args:
-        called, rest = containers.show(args[0]), args[1:]
+        called, rest = shown.show(args[0]), args[1:]
         return builtin(lambda i, a, k, where: i.call(i.get_attr(a[0], called, where), rest, kwargs, where))
     return unknown_call(interp, path, args, kwargs, loc)
 
@@ -153,7 +153,7 @@ def named_tuple(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Lo
     fields = [str(field[0] if isinstance(field, (tuple, list)) else field) for field in given]
     values = iteration.materialise(interp, kwargs.get("defaults") or (), loc)
     defaults = dict(zip(fields[len(fields) - len(values) :], values, strict=False))
-    return ClassV(containers.show(args[0]), (Sym("typing.NamedTuple"),), Env(defaults), None, fields=fields)
+    return ClassV(shown.show(args[0]), (Sym("typing.NamedTuple"),), Env(defaults), None, fields=fields)
 
 
 def counter(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -178,7 +178,7 @@ def weakref_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any]
 
 def os_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
-    text = [containers.show(a) for a in args if not isinstance(a, Unknown)]
+    text = [shown.show(a) for a in args if not isinstance(a, Unknown)]
     if name == "join":
         out = ""
         for part in text:
@@ -222,7 +222,7 @@ def environment(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any],
             {str(k): v for k, v in {**(args[0] if args and isinstance(args[0], dict) else {}), **kwargs}.items()}
         )
         return None
-    variable = containers.show(args[0])[:60] if args else ""
+    variable = shown.show(args[0])[:60] if args else ""
     if name == "__setitem__" and len(args) > 1:
         own[variable] = args[1]
         return None
@@ -272,10 +272,10 @@ def importlib_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, An
         return LibObject(path, {}, tuple(args), kwargs)
     if name == "spec_from_file_location":
         return LibObject(
-            "importlib.spec", {"file": containers.show(args[1] if len(args) > 1 else kwargs.get("location", ""))}
+            "importlib.spec", {"file": shown.show(args[1] if len(args) > 1 else kwargs.get("location", ""))}
         )
     if name == "find_spec":
-        return LibObject("importlib.spec", {"args": tuple(args), "path": containers.show(args[-1]) if args else ""})
+        return LibObject("importlib.spec", {"args": tuple(args), "path": shown.show(args[-1]) if args else ""})
     return Unknown((), path)
 
 

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, containers, exceptions, operators, texts, unknowns
+from kbh_lint.host import (
+    bounds,
+    exceptions,
+    iteration,
+    operators,
+    prelude,
+    shown,
+    subscripts,
+    texts,
+    unknowns,
+)
 from kbh_lint.host.frames import builtin
+from kbh_lint.host.objects import Instance
 from kbh_lint.host.tensors import Unknown
-from kbh_lint.source.embedded import concat, cut, doubts
+from kbh_lint.source import embedded
+from kbh_lint.source.embedded import Text, concat, cut, doubts
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -52,16 +63,7 @@ def packing(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | 
     return packed(interp, f"struct.{args[0]}", args[1:], kwargs, loc)
 
 
-@builtin
-def _turn(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    from kbh_lint.host import coroutines
-
-    return coroutines.call(interp, "asyncio.sleep", args, kwargs, loc)
-
-
-NATIVE: dict[str, Callable[..., Any]] = {
-    "__substituted__": substituted, "__packing__": packing, "__turn__": _turn,
-}  # fmt: skip
+prelude.NATIVE.update({"__substituted__": substituted, "__packing__": packing})
 
 
 def packed(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -182,8 +184,6 @@ def _field(
     interp: Run, field: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, auto: list[int]
 ) -> Any:
     """The value that a field names: an argument, and attributes and items of it."""
-    from kbh_lint.host import subscripts
-
     first = re.split(r"[.\[]", field, maxsplit=1)[0]
     if first == "" or first.isdigit():
         at = int(first) if first else auto[0]
@@ -201,8 +201,6 @@ def _field(
 
 def _shown(interp: Run, value: Any, conversion: str, spec: str, loc: ir.Loc | None) -> str:
     """A value as a field prints it."""
-    from kbh_lint.host.objects import Instance
-
     if conversion:
         if isinstance(value, str) and not doubts(value) and conversion in "ra":
             value = repr(str(value))
@@ -218,4 +216,68 @@ def _shown(interp: Run, value: Any, conversion: str, spec: str, loc: ir.Loc | No
             return format(str(value) if isinstance(value, str) else value, spec)
     except (ValueError, TypeError):
         pass
-    return texts.of(interp, value, loc) if isinstance(value, (list, tuple, dict)) else containers.show(value)
+    return texts.of(interp, value, loc) if isinstance(value, (list, tuple, dict)) else shown.show(value)
+
+
+def string_method(interp: Run, text: str, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A method of str; places survive in those that build code."""
+    if any(isinstance(a, Unknown) for a in args) and name not in ("format", "join"):
+        return unknowns.merged(interp, *args)
+    if name in _SAFE_STR and name != "encode" and any(map(embedded.doubts, (text, *args))):
+        return unknowns.merged(interp, text, *args, why=f"str.{name}")
+    if name == "join":
+        if isinstance(args[0], Unknown) and args[0].why.startswith("sniff:"):
+            return unknowns.merged(interp, *args)
+        parts = iteration.iterate(interp, args[0], None)
+        flat: list[str] = []
+        for i, part in enumerate(parts):
+            if i:
+                flat.append(text)
+            flat.append(part if isinstance(part, str) else shown.show(part))
+        return concat(flat)
+    if name == "replace":
+        new = args[1] if isinstance(args[1], str) else shown.show(args[1])
+        bounds.items(interp, str.count(text, str(args[0])))
+        if len(new) * (str.count(text, str(args[0])) or 1) > embedded.MAX_TEXT:
+            raise bounds.TooLarge("a text grew past the bound")
+        return embedded.replace(text, str(args[0]), new, args[2] if len(args) > 2 else -1)
+    if name in ("format", "format_map"):
+        if name == "format_map":
+            args, kwargs = [], args[0] if args and isinstance(args[0], dict) else {}
+        return formatted(interp, text, args, kwargs, None)
+    if name == "encode":
+        return text  # bytes of a text are followed as the text
+    if name in ("strip", "lstrip", "rstrip"):
+        chars = str(args[0]) if args and args[0] is not None else None
+        return embedded.strip(text, chars, name != "rstrip", name != "lstrip")
+    if name == "splitlines" and isinstance(text, Text):
+        keep = bool(args and args[0]) or bool(kwargs.get("keepends"))
+        lines = embedded.split_lines(text)
+        return lines if keep else [embedded.strip(line, "\r\n", False, True) for line in lines]
+    separator = (args[0] if args else kwargs.get("sep")) if name == "split" else None
+    if isinstance(text, Text) and isinstance(separator, str):
+        out: list[str] = []
+        at = 0
+        for plain in str(text).split(str(separator), args[1] if len(args) > 1 else kwargs.get("maxsplit", -1)):
+            out.append(cut(text, at, at + len(plain)))
+            at += len(plain) + len(separator)
+        return out
+    if name == "translate":
+        if not isinstance(args[0], dict) or embedded.doubts(text):
+            return unknowns.merged(interp, text, *args, why="str.translate")
+        made = str(text).translate({key: value for key, value in args[0].items() if not isinstance(value, Unknown)})
+        return text if made == str(text) else made
+    if name in _SAFE_STR:
+        plain_args = [str(a) if isinstance(a, Text) else a for a in args]
+        for arg in (*args, *kwargs.values()):
+            bounds.width(arg)
+        plain_kwargs = {key: str(value) if isinstance(value, Text) else value for key, value in kwargs.items()}
+        return getattr(str, name)(str(text), *plain_args, **plain_kwargs)
+    return Unknown((), f"str.{name}")
+
+
+_SAFE_STR = frozenset(
+    "startswith endswith lower upper split rsplit splitlines find rfind index count isdigit isalpha isidentifier "
+    "title capitalize zfill ljust rjust center partition rpartition encode isspace isupper islower removeprefix "
+    "removesuffix isnumeric isalnum expandtabs swapcase casefold".split()
+)

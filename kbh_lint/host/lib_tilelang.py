@@ -158,3 +158,6 @@ def dtype_of(value: Any) -> str:
     if isinstance(value, DType):
         return value.name
     return (dtypes.from_tilelang(value) if isinstance(value, str) else None) or "?"
+
+
+lib_cute.COMPILED["tilelang"] = launch

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import (
-    builds,
     custom_ops,
     device,
     dress,
-    driver,
+    extensions,
     foreign,
     lanes,
     lib_objects,
     modules,
+    objects,
     operators,
     outside,
     tensor_arguments,
@@ -111,9 +111,9 @@ def cuda_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], l
     if name == "CUDAGraph":
         return Graph()
     if name == "cudart":
-        return LibObject(driver.OF_TORCH)
+        return LibObject(objects.OF_TORCH)
     if name == "_compile_kernel":
-        return builds.raw_kernel(interp, args, kwargs, loc)
+        return extensions.raw_kernel(interp, args, kwargs, loc)
     if name == "make_graphed_callables":
         return args[0] if args else Unknown()
     return LibObject(path, {}, tuple(args), kwargs)

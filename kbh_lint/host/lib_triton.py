@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
-from kbh_lint.host import around, custom_ops, prelude, tensor_arguments, unknowns
+from kbh_lint.host import around, custom_ops, lib_cute, lib_tilelang, prelude, tensor_arguments, unknowns
 from kbh_lint.host.objects import (
     Bound,
     ClassV,
@@ -80,12 +80,8 @@ def decorate(interp: Run, decorator: Any, target: Any, loc: ir.Loc | None) -> An
     if path == "triton.experimental.gluon.constexpr_function":
         return target
     if path.startswith(("cutlass.", "cute.decorator")):
-        from kbh_lint.host import lib_cute
-
         return lib_cute.decorate(interp, decorator.attrs["path"] if path == "cute.decorator" else path, target)
     if path.startswith("tilelang"):
-        from kbh_lint.host import lib_tilelang
-
         known = getattr(decorator, "attrs", {})
         given = {"configs": known.get("configs"), **known.get("kwargs", {})}
         return lib_tilelang.decorate(known.get("path", path), target, given)

@@ -10,20 +10,23 @@ from kbh_lint.host import (
     artifacts,
     asking,
     builds,
-    containers,
     copies,
     coroutines,
     custom_ops,
     decoding,
     driver,
     einops,
+    elapsed,
     enums,
+    extensions,
     foreign,
     lib_containers,
+    lib_cute,
     lib_itertools,
     lib_python,
     lib_re,
     lib_texts,
+    lib_tilelang,
     lib_torch,
     lib_triton,
     measured,
@@ -32,6 +35,7 @@ from kbh_lint.host import (
     outside,
     pools,
     pybuiltins,
+    shown,
     tampering,
     wrappers,
 )
@@ -51,10 +55,10 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     if path in asking.CALLED and not (asking.CALLED[path] == asking.CAPTURE and interp.capturing):
         return asking.asked(interp, path, asking.CALLED[path], loc)
     if path in asking.CLOCKS:
-        shown = asking.clock(interp)
-        return measured.Reading(why=shown.why, at=len(interp.trace.events))
+        clock = asking.clock(interp)
+        return elapsed.Reading(why=clock.why, at=len(interp.trace.events))
     if path in artifacts.COPIES and len(args) > 1:
-        artifacts.copied(interp, *(containers.show(a) for a in args[:2]))
+        artifacts.copied(interp, *(shown.show(a) for a in args[:2]))
     if path.startswith(("numpy.", "statistics.")) and (told := measured.statistic(path, args)) is not NotImplemented:
         return told
     handler = CALLS.get(path)
@@ -70,14 +74,10 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
 
 
 def _cute(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    from kbh_lint.host import lib_cute
-
     return lib_cute.call(interp, path, args, kwargs, loc)
 
 
 def _tilelang(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    from kbh_lint.host import lib_tilelang
-
     return lib_tilelang.call(interp, path, args, kwargs, loc)
 
 
@@ -128,7 +128,7 @@ ROOTS: dict[str, Handler] = {
     "operator": lib_python.operator_call,
     "shutil": lib_python.unknown_call,
     "string": lib_python.unknown_call,
-    "ctypes": builds.ctypes_call,
+    "ctypes": extensions.ctypes_call,
     "pathlib": builds.path_call,
     "glob": builds.glob_call,
     "weakref": lib_python.weakref_call,
@@ -141,7 +141,7 @@ PREFIXES: tuple[tuple[str, Handler], ...] = (
     ("torch.cuda.graph", lib_python.made),
     ("torch.cuda.", lib_torch.cuda_call),
     ("torch.backends.", lib_torch.t_backend),
-    ("torch.utils.cpp_extension.", builds.extension_call),
+    ("torch.utils.cpp_extension.", extensions.extension_call),
     ("torch._dynamo", lib_torch.t_context),
     ("torch._inductor", lib_python.made),
     ("torch.utils.", lib_python.made),
@@ -182,9 +182,9 @@ CALLS: dict[str, Handler] = {
     "torch.load": lib_torch.t_load,
     "torch.is_tensor": lambda i, p, a, k, loc: isinstance(a[0], Tensor),
     "torch.is_grad_enabled": lib_python.plain(False),
-    "torch.ops.load_library": builds.load_library,
+    "torch.ops.load_library": extensions.load_library,
     "torch.Size": lib_python.first,
-    "torch.classes.load_library": builds.load_library,
+    "torch.classes.load_library": extensions.load_library,
     "torch.get_num_threads": lib_python.plain(8),
     "builtins.open": builds.open_file,
     "builtins.__import__": lib_python.importlib_call,
@@ -214,7 +214,7 @@ CALLS: dict[str, Handler] = {
     "builtins.input": lib_python.unknown_call,
     "torch.promote_types": lib_python.first,
     **{f"torch.return_types.{name}": lib_python.first for name in "topk sort max min mode".split()},
-    "cupy.RawKernel": builds.raw_kernel_cupy,
+    "cupy.RawKernel": extensions.raw_kernel_cupy,
     "unittest.mock.patch": tampering.mock,
     "unittest.mock.patch.object": tampering.mock,
     "mock.patch": tampering.mock,
@@ -226,7 +226,7 @@ CALLS: dict[str, Handler] = {
     "torch.cuda.set_per_process_memory_fraction": lib_torch.t_backend,
     "torch.random.manual_seed": lib_torch.t_seed,
     "torch.seed": lib_torch.t_seed,
-    "cupy.RawModule": builds.raw_module,
+    "cupy.RawModule": extensions.raw_module,
 }
 
 

@@ -424,3 +424,6 @@ def path_object(text: str) -> LibObject:
 def joined_path(left: Any, right: Any) -> str:
     """`left / right` of paths as text."""
     return str(right) if str(right).startswith("/") else f"{left}/{right}"
+
+
+OF_TORCH = "torch.cuda.cudart"

@@ -9,7 +9,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
-from kbh_lint.host import asking, bounds, equality, exceptions, iteration, measured, subscripts, torchlib, unknowns
+from kbh_lint.host import (
+    asking,
+    bounds,
+    elapsed,
+    equality,
+    exceptions,
+    iteration,
+    subscripts,
+    texts,
+    torchlib,
+    unknowns,
+)
 from kbh_lint.host.objects import (
     Chance,
     ClassV,
@@ -76,7 +87,7 @@ def binary(interp: Run, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
         asking.flows(interp, left, right, loc)
         return torchlib.call(interp, f"torch.{_TENSOR.get(op, 'add')}", [left, right], {}, loc, spelled=op)
     if isinstance(left, Unknown) or isinstance(right, Unknown):
-        time = measured.between(interp, left, right) if op == "-" else NotImplemented
+        time = elapsed.between(interp, left, right) if op == "-" else NotImplemented
         return unknowns.merged(interp, left, right) if time is NotImplemented else time
     if isinstance(left, str) and op == "%":
         bounds.text(interp, left)
@@ -133,8 +144,6 @@ def _as_texts(interp: Run, template: str, values: Any, loc: ir.Loc | None) -> An
     objects = values if isinstance(values, tuple) else (values,)
     if not any(isinstance(part, Instance) for part in objects):
         return values
-    from kbh_lint.host import texts
-
     way = "repr" if "%r" in template else "str"
     made = tuple(texts.of(interp, part, loc, way) if isinstance(part, Instance) else part for part in objects)
     return made if isinstance(values, tuple) else made[0]
@@ -313,7 +322,7 @@ def compare(interp: Run, op: str, left: Any, right: Any, loc: ir.Loc | None) -> 
     if type(left) is Chance or type(right) is Chance:
         if unknowns.by_chance(left, right) is not None or not isinstance(right, int) or right > 0:
             return unknowns.merged(interp, why="a number of this process")
-    if measured.against(left, right):
+    if elapsed.against(left, right):
         return Unknown((), "a time")
     try:
         if not bounds.is_small(left):

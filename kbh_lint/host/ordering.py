@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
+from kbh_lint.host import operators
 from kbh_lint.host.objects import Instance, find_method, ordered_as
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ class Ordered:
         return self._holds(">", other)
 
     def _holds(self, op: str, other: Any) -> bool:
-        from kbh_lint.host import operators
-
         sides = self.value, other.value
         if self.before is not None:
             sides = self.interp.call(self.before, list(sides), {}, self.loc), 0

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
-from kbh_lint.host import asking, containers
+from kbh_lint.host import asking, shown
 from kbh_lint.host.objects import LibObject
 from kbh_lint.host.tensors import Unknown
 
@@ -201,7 +201,7 @@ def _os(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir
     if path == "os.readlink" and asking.about_process(text_of(args[0]) if args else ""):
         note(interp, "descriptor", path, "where the descriptors of the process lead", loc)
     if path in ("os.open", "builtins.open"):
-        flags = containers.show(args[1]) if len(args) > 1 else ""
+        flags = shown.show(args[1]) if len(args) > 1 else ""
         if any(word in flags for word in ("WRONLY", "RDWR", "CREAT", "APPEND", "TRUNC")):
             file_written(interp, path, args[0], loc)
 
@@ -209,7 +209,7 @@ def _os(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir
 def _signal_sent(interp: Run, path: str, args: list[Any], loc: ir.Loc | None) -> None:
     """A signal to a process: its own children may have it, itself when it handles it, others not."""
     target = args[0] if args else None
-    number = containers.show(args[-1]) if args else ""
+    number = shown.show(args[-1]) if args else ""
     if path == "signal.raise_signal" or target == interp.process.id:
         number = str(getattr(args[-1], "path", number))
         handled = ("signal.signal", number) in interp.process.hooks
@@ -240,7 +240,7 @@ def _hook(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: 
         if path == "gc.callbacks.append":
             note(interp, "hook", path, "the garbage collector", loc)
         return
-    number = containers.show(args[0]) if path == "signal.signal" and args else ""
+    number = shown.show(args[0]) if path == "signal.signal" and args else ""
     key = (path, str(getattr(args[0], "path", number)) if number else "")
     value = args[-1] if args else kwargs.get("func")
     interp.process.hooks.setdefault(key, []).append((value, loc, interp.trace.call_index))

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host.probes import Call, Kept
-from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.problems import Binding, Contract
 from kbh_lint.values import Env
 
@@ -75,3 +74,34 @@ class Probe:
     sites: tuple[Any, ...]
     origin: PathRun
     other: PathRun
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One `forward`: its events, what it returned, and what it was given (`probes.holding`).
+
+    `kind` says what was changed before it, `names` which inputs or counters that was about.
+    """
+
+    events: list[Event]
+    result: Any
+    given: dict[int, int | None] = field(default_factory=dict)
+    kind: str = "in place"
+    names: tuple[str, ...] = ()
+    index: int = 0
+    contents: list[Content] = field(default_factory=list)  # of the result, as it was when the call returned
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A survivor as it was after the second call: where, what it is for, under which kinds of keys.
+
+    role: `code`, `graph`, `workspace` (written again before it is read), `layout` (made of weights), `held-input`,
+    `derived` (made of inputs), `output`, `value` (a number read from inputs), `descriptor`, `reference` (an address,
+    an id() or a version), `number`.
+    """
+
+    path: str
+    role: str
+    keys: tuple[str, ...]
+    loc: ir.Loc | None = None

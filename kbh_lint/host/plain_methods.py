@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
-from kbh_lint.host import containers, decoding, exceptions, iteration, keys, lib_containers, lib_texts
+from kbh_lint.host import containers, decoding, exceptions, iteration, keys, lib_texts, tallies
 from kbh_lint.host.objects import Tally
 from kbh_lint.host.tensors import product
 
@@ -20,11 +20,11 @@ def call(interp: Run, owner: Any, name: str, args: list[Any], kwargs: dict[str, 
     if owner is interp.builtins.get("str") and args and isinstance(args[0], str):
         owner, args = args[0], args[1:]  # str.encode(text)
     if isinstance(owner, str):
-        return containers.string_method(interp, owner, name, args, kwargs)
+        return lib_texts.string_method(interp, owner, name, args, kwargs)
     if isinstance(owner, list):
         return containers.list_method(interp, owner, name, args, kwargs, loc)
-    if isinstance(owner, Tally) and name in lib_containers.TALLY:
-        return lib_containers.tally_method(interp, owner, name, args, kwargs, loc)
+    if isinstance(owner, Tally) and name in tallies.TALLY:
+        return tallies.tally_method(interp, owner, name, args, kwargs, loc)
     if isinstance(owner, dict):
         return containers.dict_method(interp, owner, name, args, kwargs, loc)
     if isinstance(owner, (set, frozenset)):

@@ -4,6 +4,7 @@ they do to what they are given. Each is run when a program first names something
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from kbh_lint.values import Env
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
+NATIVE: dict[str, Callable[..., Any]] = {}  # what the texts call of ours, by name; filled where it is written
 LANGUAGE = "library"  # of places in these texts, which are no places of the submission
 
 _TEXTS = {
@@ -369,11 +371,9 @@ def _lowered(module: str) -> ir.Module:
 
 def value(interp: Run, path: str) -> Any:
     """What a path in `PATHS` names in this run."""
-    from kbh_lint.host import lib_texts
-
     module, _, name = path.rpartition(".")
     known: dict[str, Env] = interp.scopes.library
     if module not in known:
-        known[module] = env = Env(dict(lib_texts.NATIVE))
+        known[module] = env = Env(dict(NATIVE))
         interp.block(_lowered(module).body, Frame(env, env, None, None))
     return known[module].vars[name]

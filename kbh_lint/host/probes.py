@@ -14,17 +14,16 @@ The calls come after everything else that is looked at; what they do to the mode
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
-from kbh_lint.host import ageing, recording, survivors, tensor_arguments
+from kbh_lint.host import ageing, path_runs, recording, survivors, tensor_arguments
 from kbh_lint.host.frames import OutOfFuel, Raised
 from kbh_lint.host.lanes import Lanes
 from kbh_lint.host.objects import Graph, HostDescriptor, Instance, LibObject, Pointer, is_named_tuple
 from kbh_lint.host.remembered import outside
 from kbh_lint.host.survivors import CODE, Survivor
-from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
+from kbh_lint.host.tensors import Content, Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -36,37 +35,6 @@ ROLES = frozenset(
 )  # that tell of inputs
 
 
-@dataclass(slots=True, eq=False)
-class Call:
-    """One `forward`: its events, what it returned, and what it was given (`probes.holding`).
-
-    `kind` says what was changed before it, `names` which inputs or counters that was about.
-    """
-
-    events: list[Event]
-    result: Any
-    given: dict[int, int | None] = field(default_factory=dict)
-    kind: str = "in place"
-    names: tuple[str, ...] = ()
-    index: int = 0
-    contents: list[Content] = field(default_factory=list)  # of the result, as it was when the call returned
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A survivor as it was after the second call: where, what it is for, under which kinds of keys.
-
-    role: `code`, `graph`, `workspace` (written again before it is read), `layout` (made of weights), `held-input`,
-    `derived` (made of inputs), `output`, `value` (a number read from inputs), `descriptor`, `reference` (an address,
-    an id() or a version), `number`.
-    """
-
-    path: str
-    role: str
-    keys: tuple[str, ...]
-    loc: ir.Loc | None = None
-
-
 def probe(interp: Run, run: Any, model: Any, seen: list[list[Survivor]]) -> None:
     """Make the calls that what survived asks for. `seen` holds the slots before the first call and after each."""
     before, first, second = seen
@@ -76,7 +44,7 @@ def probe(interp: Run, run: Any, model: Any, seen: list[list[Survivor]]) -> None
             content = slot.value.storage.content if isinstance(slot.value, Tensor) else None
             event = content.event if content is not None else None
             keys = survivors.key_kinds(slot.value) if said == "reference" else slot.keys
-            run.survived.append(Kept(slot.path, said, keys, event.loc if event is not None else None))
+            run.survived.append(path_runs.Kept(slot.path, said, keys, event.loc if event is not None else None))
     counters = ageing.counters(before, first, second)
     telling = any(k.role in ROLES for k in run.survived)
     last = run.calls[-1]
@@ -237,7 +205,9 @@ def forward(
     start = len(interp.trace.events)
     result = returned(interp.call(model, arguments(run, inputs), {}, None))
     contents = result_contents(result)
-    run.probes.append(Call(interp.trace.events[start:], result, given, kind, names, interp.trace.call_index, contents))
+    run.probes.append(
+        path_runs.Call(interp.trace.events[start:], result, given, kind, names, interp.trace.call_index, contents)
+    )
 
 
 def returned(value: Any) -> Any:

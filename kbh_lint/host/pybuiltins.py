@@ -19,7 +19,9 @@ from kbh_lint.host import (
     keys,
     operators,
     patterns,
+    tensor_attributes,
     texts,
+    torchlib,
     unknowns,
 )
 from kbh_lint.host.frames import builtin
@@ -47,12 +49,8 @@ def _numbers(name: str) -> Callable[..., Any]:
             return Chance(zlib.crc32(repr(args[0]).encode()) << 16)
         if args and isinstance(args[0], Tensor):
             if name in ("int", "float", "bool"):
-                from kbh_lint.host import tensor_attributes, torchlib
-
                 got = tensor_attributes.scalar(interp, "item", [args[0]], {}, loc)
                 return got
-            from kbh_lint.host import tensor_attributes, torchlib
-
             return torchlib.call(interp, f"torch.{name}", args, kwargs, loc)
         args = [unknowns.merged(interp, a) if doubts(a) else a for a in args]
         if args and isinstance(args[0], Once) and name.startswith("byte"):

@@ -31,6 +31,7 @@ from kbh_lint.host import (
     equality,
     exceptions,
     expressions,
+    extensions,
     foreign,
     importing,
     iteration,
@@ -522,6 +523,10 @@ class Run:
     def import_(self, node: ir.Import, frame: Frame) -> None:
         """Binds what one name of an import statement gives."""
         importing.import_(self, node, frame)
+
+    def load_library(self, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+        """A shared library: one the submission built from its own sources is read, another is machine code."""
+        return extensions.load_library(self, path, args, kwargs, loc)
 
     def run_text(self, args: list[Any], loc: ir.Loc | None) -> Any:
         """exec and eval of a known text run it here; of an unknown one, that is a hole."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
-from kbh_lint.host import asking, containers, modules
+from kbh_lint.host import asking, modules, shown
 from kbh_lint.host.frames import builtin
 from kbh_lint.host.objects import LibObject
 from kbh_lint.host.tensors import Unknown
@@ -32,7 +32,7 @@ def attribute_set(interp: Run, owner: Unknown, name: str, loc: ir.Loc | None) ->
 
 def item_set(interp: Run, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
     """`owner[key] = value`: a frame's variables, the loaded modules, a module's dictionary."""
-    text = containers.show(key) if isinstance(key, (str, int)) else "?"
+    text = shown.show(key) if isinstance(key, (str, int)) else "?"
     if isinstance(owner, Sym) and owner.path.endswith(".__dict__"):
         modules.patched(interp, owner.path.removesuffix(".__dict__"), text, value, loc)
         return
@@ -57,7 +57,7 @@ def called(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc:
             modules.patched(interp, owner, args[0], args[1] if len(args) > 1 else Unknown((), "nothing"), loc)
     elif method in WRITES and owner.endswith(".__dict__"):
         for key, value in _written(method, args, kwargs):
-            modules.patched(interp, owner.removesuffix(".__dict__"), containers.show(key), value, loc)
+            modules.patched(interp, owner.removesuffix(".__dict__"), shown.show(key), value, loc)
 
 
 def method_of(owner: Unknown, name: str) -> Any:
@@ -94,7 +94,7 @@ def mock(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     """unittest.mock.patch and patch.object: in force once they are entered or started."""
     replacement = kwargs.get("new", args[-1] if len(args) > 1 else Unknown((), "a mock"))
     if path.endswith("patch.object") and len(args) > 1 and isinstance(args[0], Sym):
-        owner, name = args[0].path, containers.show(args[1])
+        owner, name = args[0].path, shown.show(args[1])
     elif args and isinstance(args[0], str):
         owner, _, name = str(args[0]).rpartition(".")
     else:

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, containers, enums
+from kbh_lint.host import bounds, enums, shown
 from kbh_lint.host.objects import Instance, find_method
 from kbh_lint.source.embedded import concat
 
@@ -29,7 +29,7 @@ def of(interp: Run, value: Any, loc: ir.Loc | None, way: str = "str", spec: Any 
         return _of_container(interp, value, loc, depth)
     if isinstance(value, range):
         return str(value)
-    return containers.show(value)
+    return shown.show(value)
 
 
 def _of_container(interp: Run, value: Any, loc: ir.Loc | None, depth: int) -> str:
@@ -62,7 +62,7 @@ def _of_object(interp: Run, value: Instance, loc: ir.Loc | None, way: str, spec:
         found = find_method(value, name)
         if found is not None:
             made = interp.call(found, [spec] if name == "__format__" else [], {}, loc)
-            return made if isinstance(made, str) else containers.show(made)
+            return made if isinstance(made, str) else shown.show(made)
     if way != "repr" and "__cause__" in value.attrs and isinstance(value.attrs.get("args"), tuple):  # an exception
         given = value.attrs["args"]
         return of(interp, given[0] if len(given) == 1 else given, loc) if given else ""
@@ -72,7 +72,7 @@ def _of_object(interp: Run, value: Instance, loc: ir.Loc | None, way: str, spec:
     fields = {name: value.attrs.get(name) for name in value.cls.field_names()} if value.cls.dataclass else {}
     known = all(isinstance(part, (*_PLAIN, Instance, list, tuple)) for part in fields.values())
     if not fields or not known or depth >= MAX_DEPTH:
-        return containers.show(value)
+        return shown.show(value)
     parts: list[str] = []
     for name, part in fields.items():
         parts += [", " if parts else f"{value.cls.name}(", f"{name}=", of(interp, part, loc, "repr", "", depth + 1)]
