@@ -20,10 +20,10 @@ from kbh_lint.analyses.tracing import trace_lines
 from kbh_lint.analyses.vendored import vendored_facts
 from kbh_lint.findings import Analysis, PromiseState, Related, Unread
 from kbh_lint.frontends import python
-from kbh_lint.host.decoding import MADE
-from kbh_lint.host.exploration import MAX_FLIPS, explore, run_path, run_reduced
-from kbh_lint.host.path_runs import PathRun
-from kbh_lint.host.session import Session
+from kbh_lint.host.effects.decoding import MADE
+from kbh_lint.host.explore.exploration import MAX_FLIPS, explore, run_path, run_reduced
+from kbh_lint.host.values.path_runs import PathRun
+from kbh_lint.host.values.session import Session
 from kbh_lint.limits import Budgets
 from kbh_lint.marked import DataError
 from kbh_lint.paths import hardware_file

@@ -21,13 +21,13 @@ from kbh_lint.analyses.work import category, on_inputs
 from kbh_lint.dtypes import BITS
 from kbh_lint.findings import State
 from kbh_lint.frontends import python
-from kbh_lint.host import trace_nn
-from kbh_lint.host.exploration import exception, run_path
-from kbh_lint.host.frames import Frame, OutOfFuel, Raised
-from kbh_lint.host.objects import ClassV, Instance
+from kbh_lint.host.explore.exploration import exception, run_path
+from kbh_lint.host.libs import trace_nn
 from kbh_lint.host.run import Run
-from kbh_lint.host.session import Session
-from kbh_lint.host.tensors import Tensor
+from kbh_lint.host.values.frames import Frame, OutOfFuel, Raised
+from kbh_lint.host.values.objects import ClassV, Instance
+from kbh_lint.host.values.session import Session
+from kbh_lint.host.values.tensors import Tensor
 from kbh_lint.marked import Fields, Map
 from kbh_lint.problem_files import parts_of, read_map
 from kbh_lint.problems import ArgSpec, Binding, Contract, Problem, Promise, Shape, StateSpec, TensorSpec

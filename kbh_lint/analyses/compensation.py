@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.analyses.exponentials import FUNCTIONS
 from kbh_lint.analyses.flow import Reach, facts_of
 from kbh_lint.dtypes import BITS
-from kbh_lint.host.probes import result_contents
-from kbh_lint.host.tensors import Event, Tensor, product, row_major
+from kbh_lint.host.explore.probes import result_contents
+from kbh_lint.host.values.tensors import Event, Tensor, product, row_major
 from kbh_lint.values import UNKNOWN, Buffer, Descriptor, Func, Made, StructArg
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _reaches(event: Event, binding: dict[str, object], answer: CompensationFacts
 def _evaluated(event: Event, i: int) -> CompensationFacts:
     """The compensation of one launch, evaluated once for equal launches."""
     cache: dict[object, CompensationFacts] = event.attrs["cache"]
-    from kbh_lint.host.kernel_cache import identity, normal_key
+    from kbh_lint.host.gpu.kernel_cache import identity, normal_key
     from kbh_lint.kernels import compensation
 
     kernel, binding, grid, block = _configured(event, i)
@@ -117,7 +117,7 @@ def of_launches(events: list[Event], found: Reach, result: Any) -> CompensationF
     """
     if not 1 < len(events) <= MAX_LAUNCHES:
         return None
-    from kbh_lint.host.kernel_cache import identity
+    from kbh_lint.host.gpu.kernel_cache import identity
 
     if any(e.attrs.get("scope", key) != key for e in events for key in (identity(e.attrs["kernel"]),)):
         return None
@@ -158,8 +158,8 @@ def _together(
     events: list[Event], i: int, written: set[int], ends: dict[int, tuple[range, ...] | None]
 ) -> CompensationFacts | None:
     """One configuration of all launches, evaluated once for equal ones."""
-    from kbh_lint.host.kernel_cache import identity, normal
-    from kbh_lint.host.kernel_scope import exact
+    from kbh_lint.host.gpu.kernel_cache import identity, normal
+    from kbh_lint.host.gpu.kernel_scope import exact
     from kbh_lint.kernels import compensation
     from kbh_lint.kernels.compensation_runs import Launch
 

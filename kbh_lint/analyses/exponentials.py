@@ -12,7 +12,7 @@ from kbh_lint.analyses.flow import Reach, facts_of
 from kbh_lint.analyses.reference import Traits
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.analyses.work import Work
-from kbh_lint.host.tensors import Content, Event
+from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.facts import KernelFacts, Origin
 
 TAKEN = frozenset("exp softmax log_softmax logsumexp".split())

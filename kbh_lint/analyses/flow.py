@@ -8,9 +8,9 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.dtypes import FP8, WIDE_FLOATS
-from kbh_lint.host.path_runs import ShapeRun
-from kbh_lint.host.probes import result_contents
-from kbh_lint.host.tensors import Content, Event
+from kbh_lint.host.explore.probes import result_contents
+from kbh_lint.host.values.path_runs import ShapeRun
+from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.facts import KernelFacts
 
 MAX_CONTENTS = 20_000
@@ -102,7 +102,7 @@ def is_product(event: Event) -> bool:
 
 
 def _is_product(event: Event) -> bool:
-    from kbh_lint.host.torchlib import PRODUCTS, SOLVERS
+    from kbh_lint.host.torch.torchlib import PRODUCTS, SOLVERS
 
     if event.kind == "cutlass":
         return True

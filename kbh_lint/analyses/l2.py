@@ -7,9 +7,9 @@ from typing import Any
 
 from kbh_lint.analyses.flow import Reach, facts_of
 from kbh_lint.analyses.seeds import Seed, launched_from
-from kbh_lint.host.path_runs import ShapeRun
-from kbh_lint.host.remembered import outside
-from kbh_lint.host.tensors import Content, Event, Storage
+from kbh_lint.host.values.path_runs import ShapeRun
+from kbh_lint.host.values.remembered import outside
+from kbh_lint.host.values.tensors import Content, Event, Storage
 from kbh_lint.kernels.reuse import read_once
 
 

@@ -9,8 +9,8 @@ from kbh_lint.analyses.flow import facts_of, roots
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.analyses.work import Work
 from kbh_lint.dtypes import BITS, FLOATS
-from kbh_lint.host.path_runs import ShapeRun
-from kbh_lint.host.tensors import Content, Event
+from kbh_lint.host.values.path_runs import ShapeRun
+from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.problems import Contract, Problem
 
 

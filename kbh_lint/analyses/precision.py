@@ -12,8 +12,8 @@ from kbh_lint.analyses.products import ProductUse, effective, effective_bits
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.analyses.work import Work
 from kbh_lint.dtypes import BITS, FLOATS
-from kbh_lint.host.kernel_cache import agree
-from kbh_lint.host.tensors import Event
+from kbh_lint.host.gpu.kernel_cache import agree
+from kbh_lint.host.values.tensors import Event
 from kbh_lint.kernels.facts import Product
 from kbh_lint.problems import Problem
 from kbh_lint.values import Buffer, Descriptor

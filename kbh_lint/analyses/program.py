@@ -12,8 +12,8 @@ from kbh_lint.analyses.seeds import Seed, ShapeFacts, span_of
 from kbh_lint.analyses.tampering import ended, tampering
 from kbh_lint.analyses.unbuilt import unbuilt
 from kbh_lint.frontends.walk import walk
-from kbh_lint.host.objects import ClassV, Extension
-from kbh_lint.host.path_runs import PathRun
+from kbh_lint.host.values.objects import ClassV, Extension
+from kbh_lint.host.values.path_runs import PathRun
 from kbh_lint.values import Func, JitFunction, Overloads
 
 

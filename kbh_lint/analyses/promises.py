@@ -11,9 +11,9 @@ from kbh_lint.analyses.packing import Packing
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, computes, does_arithmetic
 from kbh_lint.dtypes import FP8
-from kbh_lint.host.path_runs import ShapeRun
-from kbh_lint.host.probes import result_contents
-from kbh_lint.host.tensors import Event
+from kbh_lint.host.explore.probes import result_contents
+from kbh_lint.host.values.path_runs import ShapeRun
+from kbh_lint.host.values.tensors import Event
 from kbh_lint.problems import Contract, Problem, Promise
 
 Places = list[tuple[ir.Loc | None, str]]

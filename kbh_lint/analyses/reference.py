@@ -8,8 +8,8 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from kbh_lint.analyses.flow import Reach
-from kbh_lint.host.remembered import outside
-from kbh_lint.host.tensors import Event
+from kbh_lint.host.values.remembered import outside
+from kbh_lint.host.values.tensors import Event
 
 MAX_OPERATIONS = 400
 MAX_ROUNDS = 16

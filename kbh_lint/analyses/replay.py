@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from kbh_lint import ir
 from kbh_lint.analyses.flow import MAX_CONTENTS, Reach, facts_of, reach
 from kbh_lint.analyses.seeds import Seed, launched_from
-from kbh_lint.host.path_runs import Call, PathRun, ShapeRun
-from kbh_lint.host.remembered import outside
-from kbh_lint.host.tensors import Content, Event, Tensor
+from kbh_lint.host.values.path_runs import Call, PathRun, ShapeRun
+from kbh_lint.host.values.remembered import outside
+from kbh_lint.host.values.tensors import Content, Event, Tensor
 
 MAX_MAKERS = 4
 MAX_HARMLESS = 40  # facts of survivors that are no finding

@@ -8,7 +8,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.findings import Fact, Related
-from kbh_lint.host.tensors import Event
+from kbh_lint.host.values.tensors import Event
 from kbh_lint.source.spans import Span
 
 MAX_RELATED = 10

@@ -19,8 +19,8 @@ from kbh_lint.analyses.reference import Traits, likeness, share
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, computes, does_arithmetic, sort_out
 from kbh_lint.formulas import FormulaError, evaluate_int
-from kbh_lint.host.path_runs import PathRun, ShapeRun
-from kbh_lint.host.tensors import Event
+from kbh_lint.host.values.path_runs import PathRun, ShapeRun
+from kbh_lint.host.values.tensors import Event
 from kbh_lint.problems import Contract, Problem
 
 Reduced = Callable[[], list[ShapeRun]]

@@ -13,8 +13,8 @@ from kbh_lint.analyses.precision import operand_types
 from kbh_lint.analyses.products import ProductUse, products
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.dtypes import BITS, FLOATS
-from kbh_lint.host.path_runs import PathRun, ShapeRun
-from kbh_lint.host.tensors import Content, Event
+from kbh_lint.host.values.path_runs import PathRun, ShapeRun
+from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.facts import Branch, Origin, ProductTypes
 from kbh_lint.problems import Contract
 

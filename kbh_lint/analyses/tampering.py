@@ -8,9 +8,9 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.analyses.flow import last_call, reach
 from kbh_lint.analyses.seeds import Seed, span_of
-from kbh_lint.host import asking
-from kbh_lint.host.path_runs import PathRun
-from kbh_lint.host.tensors import Event
+from kbh_lint.host.values import asking
+from kbh_lint.host.values.path_runs import PathRun
+from kbh_lint.host.values.tensors import Event
 from kbh_lint.values import Scalar
 
 _NOTED = {"monkeypatch": ("symbol", "target"), "effect": ("kind", "symbol", "what", "target", "undone")}

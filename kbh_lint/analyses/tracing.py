@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kbh_lint.analyses.seeds import span_of
-from kbh_lint.host.path_runs import PathRun
-from kbh_lint.host.tensors import Content, Event, Tensor, Unknown
+from kbh_lint.host.values.path_runs import PathRun
+from kbh_lint.host.values.tensors import Content, Event, Tensor, Unknown
 
 MAX_LINES = 2000
 

@@ -7,7 +7,7 @@ from kbh_lint.analyses.promises import unread_reason
 from kbh_lint.analyses.reference import Traits
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work
-from kbh_lint.host.path_runs import PathRun, ShapeRun
+from kbh_lint.host.values.path_runs import PathRun, ShapeRun
 
 
 def unread_inputs(

@@ -14,7 +14,7 @@ from kbh_lint.analyses.seeds import Seed, span_of
 from kbh_lint.fingerprints.functions import CPP_SUFFIXES, Function, cpp_functions, python_functions
 from kbh_lint.fingerprints.store import Match, load, matches
 from kbh_lint.frontends.python import PythonUnit
-from kbh_lint.host.path_runs import PathRun
+from kbh_lint.host.values.path_runs import PathRun
 from kbh_lint.problems import Ban, Problem
 from kbh_lint.source.sidecars import Sidecar
 from kbh_lint.values import Func, JitFunction

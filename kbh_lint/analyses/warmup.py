@@ -8,8 +8,8 @@ from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, facts_of, reach
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.analyses.work import Work, category, sort_out
-from kbh_lint.host.path_runs import ShapeRun
-from kbh_lint.host.tensors import Content, Event
+from kbh_lint.host.values.path_runs import ShapeRun
+from kbh_lint.host.values.tensors import Content, Event
 
 
 def warm_ups(run: ShapeRun, found: Reach, work: Work, total: int | None) -> list[Seed]:

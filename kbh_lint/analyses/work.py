@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from kbh_lint.analyses.flow import AUTHORED, MAX_CONTENTS, Reach, facts_of, is_product, reads_of, roots
 from kbh_lint.analyses.products import ProductUse, products
-from kbh_lint.host.tensors import Content, Event, product
-from kbh_lint.host.torchlib import PRODUCTS, SELECTIONS, SOFTMAXES, SOLVERS
+from kbh_lint.host.torch.torchlib import PRODUCTS, SELECTIONS, SOFTMAXES, SOLVERS
+from kbh_lint.host.values.tensors import Content, Event, product
 
 # Of the problem's operations. A split merge of attention is up to 2 %, the lightest chunk product of KDA 12 %, its
 # triangular solve 3 %.

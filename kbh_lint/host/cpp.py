@@ -18,11 +18,11 @@ from kbh_lint.host import (
     cpp_statements,
     cpp_std,
     cpp_types,
-    operators,
 )
-from kbh_lint.host.frames import MAX_FRAMES, Returned, target_names
-from kbh_lint.host.objects import ExtFunction, LibObject, Pointer, Slot
-from kbh_lint.host.tensors import Unknown
+from kbh_lint.host.datamodel import operators
+from kbh_lint.host.values.frames import MAX_FRAMES, Returned, target_names
+from kbh_lint.host.values.objects import ExtFunction, LibObject, Pointer, Slot
+from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.values import CppType, DType, Env, Func, Overloads, TypeValue
 
 

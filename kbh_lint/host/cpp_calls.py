@@ -5,23 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import (
-    bounds,
-    cpp_classes,
-    cpp_libraries,
-    cpp_std,
-    cpp_streams,
-    cpp_types,
-    device_flags,
-    exceptions,
-    foreign,
-    lanes,
-    tensor_attributes,
-    torchlib,
-    unknowns,
-)
-from kbh_lint.host.objects import Blob, LibObject, Method, Pointer, Slot
-from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.host import cpp_classes, cpp_libraries, cpp_std, cpp_streams, cpp_types
+from kbh_lint.host.datamodel import exceptions
+from kbh_lint.host.effects import foreign
+from kbh_lint.host.gpu import device_flags
+from kbh_lint.host.python import lanes
+from kbh_lint.host.torch import tensor_attributes, torchlib
+from kbh_lint.host.values import bounds, unknowns
+from kbh_lint.host.values.objects import Blob, LibObject, Method, Pointer, Slot
+from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Env, Func, Overloads, Sym, TypeValue
 
 CHECKS = frozenset(

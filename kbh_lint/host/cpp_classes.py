@@ -6,7 +6,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host import cpp_overloads, cpp_types
-from kbh_lint.host.objects import LibObject
+from kbh_lint.host.values.objects import LibObject
 from kbh_lint.values import CppType, Env, Func, Overloads, TypeValue
 
 MAX_BASES = 24

@@ -6,20 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import (
-    cpp_calls,
-    cpp_classes,
-    cpp_statements,
-    cpp_std,
-    cpp_types,
-    keys,
-    operators,
-    subscripts,
-    tensor_attributes,
-    unknowns,
-)
-from kbh_lint.host.objects import LibObject, Method, Pointer, Slot
-from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.host import cpp_calls, cpp_classes, cpp_statements, cpp_std, cpp_types
+from kbh_lint.host.datamodel import operators, subscripts
+from kbh_lint.host.torch import tensor_attributes
+from kbh_lint.host.values import keys, unknowns
+from kbh_lint.host.values.objects import LibObject, Method, Pointer, Slot
+from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.values import CppType, Env, Func, Overloads, Sym, TypeValue
 
 

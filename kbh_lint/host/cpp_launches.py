@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import cpp_libraries, cpp_types, device_flags, lanes, launch_arguments, launches, tensor_flags
-from kbh_lint.host.objects import LibObject, Slot
-from kbh_lint.host.tensors import Unknown
+from kbh_lint.host import cpp_libraries, cpp_types
+from kbh_lint.host.gpu import device_flags, launch_arguments, launches
+from kbh_lint.host.python import lanes
+from kbh_lint.host.torch import tensor_flags
+from kbh_lint.host.values.objects import LibObject, Slot
+from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.values import UNKNOWN, Env, Func, Overloads
 
 

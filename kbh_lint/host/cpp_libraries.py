@@ -5,21 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import (
-    cpp_calls,
-    cpp_std,
-    cpp_streams,
-    cpp_texts,
-    device,
-    l2,
-    outside,
-    recording,
-    tensor_attributes,
-    tensor_makers,
-    torchlib,
-)
-from kbh_lint.host.objects import Blob, Extension, Graph, HostDescriptor, LibObject, Pointer, Slot
-from kbh_lint.host.tensors import Content, Tensor, Unknown
+from kbh_lint.host import cpp_calls, cpp_std, cpp_streams, cpp_texts
+from kbh_lint.host.effects import outside
+from kbh_lint.host.gpu import l2
+from kbh_lint.host.torch import recording, tensor_attributes, tensor_makers, torchlib
+from kbh_lint.host.values import device
+from kbh_lint.host.values.objects import Blob, Extension, Graph, HostDescriptor, LibObject, Pointer, Slot
+from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 from kbh_lint.values import Env, Func, Overloads, Sym
 
 C_FUNCTIONS = frozenset(
@@ -276,7 +268,7 @@ def _program(run: Any, args: list[Any], loc: ir.Loc | None) -> Any:
 
 def _graph(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """Stream capture and graph launch through the runtime's own functions."""
-    from kbh_lint.host.graphs import replay
+    from kbh_lint.host.gpu.graphs import replay
 
     interp = run.interp
     slots = [a for a in args if isinstance(a, Slot)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import dtypes
-from kbh_lint.host.tensors import Unknown
+from kbh_lint.host.values.tensors import Unknown
 
 
 def wrapped(value: Any, dtype: str | None) -> Any:

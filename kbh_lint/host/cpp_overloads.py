@@ -6,8 +6,8 @@ from typing import Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.host import cpp_types
-from kbh_lint.host.objects import Pointer, Slot
-from kbh_lint.host.tensors import Tensor
+from kbh_lint.host.values.objects import Pointer, Slot
+from kbh_lint.host.values.tensors import Tensor
 from kbh_lint.values import Env, Func, Overloads
 
 

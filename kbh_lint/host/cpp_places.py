@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import cpp_classes, cpp_numbers, cpp_std, cpp_types, iteration, keys, tensor_views
-from kbh_lint.host.objects import LibObject, Pointer, Slot
-from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.host import cpp_classes, cpp_numbers, cpp_std, cpp_types
+from kbh_lint.host.datamodel import iteration
+from kbh_lint.host.torch import tensor_views
+from kbh_lint.host.values import keys
+from kbh_lint.host.values.objects import LibObject, Pointer, Slot
+from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Env, Sym
 
 

@@ -6,11 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import cpp_classes, cpp_std, cpp_types, equality, iteration, tensor_attributes
+from kbh_lint.host import cpp_classes, cpp_std, cpp_types
 from kbh_lint.host.cpp_types import COUNTS, MAX_COUNTED, MAX_LOOP
-from kbh_lint.host.frames import BREAK, CONTINUE, FULL_ITERATIONS, Raised, Returned
-from kbh_lint.host.objects import LibObject, Slot
-from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.host.datamodel import iteration
+from kbh_lint.host.torch import tensor_attributes
+from kbh_lint.host.values import equality
+from kbh_lint.host.values.frames import BREAK, CONTINUE, FULL_ITERATIONS, Raised, Returned
+from kbh_lint.host.values.objects import LibObject, Slot
+from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.values import CppType, Env
 
 

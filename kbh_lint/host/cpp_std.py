@@ -6,9 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import bounds, keys, lanes, unknowns
-from kbh_lint.host.objects import LibObject, Slot
-from kbh_lint.host.tensors import Unknown
+from kbh_lint.host.python import lanes
+from kbh_lint.host.values import bounds, keys, unknowns
+from kbh_lint.host.values.objects import LibObject, Slot
+from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.values import Env, Func
 
 EXCHANGES = frozenset(("std::swap", "std::exchange"))  # their arguments are references

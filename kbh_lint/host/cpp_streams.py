@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbh_lint.host import lanes
-from kbh_lint.host.objects import LibObject, Slot
+from kbh_lint.host.python import lanes
+from kbh_lint.host.values.objects import LibObject, Slot
 from kbh_lint.values import Sym
 
 _DONE = Sym("cudaSuccess")

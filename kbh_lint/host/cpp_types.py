@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import bounds, cpp_calls, cpp_classes, cpp_numbers, cpp_std, equality
-from kbh_lint.host.objects import LibObject, Pointer, Slot
-from kbh_lint.host.tensors import Tensor, Unknown
+from kbh_lint.host import cpp_calls, cpp_classes, cpp_numbers, cpp_std
+from kbh_lint.host.values import bounds, equality
+from kbh_lint.host.values.objects import LibObject, Pointer, Slot
+from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.values import CppType, DType, Env, TypeValue
 
 MAX_LOOP = 256  # rounds of a loop that works on tensors

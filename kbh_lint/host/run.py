@@ -18,43 +18,29 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host import (
-    asking,
+from kbh_lint.host.cpp import Cpp
+from kbh_lint.host.datamodel import enums, exceptions, iteration, prelude, subscripts
+from kbh_lint.host.effects import decoding, foreign
+from kbh_lint.host.gpu import launches
+from kbh_lint.host.gpu.kernel_cache import analyse
+from kbh_lint.host.libs import extensions, lib_cute, lib_objects, lib_triton, libraries
+from kbh_lint.host.python import (
     attributes,
-    bounds,
     calls,
     classes,
     contexts,
     coroutines,
-    decoding,
-    enums,
-    equality,
-    exceptions,
     expressions,
-    extensions,
-    foreign,
     importing,
-    iteration,
-    launches,
-    lib_cute,
-    lib_objects,
-    lib_triton,
-    libraries,
     lifetimes,
-    prelude,
     pybuiltins,
-    remembered,
     rounds,
     statements,
-    subscripts,
-    tensor_arguments,
-    unknowns,
 )
-from kbh_lint.host.cpp import Cpp
-from kbh_lint.host.frames import BREAK, FULL_ITERATIONS, Frame, Leave, OutOfFuel, Raised, Returned, target_names
-from kbh_lint.host.kernel_cache import analyse
-from kbh_lint.host.lanes import Lanes
-from kbh_lint.host.objects import (
+from kbh_lint.host.python.lanes import Lanes
+from kbh_lint.host.values import asking, bounds, equality, remembered, tensor_arguments, unknowns
+from kbh_lint.host.values.frames import BREAK, FULL_ITERATIONS, Frame, Leave, OutOfFuel, Raised, Returned, target_names
+from kbh_lint.host.values.objects import (
     Blob,
     Bound,
     Chance,
@@ -72,9 +58,9 @@ from kbh_lint.host.objects import (
     find_method,
     meta_method,
 )
-from kbh_lint.host.run_state import Decisions, Files, Memory, Process, Scopes, Trace
-from kbh_lint.host.session import Session
-from kbh_lint.host.tensors import ADDRESS_BITS, Content, Event, Tensor, Unknown
+from kbh_lint.host.values.run_state import Decisions, Files, Memory, Process, Scopes, Trace
+from kbh_lint.host.values.session import Session
+from kbh_lint.host.values.tensors import ADDRESS_BITS, Content, Event, Tensor, Unknown
 from kbh_lint.kernels.facts import KernelFacts
 from kbh_lint.source.embedded import Text, doubts
 from kbh_lint.values import DType, Env, Func, JitFunction, Made, Sym

@@ -10,8 +10,7 @@ import kbh_lint
 from kbh_lint.analyses.seeds import Seed, ShapeFacts
 from kbh_lint.engine import agree
 from kbh_lint.findings import FileReport
-from kbh_lint.host.path_runs import PathRun, ShapeRun
-from kbh_lint.host.path_runs import Call
+from kbh_lint.host.values.path_runs import Call, PathRun, ShapeRun
 
 HONEST = (Path(__file__).parents[1] / "idioms" / "fp8" / "triton_dot.py").read_text(encoding="utf-8")
 START = "        rows, depth = x.shape\n"

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from kbh_lint.frontends import python
-from kbh_lint.host.exploration import run_path
-from kbh_lint.host.frames import Frame
+from kbh_lint.host.explore.exploration import run_path
 from kbh_lint.host.run import Run
-from kbh_lint.host.session import Session
-from kbh_lint.host.tensors import Unknown
+from kbh_lint.host.values.frames import Frame
+from kbh_lint.host.values.session import Session
+from kbh_lint.host.values.tensors import Unknown
 
 SAME = {
     "members of an Enum have names and values": """

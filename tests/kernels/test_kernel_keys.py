@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import count
 
-from kbh_lint.host.kernel_cache import normal_key
-from kbh_lint.host.tensors import Content, Storage, Tensor, Unknown
+from kbh_lint.host.gpu.kernel_cache import normal_key
+from kbh_lint.host.values.tensors import Content, Storage, Tensor, Unknown
 from kbh_lint.values import Buffer, Env, Scalar
 
 

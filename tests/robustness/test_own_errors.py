@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kbh_lint import lint
-from kbh_lint.host import survivors
+from kbh_lint.host.values import survivors
 
 SOURCE = """
 import torch.nn as nn

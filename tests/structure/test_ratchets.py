@@ -9,12 +9,12 @@ SLACK = 8  # so that what others have under way is not stopped by a figure that 
 
 MOST = {
     "kbh_lint": {
-        "untyped parameters": 727,
+        "untyped parameters": 730,
         "untyped runs": 111,
-        "imports in functions": 153,
-        "modules in circles": 63,
-        "largest circle": 38,
-        "modules in the fullest folder": 112,
+        "imports in functions": 123,
+        "modules in circles": 30,
+        "largest circle": 13,
+        "modules in the fullest folder": 66,
         "comparisons of .path with texts": 100,
     },
     "grader": {

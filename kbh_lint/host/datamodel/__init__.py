@@ -1,0 +1,1 @@
+"""What plain values do, as Python's data model says: order, equality, iteration, items, operators, texts."""

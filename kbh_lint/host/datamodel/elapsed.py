@@ -1,0 +1,103 @@
+"""Times that work took, where a program measures it to choose the fastest of several ways.
+
+No time is known, so each way may be the fastest. A run takes one for it: what that one's work is like took less than
+all other work, which took the same. Further runs take the others. Ways that do the same arithmetic in the same places
+are one, whatever their tiles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.host.values.tensors import Event, Unknown
+from kbh_lint.kernels.facts import KernelFacts
+from kbh_lint.values import Scalar
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+
+FASTEST = "fastest"  # what the key of a choice begins with
+
+
+class Measured(float):
+    """A time that was measured, or was computed from such times."""
+
+
+def _arithmetic(name: str) -> Callable[..., Any]:
+    plain = getattr(float, name)
+
+    def run(self: Measured, *others: Any) -> Any:
+        made = plain(self, *others)
+        return Measured(made) if isinstance(made, float) else made
+
+    return run
+
+
+for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "floordiv", "neg", "abs"):
+    setattr(Measured, f"__{_name}__", _arithmetic(f"__{_name}__"))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Reading(Unknown):
+    """What a clock showed, when so many events had happened."""
+
+    at: int = 0
+
+
+def between(interp: Run, left: Any, right: Any) -> Any:
+    """The time from the reading `right` to the reading `left`; NotImplemented where no work lies between them."""
+    if isinstance(left, Reading) and isinstance(right, Reading) and left.why == right.why and left.at > right.at:
+        return took(interp, interp.trace.events[right.at : left.at])
+    return NotImplemented
+
+
+def against(left: Any, right: Any) -> bool:
+    """Whether a comparison is one of a time with a number of seconds, of which nothing is known."""
+    one, other = (left, right) if isinstance(left, Measured) else (right, left)
+    known = isinstance(other, Measured) or not isinstance(other, (int, float)) or math.isinf(other)
+    return isinstance(one, Measured) and not known
+
+
+def took(interp: Run, events: Sequence[Event]) -> Any:
+    """The time of what happened."""
+    if not events:
+        return Unknown((), "a time")
+    key = (FASTEST, frozenset(map(_work, events)))
+    interp.decisions.measured.setdefault(key)
+    asked = (known for known in interp.decisions.flips if isinstance(known, tuple) and known[0] == FASTEST)
+    return Measured(0.5 if key == next(asked, next(iter(interp.decisions.measured))) else 1.0)
+
+
+def _work(event: Event) -> tuple[Any, ...]:
+    """What tells the work of one event from that of others: where it is done, how, and on which types."""
+    place = event.loc and (event.loc[0].language, *event.loc[1:])
+    distinct: list[KernelFacts] = event.attrs.get("distinct", [])
+    kernels = frozenset(item for facts in distinct for item in _arithmetic_of(facts))
+    factors = [_size(v) for binding in event.attrs.get("bindings", ())[:1] for v in binding.values()]
+    return event.kind, event.name, place if not distinct else None, kernels, tuple(n for n in factors if n is not None)
+
+
+def _arithmetic_of(facts: KernelFacts) -> Iterable[tuple[Any, ...]]:
+    for product in facts.products:
+        yield facts.name, product.loc[1:], product.kind, product.a, product.b, product.accumulator, product.mode
+    for store in facts.stores:
+        yield facts.name, store.loc[1:], store.dtype, frozenset(f for o in store.origins for f in o.flags)
+    one: Any
+    for one in (*facts.sums, *facts.unpacks, *facts.uses):
+        yield facts.name, type(one).__name__, one.loc[1:]
+    yield facts.name, bool(facts.unread)
+
+
+def _size(value: Any) -> str | None:
+    """Of a factor that a kernel is given, how large it is, roughly: one of nothing takes work away, and one that is as
+    usual goes with the shape. Sizes of tensors are whole numbers.
+    """
+    given = value.value if isinstance(value, Scalar) else value
+    if not isinstance(given, float):
+        return None
+    usual = given != 0.0 and math.isfinite(given)
+    return f"about 2**{32 * round(math.frexp(given)[1] / 32)}" if usual else str(given)

@@ -1,0 +1,133 @@
+"""Classes of the standard library's enum: their members, and what is asked of a class of them.
+
+A member of a plain Enum is an object with a name and a value. Members of IntEnum, StrEnum and flags are numbers and
+texts that are computed with, and stay what they are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.datamodel import exceptions
+from kbh_lint.host.values import equality, unknowns
+from kbh_lint.host.values.objects import Bound, ClassV, Compiled, Instance, LibObject, Memo
+from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.values import Env, Func, Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+AUTO = "enum.auto"
+_FLAGS = frozenset(("enum.Flag", "enum.IntFlag"))
+_NOT_MEMBERS = (Func, Memo, Compiled, Bound, ClassV)
+
+
+def is_enum(cls: ClassV) -> bool:
+    """Whether a class derives from one of enum's."""
+    return any(path.startswith("enum.") for path in cls.external_bases())
+
+
+class Number(int):
+    """A member that is a number, with the name it has and its class."""
+
+    name: str
+    cls: ClassV
+
+
+class Word(str):
+    """A member that is a text."""
+
+    name: str
+    cls: ClassV
+
+
+def make_members(interp: Run, cls: ClassV, loc: ir.Loc | None) -> None:
+    """Gives the names that the body of an enumeration assigned their members, and `auto()` its numbers."""
+    bases = cls.external_bases()
+    flag = not _FLAGS.isdisjoint(bases)
+    plain = "enum.Enum" in bases and not any(hasattr(base, "__kbh_name__") for c in cls.mro() for base in c.bases)
+    number = 0
+    for name, value in cls.env.vars.items():
+        if name.startswith("_") or isinstance(value, _NOT_MEMBERS):
+            continue
+        if isinstance(value, LibObject) and value.path in ("property", "staticmethod", "classmethod"):
+            continue
+        if isinstance(value, LibObject) and value.path == AUTO:
+            value = name.lower() if "enum.StrEnum" in bases else 1 << number if flag else number + 1
+        number = number + 1 if flag else value if isinstance(value, int) else number
+        cls.env.vars[name] = _member(interp, cls, name, value, plain, loc)
+
+
+def _member(interp: Run, cls: ClassV, name: str, value: Any, plain: bool, loc: ir.Loc | None) -> Any:
+    if not plain:
+        kind = Number if type(value) is int else Word if type(value) is str else None
+        if kind is None:
+            return value
+        made: Any = kind(value)
+        made.name, made.cls = name, cls
+        return made
+    member = Instance(cls, {"name": name, "value": value, "_name_": name, "_value_": value})
+    given = list(value) if isinstance(value, tuple) else [value]
+    for place in ("__new__", "__init__"):
+        own = cls.get(place)
+        if own is None:
+            continue
+        found = interp.call(own, [cls if place == "__new__" else member, *given], {}, loc)
+        if place == "__new__" and isinstance(found, Instance):
+            member.attrs.update(found.attrs, value=found.attrs.get("_value_", value))
+    return member
+
+
+def member_attr(owner: Number | Word, name: str) -> Any:
+    """An attribute of a member that is a number or a text, which no number or text has."""
+    if name in ("name", "_name_"):
+        return owner.name
+    return int(owner) if isinstance(owner, Number) else str.__str__(owner)
+
+
+def from_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """`Enum("Mode", "FAST SLOW")`; anything else of the module gives what it is given."""
+    names = args[1] if len(args) > 1 else kwargs.get("names")
+    if not path.endswith(("Enum", "Flag")) or not args or not isinstance(names, (str, list, tuple, dict)):
+        return args[0] if args else LibObject(path)
+    listed: Any = names.replace(",", " ").split() if isinstance(names, str) else names
+    pairs = listed.items() if isinstance(listed, dict) else listed
+    env = Env({})
+    for item in pairs:
+        named = isinstance(item, (list, tuple)) and len(item) == 2
+        env.vars[str(item[0] if named else item)] = item[1] if named else LibObject(AUTO)
+    made = ClassV(str(args[0]), (Sym(path),), env, None)
+    make_members(interp, made, loc)
+    return made
+
+
+def members(cls: ClassV) -> dict[str, Any]:
+    """The members by name, in their order; two names of one value are one member."""
+    found: dict[str, Any] = {}
+    for name, value in cls.env.vars.items():
+        member = isinstance(value, Instance) and value.cls is cls or isinstance(value, (int, str, float))
+        if member and not name.startswith("_"):
+            found[name] = value
+    return found
+
+
+def look_up(interp: Run, cls: ClassV, args: list[Any], loc: ir.Loc | None) -> Any:
+    """`Mode(value)`: the member of that value."""
+    if not args:
+        return Unknown()
+    wanted = args[0]
+    if isinstance(wanted, Unknown):
+        return unknowns.merged(interp, wanted)
+    for member in members(cls).values():
+        value = member.attrs["value"] if isinstance(member, Instance) else member
+        if member is wanted or equality.same(interp, value, wanted) is True:
+            return member
+    if not members(cls):
+        return wanted
+    own = cls.get("_missing_")
+    if isinstance(own, LibObject) and "func" in own.attrs:
+        found = interp.call(own.attrs["func"], [cls, wanted], {}, loc)
+        if found is not None:
+            return found
+    exceptions.raise_("ValueError", [wanted], loc)

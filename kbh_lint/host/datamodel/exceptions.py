@@ -1,0 +1,81 @@
+"""Exceptions of the interpreted program: raising, catching, and operations that may fail."""
+
+from __future__ import annotations
+
+import builtins
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from kbh_lint import ir
+from kbh_lint.host.values import asking
+from kbh_lint.host.values.frames import Raised
+from kbh_lint.host.values.objects import ClassV, Instance, LibObject
+from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.values import Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+
+def exception_parts(raised: Raised | None) -> list[Any]:
+    """What `__exit__` is given: class, exception and traceback, or None three times."""
+    if raised is None:
+        return [None, None, None]
+    value = raised.value
+    kind = value.cls if isinstance(value, Instance) else Sym(value.path) if isinstance(value, LibObject) else value
+    return [kind, value, Unknown((), "a traceback")]
+
+
+_OF_LIBRARIES = {"JSONDecodeError": ValueError, "FrozenInstanceError": AttributeError}
+
+
+def raised(interp: Run, value: Any, loc: ir.Loc | None) -> Raised:
+    """The exception that `raise value` raises: of a class, Python makes an object."""
+    if isinstance(value, Sym) and value.path.startswith("builtins."):
+        value = LibObject(value.path, {"args": ()})
+    elif isinstance(value, ClassV):
+        value = interp.call(value, [], {}, loc)
+    return Raised(value, loc)
+
+
+def raise_(name: str, args: list[Any], loc: ir.Loc | None) -> NoReturn:
+    """Raises one of Python's own exceptions."""
+    raise Raised(LibObject(f"builtins.{name}", {"args": tuple(args)}), loc)
+
+
+def may_fail(interp: Run, name: str, loc: ir.Loc | None) -> None:
+    """An operation fails on what is known of its operands. The run goes on, as what a value is may be known
+    badly; where an exception could be caught, another run raises it."""
+    if interp.trying and not interp.decisions.choice(("fails", interp.place(loc)), asking.presumed(True)):
+        raise_(name, [], loc)
+
+
+def plain(value: Any) -> bool:
+    """Whether a value is a number, a truth or None as Python has them, which have no items and cannot be called."""
+    return value is None or type(value) in (int, float, bool)
+
+
+_STAND_INS = frozenset("value name dtype shape numpy item decode hex tobytes".split())
+
+
+def no_attribute(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> None:
+    """An attribute of a value is asked for: a number, a text or None has few. Some stand for numbers of other
+    libraries, for members of enumerations or for bytes."""
+    if interp.trying and (plain(owner) or isinstance(owner, str)) and not hasattr(owner, name):
+        if owner is None or name not in _STAND_INS:
+            may_fail(interp, "AttributeError", loc)
+
+
+def catches(interp: Run, kind: Any, value: Any) -> bool:
+    """Whether `except kind` catches the exception `value`; `kind` is a class or a tuple of classes."""
+    if isinstance(kind, tuple):
+        return any(catches(interp, k, value) for k in kind)
+    if isinstance(kind, ClassV):
+        cls = value.cls if isinstance(value, Instance) else value
+        return isinstance(cls, ClassV) and kind in cls.mro()
+    name = getattr(kind, "path", "").rsplit(".", 1)[-1]
+    raised = getattr(value, "path", "builtins.Exception").rsplit(".", 1)[-1]
+    a, b = getattr(builtins, name, None), getattr(builtins, raised, None)
+    b = _OF_LIBRARIES.get(raised, b)
+    if isinstance(a, type) and isinstance(b, type):
+        return issubclass(b, a)
+    return name in (raised, "Exception", "BaseException")

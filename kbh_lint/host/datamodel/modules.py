@@ -1,0 +1,142 @@
+"""What a path outside the submission names: `torch.bfloat16` an element type, `math.pi` a number, else a symbol."""
+
+from __future__ import annotations
+
+import math
+import string
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.host.datamodel import prelude
+from kbh_lint.host.values import asking
+from kbh_lint.host.values.objects import Bound, LibObject, Partial
+from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.values import DType, Func, Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+# A second name for the same thing -> the name that rules know.
+_ALIASES = {
+    "torch.functional.F": "torch.nn.functional",
+    "torch.nn.modules.module.Module": "torch.nn.Module",
+    "torch.autograd.grad_mode.no_grad": "torch.no_grad",
+    "torch._dynamo.optimize": "torch.compile",
+    "triton.runtime.jit.jit": "triton.jit",
+    "triton.runtime.autotuner.autotune": "triton.autotune",
+    "triton.runtime.Config": "triton.Config",
+    "triton.language.core": "triton.language",
+    "triton.language.standard": "triton.language",
+    "triton.language.math": "triton.language",
+}
+
+_PREFIXES = (
+    ("triton.language.math.", "triton.language."),
+    ("triton.language.core.", "triton.language."),
+    ("triton.language.standard.", "triton.language."),
+    ("torch._C._nn.", "torch.nn.functional."),
+    ("torch._C._VariableFunctions.", "torch."),
+)
+
+LIBRARIES = ("torch.", "triton.", "time.", "builtins.", "numpy.", "math.", "sys.modules.torch", "os.", "sys.")
+BACKEND_ROOTS = ("torch.backends.", "torch._dynamo.config", "torch._inductor.config", "triton.knobs")
+GRADER_NAMES = frozenset("benchmark check correctness timing eval bench check_correctness reference grader".split())
+
+
+@lru_cache(maxsize=4096)
+def canonical(path: str) -> str:
+    """One name for what can be reached by several."""
+    path = _ALIASES.get(path, path)
+    for prefix, better in _PREFIXES:
+        if path.startswith(prefix):
+            return better + path[len(prefix) :]
+    return path
+
+
+def resolve(interp: Run, path: str, loc: ir.Loc | None = None) -> Any:
+    """The value of a path: a constant, an element type, or the symbol itself."""
+    path = canonical(path)
+    patched = interp.process.patches.get(path)
+    if patched is not None:
+        return patched
+    root, _, name = path.rpartition(".")
+    if root == "torch":
+        found = dtypes.from_torch(name)
+        if found is not None and name not in ("half_", "int_"):
+            return DType(found)
+    if root.startswith("cutlass"):
+        found = dtypes.from_cutlass(name)
+        if found is not None:
+            return DType(found)
+    if root == "tilelang.language" and not name.startswith("e"):
+        found = dtypes.from_tilelang(name)
+        if found is not None:
+            return DType(found)
+    if root in ("triton.language", "triton.language.dtype"):
+        found = dtypes.from_triton(name)
+        if (
+            found is not None
+            and not name.startswith(("i", "u", "b"))
+            or found is not None
+            and name.startswith(("int", "uint", "bf"))
+        ):
+            return DType(str(found))
+    if root == "math" and name in ("pi", "e", "inf", "tau", "nan"):
+        return getattr(math, name)
+    if path in ("torch.inf", "numpy.inf", "torch.nan", "torch.pi", "numpy.pi"):
+        return getattr(math, name)
+    if path in asking.READ:
+        return asking.asked(interp, path, asking.READ[path], loc)
+    if path == "os.environ":
+        return LibObject("os.environ")
+    if path in _CONSTANTS:
+        return _CONSTANTS[path]
+    if path in prelude.PATHS:
+        return prelude.value(interp, path)
+    if root == "string" and isinstance(getattr(string, name, None), str):
+        return getattr(string, name)
+    return Sym(path)
+
+
+_CONSTANTS: dict[str, Any] = {
+    "torch.__version__": "2.11.0", "triton.__version__": "3.6.0", "sys.platform": "linux", "os.sep": "/",
+    "os.name": "posix", "torch.version.cuda": "13.0", "torch.version.hip": None, "torch.version.xpu": None,
+    "sys.maxsize": 2**63 - 1, "sys.version_info": (3, 11, 7), "os.pathsep": ":", "typing.TYPE_CHECKING": False,
+}  # fmt: skip
+
+
+def callable_value(value: Any) -> bool:
+    """Whether a value that replaces another is a function."""
+    return isinstance(value, (Func, Bound, Partial, Sym)) or getattr(value, "__kbh_builtin__", False)
+
+
+def setting(interp: Run, path: str, value: Any, loc: ir.Loc | None) -> None:
+    """A global setting is assigned; `before` when it is what the setting was."""
+    getter = path.replace(".set_", ".get_").replace(
+        "use_deterministic_algorithms", "are_deterministic_algorithms_enabled"
+    )
+    before = getattr(value, "path", "") == path or getattr(value, "why", "") in (path, getter)
+    before = before or path == "torch.set_num_threads" and value == 8  # what torch.get_num_threads gives
+    shown = str(getattr(value, "name", value) if not isinstance(value, Unknown) else "?")[:40]
+    attrs = {"symbol": path, "value": shown, "before": before, "call": interp.trace.call_index}
+    interp.note("backend-state", attrs, loc)
+
+
+def patched(interp: Run, owner: str, name: str, value: Any, loc: ir.Loc | None) -> None:
+    """An attribute of something outside the submission was assigned."""
+    path = f"{owner}.{name}"
+    if path.startswith(BACKEND_ROOTS):
+        setting(interp, path, value, loc)
+        return
+    if owner in ("sys", "os") and not callable_value(value) or path.startswith(("warnings.", "logging.", "ctypes.")):
+        return
+    parts = set(path.split("."))
+    if path.startswith(LIBRARIES):
+        target = "library"
+    elif parts & GRADER_NAMES:
+        target = "grader"
+    else:
+        target = "module"
+    interp.note("monkeypatch", {"symbol": path, "target": target}, loc)
+    interp.process.patches[path] = value

@@ -1,0 +1,324 @@
+"""Operators and comparisons of the interpreted program: real on plain values, abstract on tensors and unknowns."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.datamodel import elapsed, exceptions, iteration, subscripts, texts
+from kbh_lint.host.torch import torchlib
+from kbh_lint.host.values import asking, bounds, equality, unknowns
+from kbh_lint.host.values.objects import (
+    Chance,
+    ClassV,
+    Instance,
+    Keys,
+    LibObject,
+    Tally,
+    compared_as,
+    find_method,
+    is_named_tuple,
+    joined_path,
+    of_chance,
+    ordered_as,
+    path_object,
+)
+from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.source.embedded import concat, cut, doubted, doubts, replace
+from kbh_lint.values import DType, Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow, "<<": operator.lshift, ">>": operator.rshift, "&": operator.and_,
+    "|": operator.or_, "^": operator.xor,
+}  # fmt: skip
+_WIDE = re.compile(r"%\([^)]*\)[^sd%]")  # a conversion of a name that says more than that
+UNION = "types.UnionType"  # `int | float`, with the classes as its arguments
+_UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "~": operator.invert, "+": operator.pos}
+_SEQUENCES = (str, bytes, bytearray, list, tuple)
+_TENSOR = {
+    "+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floor_divide", "%": "remainder", "**": "pow",
+    "<<": "bitwise_left_shift", ">>": "bitwise_right_shift", "&": "bitwise_and", "|": "bitwise_or",
+    "^": "bitwise_xor", "@": "matmul", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
+}  # fmt: skip
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+_SETS = {"|": "update", "&": "intersection_update", "-": "difference_update", "^": "symmetric_difference_update"}
+DUNDERS = {
+    f"__{kind}{name}__": (op, kind)
+    for kind in ("", "r", "i")
+    for name, op in (
+        ("add", "+"), ("sub", "-"), ("mul", "*"), ("truediv", "/"), ("floordiv", "//"), ("mod", "%"), ("pow", "**"),
+        ("matmul", "@"), ("lshift", "<<"), ("rshift", ">>"), ("and", "&"), ("or", "|"), ("xor", "^"),
+    )
+}  # fmt: skip
+_SPECIAL = {op: name.strip("_") for name, (op, kind) in DUNDERS.items() if not kind}
+_ORDER = {"<": ("__lt__", "__gt__"), "<=": ("__le__", "__ge__"), ">": ("__gt__", "__lt__"), ">=": ("__ge__", "__le__")}
+_OF_ONE = {"-": "__neg__", "~": "__invert__", "+": "__pos__"}
+
+
+def binary(interp: Run, op: str, left: Any, right: Any, loc: ir.Loc | None) -> Any:
+    """`left op right`."""
+    if isinstance(left, Instance) or isinstance(right, Instance):
+        name = _SPECIAL[op]
+        answer = _asked(interp, ((left, f"__{name}__", right), (right, f"__r{name}__", left)), loc)
+        if answer is not NotImplemented:
+            return answer
+    if op in "+*":
+        left, right = (compared_as(side) if is_tuple(side) else side for side in (left, right))
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        asking.flows(interp, left, right, loc)
+        return torchlib.call(interp, f"torch.{_TENSOR.get(op, 'add')}", [left, right], {}, loc, spelled=op)
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        time = elapsed.between(interp, left, right) if op == "-" else NotImplemented
+        return unknowns.merged(interp, left, right) if time is NotImplemented else time
+    if isinstance(left, str) and op == "%":
+        bounds.text(interp, left)
+        right = _as_texts(interp, left, right, loc)
+        shown = percent(left, right)
+        parts = right if isinstance(right, tuple) else right.values() if isinstance(right, dict) else (right,)
+        unknown = [part for part in parts if isinstance(part, Unknown) or doubts(part)]
+        return doubted(shown, unknowns.merged(interp, *unknown)) if unknown else shown
+    if isinstance(left, str) and isinstance(right, str) and op == "+":
+        bounds.text(interp, left, right)
+        return concat((left, right))
+    if op == "|" and _is_type(left) and _is_type(right):
+        return LibObject(UNION, {}, (left, right))
+    if op == "*" and isinstance(left, Sym) and left.path.startswith("ctypes."):
+        return LibObject("ctypes.array", {"count": right if isinstance(right, int) else 0})
+    if op == "*" and (isinstance(left, _SEQUENCES) or isinstance(right, _SEQUENCES)):
+        seq, times = (left, right) if isinstance(left, _SEQUENCES) else (right, left)
+        if not isinstance(times, int) or len(seq) * times > bounds.MAX_ITEMS:
+            return unknowns.merged(interp, left, right, why="a repetition past the bound")
+        repeated: Any = seq * times
+        if isinstance(seq, (list, tuple)):
+            bounds.items(interp, len(repeated))
+        else:
+            bounds.text(interp, repeated)
+        return repeated
+    if isinstance(left, Tally) and isinstance(right, Tally) and op in "+-&|":
+        bounds.visited(interp, left)
+        return Tally(getattr(Counter, f"__{_SPECIAL[op]}__")(Counter(left), Counter(right)))
+    if op in _SETS and isinstance(left, Keys) and isinstance(right, (set, frozenset, Keys)):
+        left, right = set(left), set(right)
+    if op in _SETS and isinstance(left, (set, frozenset, dict)):
+        bounds.visited(interp, left)
+        bounds.visited(interp, right)
+    if op == "+" and isinstance(left, _SEQUENCES) and isinstance(right, _SEQUENCES):
+        bounds.items(interp, len(left) + len(right))
+    if op == "/" and isinstance(left, LibObject) and left.path == "pathlib.Path":
+        return path_object(joined_path(left.attrs["path"], _path_text(right)))
+    try:
+        if op in ("**", "<<"):
+            bounds.power(left, right)
+        elif op == "*":
+            bounds.product(left, right)
+        made = _BINARY[op](left, right)
+        if type(left) is Chance or type(right) is Chance:
+            return of_chance(made) if type(made) is int else unknowns.merged(interp, why="a number of this process")
+        return made
+    except Exception as error:
+        failed(interp, error, loc)
+        return unknowns.merged(interp, left, right, why=f"{type(left).__name__} {op} {type(right).__name__}")
+
+
+def _as_texts(interp: Run, template: str, values: Any, loc: ir.Loc | None) -> Any:
+    """The values of `template % values`, with objects of the submission as the texts that they make."""
+    objects = values if isinstance(values, tuple) else (values,)
+    if not any(isinstance(part, Instance) for part in objects):
+        return values
+    way = "repr" if "%r" in template else "str"
+    made = tuple(texts.of(interp, part, loc, way) if isinstance(part, Instance) else part for part in objects)
+    return made if isinstance(values, tuple) else made[0]
+
+
+def _asked(interp: Run, ways: tuple[tuple[Any, str, Any], ...], loc: ir.Loc | None) -> Any:
+    """What the first of several methods says of its operand; NotImplemented when no class has one that knows."""
+    for owner, name, other in ways:
+        found = find_method(owner, name) if isinstance(owner, Instance) else None
+        if found is not None:
+            answer = interp.call(found, [other], {}, loc)
+            if not (isinstance(answer, Unknown) and answer.why == "NotImplemented"):
+                return answer
+    return NotImplemented
+
+
+def is_tuple(value: Any) -> bool:
+    """Whether an object of the submission is a tuple of its fields."""
+    return isinstance(value, Instance) and is_named_tuple(value)
+
+
+def _is_type(value: Any) -> bool:
+    """Whether a value may stand in `int | None`."""
+    if isinstance(value, LibObject):
+        return value.path == UNION
+    return value is None or isinstance(value, (ClassV, Sym)) or hasattr(value, "__kbh_name__")
+
+
+def _path_text(value: Any) -> str:
+    return str(value.attrs["path"]) if isinstance(value, LibObject) and "path" in value.attrs else str(value)
+
+
+def percent(template: str, values: Any) -> Any:
+    """`template % values`, keeping places where each conversion is a plain %s or %d."""
+    args = list(values) if isinstance(values, tuple) else [values]
+    for value in values.values() if isinstance(values, dict) else args:
+        if not bounds.is_small(value):
+            raise bounds.TooLarge("a text grew past the bound")
+    if isinstance(values, dict):
+        out: str = template
+        for key, value in values.items():
+            for conv in ("s", "d"):
+                out = replace(out, f"%({key}){conv}", value if isinstance(value, str) else str(value))
+        if _WIDE.search(out):
+            return str(bounds.format_spec(template)) % values
+        return replace(out, "%%", "%")
+    parts: list[str] = []
+    i = start = used = 0
+    while i < len(template):
+        if str.__getitem__(template, i) != "%" or i + 1 >= len(template):
+            i += 1
+            continue
+        parts.append(cut(template, start, i))
+        conv = str.__getitem__(template, i + 1)
+        if conv == "%":
+            parts.append("%")
+        elif conv in "sdr" and used < len(args):
+            value = args[used]
+            if conv == "d" and isinstance(value, (bool, float)):
+                value = int(value)
+            shown = repr(str(value)) if conv == "r" and isinstance(value, str) and not doubts(value) else value
+            parts.append(shown if isinstance(shown, str) else str(shown))
+            used += 1
+        else:
+            if "*" in template:
+                return template
+            try:
+                return str(bounds.format_spec(template)) % tuple(args)
+            except Exception:
+                return template
+        i += 2
+        start = i
+    parts.append(cut(template, start, len(template)))
+    return concat(parts)
+
+
+def failed(interp: Run, error: Exception, loc: ir.Loc | None) -> None:
+    """An operation on known values raised what Python raises, unless a bound of ours was met."""
+    if not isinstance(error, bounds.TooLarge):
+        exceptions.may_fail(interp, type(error).__name__, loc)
+
+
+def unary(interp: Run, op: str, value: Any, loc: ir.Loc | None) -> Any:
+    """`op value`."""
+    if isinstance(value, Tensor):
+        name = {"-": "neg", "~": "bitwise_not", "+": "positive"}[op]
+        return torchlib.call(interp, f"torch.{name}", [value], {}, loc)
+    if isinstance(value, Unknown):
+        return unknowns.merged(interp, value)
+    own = find_method(value, _OF_ONE[op]) if isinstance(value, Instance) else None
+    if own is not None:
+        return interp.call(own, [], {}, loc)
+    try:
+        return _UNARY[op](value)
+    except Exception as error:
+        failed(interp, error, loc)
+        return unknowns.merged(interp, value)
+
+
+def inplace(interp: Run, op: str, old: Any, value: Any, loc: ir.Loc | None) -> Any:
+    """`old op= value`: tensors and lists change in place."""
+    if isinstance(old, Tensor):
+        if op == "@":
+            return binary(interp, op, old, value, loc)
+        return torchlib.call(interp, f"torch.{_TENSOR[op]}_", [old, value], {}, loc)
+    if isinstance(old, list) and op == "+":
+        more = iteration.iterate(interp, value, loc)
+        bounds.items(interp, len(old) + len(more))
+        old.extend(more)
+        return old
+    if isinstance(old, list) and op == "*" and isinstance(value, int):
+        old[:] = binary(interp, op, old, value, loc)
+        return old
+    if isinstance(old, dict) and op == "|" and isinstance(value, dict):
+        old.update(bounds.visited(interp, value))
+        return old
+    if isinstance(old, set) and op in _SETS and isinstance(value, (set, frozenset)):
+        getattr(old, _SETS[op])(bounds.visited(interp, value))
+        return old
+    if isinstance(old, Instance):
+        answer = _asked(interp, ((old, f"__i{_SPECIAL[op]}__", value),), loc)
+        if answer is not NotImplemented:
+            return answer
+    return binary(interp, op, old, value, loc)
+
+
+def dunder(interp: Run, owner: Any, name: str, other: Any, loc: ir.Loc | None) -> Any:
+    """`owner.__add__(other)` and its reflected and in-place forms."""
+    op, kind = DUNDERS[name]
+    if kind == "i":
+        return inplace(interp, op, owner, other, loc)
+    return binary(interp, op, other, owner, loc) if kind == "r" else binary(interp, op, owner, other, loc)
+
+
+def compare(interp: Run, op: str, left: Any, right: Any, loc: ir.Loc | None) -> Any:
+    """`left op right` for one comparison operator."""
+    if op in ("is", "is not"):
+        found = left is right or (
+            isinstance(left, (DType, Sym, int, str)) and left == right and type(left) is type(right)
+        )
+        if isinstance(left, Unknown) and left.why.startswith(asking.MARK):
+            return unknowns.merged(interp, left)
+        if not found and any(isinstance(side, Unknown) and not side.contents for side in (left, right)):
+            return asking.presumed(op == "is not")
+        return found if op == "is" else not found
+    if op in ("in", "not in"):
+        answer = subscripts.contains(interp, right, left, loc)
+        if isinstance(answer, Unknown):
+            return answer
+        return answer if op == "in" else not answer
+    if op in _ORDER and (isinstance(left, Instance) or isinstance(right, Instance)):
+        own, reflected = _ORDER[op]
+        answer = _asked(interp, ((left, own, right), (right, reflected, left)), loc)
+        if answer is not NotImplemented:
+            return answer
+        left, right = ordered_as(left), ordered_as(right)
+    if isinstance(left, Tensor) and left.shape == () and isinstance(right, (int, float)) and op in _COMPARE:
+        settled = unknowns.by_range(op, Unknown((), "", left.attrs.get("range")), right)
+        if settled is not None:
+            answer = torchlib.call(interp, f"torch.{_TENSOR[op]}", [left, right], {}, loc)
+            answer.attrs["holds"] = settled
+            return answer
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        if isinstance(left, (Tensor, int, float, Unknown)) and isinstance(right, (Tensor, int, float, Unknown)):
+            return torchlib.call(interp, f"torch.{_TENSOR[op]}", [left, right], {}, loc)
+        return op == "!="
+    if op in ("==", "!="):
+        answer = equality.same(interp, left, right)
+        if isinstance(answer, Unknown):
+            return asking.opposite(answer) if op == "!=" else answer
+        return answer if op == "==" else not answer
+    if isinstance(left, Unknown) or isinstance(right, Unknown) or doubts(left) or doubts(right):
+        settled = unknowns.by_range(op, left, right)
+        unknown = unknowns.merged(interp, left, right, why="a comparison")
+        return unknown if settled is None else interp.settle(loc, settled, unknown.contents)
+    if type(left) is Chance or type(right) is Chance:
+        if unknowns.by_chance(left, right) is not None or not isinstance(right, int) or right > 0:
+            return unknowns.merged(interp, why="a number of this process")
+    if elapsed.against(left, right):
+        return Unknown((), "a time")
+    try:
+        if not bounds.is_small(left):
+            return unknowns.merged(interp, left, right, why="a comparison past the bound")
+        return _COMPARE[op](left, right)
+    except Exception as error:
+        failed(interp, error, loc)
+        return unknowns.merged(interp, left, right, why="a comparison")

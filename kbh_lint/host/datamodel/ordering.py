@@ -1,0 +1,40 @@
+"""The order of the submission's own objects, which sort, sorted, min and max ask for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.datamodel import operators
+from kbh_lint.host.values.objects import Instance, find_method, ordered_as
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+
+class Ordered:
+    """A key that asks the program which of two comes first: by the function `before`, or as their classes say."""
+
+    __slots__ = ("interp", "value", "before", "loc")
+
+    def __init__(self, interp: Run, value: Any, before: Any, loc: ir.Loc | None) -> None:
+        self.interp, self.value, self.before, self.loc = interp, value, before, loc
+
+    def __lt__(self, other: Any) -> bool:
+        return self._holds("<", other)
+
+    def __gt__(self, other: Any) -> bool:
+        return self._holds(">", other)
+
+    def _holds(self, op: str, other: Any) -> bool:
+        sides = self.value, other.value
+        if self.before is not None:
+            sides = self.interp.call(self.before, list(sides), {}, self.loc), 0
+        return bool(self.interp.truth(operators.compare(self.interp, op, *sides, self.loc), self.loc))
+
+
+def key_of(interp: Run, value: Any, loc: ir.Loc | None) -> Any:
+    """What stands for a value, or the key of one, where values are put in order."""
+    if isinstance(value, Instance) and (find_method(value, "__lt__") or find_method(value, "__gt__")):
+        return Ordered(interp, value, None, loc)
+    return ordered_as(value)

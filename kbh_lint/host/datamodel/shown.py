@@ -1,0 +1,52 @@
+"""What str() gives, without asking the program; a made-up but stable text for objects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.dtypes import torch_name
+from kbh_lint.host.values import bounds
+from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.source import embedded
+from kbh_lint.values import DType
+
+if TYPE_CHECKING:
+    pass
+
+
+def show(value: Any) -> str:
+    """What str() gives; a made-up but stable text for objects."""
+    if isinstance(value, (str, int, float, bool, type(None), bytes)):
+        return str(value)
+    if isinstance(value, Unknown):
+        return embedded.doubted(repr(value), value)
+    if isinstance(value, (list, tuple, set, dict)) and bounds.is_small(value):
+        try:
+            shown = str(value)[:10_000]
+        except Exception:
+            return type(value).__name__
+        return _with_doubt(shown, value.values() if isinstance(value, dict) else value)
+    if isinstance(value, DType):
+        return f"torch.{torch_name(value.name)}"
+    if isinstance(value, LibObject) and value.path.startswith("builtins.") and "args" in value.attrs:
+        given = value.attrs["args"]  # an exception
+        return show(given[0]) if len(given) == 1 else show(tuple(given)) if given else ""
+    if isinstance(value, LibObject) and "path" in value.attrs:
+        return str(value.attrs["path"])
+    if isinstance(value, LibObject) and value.path == "torch.device":
+        return str(value.attrs.get("type", "cuda"))
+    return f"<{type(value).__name__}>"
+
+
+def _with_doubt(text: str, parts: Iterable[Any]) -> str:
+    """A text that was made of `parts`, with those that are not known, some levels deep."""
+    level = list(parts)
+    for _ in range(4):
+        for part in level:
+            if isinstance(part, Unknown):
+                text = embedded.doubted(text, part)
+                break
+        level = [item for part in level if isinstance(part, (list, tuple)) for item in part][: bounds.FREE_ITEMS]
+    return text

@@ -1,0 +1,210 @@
+"""Items of interpreted containers: `owner[key]`, its assignment, and `item in owner`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.datamodel import exceptions, iteration
+from kbh_lint.host.datamodel.enums import Number
+from kbh_lint.host.datamodel.modules import GRADER_NAMES
+from kbh_lint.host.torch import tensor_views
+from kbh_lint.host.values import bounds, equality, keys, unknowns
+from kbh_lint.host.values.objects import (
+    Chance,
+    ClassV,
+    Configured,
+    Defaults,
+    Instance,
+    LibObject,
+    Once,
+    Tally,
+    find_method,
+    is_named_tuple,
+    meta_method,
+)
+from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.source.embedded import Text, cut, doubted, doubts
+from kbh_lint.values import JitFunction, Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+OWN_NAME = "solution"  # of the module that a submission is
+MAX_CHOICES = 4  # different values of which an unknown index may pick each, in runs of their own
+
+
+def contains(interp: Run, owner: Any, item: Any, loc: ir.Loc | None = None) -> Any:
+    """`item in owner`."""
+    if isinstance(owner, Unknown) or doubts(owner) or isinstance(owner, str) and doubts(item):
+        return unknowns.merged(interp, owner, item, why="membership")
+    if isinstance(owner, dict):
+        found = keys.find_key(interp, owner, item) is not keys.MISSING
+        if not found and isinstance(item, Unknown) and item.contents and _is_table(interp, owner):
+            return unknowns.merged(interp, item, why="membership")
+        return found
+    if isinstance(owner, range) and isinstance(item, Unknown):
+        return unknowns.merged(interp, item, why="membership")
+    if isinstance(owner, (list, tuple, set, frozenset)):
+        doubt: Any = False
+        bounds.steps(interp, len(owner))
+        for other in iteration.in_turn(owner) if isinstance(owner, Once) else owner:
+            verdict = equality.same(interp, other, item)
+            if verdict is True:
+                return True
+            if verdict is not False:
+                doubt = verdict
+        return doubt
+    if isinstance(owner, Instance):
+        found = find_method(owner, "__contains__")
+        if found is None and owner.items is not None:
+            return contains(interp, owner.items, item)
+        return interp.call(found, [item], {}, None) if found is not None else unknowns.merged(interp, owner, item)
+    own = meta_method(owner, "__contains__")
+    if own is not None:
+        return interp.call(own, [item], {}, loc)
+    if isinstance(owner, ClassV):
+        return contains(interp, iteration.iterate(interp, owner, loc), item)
+    if type(owner) is int and type(item) in (int, Number):
+        return owner & item == item  # flags
+    if isinstance(owner, LibObject) and owner.path == "os.environ":
+        return interp.call(interp.get_attr(owner, "__contains__", loc), [item], {}, loc)
+    try:
+        return item in owner
+    except Exception:
+        return unknowns.merged(interp, owner, item, why="membership")
+
+
+def _is_table(interp: Run, owner: dict[Any, Any]) -> bool:
+    """Whether the keys of a dict are all numbers and texts of the program: not what earlier calls left there."""
+    bounds.steps(interp, len(owner))
+    return bool(owner) and all(isinstance(key, (int, float, str)) and type(key) is not Chance for key in owner)
+
+
+def get_item(interp: Run, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
+    """`owner[key]`."""
+    if type(key) is Chance and (
+        isinstance(owner, (list, tuple)) or isinstance(owner, dict) and _is_table(interp, owner)
+    ):
+        unknown = unknowns.by_chance(key)
+        if unknown is not None and owner:
+            return _any_of(interp, list(owner.values()) if isinstance(owner, dict) else owner, unknown, loc)
+    if isinstance(owner, JitFunction):
+        return Configured(owner, key)
+    if isinstance(owner, Configured):
+        return Configured(owner.jit, key, owner.bound)
+    if isinstance(owner, Tensor):
+        return tensor_views.index(interp, owner, key, loc)
+    if isinstance(owner, Unknown):
+        if owner.why == "sniff:sys.modules" and key == OWN_NAME:
+            return LibObject("module", interp.scopes.main.vars)
+        if owner.why == "sniff:sys.modules" and isinstance(key, str) and GRADER_NAMES & set(key.split(".")):
+            return Sym(str(key))  # the grader's own module, taken from the loaded ones
+        return unknowns.merged(interp, owner, key)
+    if isinstance(owner, dict):
+        found = keys.find_key(interp, owner, key)
+        if found is not keys.MISSING:
+            return found
+        if isinstance(owner, Tally):
+            return 0
+        factory = owner.factory if isinstance(owner, Defaults) else None
+        if factory is not None:
+            value = interp.call(factory, [], {}, loc)
+            owner[key] = value
+            return value
+        if isinstance(key, Unknown):
+            return _any_of(interp, list(owner.values()), key, loc) if len(owner) == 2 else unknowns.merged(interp, key)
+        exceptions.raise_("KeyError", [key], loc)
+    if isinstance(owner, (list, tuple, range)) and isinstance(key, Unknown):
+        return _any_of(interp, owner, key, loc) if owner else unknowns.merged(interp, key)
+    if isinstance(owner, str):
+        if isinstance(key, slice) and key.step in (None, 1) and isinstance(owner, Text):
+            start, stop, _ = key.indices(len(owner))
+            bounds.text(interp, owner)
+            part, before = cut(owner, start, max(stop, start)), cut(owner, 0, start)
+            return doubted(part, unknowns.merged(interp, before)) if doubts(before) else part
+        bounds.text(interp, owner if isinstance(key, slice) else "")
+        if doubts(owner) and not (type(key) is int and key >= 0 and not doubts(cut(owner, 0, key + 1))):
+            return unknowns.merged(interp, owner, key, why="a character")
+        return str.__getitem__(owner, key)
+    if isinstance(owner, Instance):
+        found = find_method(owner, "__getitem__")
+        if found is not None:
+            return interp.call(found, [key], {}, loc)
+        if owner.items is not None:
+            return item_of(interp, owner, key, loc)
+        if is_named_tuple(owner):
+            return get_item(interp, tuple(owner.attrs.get(name) for name in owner.cls.field_names()), key, loc)
+    if isinstance(owner, (list, tuple, range)):
+        try:
+            return owner[key] if isinstance(key, int) else bounds.visited(interp, owner[key])
+        except (IndexError, TypeError):
+            if isinstance(key, int):
+                exceptions.raise_("IndexError", [key], loc)
+            return unknowns.merged(interp, key)
+    if isinstance(owner, (bytes, bytearray)) and not isinstance(key, Unknown):
+        return bounds.visited(interp, owner)[key]
+    if exceptions.plain(owner):
+        exceptions.may_fail(interp, "TypeError", loc)
+    return interp.get_item(owner, key, loc)
+
+
+def mapping(interp: Run, value: Any, loc: ir.Loc | None) -> dict[Any, Any] | None:
+    """The items of a dict, or of an object that has `keys`; None of anything else."""
+    if isinstance(value, Instance):
+        if value.items is not None:
+            return value.items
+        found = find_method(value, "keys")
+        if found is not None:
+            names = iteration.materialise(interp, interp.call(found, [], {}, loc), loc)
+            return {keys.check_key(name): get_item(interp, value, name, loc) for name in names}
+    return value if isinstance(value, dict) else None
+
+
+def item_of(interp: Run, owner: Instance, key: Any, loc: ir.Loc | None) -> Any:
+    """`owner[key]` of an object of a subclass of dict, whose `__missing__` makes what is not there."""
+    assert owner.items is not None
+    missing = find_method(owner, "__missing__")
+    if missing is not None and keys.find_key(interp, owner.items, key) is keys.MISSING:
+        return interp.call(missing, [key], {}, loc)
+    return get_item(interp, owner.items, key, loc)
+
+
+def _any_of(interp: Run, items: Any, key: Unknown, loc: ir.Loc | None) -> Any:
+    """One of several values, chosen by an unknown index: the first, and in further runs each of the others."""
+    apart: list[Any] = []
+    for item in items[: keys.MAX_ANY]:
+        if not any(equality.same(interp, item, other) is True for other in apart):
+            apart.append(item)
+    if len(apart) > MAX_CHOICES or len(items) > keys.MAX_ANY:
+        return unknowns.merged(interp, key, why="one of many")
+    for i in range(1, len(apart)):
+        place = interp.place(loc), i
+        interp.decisions.places.setdefault(place, loc)
+        if interp.decide(place, key):
+            return apart[i]
+    return apart[0]
+
+
+def set_item(interp: Run, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
+    """`owner[key] = value`."""
+    if isinstance(owner, Tensor):
+        tensor_views.assign_index(interp, owner, key, value, loc)
+    elif isinstance(owner, dict):
+        keys.store(interp, owner, key, value)
+    elif isinstance(owner, list) and isinstance(key, int):
+        owner[key] = value
+    elif isinstance(owner, list) and isinstance(key, slice):
+        more = iteration.iterate(interp, value, loc)
+        bounds.items(interp, len(owner) + len(more))
+        owner[key] = list(more)
+    elif isinstance(owner, Instance):
+        found = find_method(owner, "__setitem__")
+        if found is not None:
+            interp.call(found, [key, value], {}, loc)
+        elif owner.items is not None:
+            keys.store(interp, owner.items, key, value)
+    else:
+        if exceptions.plain(owner) or isinstance(owner, (tuple, str)):
+            exceptions.may_fail(interp, "TypeError", loc)
+        interp.set_item(owner, key, value, loc)

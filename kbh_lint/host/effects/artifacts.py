@@ -1,0 +1,216 @@
+"""Binaries that a submission builds itself: what each was made of, and where copies of it went.
+
+A path is followed as text. `<...>` stands for parts that are not known (a hash, say); they match anything.
+What was written to a path last counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.values.objects import LibObject
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+SUFFIXES = (".so", ".o", ".a", ".cubin", ".ptx", ".fatbin", ".hsaco", ".pyd", ".dll")
+SOURCES = (".cu", ".cpp", ".cc", ".c", ".cxx")
+COPIES = frozenset(
+    "os.rename os.replace os.link os.symlink shutil.copy shutil.copy2 shutil.copyfile shutil.copytree "
+    "shutil.move".split()
+)
+COMMANDS = frozenset(("mv", "cp", "ln", "install"))
+MAX_BUILT = 256
+BYTES = "built.bytes"
+_UNKNOWN = re.compile(r"<[^<>]*>")
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What one binary is made of: texts by path, compiler flags, and the parts that are no source."""
+
+    sources: tuple[str, ...]
+    flags: tuple[str, ...]
+    foreign: tuple[str, ...] = ()
+
+
+def find(built: dict[str, Built], path: str) -> Built | None:
+    """The binary at a path; all that it may be, together, when the path is not wholly known."""
+    path = _plain(path)
+    if path in built:
+        return built[path]
+    found = [made for place, made in built.items() if _same(place, path)]
+    return _together(found) if found else None
+
+
+def _together(parts: list[Built]) -> Built:
+    def each(lists: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(item for one in lists for item in one))
+
+    return Built(each(p.sources for p in parts), each(p.flags for p in parts), each(p.foreign for p in parts))
+
+
+def put(built: dict[str, Built], path: str, made: Built | None) -> None:
+    """A binary is written to a path; None stands for one that was not built here."""
+    path = _plain(path)
+    for place in [p for p in built if p == path]:
+        del built[place]
+    if made is not None and len(built) < MAX_BUILT:
+        built[path] = made
+
+
+def command(interp: Run, words: list[str], folder: str, there: Any) -> None:
+    """A program is run: compilers and linkers build, `mv` and `cp` copy. `there` tells which source files are known."""
+    built: dict[str, Built] = interp.files.built
+    for part in _commands(words):
+        name = part[0].rpartition("/")[2]
+        given = [_in(folder, w) for w in part[1:] if not w.startswith("-")]
+        if name in COMMANDS:
+            if len(given) > 1:
+                copied(interp, given[0], given[-1])
+            continue
+        sources = [w for w in given if w.endswith(SOURCES) and there(w)]
+        parts = [found for w in given if w.endswith(SUFFIXES) and (found := find(built, w)) is not None]
+        output, at = _output(part)
+        foreign = [
+            w for w in given if w.endswith((".o", ".a")) and w != _in(folder, output or "") and find(built, w) is None
+        ]
+        if not sources and not parts:
+            continue
+        flags = tuple(w for w in part[1:] if w.startswith("-"))
+        made = _together([*parts, Built(tuple(sources), flags, tuple(foreign))])
+        for target in [output] if output else _by_default(sources):
+            put(built, _in(at if at and not output else folder, target), made)
+
+
+def copied(interp: Run, source: str, target: str) -> None:
+    """A file or a folder is copied, moved or linked: what was built there is then also at the target."""
+    built: dict[str, Built] = interp.files.built
+    source, target = _plain(source), _plain(target)
+    base = source.rpartition("/")[2]
+    made = find(built, source)
+    if made is not None:
+        put(built, target, made)
+        put(built, f"{target}/{base}", made)  # the target may be a folder
+    elif source.endswith(SUFFIXES):  # a binary from elsewhere replaces ours
+        put(built, target, None)
+        put(built, f"{target}/{base}", None)
+    for place, inner in list(built.items()):
+        if place.startswith(f"{source}/"):
+            put(built, target + place[len(source) :], inner)
+    files: dict[str, str] = interp.files.texts
+    if source in files:
+        files[target] = files[source]
+        files[target.rpartition("/")[2]] = files[source]
+
+
+def listed(built: dict[str, Built], folder: str, pattern: str) -> list[str]:
+    """The binaries that a glob finds below a folder."""
+    parts = ["", *pattern.rpartition("/")[2].split("*")]
+    return [p for p in built if p.startswith(f"{_plain(folder)}/") and _fits(parts, p)]
+
+
+def _same(place: str, path: str) -> bool:
+    place, path = _plain(place), _plain(path)
+    if place == path:
+        return True
+    if "<" in place and _fits(_known(place), path) or "<" in path and _fits(_known(path), place):
+        return True
+    short, long = sorted((place, path), key=len)
+    return not short.startswith("/") and long.endswith(f"/{short}")
+
+
+def _known(path: str) -> list[str]:
+    """The parts of a path between those that are not known."""
+    return _UNKNOWN.split(path[:500])
+
+
+def _fits(parts: list[str], path: str) -> bool:
+    """Whether a path is `parts` with any text between them. Each is taken where it comes first: one pass suffices."""
+    if len(parts) == 1:
+        return path == parts[0]
+    first, *middle, last = parts
+    if not path.startswith(first) or not path.endswith(last):
+        return False
+    at, end = len(first), len(path) - len(last)
+    for part in middle:
+        found = path.find(part, at, max(end, 0))
+        if found < 0:
+            return False
+        at = found + len(part)
+    return at <= end
+
+
+def _plain(path: str) -> str:
+    while path.startswith("./"):
+        path = path[2:]
+    return str(path).replace("//", "/").replace("/./", "/").rstrip("/")
+
+
+def _in(folder: str, path: str) -> str:
+    return path if not folder or path.startswith(("/", "<")) else f"{folder}/{path}"
+
+
+def _commands(words: Iterable[str]) -> list[list[str]]:
+    """The commands of a line of shell."""
+    out: list[list[str]] = [[]]
+    for word in words:
+        ends = word.endswith(";")
+        if word in ("&&", "||", ";", "|"):
+            out.append([])
+            continue
+        out[-1].append(word.rstrip(";"))
+        if ends:
+            out.append([])
+    return [part for part in out if part]
+
+
+def _output(words: list[str]) -> tuple[str | None, str]:
+    """The file that a compiler is told to write, and the folder for those that it names itself."""
+    folder = ""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word in ("-o", "--output-file") and following:
+            return following, folder
+        if word in ("-odir", "--output-directory"):
+            folder = following
+        for flag in ("--output-file=", "-o=", "-o"):
+            if word.startswith(flag) and word.endswith(SUFFIXES):
+                return word[len(flag) :], folder
+    return None, folder
+
+
+def _by_default(sources: list[str]) -> list[str]:
+    """The names that a compiler gives its outputs when it is told none."""
+    stems = [s.rpartition("/")[2].rpartition(".")[0] for s in sources]
+    return ["a.out", *(f"{stem}{suffix}" for stem in stems for suffix in (".o", ".ptx", ".cubin", ".fatbin"))]
+
+
+def read(interp: Run, path: str) -> LibObject | None:
+    """The bytes of a binary that was built here."""
+    made = find(interp.files.built, path)
+    return LibObject(BYTES, {"built": made}) if made is not None else None
+
+
+def written(interp: Run, path: str, value: Any) -> None:
+    """Something that is no text is written to a path: the bytes of a binary that was built here, or others."""
+    put(interp.files.built, path, value.attrs["built"] if getattr(value, "path", "") == BYTES else None)
+
+
+def loaded(interp: Run, path: str, loc: ir.Loc | None) -> Built | None:
+    """The binary at a path that is loaded, when it was built here; its parts without source are noted."""
+    made = find(interp.files.built, path)
+    for part in made.foreign if made is not None else ():
+        without_source(interp, part, loc)
+    return made
+
+
+def without_source(interp: Run, path: str, loc: ir.Loc | None) -> str:
+    """Machine code without source is there: what it does is not known, and it may change what anything means."""
+    name = path.rpartition("/")[2][:80]
+    interp.note("binary", {"path": name}, loc)
+    interp.ran_unread(f"{name} is machine code without source", loc)
+    return name

@@ -1,0 +1,207 @@
+"""Code that is decoded, loaded or made at run time: what constants decode to is decoded and read, the rest is a hole.
+
+Decoding runs the standard library's own decoders on known bytes, within bounds; nothing is unpickled or unmarshalled.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import bz2
+import codecs
+import json
+import lzma
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.frontends.python import PythonUnit
+from kbh_lint.host.datamodel import exceptions, shown
+from kbh_lint.host.effects import builds
+from kbh_lint.host.values import bounds, unknowns
+from kbh_lint.host.values.frames import Frame
+from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.source.embedded import Piece, Text
+from kbh_lint.source.spans import Span
+from kbh_lint.values import Env
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+MADE = "code is made at run time"
+MAX_IN = 4_000_000
+MAX_OUT = 4_000_000
+MAX_LOADED = 32  # texts that one run may make into code
+
+Decoder = Callable[[bytes], bytes]
+
+
+def _inflate(data: bytes, wbits: int = zlib.MAX_WBITS) -> bytes:
+    """zlib and gzip, at most MAX_OUT bytes."""
+    return zlib.decompressobj(wbits).decompress(data, MAX_OUT)
+
+
+_DECODERS: dict[str, Decoder] = {
+    "base64.b64decode": base64.b64decode, "base64.standard_b64decode": base64.b64decode,
+    "base64.urlsafe_b64decode": base64.urlsafe_b64decode, "base64.decodebytes": base64.b64decode,
+    "base64.b32decode": base64.b32decode, "base64.b16decode": lambda data: base64.b16decode(data, True),
+    "base64.a85decode": base64.a85decode, "base64.b85decode": base64.b85decode,
+    "binascii.a2b_base64": binascii.a2b_base64, "binascii.unhexlify": binascii.unhexlify,
+    "binascii.a2b_hex": binascii.unhexlify, "zlib.decompress": _inflate,
+    "gzip.decompress": lambda data: _inflate(data, 31),
+    "bz2.decompress": lambda data: bz2.BZ2Decompressor().decompress(data, MAX_OUT),
+    "lzma.decompress": lambda data: lzma.LZMADecompressor().decompress(data, MAX_OUT),
+    "base64.b64encode": base64.b64encode, "binascii.hexlify": binascii.hexlify,
+}  # fmt: skip
+_CODECS: dict[str, Decoder] = {
+    "hex": binascii.unhexlify, "hex_codec": binascii.unhexlify, "base64": base64.b64decode,
+    "base64_codec": base64.b64decode, "zlib": _inflate, "zlib_codec": _inflate, "zip": _inflate,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """Where a text came into being by decoding: the place of all its characters."""
+
+    path: str
+    line: int
+    column: int
+
+    def place(self, offset: int) -> tuple[str, int, int]:
+        return self.path, self.line, self.column
+
+
+@dataclass(slots=True, eq=False)
+class MadeUnit(PythonUnit):
+    """Python that was made at run time; its places are those of the texts that it was made from."""
+
+    made: Text = field(default_factory=lambda: Text(""))
+    starts: list[int] = field(default_factory=list)
+
+    def span(self, loc: ir.Loc) -> Span:
+        line = max(0, min(loc[1] - 1, len(self.starts) - 1))
+        origin = self.made.origin(min(self.starts[line] + loc[2], max(len(self.made) - 1, 0)))
+        path, row, column = origin if origin is not None else (self.path, 1, 1)
+        return Span(path, row, column, row, column + 1)
+
+
+def decoded(interp: Run, text: str | bytes, loc: ir.Loc | None) -> Any:
+    """A decoded value; a text has one place, that of the call."""
+    if isinstance(text, bytes) or loc is None:
+        return text
+    span = loc[0].span(loc)
+    return Text(text, (Piece(0, len(text), Here(span.path, span.line, span.column), 0),))
+
+
+def decode(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """base64, zlib, gzip, bz2, lzma, binascii and codecs on known bytes; anything else is unknown."""
+    data = args[0] if args else next(iter(kwargs.values()), None)
+    decoder = _DECODERS.get(path)
+    if path == "codecs.decode":
+        name = shown.show(args[1]) if len(args) > 1 else str(kwargs.get("encoding", "utf-8"))
+        if isinstance(data, str) and name.replace("_", "") in ("rot13", "rot-13"):
+            return decoded(interp, codecs.decode(str(data), "rot13"), loc) if len(data) <= MAX_IN else _unknown(path)
+        if name.replace("-", "").lower() in ("utf8", "ascii", "latin1") and isinstance(data, bytes):
+            return decoded(interp, data.decode(name, "replace"), loc)
+        decoder = _CODECS.get(name)
+    if isinstance(data, str):
+        data = str(data).encode("utf-8", "replace")
+    if decoder is None or not isinstance(data, (bytes, bytearray)) or len(data) > MAX_IN:
+        return _unknown(path, data)
+    interp.burn(len(data) // 512)
+    try:
+        made = decoder(bytes(data))
+    except (ValueError, EOFError, OSError, zlib.error, lzma.LZMAError, MemoryError) as error:
+        exceptions.may_fail(interp, "ValueError" if isinstance(error, ValueError) else "OSError", loc)
+        return _unknown(path)
+    interp.burn(len(made) // 512)
+    return made
+
+
+def _unknown(path: str, data: Any = None) -> Unknown:
+    """What a decoder gives of something that is not known; what was asked for stays so."""
+    why = data.why if isinstance(data, Unknown) and data.why.startswith("sniff:") else ""
+    return Unknown((), why or f"decoded by {path}")
+
+
+def parse_json(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """json.loads of a known text, json.dumps of what is known."""
+    text = args[0] if args else None
+    if path.endswith(".dumps") and args and bounds.is_small(text):
+        try:
+            return json.dumps(text, **{key: kwargs[key] for key in ("sort_keys", "indent") if key in kwargs})
+        except (TypeError, ValueError, RecursionError):
+            return unknowns.merged(interp, text, why=path)
+    if not path.endswith(".loads") or not isinstance(text, (str, bytes)) or len(text) > MAX_IN // 4:
+        return Unknown((), path)
+    interp.burn(len(text) // 64)
+    try:
+        return json.loads(str(text) if isinstance(text, str) else text)
+    except (ValueError, RecursionError):
+        exceptions.may_fail(interp, "JSONDecodeError", loc)
+        return Unknown((), path)
+
+
+# --- code --------------------------------------------------------------------------------------------------
+
+
+def compiled(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """compile(text, ...): the text stands for its code."""
+    source = args[0] if args else kwargs.get("source")
+    return source if isinstance(source, (str, bytes)) else Unknown((), getattr(source, "why", "") or path)
+
+
+def run_text(interp: Run, source: Any, scope: dict[str, Any] | None, loc: ir.Loc | None) -> Any:
+    """exec and eval: a known text runs here and is read, and is told of all the same; an unknown one is a hole."""
+    if isinstance(source, bytes) and len(source) <= MAX_IN:
+        source = decoded(interp, source.decode("utf-8", "replace"), loc)
+    if not isinstance(source, str):
+        why = getattr(source, "why", "") or getattr(source, "path", "")
+        return _unread(interp, f"{MADE} (exec or eval) from what is not known{f': {why}' if why else ''}", loc)
+    interp.miss(f"{MADE} (exec or eval)", loc)
+    return execute(interp, source, scope if scope is not None else interp.scopes.main.vars, loc)
+
+
+def _unread(interp: Run, reason: str, loc: ir.Loc | None) -> Unknown:
+    interp.ran_unread(reason, loc)
+    return Unknown((), "code that was not read")
+
+
+def execute(interp: Run, source: str, scope: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """Runs a text as Python in a scope. Gives the value of a single expression, None of statements."""
+    from kbh_lint.frontends import python
+
+    interp.made += 1
+    if interp.made > MAX_LOADED:
+        return _unread(interp, f"{MADE} more than {MAX_LOADED} times", loc)
+    text = source if isinstance(source, Text) and source.pieces else decoded(interp, str(source), loc)
+    text = text if isinstance(text, Text) else Text(str(text))
+    try:
+        starts = [0, *(i + 1 for i, char in enumerate(str(text)) if char == "\n")]
+        unit = MadeUnit("<made>", str(text), made=text, starts=starts)
+        module = python.lower(str(text), unit=unit)
+    except (SyntaxError, ValueError, RecursionError, python.TooDeep):
+        return _unread(interp, f"{MADE} from a text that is not Python", loc)
+    env = Env(scope, None)
+    frame = Frame(env, env, loc, None)
+    if len(module.body) == 1 and isinstance(module.body[0], ir.ExprS):
+        return interp.eval(module.body[0].value, frame)
+    interp.block(module.body, frame)
+    return None
+
+
+def load_module(interp: Run, path: str, loc: ir.Loc | None) -> Any:
+    """A module from a file by its path: one of the submission's own, or one that it wrote, is run and read."""
+    if path.endswith(builds.BUILT):
+        return interp.load_library(path, [path], {}, loc)
+    text = builds.find_file(interp, path)
+    if text is None:
+        name = path.rpartition("/")[2] or "a file"
+        interp.miss(f"a module is loaded from {name}, which is not part of the submission", loc)
+        return Unknown((), "a module from an unknown file")
+    scope: dict[str, Any] = {"__name__": "loaded", "__file__": path}
+    execute(interp, text, scope, loc)
+    return LibObject("module", scope)

@@ -1,0 +1,115 @@
+"""What cannot be looked into: other libraries, languages without a front end, machine code, unknown functions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.effects import outside
+from kbh_lint.host.torch import recording
+from kbh_lint.host.values import asking, tensor_arguments, unknowns
+from kbh_lint.host.values.objects import Blob, Bound, LibObject, Pointer, Slot
+from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.values import Func
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+
+def foreign(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A library this analysis knows nothing of: it may compute whatever it is given."""
+    inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
+    if path.startswith(UNREAD_LANGUAGES):
+        return unread_language(interp, path, args, kwargs, inputs, loc)
+    standard = path.partition(".")[0] in sys.stdlib_module_names
+    if standard and inputs:  # it keeps or prints tensors, and calls what it is given: it computes nothing itself
+        event = recording.record(interp, "unread", path, loc, inputs, {"keeps": True})
+        return recording.make(interp, None, "?", event=event)
+    if not inputs:
+        addressed(interp, path, () if standard else (*args, *kwargs.values()), loc)
+        return LibObject(path, {}, tuple(args), kwargs)
+    interp.note("symbol", {"symbol": path, "spelled": "call", "layer": "python"}, loc)
+    event = recording.record(
+        interp,
+        "library",
+        path,
+        loc,
+        inputs,
+        {"symbol": path, "foreign": True, "operands": tuple(t.dtype for t in inputs)},
+    )
+    for tensor in inputs:
+        if tensor.storage.content.label == "empty":
+            recording.write(interp, tensor, event)
+    return recording.make(interp, None, inputs[0].dtype, event=event)
+
+
+def addressed(interp: Run, name: str, args: Sequence[Any], loc: ir.Loc | None) -> None:
+    """What is not known was given addresses of tensors: it may read and write what lies there."""
+    found = _handed(interp, args)
+    if found:
+        recording.record(interp, "unread", name, loc, found)
+
+
+UNREAD_LANGUAGES = ("cutlass", "tilelang", "numba", "taichi", "warp", "pallas", "helion", "tvm", "triton.experimental")
+
+
+def unread_language(
+    interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], inputs: list[Tensor], loc: ir.Loc | None
+) -> Any:
+    """A kernel language without a front end: what builds a kernel gives one, what runs it is a hole in the trace."""
+    builds_kernel = any(isinstance(a, (Func, Bound)) or getattr(a, "path", "") == "unread.kernel" for a in args)
+    if builds_kernel or not inputs:
+        return LibObject("unread.kernel" if builds_kernel else path, {"name": path})
+    if path.rsplit(".", 1)[-1] in ("from_dlpack", "make_ptr", "mark_layout_dynamic"):
+        return inputs[0]
+    return unread_call(interp, path, inputs, loc)
+
+
+def unread_call(interp: Run, name: str, inputs: list[Tensor], loc: ir.Loc | None) -> Any:
+    """Something unreadable runs on tensors: it may fill every buffer that holds nothing yet."""
+    interp.miss(f"{name} could not be read", loc)
+    event = recording.record(interp, "unread", name, loc, inputs)
+    for tensor in inputs:
+        if tensor.storage.content.label in ("empty", "constant"):
+            recording.write(interp, tensor, event)
+    return recording.make(interp, None, "?", event=event)
+
+
+def call_blob(interp: Run, func: Blob, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A function of machine code without source: it may read and write every tensor and address it is given."""
+    inputs = _handed(interp, [*args, *kwargs.values()])
+    event = recording.record(interp, "blob", func.path, loc, inputs, {"symbol": func.path})
+    for tensor in inputs:
+        recording.write(interp, tensor, event)
+    return recording.make(interp, None, inputs[0].dtype, event=event) if inputs else Unknown((), "machine code")
+
+
+def _handed(interp: Run, values: Any, depth: int = 0) -> list[Tensor]:
+    """The tensors that are handed on by themselves or by their addresses, in arrays and through pointers too."""
+    found: list[Tensor] = []
+    for value in values:
+        if isinstance(value, dict):
+            value = list(value.values())
+        held = value.get() if isinstance(value, Slot) else value
+        if isinstance(held, Tensor):
+            found.append(held)
+        elif isinstance(held, Pointer):
+            found.append(held.tensor)
+        elif isinstance(held, (list, tuple)) and depth < 4:
+            found += _handed(interp, held, depth + 1)
+        elif (tensor := interp.tensor_at(held)) is not None:
+            found.append(tensor)
+    return found
+
+
+def call_unknown(interp: Run, func: Unknown, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """Something unknown is called; with tensors, that is a hole in the trace."""
+    inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
+    if asking.CALLED.get(func.why.removeprefix(asking.MARK)) == asking.OBJECTS:
+        outside.note(interp, "grader", func.why.removeprefix(asking.MARK), "an object that was found by a walk", loc)
+    if not inputs:
+        addressed(interp, func.why or "an unknown function", args, loc)
+        return unknowns.merged(interp, func, *args, why=func.why)
+    return unread_call(interp, func.why or "an unknown function", inputs, loc)

@@ -1,0 +1,108 @@
+"""Replacing what does not belong to the submission, by whatever way it was reached.
+
+`torch.allclose = f`, `setattr(torch, ...)`, `vars(torch)[...] = f`, `sys.modules[...] = m`, `mock.patch(...)`, and
+writes to objects that were found by a walk over the stack, the loaded modules or all objects of the process.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.datamodel import modules, shown
+from kbh_lint.host.values import asking
+from kbh_lint.host.values.frames import builtin
+from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.values import Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+WRITES = ("update", "__setitem__", "__ior__")  # methods of dictionaries
+_OF_OBJECTS = ("__setattr__", "__delattr__")
+_REACHED = (asking.STACK, asking.LOADED, asking.OBJECTS)
+
+
+def attribute_set(interp: Run, owner: Unknown, name: str, loc: ir.Loc | None) -> None:
+    """`owner.name = value` on an object that the submission went looking for."""
+    found = _found_by(owner)
+    if found:
+        interp.note("monkeypatch", {"symbol": f"{name} of an object found by {found}", "target": "grader"}, loc)
+
+
+def item_set(interp: Run, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
+    """`owner[key] = value`: a frame's variables, the loaded modules, a module's dictionary."""
+    text = shown.show(key) if isinstance(key, (str, int)) else "?"
+    if isinstance(owner, Sym) and owner.path.endswith(".__dict__"):
+        modules.patched(interp, owner.path.removesuffix(".__dict__"), text, value, loc)
+        return
+    if isinstance(owner, Sym) and owner.path.startswith("torch.") and owner.path.rpartition(".")[2].startswith("_"):
+        modules.patched(interp, owner.path, text, value, loc)  # a private table, of hooks for instance
+        return
+    found = _found_by(owner)
+    if found == "sys.modules":
+        modules.patched(interp, "sys.modules", text, value, loc)
+    elif found:
+        interp.note("monkeypatch", {"symbol": f"{text} in a dictionary found by {found}", "target": "grader"}, loc)
+
+
+def called(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+    """The same by the methods behind the syntax: `time.__setattr__(...)`, `type.__setattr__(torch.cuda.Event, ...)`,
+    `vars(torch).update(...)`."""
+    owner, _, method = path.rpartition(".")
+    if method in _OF_OBJECTS and args:
+        if isinstance(args[0], Sym) and len(args) > 1:  # called through a class
+            owner, args = args[0].path, args[1:]
+        if isinstance(args[0], str):
+            modules.patched(interp, owner, args[0], args[1] if len(args) > 1 else Unknown((), "nothing"), loc)
+    elif method in WRITES and owner.endswith(".__dict__"):
+        for key, value in _written(method, args, kwargs):
+            modules.patched(interp, owner.removesuffix(".__dict__"), shown.show(key), value, loc)
+
+
+def method_of(owner: Unknown, name: str) -> Any:
+    """A method of a dictionary that was found by a walk, if it writes: `sys.modules.update`; None for others."""
+    if name not in WRITES or not _found_by(owner):
+        return None
+
+    def write(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+        for key, value in _written(name, args, kwargs):
+            item_set(interp, owner, key, value, loc)
+        return Unknown((), owner.why)
+
+    return builtin(write)
+
+
+def _written(method: str, args: list[Any], kwargs: dict[str, Any]) -> list[tuple[Any, Any]]:
+    """The keys and values that a call of a method of a dictionary writes."""
+    if method == "__setitem__":
+        return [(args[0], args[1])] if len(args) > 1 else []
+    given = dict(args[0]) if args and isinstance(args[0], dict) else {}
+    return [*given.items(), *kwargs.items()]
+
+
+def _found_by(owner: Any) -> str:
+    """What an object was found by: sys._getframe, gc.get_objects ...; nothing when it was not."""
+    if not isinstance(owner, Unknown) or not owner.why.startswith(asking.MARK):
+        return ""
+    symbol = owner.why.removeprefix(asking.MARK)
+    what = asking.CALLED.get(symbol) or asking.READ.get(symbol)
+    return symbol if what in _REACHED else ""
+
+
+def mock(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """unittest.mock.patch and patch.object: in force once they are entered or started."""
+    replacement = kwargs.get("new", args[-1] if len(args) > 1 else Unknown((), "a mock"))
+    if path.endswith("patch.object") and len(args) > 1 and isinstance(args[0], Sym):
+        owner, name = args[0].path, shown.show(args[1])
+    elif args and isinstance(args[0], str):
+        owner, _, name = str(args[0]).rpartition(".")
+    else:
+        return LibObject(path)
+
+    def start(run: Any, given: list[Any], named: dict[str, Any], where: ir.Loc | None) -> Any:
+        modules.patched(run, owner, name, replacement, loc)
+        return replacement
+
+    return LibObject("unittest.mock.patcher", {"start": builtin(start), "__enter__": builtin(start)})

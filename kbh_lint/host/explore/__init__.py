@@ -1,0 +1,1 @@
+"""Runs along several paths, with further calls where something outlives a call."""

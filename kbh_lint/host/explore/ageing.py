@@ -1,0 +1,108 @@
+"""Counters of calls: numbers that move and containers that grow or shrink with every call, and where they stand after
+a long time."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+from kbh_lint.host.values.survivors import Length, Survivor
+from kbh_lint.host.values.tensors import ADDRESS_BITS
+
+MANY_CALLS = 1_000_003
+MANY_ITEMS = 10_007  # below what is compared whole (`bounds.MAX_NODES`)
+MAX_STEP = 16  # a counter of calls goes up or down by little
+_DOUBLINGS = 40
+_KEYS = -(1 << 60)  # of the items that a container is given; no submission has them
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Counter:
+    """A place that counts calls: what is there after the second call, and whether it goes up. `late` is a number long
+    after that; of a container, what it is then is made of what it holds by then."""
+
+    slot: Survivor
+    now: Any
+    rises: bool
+    late: Any = None
+
+    def reset(self) -> None:
+        """A number stands where it stood after the second call; containers keep what later calls stored."""
+        if not isinstance(self.slot.value, Length):
+            self.put(self.now)
+
+    def age(self) -> None:
+        if not isinstance(self.slot.value, Length):
+            self.put(self.late)
+        elif self.slot.name is None:
+            self.put(_longer(self.slot.table) if self.rises else ())
+        elif _is_there(self.slot):
+            held = self.slot.table[self.slot.name]
+            self.put(_longer(held) if self.rises else held[:0])
+
+    def put(self, value: Any) -> None:
+        """Store a number or a text in its place; give a container other items."""
+        table = self.slot.table
+        if self.slot.name is not None:
+            if isinstance(table, dict) or _is_there(self.slot):
+                table[self.slot.name] = value
+        elif isinstance(table, list):
+            table[:] = value
+        else:
+            table.clear()
+            table.update(value)
+
+
+def counters(before: list[Survivor], first: list[Survivor], second: list[Survivor]) -> list[Counter]:
+    """What moved by little between the first and the second call."""
+    start, earlier = _numbers(before), _numbers(first)
+    found = []
+    for slot in second:
+        known = earlier.get(_place(slot)) if _is_counter(slot) else None
+        if known is None or not 0 < abs(slot.value - known) <= MAX_STEP:
+            continue
+        step = slot.value - known
+        if isinstance(slot.value, Length):
+            held = slot.table if slot.name is None else slot.table[slot.name]
+            found.append(Counter(slot, copy(held), step > 0))
+        else:
+            grows = step > known - start.get(_place(slot), known - step)
+            found.append(Counter(slot, slot.value, step > 0, _after(slot.value, step, grows)))
+    return found
+
+
+def _numbers(slots: list[Survivor]) -> dict[Any, Any]:
+    return {_place(s): s.value for s in slots if _is_counter(s)}
+
+
+def _place(slot: Survivor) -> Any:
+    """What tells one number from the others; one container from the others that are found on the same way."""
+    if isinstance(slot.value, Length):
+        return slot.path, id(slot.table), slot.name
+    return slot.path, type(slot.value)
+
+
+def _is_there(slot: Survivor) -> bool:
+    return slot.name < len(slot.table) if isinstance(slot.table, list) else slot.name in slot.table
+
+
+def _is_counter(slot: Survivor) -> bool:
+    return type(slot.value) in (int, float, Length) and isinstance(slot.table, (dict, list, set))
+
+
+def _after(value: Any, step: Any, grows: bool) -> Any:
+    """A number after many steps. One whose steps grow is taken to be doubled; it stays below what an address is."""
+    if step < 0:
+        return type(value)(0)
+    if grows:
+        return type(value)(min(value * 2**_DOUBLINGS, (1 << ADDRESS_BITS) - 1))
+    return value + MANY_CALLS * step
+
+
+def _longer(held: Any) -> Any:
+    """A container or a text with its last item many times more, or with other keys."""
+    more = range(_KEYS, _KEYS + MANY_ITEMS)
+    if isinstance(held, dict):
+        return {**held, **dict.fromkeys(more)}
+    return held.union(more) if isinstance(held, set) else held + held[-1:] * MANY_ITEMS

@@ -1,0 +1,289 @@
+"""Running a submission: module, constructor, state loaded, `forward` twice, for every graded shape, along each path."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.dtypes import FLOATS
+from kbh_lint.host.effects import outside
+from kbh_lint.host.explore import loading, probes
+from kbh_lint.host.libs import trace_nn
+from kbh_lint.host.python import lanes, module_calls
+from kbh_lint.host.run import Run
+from kbh_lint.host.values import asking, survivors
+from kbh_lint.host.values.frames import Frame, OutOfFuel, Raised
+from kbh_lint.host.values.objects import ClassV, Instance
+from kbh_lint.host.values.path_runs import Call, PathRun, Probe, ShapeRun
+from kbh_lint.host.values.session import Session
+from kbh_lint.host.values.tensors import Content, Unknown
+from kbh_lint.problems import Contract, Problem, Shape
+from kbh_lint.values import Env
+
+FUEL = 400_000
+PROCESS = 4242  # the process number of the run
+MAX_FLIPS = 5
+MAX_PROBES = 4
+MAX_FASTEST = 15  # kinds of work that are taken for the fastest beside the first
+MAX_BEYOND = 3
+
+
+def run_path(
+    session: Session, problem: Problem | None, contract: Contract | None, flips: dict[Any, bool], further: bool = False
+) -> PathRun:
+    """One run along the path that `flips` choose; without a contract, the one that fits what the model registers.
+
+    `further`: what outlives the calls is looked at with further calls.
+    """
+    interp = Run(session, flips)
+    path = PathRun(flips, env=interp.scopes.main)
+    frame = Frame(interp.scopes.main, interp.scopes.main, None, None)
+    try:
+        interp.block(session.module.body, frame)
+    except Exception as error:
+        path.failed, path.exit_loc = ended(error, "the module", session)
+    path.unread = list(interp.trace.unread)
+    if problem is not None and problem.shapes and not path.failed:
+        if not any(model_class(interp.scopes.main, known) for known in problem.contracts.values()):
+            path.failed = "there is no class Model that could be read"
+        else:
+            path.contract = contract or choose_contract(interp, problem)
+        for shape in problem.shapes:
+            if path.contract is None:
+                break
+            interp.refuel()
+            interp.trace.unread = []
+            path.shapes.append(run_shape(interp, path.contract, shape, further))
+    path.sites = {key: value for key, value in interp.decisions.sites.items() if key not in interp.decisions.mixed}
+    outside.settle(interp)
+    interp.refuel(0)
+    path.sniffing = {key: value.why for key, value in interp.decisions.sites.items() if asking.decides(value)}
+    path.children = interp.process.children
+    path.asserted = interp.decisions.asserted
+    path.settled, path.places = interp.decisions.settled, interp.decisions.places
+    path.given, path.authored = interp.memory.given, interp.authored
+    path.measured = tuple(interp.decisions.measured)
+    path.notes, path.left_over = interp.trace.notes, interp.files.left_over
+    return path
+
+
+def choose_contract(interp: Run, problem: Problem) -> Contract | None:
+    """Construct the model once and match what it registers; None when no object comes of it."""
+    first = next(iter(problem.contracts.values()), None)
+    cls = model_class(interp.scopes.main, first) if first is not None else None
+    if first is None or cls is None:
+        return None
+    interp.trace.call_index = 0
+    interp.refuel()
+    state: dict[str, str | None] = {}
+    try:
+        model = interp.call(cls, list(first.bind(problem.shapes[0]).init.values()), {}, None)
+        state = {
+            name: tensor.dtype if tensor.dtype != "?" else None for name, tensor in trace_nn.state_of(model).items()
+        }
+    except Exception as error:  # the runs of the shapes come to the same, and say so
+        ended(error, "the run", interp.session)
+    return problem.match(state)
+
+
+def model_class(module: Env, contract: Contract) -> ClassV | None:
+    """The class that a submission is graded by."""
+    found = (module.vars.get(name) for name in contract.entry)
+    return next((cls for cls in found if isinstance(cls, ClassV)), None)
+
+
+def run_shape(interp: Run, contract: Contract, shape: Shape, further: bool) -> ShapeRun:
+    """Construct the model, load the state, and call `forward` twice with inputs that change in place between."""
+    binding = contract.bind(shape)
+    run = ShapeRun(shape.label, binding)
+    cls = model_class(interp.scopes.main, contract)
+    if cls is None:
+        run.stopped = "there is no class Model"
+        return run
+    interp.trace.call_index = 0
+    interp.trace.events = []
+    interp.memory.compared = False
+    noted = len(interp.trace.notes)
+    try:
+        loading.shims(interp, binding)
+        model = interp.call(cls, list(binding.init.values()), {}, None)
+        if not isinstance(model, Instance):
+            run.stopped = "Model(...) did not make an object"
+            return run
+        model = run.instance = module_calls.placed(interp, model)
+        if contract.made is None:
+            loading.load_state(interp, run, model, binding)
+        else:
+            loading.name_weights(run, model)
+        loading.make_inputs(interp, run, contract, binding)
+        seen = [survivors.slots(interp, model)]
+        for call in (1, 2):
+            interp.trace.call_index = call
+            interp.trace.round += 1
+            interp.decisions.asked = {}
+            if call == 2:
+                probes.change(interp, run.inputs.items(), "input")
+                probes.change(interp, run.state.items(), "state")
+                lanes.tick(interp)
+            given = probes.holding(interp, (*run.inputs.values(), *run.state.values()))
+            start = len(interp.trace.events)
+            result = probes.returned(interp.call(model, probes.arguments(run, run.inputs), {}, None))
+            contents = probes.result_contents(result)
+            run.calls.append(Call(interp.trace.events[start:], result, given, index=call, contents=contents))
+            seen.append(survivors.slots(interp, model))
+    except Exception as error:
+        run.stopped, run.stopped_at = ended(error, "the run", interp.session)
+    run.unread, run.rewritten = list(interp.trace.unread), interp.trace.rewritten
+    run.l2 = [note for note in interp.trace.notes[noted:] if note[0] == "l2"]
+    if not run.stopped and further:
+        try:
+            probes.probe(interp, run, model, seen)
+        except Exception as error:
+            run.stopped, run.stopped_at = ended(error, "the run", interp.session)
+    return run
+
+
+def explore(
+    session: Session, problem: Problem | None, contract: Contract | None, limit: int = MAX_FLIPS
+) -> list[PathRun]:
+    """The default path, then the undecided branches taken the other way: one at a time, and what is left together."""
+    first = run_path(session, problem, contract, {}, True)
+    further = any(run.probes for run in first.shapes)  # what a path shows must hold on all
+
+    def follow(flips: dict[Any, bool]) -> PathRun:
+        return run_path(session, problem, contract or first.contract, flips, further)
+
+    paths = [first]
+    seen: set[Any] = set()
+    waiting = _other_ways(first, seen)
+    while waiting and len(paths) <= limit:
+        paths.append(follow(waiting.pop(0)))
+        waiting += _other_ways(paths[-1], seen)
+    if waiting:
+        paths.append(follow({key: side for flips in waiting for key, side in flips.items()}))
+    untried = len(waiting) if waiting and not paths[-1].came_to_an_end() else 0
+    paths += [follow({key: True}) for key in first.measured[1 : MAX_FASTEST + 1]]
+    untried += len(first.measured[MAX_FASTEST + 1 :])
+    first.beyond = [follow(flips) for flips in _beyond(first)]
+    # the first path stands for the file: one that comes to an end, and starts from nothing where one does
+    paths.sort(key=lambda path: (not path.came_to_an_end(), path.left_over))
+    paths[0].untried = untried
+    for group in _questions(first):
+        flips: dict[Any, bool] = {("mark", mark): True for mark in group}
+        other = follow(flips | {key: True for keys in group.values() for key in keys})
+        paths[0].probes += [Probe(mark, tuple(keys), first, other) for mark, keys in group.items()]
+        if all(map(asking.either_way, group)):
+            paths.append(other)
+    return paths
+
+
+def _other_ways(path: PathRun, seen: set[Any]) -> list[dict[Any, bool]]:
+    """The undecided branches that a path met and none before it did, each with what leads there and the other side."""
+    if path.flips and not path.came_to_an_end():
+        return []
+    plain = [key for key in path.sites if key not in path.sniffing and key not in seen]
+    seen.update(plain)
+    return [{**path.flips, key: not _default(path.sites[key])} for key in plain]
+
+
+def _beyond(first: PathRun) -> list[dict[Any, bool]]:
+    """The branches that legal inputs decide, taken the other way: one by one, those past the bound together. Asserts
+    come last and apart, since what fails in one hides what follows it."""
+    doubted = [key for key, value in first.settled.items() if _on_inputs_alone(value.contents)]
+    doubted.sort(key=first.asserted.__contains__)
+    sides = {key: not _default(first.settled[key]) for key in doubted}
+    ways = [{key: sides[key]} for key in doubted[:MAX_BEYOND]]
+    for raising in (False, True):
+        rest = {key: sides[key] for key in doubted[MAX_BEYOND:] if (key in first.asserted) is raising}
+        ways += [rest] if rest else []
+    return ways
+
+
+def _questions(first: PathRun) -> list[dict[str, list[Any]]]:
+    """What is asked about who runs a submission, with the branches on it: in groups that one run answers otherwise.
+
+    All at once, then one by one; those past the bound together.
+    """
+    marks: dict[str, list[Any]] = {}
+    for key, mark in first.sniffing.items():
+        marks.setdefault(mark, []).append(key)
+    groups: list[dict[str, list[Any]]] = []
+    if any(kind == "fork" for kind, _, _ in first.notes):
+        groups.append({"fork": []})
+    if marks or groups:
+        groups.append({"all": []})
+    asked = iter(marks.items())
+    groups += [{mark: keys} for mark, keys in islice(asked, MAX_PROBES - 1)]
+    rest = dict(asked)
+    return [*groups, rest] if rest else groups
+
+
+def run_reduced(session: Session, problem: Problem, contract: Contract, flips: dict[Any, bool]) -> list[ShapeRun]:
+    """The runs at the shapes that stand for the graded ones where nothing is timed, along the same path."""
+    small = replace(problem, shapes=problem.reduced)
+    return run_path(session, small, contract, flips).shapes if problem.reduced else []
+
+
+def _on_inputs_alone(contents: Iterable[Content]) -> bool:
+    """Whether what a test looks at is inputs and weights and what torch made of them: where a kernel or a library
+    made one of two sides from inputs, it is a test of that one's results."""
+    looked = [_looked_at(content) for content in contents]
+    return any(drawn and not made for drawn, made in looked) and not any(drawn and made for drawn, made in looked)
+
+
+def _looked_at(content: Content) -> tuple[bool, bool]:
+    """Whether floating-point inputs or weights are in a content, and whether more than torch's operations made it."""
+    stack, seen, drawn, made = [content], 0, False, False
+    while stack and seen < 200:
+        seen += 1
+        current = stack.pop()
+        drawn = drawn or current.label.startswith(("input:", "state:")) and current.dtype in FLOATS
+        made = made or current.event is not None and current.event.kind not in ("op", "copy")
+        stack.extend(current.sources())
+    return drawn, made
+
+
+def _default(value: Unknown) -> bool:
+    return value.why.startswith("likely")
+
+
+def ended(error: Exception, what: str, session: Session) -> tuple[str, ir.Loc | None]:
+    """What a reader is told of what ended a run before its end, and where an exception of the program was raised.
+
+    An error of ours ends the run as it ends a statement: what the program does from there on is not known. Who asks
+    for errors gets it, unless it came up in what the program calls, where odd values may cause it.
+    """
+    if isinstance(error, MemoryError):
+        raise error
+    if isinstance(error, Raised):
+        return f"{'it' if what == 'the run' else what} raises {exception(error.value)}", error.loc
+    if isinstance(error, OutOfFuel):
+        return f"{what if what == 'the run' else what + ' level'} did not end within its bound", None
+    if isinstance(error, RecursionError):
+        return f"{what} nests too deeply", None
+    if session.raise_errors and not _in_a_call(error):
+        raise error
+    return f"{what} could not be followed ({type(error).__name__}: {str(error)[:80]})", None
+
+
+def _in_a_call(error: Exception) -> bool:
+    """Whether an error came up below a call that the interpreted program made, or that was made for it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code is not Run.call.__code__:
+        trace = trace.tb_next
+    return trace is not None
+
+
+def exception(value: Any) -> str:
+    """What a reader is told of an exception of the interpreted program: its class and, where it has one, its text."""
+    if isinstance(value, Instance):
+        name, args = value.cls.name, value.attrs.get("args", ())
+    else:
+        name = getattr(value, "path", "an exception").rpartition(".")[2]
+        args = getattr(value, "attrs", {}).get("args", ())
+    words = [a for a in args if isinstance(a, str)] if isinstance(args, (tuple, list)) else []
+    said = " ".join(words).split("\n")[0][:120]
+    return f"{name}: {said}" if said else name

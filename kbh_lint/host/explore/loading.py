@@ -1,0 +1,121 @@
+"""What a benchmark gives a model before it is called: sizes of the module, its state, and inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.formulas import evaluate_int
+from kbh_lint.host.libs import trace_nn
+from kbh_lint.host.torch import recording
+from kbh_lint.host.values.objects import Instance, LibObject
+from kbh_lint.host.values.path_runs import ShapeRun
+from kbh_lint.host.values.tensors import Content, Tensor, Unknown
+from kbh_lint.problems import Binding, Contract
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+
+def shims(interp: Run, binding: Binding) -> None:
+    """The benchmark sets module-level sizes of the reference before it makes inputs; submissions may read theirs."""
+    for name, value in binding.shape.symbols.items():
+        if name in interp.scopes.main.vars and isinstance(interp.scopes.main.vars[name], (int, float)):
+            interp.scopes.main.vars[name] = value
+
+
+def name_weights(run: ShapeRun, model: Instance) -> None:
+    """Weights that the constructor drew, and that stay as they are; what was derived from them came from them."""
+    for name, tensor in trace_nn.state_of(model).items():
+        run.registered[name] = tensor.dtype
+        if tensor.storage.content.event is None and not tensor.storage.content.label.startswith("state:"):
+            tensor.storage.content.label = f"state:{name}"
+
+
+def load_state(interp: Run, run: ShapeRun, model: Instance, binding: Binding) -> None:
+    """load_state_dict, with the problem's names; hooks of the submission run."""
+    for name, spec in binding.state.items():
+        if isinstance(model.attrs.get(name), Unknown):  # made by means that were not followed; loaded all the same
+            model.attrs[name] = recording.make(interp, spec.shape, spec.dtype, "random")
+            model.buffers[name] = True
+    state = trace_nn.state_of(model)
+    run.registered = {name: tensor.dtype for name, tensor in state.items()}
+    if _load_by_own_code(interp, run, model, binding):
+        state = trace_nn.state_of(model)
+    for name, tensor in state.items():
+        declared = binding.state.get(name)
+        storage = tensor.storage
+        if storage.content.event is not None and storage.content.event.attrs.get("loading"):
+            continue
+        if declared is not None and tensor.shape != declared.shape:
+            tensor.shape, tensor.strides = declared.shape, None
+        storage.content = Content(storage, tensor.dtype, 0, f"state:{name}")
+        storage.version += 1
+        run.state[name] = tensor
+    for name, hook in trace_nn.state_hooks(model):
+        if "post_hook" in name and hook is not None:
+            interp.call(hook, [model, LibObject("incompatible_keys")], {}, None)
+
+
+def _load_by_own_code(interp: Run, run: ShapeRun, model: Instance, binding: Binding) -> bool:
+    """Run a submission's own loading: an overridden load_state_dict, or a hook before it. False when it has none."""
+    own = [name for name in ("load_state_dict", "_load_from_state_dict") if name in _methods(model)]
+    hooks = [hook for kind, hook in trace_nn.state_hooks(model) if "pre_hook" in kind and "load" in kind]
+    if not own and not hooks:
+        return False
+    given: dict[str, Any] = {
+        name: recording.make(interp, spec.shape, spec.dtype, f"state:{name}") for name, spec in binding.state.items()
+    }
+    start = len(interp.trace.events)
+    rest: list[Any] = ["", {}, True, [], [], []]
+    for hook in hooks:
+        interp.call(hook, [given, *rest], {}, None)
+    if own:
+        method = interp.get_attr(model, own[0], None)
+        interp.call(method, [given] if own[0] == "load_state_dict" else [given, *rest], {}, None)
+    else:
+        trace_nn.instance_method(interp, model, "load_state_dict", [given], {}, None)
+    for event in interp.trace.events[start:]:
+        event.attrs["loading"] = True
+    held = [v for v in model.attrs.values() if isinstance(v, Tensor) and v.storage.content.label.startswith("state:")]
+    run.ignored = (
+        bool(own) and bool(given) and not held and not interp.trace.unread and len(interp.trace.events) == start
+    )
+    return True
+
+
+def _methods(model: Instance) -> set[str]:
+    return {name for cls in model.cls.mro() for name in cls.env.vars}
+
+
+def make_inputs(interp: Run, run: ShapeRun, contract: Contract, binding: Binding) -> None:
+    """Tensors for the arguments of `forward`, with what is known of every legal value of them."""
+    domains = {spec.name: spec.domain for spec in contract.forward}
+    for spec in binding.inputs:
+        tensor = recording.make(interp, spec.shape, spec.dtype, f"input:{spec.name}")
+        domain = domains.get(spec.name, {})
+        tensor.attrs["known"] = known_elements(domain, binding)
+        tensor.attrs["range"] = value_range(domain)
+        run.inputs[spec.name] = tensor
+
+
+def known_elements(domain: Mapping[str, Any], binding: Binding) -> dict[int, int]:
+    """Elements whose value every legal input shares: the first and the last of an offsets array."""
+    total = domain.get("total")
+    if "offsets" not in str(domain.get("kind", "")) or not isinstance(total, (str, int)):
+        return {}
+    return {0: 0, -1: evaluate_int(total, binding.shape.symbols)}
+
+
+def value_range(domain: Mapping[str, Any]) -> tuple[float, float] | None:
+    """The interval that drawn values stay in, for all practical purposes: eight deviations of a normal."""
+    if domain.get("kind") == "uniform":
+        return float(domain.get("low", 0)), float(domain.get("high", 1))
+    if domain.get("kind") == "normal":
+        spread, mean = 8 * float(domain.get("std", 1)), float(domain.get("mean", 0))
+        spike = float(domain.get("spikes", {}).get("value", mean))
+        return min(mean - spread, spike), max(mean + spread, spike)
+    if domain.get("kind") == "when":
+        one, other = value_range(domain["then"]), value_range(domain["else"])
+        return (min(one[0], other[0]), max(one[1], other[1])) if one and other else None
+    return None

@@ -1,0 +1,283 @@
+"""Further calls of `forward` after the two of every run, made when something survives: under which key is it found?
+
+- `same`: nothing changed. What is computed then is computed on every call.
+- `fresh`: other tensors in other memory. What still comes from the first ones is found by nothing that tells tensors
+  apart.
+- `one`: only one input is another tensor.
+- `reused`: other tensors where dead ones lay, with the address, the id() and the version count that those had.
+- `collision`: contents change in place, and every sum or sample of them stays what it was.
+- `later`: counters of calls stand where they stand after a long time, and contents change in place.
+
+The calls come after everything else that is looked at; what they do to the model touches no other fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.host.explore import ageing
+from kbh_lint.host.python.lanes import Lanes
+from kbh_lint.host.torch import recording
+from kbh_lint.host.values import path_runs, survivors, tensor_arguments
+from kbh_lint.host.values.frames import OutOfFuel, Raised
+from kbh_lint.host.values.objects import Graph, HostDescriptor, Instance, LibObject, Pointer, is_named_tuple
+from kbh_lint.host.values.remembered import outside
+from kbh_lint.host.values.survivors import CODE, Survivor
+from kbh_lint.host.values.tensors import Content, Tensor, Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+FUEL = 200_000
+MAX_KEPT = 100
+ROLES = frozenset(
+    ("graph", "held-input", "derived", "output", "value", "descriptor", "reference")
+)  # that tell of inputs
+
+
+def probe(interp: Run, run: Any, model: Any, seen: list[list[Survivor]]) -> None:
+    """Make the calls that what survived asks for. `seen` holds the slots before the first call and after each."""
+    before, first, second = seen
+    for slot in changed(before, second):
+        said = role(interp, run, slot, first)
+        if said and len(run.survived) < MAX_KEPT:
+            content = slot.value.storage.content if isinstance(slot.value, Tensor) else None
+            event = content.event if content is not None else None
+            keys = survivors.key_kinds(slot.value) if said == "reference" else slot.keys
+            run.survived.append(path_runs.Kept(slot.path, said, keys, event.loc if event is not None else None))
+    counters = ageing.counters(before, first, second)
+    telling = any(k.role in ROLES for k in run.survived)
+    last = run.calls[-1]
+    foreign = any(c.storage.ident in interp.memory.given - last.given.keys() for e in last.events for c, _ in e.reads)
+    telling = telling or foreign or interp.memory.cut  # a graph or a pointer of an earlier model's calls is in use
+    if not telling and not counters:
+        return
+    kept = _Kept(interp)
+    interp.refuel(FUEL)
+    interp.trace.unread, interp.lanes = [], Lanes()
+    try:
+        _calls(interp, run, model, telling, counters)
+    except (Raised, OutOfFuel, RecursionError):
+        pass  # what was seen until then holds
+    finally:
+        for counter in counters:
+            counter.put(counter.now)
+        kept.put_back()
+
+
+class _Kept:
+    """What an interpreter had seen before the further calls, to be put back after them."""
+
+    def __init__(self, interp: Run) -> None:
+        self.interp = interp
+        self.memory = [
+            (view.storage, view.storage.content, view.storage.version) for view in interp.memory.views.values()
+        ]
+        self.unread, self.lanes = interp.trace.unread, interp.lanes
+        self.lengths = [(items, len(items)) for items in (interp.trace.notes, interp.process.children)]
+        decided = interp.decisions
+        self.sites, self.mixed = dict(decided.sites), set(decided.mixed)
+        self.settled, self.places = dict(decided.settled), dict(decided.places)
+        self.hooks = {name: list(values) for name, values in interp.process.hooks.items()}
+
+    def put_back(self) -> None:
+        self.interp.memory.colliding = False
+        self.interp.process.hooks = self.hooks
+        self.interp.trace.unread, self.interp.lanes = self.unread, self.lanes
+        decided = self.interp.decisions
+        decided.sites, decided.mixed = self.sites, self.mixed
+        decided.settled, decided.places = self.settled, self.places
+        for items, length in self.lengths:
+            del items[length:]
+        for storage, content, version in self.memory:
+            storage.content, storage.version = content, version
+
+
+def changed(before: list[Survivor], after: list[Survivor]) -> list[Survivor]:
+    """The slots that calls stored something in."""
+    after = [s for s in after if not isinstance(s.value, survivors.Length)]
+    objects = {id(s.value) for s in before if not isinstance(s.value, (int, float))}
+    numbers = {(s.path, s.value) for s in before if isinstance(s.value, (int, float))}
+    return [
+        s
+        for s in after
+        if (
+            (s.path, s.value) not in numbers
+            if isinstance(s.value, (int, float))
+            else id(s.value) not in objects or isinstance(s.value, Tensor) and s.value.storage.content.call > 0
+        )
+    ]
+
+
+def role(interp: Run, run: Any, slot: Survivor, first: list[Survivor]) -> str:
+    """What a slot is kept for; nothing for weights themselves."""
+    value = slot.value
+    given = {t.storage.ident for t in run.inputs.values()}
+    if isinstance(value, CODE):
+        return "code"
+    if isinstance(value, Graph):
+        return "graph"
+    if isinstance(value, Tensor):
+        return _role_of(run, value, given, first)
+    if isinstance(value, Unknown):
+        return "value" if _of_inputs(value.contents) else "number"
+    if isinstance(value, (HostDescriptor, Pointer)):
+        return "descriptor" if value.tensor.storage.ident in given else "code"
+    tensor = survivors.refers(interp, value)
+    return "reference" if tensor is not None and tensor.storage.ident in given else "number"
+
+
+def _role_of(run: Any, tensor: Tensor, given: set[int], first: list[Survivor]) -> str:
+    content = tensor.storage.content
+    if tensor.storage.ident in given:
+        return "held-input"
+    if any(tensor.storage is t.storage for t in run.state.values()):
+        return ""
+    known = outside([content])
+    if not known:
+        return "workspace"
+    if not _of_inputs([content]):
+        return "layout"
+    if content.call == 2 and any(isinstance(s.value, Tensor) and s.value.storage is tensor.storage for s in first):
+        return "workspace"
+    return (
+        "output"
+        if tensor.storage in [t.storage for t in tensor_arguments.tensors_in(run.calls[-1].result)]
+        else "derived"
+    )
+
+
+def _of_inputs(contents: Sequence[Content]) -> bool:
+    return any(label.startswith("input:") for label in outside(contents))
+
+
+def _calls(interp: Run, run: Any, model: Any, telling: bool, counters: list[ageing.Counter]) -> None:
+    inputs = dict(run.inputs)
+    call = _Caller(interp, run, model, counters)
+    if telling:
+        call("same", inputs)
+        inputs = {name: fresh(interp, name, old) for name, old in inputs.items()}
+        call("fresh", inputs)
+        if any("version" in kept.keys for kept in run.survived):  # new tensors all start at the same version
+            inputs = {name: fresh(interp, name, old) for name, old in inputs.items()}
+            call("fresh", inputs)
+        for name in inputs if len(inputs) > 1 else ():
+            inputs[name] = fresh(interp, name, inputs[name])
+            call("one", inputs, (name,))
+        held = survivors.slots(interp, model)
+        reused = {n: reuse(interp, n, old) for n, old in inputs.items() if not survivors.holds(held, old)}
+        if reused:
+            inputs |= reused
+            call("reused", inputs, tuple(reused))
+        if interp.memory.compared:
+            change(interp, inputs.items(), "input")
+            interp.memory.colliding = True
+            call("collision", inputs)
+            interp.memory.colliding = False
+    if counters:
+        change(interp, inputs.items(), "input")
+        call("later", inputs, tuple(c.slot.path for c in counters))
+
+
+@dataclass(slots=True, eq=False)
+class _Caller:
+    """Calls `forward` with counters of calls where they stood after the second call, or long after it."""
+
+    interp: Run
+    run: Any
+    model: Any
+    counters: list[ageing.Counter]
+
+    def __call__(self, kind: str, inputs: dict[str, Tensor], names: tuple[str, ...] = ()) -> None:
+        for counter in self.counters:
+            counter.age() if kind == "later" else counter.reset()
+        forward(self.interp, self.run, self.model, kind, inputs, names)
+
+
+def forward(
+    interp: Run, run: Any, model: Any, kind: str, inputs: dict[str, Tensor], names: tuple[str, ...] = ()
+) -> None:
+    """One call, kept with the contents that it was given."""
+    interp.trace.call_index += 1
+    interp.trace.round += 1
+    interp.decisions.asked = {}
+    given = holding(interp, (*inputs.values(), *run.state.values()))
+    start = len(interp.trace.events)
+    result = returned(interp.call(model, arguments(run, inputs), {}, None))
+    contents = result_contents(result)
+    run.probes.append(
+        path_runs.Call(interp.trace.events[start:], result, given, kind, names, interp.trace.call_index, contents)
+    )
+
+
+def returned(value: Any) -> Any:
+    """What `forward` returned, a named tuple as the tuple that its caller unpacks."""
+    if isinstance(value, Instance) and is_named_tuple(value):
+        return tuple(value.attrs.get(name) for name in value.cls.field_names())
+    return tuple(value.attrs["items"]) if isinstance(value, LibObject) and value.path == "namedtuple" else value
+
+
+def arguments(run: Any, inputs: dict[str, Tensor]) -> list[Any]:
+    """What `forward` is given: the tensors, with the plain values of the problem at their positions."""
+    given: list[Any] = list(inputs.values())
+    for position in sorted(run.binding.values):
+        given.insert(position, run.binding.values[position])
+    return given
+
+
+def holding(interp: Run, tensors: tuple[Tensor, ...]) -> dict[int, int | None]:
+    """What each storage holds that a call is given; None where the submission itself wrote into it."""
+    found: dict[int, int | None] = {}
+    for tensor in tensors:
+        content = tensor.storage.content
+        interp.memory.given.add(tensor.storage.ident)
+        found[tensor.storage.ident] = content.ident if content.label.startswith(("input:", "state:")) else None
+    return found
+
+
+def result_contents(value: Any, depth: int = 0) -> list[Content]:
+    """The contents of a returned tensor, tuple, list or dict; contents stand for themselves."""
+    if isinstance(value, Tensor):
+        return [value.storage.content]
+    if isinstance(value, Content):
+        return [value]
+    if isinstance(value, Unknown):
+        return list(value.contents)
+    if isinstance(value, LibObject):
+        return result_contents(value.attrs.get("items"), depth + 1)
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)) and depth < 4:
+        return [c for v in value for c in result_contents(v, depth + 1)]
+    return []
+
+
+def fresh(interp: Run, name: str, old: Tensor) -> Tensor:
+    """Another tensor of the same kind, in memory of its own."""
+    made = recording.make(interp, old.shape, old.dtype, f"input:{name}", strides=old.strides, device=old.device)
+    made.attrs.update({key: old.attrs[key] for key in ("known", "range") if key in old.attrs})
+    return made
+
+
+def reuse(interp: Run, name: str, old: Tensor) -> Tensor:
+    """Another tensor where a dead one lay: same memory, same id(), and a version count that starts over."""
+    storage = old.storage
+    made = Tensor(storage, old.dtype, old.shape, old.strides, device=old.device)
+    made.attrs.update({key: old.attrs[key] for key in ("known", "range") if key in old.attrs})
+    storage.content = Content(storage, storage.content.dtype, interp.trace.call_index, f"input:{name}")
+    storage.version = 0
+    interp.memory.views[storage.ident] = made
+    if id(old) in interp.memory.ids:
+        interp.memory.ids[id(made)] = (interp.memory.ids[id(old)][0], made)
+    return made
+
+
+def change(interp: Run, tensors: Any, group: str) -> None:
+    """Other values in the same tensors, as an optimizer or a tester writes them."""
+    for name, tensor in tensors:
+        storage = tensor.storage
+        if storage.content.label.startswith(("input:", "state:")):
+            storage.content = Content(storage, storage.content.dtype, interp.trace.call_index, f"{group}:{name}")
+            storage.version += 1

@@ -1,0 +1,80 @@
+"""Launches over what something else computed: whether they can have replaced all of it.
+
+A store is taken for one of the whole tensor, as a grid that covers it cannot be proved to. Only where the programs of a
+launch are too few, however their tiles lie, or where all its stores are seen to end before the tensor does, does what
+was there before stay a part of the tensor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from kbh_lint.dtypes import BITS
+from kbh_lint.host.gpu.kernel_cache import identity, normal_key
+from kbh_lint.host.values.tensors import Event, Tensor
+from kbh_lint.values import Buffer, Descriptor
+
+
+def overwrites(tensor: Tensor, event: Event) -> bool:
+    """Whether a launch writes over something that was computed elsewhere and that it does not read."""
+    content = tensor.storage.content
+    made = content.event
+    return made is not None and made.loc != event.loc and all(read is not content for read, _ in event.reads)
+
+
+def leaves_some(tensor: Tensor, event: Event) -> bool:
+    """Whether the programs of a launch cannot write all of a tensor's memory, or may leave out any of it."""
+    return _too_few(tensor, event) or _left_out(tensor, event)
+
+
+def _left_out(tensor: Tensor, event: Event) -> bool:
+    """Whether every store is seen to end before the tensor does, by its masks and bounds; or stands under a condition
+    on more than positions, over what this same call made."""
+    kernel, bindings, grid, block = (event.attrs[name] for name in ("kernel", "bindings", "grid", "block"))
+    size, ident = tensor.storage.size, tensor.storage.ident
+    stores = [s for facts in event.attrs["distinct"] for s in facts.stores if s.storage == ident]
+    if len(bindings) != 1 or not stores:
+        return False
+    from kbh_lint.kernels.reach import reach
+
+    found = reach(kernel, bindings[0], *(tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in (grid, block)))
+    if tensor.storage.content.call == event.call and all((ident, s.loc) in found.doubtful for s in stores):
+        return True
+    unread = any(f.unread for f in event.attrs["distinct"]) or not all(s.dtype in BITS for s in stores)
+    if unread or not isinstance(size, int) or tensor.offset != 0:
+        return False
+    ends = [found.ends.get((ident, s.loc)) for s in stores]
+    return all(n is not None and n * BITS[s.dtype] < size * 8 for s, n in zip(stores, ends, strict=True))
+
+
+def _too_few(tensor: Tensor, event: Event) -> bool:
+    """Whether the programs of a launch store too few elements, however their tiles lie."""
+    kernel, bindings, grid = (event.attrs[name] for name in ("kernel", "bindings", "grid"))
+    size, ident = tensor.storage.size, tensor.storage.ident
+    counts = list(grid) if isinstance(grid, (tuple, list)) else [grid]
+    if kernel.node.kind != "python" or kernel.language or len(bindings) != 1 or not isinstance(size, int):
+        return False
+    if not counts or not all(isinstance(n, int) for n in counts) or any(f.unread for f in event.attrs["distinct"]):
+        return False
+    stored = [n for name, n in _stored(event, bindings[0]).items() if bindings[0][name].storage == ident]
+    widths = [BITS.get(s.dtype) for facts in event.attrs["distinct"] for s in facts.stores if s.storage == ident]
+    known = [n for n in stored if n is not None]
+    bits = [n for n in widths if n is not None]
+    if not known or not bits or len(known) < len(stored) or len(bits) < len(widths):
+        return False
+    return bool(math.prod(counts) * sum(known) * max(bits) < size * 8)
+
+
+def _stored(event: Event, binding: Mapping[str, Any]) -> dict[str, int | None]:
+    """The elements that one program stores behind each argument, found once for equal launches."""
+    cache: dict[Any, dict[str, int | None]] = event.attrs["cache"]
+    key = ("extent", identity(event.attrs["kernel"]), normal_key(dict(binding)))
+    if key not in cache:
+        from kbh_lint.kernels.extent import stored_elements
+
+        found = stored_elements(event.attrs["kernel"], binding, event.attrs["budgets"].kernels)
+        memory = {name: arg for name, arg in binding.items() if isinstance(arg, (Buffer, Descriptor))}
+        cache[key] = {name: found.get(arg.storage) for name, arg in memory.items()}
+    return cache[key]

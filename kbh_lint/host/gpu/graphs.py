@@ -1,0 +1,35 @@
+"""CUDA graphs: what was captured happens again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbh_lint import ir
+from kbh_lint.host.torch import recording
+from kbh_lint.host.values.objects import (
+    Graph,
+)
+from kbh_lint.host.values.tensors import Event, Tensor
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+
+def replay(interp: Run, graph: Graph, loc: ir.Loc | None) -> None:
+    """What was captured happens again, on what the same memory holds now."""
+    for old in list(graph.events):
+        event = Event(
+            old.kind, old.name, old.loc, [(t.storage.content, t) for _, t in old.reads], attrs=dict(old.attrs)
+        )
+        event.attrs["replayed"] = True
+        interp.emit(event)
+        if loc is not None:
+            event.stack = (*event.stack, loc)
+        now = {before.ident: tensor.storage.content for before, tensor in old.reads}
+        for content in old.writes:
+            target = Tensor(content.storage, content.dtype, None)
+            flow = old.flows.get(content.ident) if old.flows is not None else None
+            recording.write(interp, target, event, dtype=content.dtype)
+            if flow is not None:
+                event.flows = event.flows or {}
+                event.flows[content.storage.content.ident] = [now.get(c.ident, c) for c in flow]

@@ -1,0 +1,173 @@
+"""Kernel facts, analysed once for all bindings that cannot differ in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from functools import cache
+from operator import attrgetter
+from typing import Any, cast
+
+from kbh_lint.host.gpu import kernel_scope
+from kbh_lint.host.gpu.kernel_scope import exact
+from kbh_lint.kernels.analyze import analyze
+from kbh_lint.kernels.facts import KernelFacts, Origin, Traffic
+from kbh_lint.values import Buffer, Descriptor, Func, Made, Scalar, StructArg
+
+MAX_KNOWN = 256  # bindings of one kernel that differ in what decides
+MAX_MET = 10_000  # of one file
+
+
+def analyse(session: Any, kernel: Func, bindings: Sequence[dict[str, Any]]) -> list[KernelFacts]:
+    """The facts of `kernel` at each binding of one launch, with its storages; one object where they are the same."""
+    numbers: dict[int, int] = {}
+    named = identity(kernel)
+    seen: dict[int, tuple[Any, Any]] = {}  # by the id of an argument, which few configurations change
+    found: list[KernelFacts] = []
+    for binding in bindings:
+        for value in binding.values():
+            if id(value) not in seen:
+                plain = normal(value, numbers)
+                seen[id(value)] = plain, _as_key(plain)
+        parts = [seen[id(value)] for value in binding.values()]
+        # Most launches are met again: in the second call, on other paths, on tensors of the same types.
+        key = (named, *binding, *[part for _, part in parts])
+        try:
+            facts = session.met.get(key)
+        except TypeError:  # an argument that cannot be a key
+            facts, key = None, ()
+        if facts is None:
+            normals = (plain for plain, _ in parts)
+            facts = _analysed(session, kernel, named, dict(zip(binding, normals, strict=True)))
+            if key and len(session.met) < MAX_MET:
+                session.met[key] = facts
+        found.append(facts)
+    back = {local: real for real, local in numbers.items()}
+    moved = {id(facts): _Moved.of(facts, back) for facts in found}
+    return [moved[id(facts)] for facts in found]
+
+
+def _as_key(value: Any) -> Any:
+    """An argument as part of a key: as plain tuples, which are hashed and compared faster than the classes are."""
+    if isinstance(value, Buffer):
+        return Buffer, value.dtype, value.storage, value.content
+    if isinstance(value, Scalar):
+        return Scalar, value.value, value.dtype
+    return type(value), value
+
+
+def _analysed(session: Any, kernel: Func, named: Any, binding: dict[str, Any]) -> KernelFacts:
+    """The facts of the first binding that agrees with this one in what decided them, or of its own."""
+    known = session.kernels.setdefault(named, [])
+    for other, decided, facts in known:
+        if agree(binding, other, decided):
+            return cast(KernelFacts, facts)
+    made = analyze(kernel, binding, budget=session.budgets.kernels, outer=session.outer)
+    if len(known) < MAX_KNOWN:
+        known.append((binding, made.decided, made))
+    return made
+
+
+def identity(kernel: Func) -> Any:
+    """A kernel as a key. One that closes over a function's variables, or whose language builds it anew for other
+    globals, is another kernel where what it sees differs."""
+    if kernel.node.kind != "python" or not kernel.language and kernel.env.parent is None:
+        return id(kernel.node)
+    return kernel_scope.key(kernel)
+
+
+def agree(left: dict[str, Any], right: dict[str, Any], decided: frozenset[str]) -> bool:
+    """Whether two bindings are the same but for numbers that decided nothing."""
+    if left.keys() != right.keys():
+        return False
+    for name, value in left.items():
+        other = right[name]
+        if value is other:
+            continue
+        if name in decided or not _plain(value) or not _plain(other):
+            if type(value) is not type(other) or value != other:
+                return False
+    return True
+
+
+def _plain(value: Any) -> bool:
+    return isinstance(value, (int, float, bool, Scalar))
+
+
+def normal(value: Any, numbers: dict[int, int]) -> Any:
+    """Storages by order of appearance, so that equal launches on other tensors look equal."""
+    if isinstance(value, Buffer):
+        return Buffer(value.dtype, numbers.setdefault(value.storage, len(numbers) + 1), value.content)
+    if isinstance(value, Descriptor):
+        return replace(value, storage=numbers.setdefault(value.storage, len(numbers) + 1))
+    if isinstance(value, tuple):
+        return tuple(normal(v, numbers) for v in value)
+    if isinstance(value, StructArg):
+        return StructArg(tuple((name, normal(v, numbers)) for name, v in value.fields))
+    if isinstance(value, Made):
+        return Made(value.path, tuple((name, normal(v, numbers)) for name, v in value.fields), value.methods)
+    return value
+
+
+class _Moved(KernelFacts):
+    """Facts with the storages of one launch. Each kind of them is made when somebody asks for it: of most launches
+    nobody asks for more than loads and stores."""
+
+    __slots__ = ("_back", "_facts", "_known")
+    _facts: KernelFacts
+    _back: dict[int, int]
+    _known: dict[frozenset[Origin], frozenset[Origin]]
+
+    @classmethod
+    def of(cls, facts: KernelFacts, back: dict[int, int]) -> _Moved:
+        """Not the constructor, which `replace` calls with all fields."""
+        made = cls.__new__(cls)
+        made._facts, made._back, made._known = facts, back, {}
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        value = getattr(self._facts, name)
+        if isinstance(value, list) and name not in ("uses", "unread"):
+            value = [self._one(item) for item in value]
+        setattr(self, name, value)
+        return value
+
+    def traffic(self) -> Traffic:
+        facts: KernelFacts | None = getattr(self, "_facts", None)
+        return super().traffic() if facts is None else facts.traffic().moved(self._back)
+
+    def _one(self, item: Any) -> Any:
+        kind: Any = type(item)
+        fields_of, origins, storages = _parts(kind)
+        if not origins and not storages:
+            return item
+        values = list(fields_of(item))
+        for at in origins:
+            values[at] = self._origins(values[at])
+        for at in storages:
+            values[at] = self._back.get(values[at], values[at])
+        return kind(*values)
+
+    def _origins(self, values: frozenset[Origin]) -> frozenset[Origin]:
+        made = self._known.get(values)
+        if made is None:
+            back = self._back
+            made = frozenset(Origin(o.param, back.get(o.storage, o.storage), o.dtype, o.flags) for o in values)
+            self._known[values] = made
+        return made
+
+
+@cache
+def _parts(made: Any) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[int, ...], tuple[int, ...]]:
+    """What gives all fields of a fact, and the positions of those that hold origins or a storage."""
+    names = [field.name for field in fields(made)]
+    origins = tuple(at for at, name in enumerate(names) if name in ("origins", "a_origins", "b_origins"))
+    return attrgetter(*names), origins, tuple(at for at, name in enumerate(names) if name == "storage")
+
+
+def normal_key(binding: dict[str, Any]) -> tuple[Any, ...]:
+    """A hashable form of a binding in which equal launches on other tensors are equal."""
+    numbers: dict[int, int] = {}
+    return tuple((name, exact(normal(value, numbers))) for name, value in binding.items())

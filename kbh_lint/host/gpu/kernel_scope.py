@@ -1,0 +1,110 @@
+"""What a kernel sees through its scope, as a key: two kernels of one text are the same only where all of it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.frontends.walk import walk
+from kbh_lint.host.values.objects import Bound, ClassV, Instance, LibObject, Memo
+from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.values import Brief, Func, JitFunction, Made, Scalar, StructArg
+
+MAX_PARTS = 4_000  # of one key
+MAX_KNOWN = 512
+_DEPTH = 8
+_names: dict[int, tuple[ir.FuncDef, tuple[str, ...]]] = {}
+
+
+def key(kernel: Func) -> Any:
+    """A hashable form of what a kernel and the functions it calls can see: closed-over variables, and globals, which
+    may be others at another launch. Tensors and unknown numbers are alike, for a kernel sees neither."""
+    return _Parts().function(kernel, 0)
+
+
+def exact(value: Any) -> Any:
+    """A hashable form of a plain value: numbers of different types differ, and other objects are equal only to
+    themselves."""
+    if isinstance(value, Func):
+        return Func, key(value) if value.env.parent is not None else id(value.node)
+    if isinstance(value, Brief):
+        return value
+    if isinstance(value, (tuple, list)):
+        return type(value), tuple(exact(item) for item in value)
+    if isinstance(value, Scalar):
+        return Scalar, exact(value.value), value.dtype
+    if isinstance(value, StructArg):
+        return StructArg, tuple((name, exact(item)) for name, item in value.fields)
+    return (Made, value.path, exact(value.fields)) if isinstance(value, Made) else repr(value)
+
+
+def free_names(node: ir.FuncDef) -> tuple[str, ...]:
+    """The names that a function's text has, in order; the local ones too."""
+    known = _names.get(id(node))
+    if known is None or known[0] is not node:
+        if len(_names) >= MAX_KNOWN:
+            _names.clear()
+        found = (item.id for item in walk(node) if isinstance(item, ir.Name))
+        known = _names[id(node)] = node, tuple(dict.fromkeys(found))
+    return known[1]
+
+
+def seen(func: Func) -> dict[str, Any]:
+    """What a function's names mean now, where they are not its own; dicts and lists as they are now."""
+    found = {}
+    for name in free_names(func.node):
+        try:
+            value = func.env.lookup(name)
+        except KeyError:
+            continue
+        found[name] = value.copy() if isinstance(value, (dict, list)) else value
+    return found
+
+
+class _Parts:
+    """One walk over what a kernel sees: each object once, and so many parts."""
+
+    def __init__(self) -> None:
+        self.left = MAX_PARTS
+        self.met: dict[int, int] = {}
+
+    def function(self, func: Func, depth: int) -> Any:
+        if id(func) in self.met:
+            return "met", self.met[id(func)]
+        self.met[id(func)] = len(self.met)
+        parts: list[Any] = [id(func.node)]
+        for name in free_names(func.node):
+            try:
+                value = func.env.lookup(name)
+            except KeyError:
+                continue
+            parts.append((name, self.value(value, depth + 1)))
+        parts += [(name, self.value(value, depth + 1)) for name, value in func.defaults.items()]
+        return tuple(parts)
+
+    def value(self, value: Any, depth: int) -> Any:
+        self.left -= 1
+        if isinstance(value, (Tensor, Unknown)):
+            return type(value)
+        if self.left < 0 or depth > _DEPTH:
+            return exact(value) if isinstance(value, Brief) else object()
+        if isinstance(value, (Func, JitFunction)):
+            return self.function(value if isinstance(value, Func) else value.func, depth)
+        if isinstance(value, (Memo, Bound)):
+            return type(value), self.value(value.func, depth + 1)
+        if isinstance(value, dict):
+            return dict, self.items(value, depth)
+        if isinstance(value, (tuple, list)):
+            return type(value), tuple(self.value(item, depth + 1) for item in value[: self.left + 1])
+        if isinstance(value, (ClassV, Instance, LibObject)):
+            if id(value) in self.met:
+                return "met", self.met[id(value)]
+            self.met[id(value)] = len(self.met)
+            if isinstance(value, ClassV):
+                return id(value.node), self.items(value.env.vars, depth)
+            attrs = self.items(value.attrs, depth)
+            return (self.value(value.cls, depth + 1), attrs) if isinstance(value, Instance) else (value.path, attrs)
+        return exact(value)
+
+    def items(self, table: dict[Any, Any], depth: int) -> tuple[Any, ...]:
+        return tuple((exact(name), self.value(item, depth + 1)) for name, item in list(table.items())[: self.left + 1])

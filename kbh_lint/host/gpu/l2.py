@@ -1,0 +1,63 @@
+"""Settings of the L2 cache that outlive a kernel: windows whose accesses persist, the share of the cache set aside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.values.objects import LibObject, Pointer, Slot
+from kbh_lint.host.values.tensors import Storage, Tensor
+from kbh_lint.values import Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+_SETTERS = ("StreamSetAttribute", "GraphKernelNodeSetAttribute", "LaunchKernelEx")
+_LIMITS = ("DeviceSetLimit", "CtxSetLimit")
+
+
+def noticed(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> None:
+    """Note a call of the runtime or the driver that sets or resets persisting accesses."""
+    if "ResetPersistingL2Cache" in name:
+        interp.note("l2", {"kind": "reset", "call": interp.trace.call_index}, loc)
+        return
+    if not any(word in name for word in (*_SETTERS, *_LIMITS)):
+        return
+    words = " ".join(_symbols(args)).replace("_", "").lower()
+    if any(word in name for word in _LIMITS):
+        if "persistingl2" in words:
+            kind = "reset" if args[1:] and args[-1] == 0 else "limit"
+            interp.note("l2", {"kind": kind, "call": interp.trace.call_index}, loc)
+    elif "accesspolicywindow" in words:
+        kind = "window" if "accesspropertypersisting" in words else "reset"
+        interp.note("l2", {"kind": kind, "call": interp.trace.call_index, "storages": _storages(interp, args)}, loc)
+
+
+def _storages(interp: Run, value: Any, depth: int = 0) -> list[Storage]:
+    """The memory that arguments point to, also from fields of structs."""
+    if isinstance(value, Slot):
+        value = value.get()
+    if isinstance(value, Pointer):
+        return [value.tensor.storage]
+    if isinstance(value, LibObject):
+        value = list(value.attrs.values())
+    if isinstance(value, (list, tuple)) and depth < 6:
+        return [storage for item in value[:64] for storage in _storages(interp, item, depth + 1)]
+    tensor = value if isinstance(value, Tensor) else interp.tensor_at(value)
+    return [tensor.storage] if tensor is not None else []
+
+
+def _symbols(value: Any, depth: int = 0) -> list[str]:
+    """The symbols among arguments, also inside structs, lists and addresses, with the names of fields."""
+    if isinstance(value, Slot):
+        value = value.get()
+    if isinstance(value, Sym):
+        return [value.path]
+    if depth > 5:
+        return []
+    if isinstance(value, (list, tuple)):
+        return [s for item in value[:64] for s in _symbols(item, depth + 1)]
+    if isinstance(value, LibObject):
+        inner = [s for name, item in list(value.attrs.items())[:64] for s in (name, *_symbols(item, depth + 1))]
+        return [value.path, *inner]
+    return []

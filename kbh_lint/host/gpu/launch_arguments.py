@@ -1,0 +1,202 @@
+"""What a launch is given: one tree for each argument, whatever language launches, and all that is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.values import bounds
+from kbh_lint.host.values.objects import HostDescriptor, LibObject, Pointer, Slot
+from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.values import (
+    UNKNOWN,
+    Buffer,
+    CppType,
+    Descriptor,
+    DType,
+    Env,
+    Func,
+    JitFunction,
+    Made,
+    Overloads,
+    Scalar,
+    StructArg,
+    Sym,
+    TypeValue,
+)
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+MAX_DEPTH = 5
+MAX_ITEMS = 64
+_CONSTANTS = (DType, Func, JitFunction, Sym, Overloads, Made)
+_MISSING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument, or one part of another.
+
+    A leaf that leads to memory has the `tensor` behind it, and as pointer the element type that it is seen as.
+    `parts` are the fields of a struct (`struct`), what a lambda holds, the items of a tuple, by name or position.
+    """
+
+    value: Any
+    tensor: Tensor | None = None
+    dtype: str = "?"
+    parts: tuple[tuple[str, Argument], ...] = ()
+    struct: bool = False
+
+    def leaves(self, path: str) -> Iterator[tuple[str, Argument]]:
+        """All leaves below, with their paths: `args.x` is a field of a struct, `args.0` the item of a tuple."""
+        if not self.parts:
+            yield path, self
+        for name, part in self.parts:
+            yield from part.leaves(f"{path}.{name}")
+
+
+def tree(interp: Run, value: Any, depth: int = 0) -> Argument:
+    """A value of the host as an argument of a launch."""
+    value = value.get() if isinstance(value, Slot) else value
+    if isinstance(value, Tensor):
+        return Argument(value, value, value.dtype)
+    if isinstance(value, Pointer):
+        return Argument(value, value.tensor, value.dtype)
+    if isinstance(value, HostDescriptor):
+        return Argument(value, value.tensor, value.tensor.dtype)
+    if isinstance(value, int) and not isinstance(value, bool):
+        tensor = interp.tensor_at(value)
+        return Argument(value, tensor, tensor.dtype if tensor is not None else "?")
+    if depth >= MAX_DEPTH:
+        return Argument(value)
+    if _is_lambda(value):
+        value = functor(interp, value)
+    if isinstance(value, LibObject) and value.path.startswith("struct:"):
+        return Argument(value, parts=_parts(interp, value.attrs.items(), depth), struct=True)
+    if isinstance(value, (tuple, list)):
+        return Argument(value, parts=_parts(interp, enumerate(value[:MAX_ITEMS]), depth))
+    if isinstance(value, dict):
+        return Argument(value, parts=_parts(interp, list(value.items())[:MAX_ITEMS], depth))
+    return Argument(value)
+
+
+def _parts(interp: Run, items: Iterable[tuple[Any, Any]], depth: int) -> tuple[tuple[str, Argument], ...]:
+    return tuple((str(name), tree(interp, item, depth + 1)) for name, item in items)
+
+
+def functor(interp: Run, func: Func) -> LibObject:
+    """A lambda as the object that it is: what it captures are its fields, its body is `operator()`."""
+    held: dict[str, Any] = {}
+    for capture in func.node.captures:
+        value = _around(func.env, capture.name)
+        if value is not _MISSING and capture.name != "this":
+            value = value.get() if isinstance(value, Slot) else value
+            held[capture.name] = functor(interp, value) if _is_lambda(value) else value
+    types = {name: value.kwargs.get("type") for name, value in held.items() if isinstance(value, LibObject)}
+    known: dict[Any, TypeValue] = interp.session.functors
+    key = id(func.node), *((name, types.get(name)) for name in held)
+    if key not in known:
+        known[key] = _functor_type(func, held, types)
+    name = known[key].ref.name
+    made = LibObject(f"struct:{name}", held)
+    made.kwargs = {"kind": known[key].env.vars[name], "type": known[key]}
+    return made
+
+
+def _is_lambda(value: Any) -> bool:
+    return isinstance(value, Func) and value.node.kind == "lambda"
+
+
+def _around(env: Env, name: str) -> Any:
+    """What a name holds around a lambda, below the scope of the file."""
+    inner: Env | None = env
+    while inner is not None and inner.parent is not None:
+        if name in inner.vars:
+            return inner.vars[name]
+        inner = inner.parent
+    return _MISSING
+
+
+def _functor_type(func: Func, fields: Iterable[str], types: Mapping[str, Any]) -> TypeValue:
+    """The class of a lambda. A field is of the type of the object that it holds, or `auto`."""
+    node, env = func.node, func.env
+    while env.parent is not None:
+        env = env.parent
+    own = Env({}, env)
+    body: list[ir.Stmt] = []
+    for field in fields:
+        kind = types.get(field)
+        if isinstance(kind, TypeValue):
+            own.vars[f"__type_{field}"] = CppType(ir.Using(f"__type_{field}", kind.ref, node.loc), kind.env)
+        ref = ir.TypeRef(f"__type_{field}" if isinstance(kind, TypeValue) else "auto", (), node.loc)
+        body.append(ir.Decl(field, ref, None, frozenset(), node.loc))
+    body.append(replace(node, name="operator()", kind="method"))
+    name = f"__lambda_{node.loc[1]}"
+    own.vars[name] = CppType(ir.ClassDef(name, (), tuple(body), node.loc), own)
+    return TypeValue(ir.TypeRef(name, (), node.loc), own)
+
+
+# --- what is asked of the tree --------------------------------------------------------------------------------
+
+
+def given(argument: Argument, constexpr: bool = False, seen_as: str = "") -> Any:
+    """An argument as kernel analyses take it; a pointer as one to the element type that the kernel declares."""
+    value, tensor = argument.value, argument.tensor
+    if tensor is not None:
+        content = tensor.storage.content.dtype
+        if isinstance(value, HostDescriptor):
+            block = value.block if isinstance(value.block, (list, tuple)) else None
+            sizes = None if block is None else tuple(b for b in block if isinstance(b, int))
+            return Descriptor(tensor.dtype, tensor.storage.ident, content, sizes)
+        return Buffer(seen_as or argument.dtype, tensor.storage.ident, content)
+    if argument.struct:
+        return StructArg(tuple((name, given(part)) for name, part in argument.parts if _says_something(part)))
+    if isinstance(value, _CONSTANTS) or value is None or isinstance(value, str):
+        return value
+    if isinstance(value, (tuple, list)) and len(argument.parts) == len(value) and bounds.is_small(value):
+        return tuple(given(part, constexpr) for _, part in argument.parts)
+    if isinstance(value, (Unknown, tuple, list)):
+        return UNKNOWN if constexpr else Scalar(UNKNOWN)
+    if isinstance(value, (int, float, bool)):
+        return value if constexpr else Scalar(value)
+    return value if constexpr else Scalar(UNKNOWN)
+
+
+def of(interp: Run, value: Any, constexpr: bool) -> Any:
+    """A value of the host as kernel analyses take it."""
+    return given(tree(interp, value), constexpr)
+
+
+def _says_something(argument: Argument) -> bool:
+    """Whether a field tells the kernel more than its type does."""
+    if argument.parts:
+        return any(_says_something(part) for _, part in argument.parts)
+    return argument.tensor is not None or isinstance(argument.value, (int, float, Func, Overloads))
+
+
+def tensors(arguments: Iterable[Argument]) -> dict[int, Tensor]:
+    """The tensors that arguments lead to, by storage."""
+    found: dict[int, Tensor] = {}
+    for argument in arguments:
+        for _, leaf in argument.leaves(""):
+            if leaf.tensor is not None:
+                found.setdefault(leaf.tensor.storage.ident, leaf.tensor)
+    return found
+
+
+def starts(arguments: Mapping[str, Argument]) -> dict[str, int | None]:
+    """Where in its storage each pointer among the arguments begins, in bytes; None where that is not known."""
+    found: dict[str, int | None] = {}
+    for name, argument in arguments.items():
+        for path, leaf in argument.leaves(name):
+            if leaf.tensor is None:
+                continue
+            value = leaf.value
+            if isinstance(value, int):
+                found[path] = value - leaf.tensor.storage.address
+            else:
+                found[path] = value.tensor.start if isinstance(value, HostDescriptor) else value.start
+    return found

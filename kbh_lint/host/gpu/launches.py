@@ -1,0 +1,204 @@
+"""Kernel launches: arguments bound as the language does, every configuration analysed, reads and writes recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.gpu import device_memory, extents, launch_arguments
+from kbh_lint.host.torch import recording, tensor_flags
+from kbh_lint.host.values.objects import Configured, LibObject
+from kbh_lint.host.values.tensors import Content, Event, Tensor, Unknown
+from kbh_lint.kernels.facts import KernelFacts
+from kbh_lint.values import UNKNOWN, Func, JitFunction
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+MAX_CONFIGS = 256
+LAUNCH_OPTIONS = frozenset(
+    "num_warps num_stages num_ctas maxnreg enable_fp_fusion launch_cooperative_grid launch_pdl grid warmup stream "
+    "enable_warp_specialization waves_per_eu matrix_instr_nonkdim debug sanitize_overflow extern_libs".split()
+)
+
+
+def launch(interp: Run, target: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """Launch a Triton kernel, `kernel[grid](...)`; gives back the compiled kernel as Triton does."""
+    configured = target if isinstance(target, Configured) else Configured(target, None)
+    jit = configured.jit
+    if "run" in jit.func.attrs:  # the submission's own idea of how its kernel is launched
+        given = {**kwargs, "grid": configured.grid, "warmup": False}
+        return interp.call(jit.func.attrs["run"], args, given, loc)
+    bound = dict(configured.bound)
+    runtime = [p.name for p in jit.func.node.params if not is_constexpr(p)] if bound else []
+    if bound and len(args) == len(runtime):  # a compiled kernel may be given its run-time arguments alone
+        bound.update(zip(runtime, args, strict=True))
+    else:
+        bound.update(bind(jit, args, kwargs))
+    emit(interp, jit, bound, configured.grid, loc)
+    return Configured(jit, configured.grid, constants(jit, bound))
+
+
+def bind(jit: JitFunction, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Launch arguments by parameter name."""
+    params = [p.name for p in jit.func.node.params]
+    out: dict[str, Any] = dict(zip(params, args, strict=False))
+    out.update({k: v for k, v in kwargs.items() if k in params})
+    return out
+
+
+def is_constexpr(param: ir.Param) -> bool:
+    """Whether a Triton parameter is a compile-time constant."""
+    annotation = param.type
+    while isinstance(annotation, ir.Index):
+        annotation = annotation.value
+    if isinstance(annotation, ir.Attr):
+        return annotation.name == "constexpr"
+    if isinstance(annotation, ir.Const) and isinstance(annotation.value, str):
+        return "constexpr" in annotation.value
+    return isinstance(annotation, ir.Name) and annotation.id == "constexpr"
+
+
+def constants(jit: JitFunction, bound: dict[str, Any]) -> dict[str, Any]:
+    """The constexpr part of bound arguments: what a compiled kernel keeps."""
+    return {p.name: bound[p.name] for p in jit.func.node.params if is_constexpr(p) and p.name in bound}
+
+
+def method(interp: Run, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """`.run`, `.warmup` and the like of a kernel or a compiled kernel."""
+    jit = owner.jit if isinstance(owner, Configured) else owner
+    if name == "warmup":
+        return Configured(jit, None, constants(jit, bind(jit, args, kwargs)))
+    if name in ("run", "launch", "__call__", "fn"):
+        args = list(args)
+        runtime = [p.name for p in jit.func.node.params if not is_constexpr(p)]
+        names = [p.name for p in jit.func.node.params]
+        bound = dict(owner.bound) if isinstance(owner, Configured) else {}
+        if kwargs.get("grid") is not None or len(args) <= len(names) and not _launcher_call(args):
+            bound.update(bind(jit, args, kwargs))
+        else:
+            tail = names if len(args) >= len(names) + 7 else runtime
+            bound.update(zip(tail, args[-len(tail) :], strict=False))
+        emit(interp, jit, bound, kwargs.get("grid"), loc)
+        return Configured(jit, None, constants(jit, bound))
+    if name in (
+        "device_caches",
+        "cache",
+        "configs",
+        "best_config",
+        "asm",
+        "metadata",
+        "n_regs",
+        "n_spills",
+        "_init_handles",
+        "function",
+        "packed_metadata",
+        "kernel",
+        "module",
+    ):
+        return LibObject(f"triton.{name}", {"kernel": owner})
+    return Unknown((), f"kernel.{name}")
+
+
+def _launcher_call(args: list[Any]) -> bool:
+    """A compiled kernel's own launcher takes the grid and the stream first."""
+    return len(args) > 4 and all(isinstance(a, (int, Unknown)) for a in args[:4])
+
+
+def emit(interp: Run, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: ir.Loc | None) -> Event:
+    """Record the launch of a Triton kernel under all its configurations."""
+    settings = jit.configs[:MAX_CONFIGS] or [{}]
+    bindings: list[dict[str, Any]] = []
+    given = {**jit.func.defaults, **bound}
+    arguments = {name: launch_arguments.tree(interp, value) for name, value in given.items()}
+    tensors = launch_arguments.tensors(arguments[name] for name in bound)
+    held = tensor_flags.values(interp, bound)
+    params = {p.name: is_constexpr(p) for p in jit.func.node.params}
+    common = {
+        n: launch_arguments.given(arguments[n], const) if n in arguments else UNKNOWN for n, const in params.items()
+    }
+    for setting in settings:
+        chosen = {name: value for name, value in setting.items() if name not in LAUNCH_OPTIONS}
+        if jit.heuristics:
+            full = {**given, **chosen}
+            for name, rule in jit.heuristics.items():
+                full[name] = chosen[name] = interp.call(rule, [full], {}, loc)
+        changed = {n: launch_arguments.of(interp, value, params[n]) for n, value in chosen.items() if n in params}
+        bindings.append({**common, **changed})
+    facts = interp.analyse_kernel(jit.func, [{**binding, **held} for binding in bindings] if held else bindings)
+    size = evaluate_grid(interp, grid, {**bound, **settings[0]}, loc)
+    steer = interp.contents_of([size, *(v for v in bound.values() if isinstance(v, Unknown))])
+    event = record(interp, jit.func, tensors, bindings, facts, size, loc, steer)
+    event.attrs["numbers"] = numbers(interp, {**bound, **settings[0]})
+    event.attrs["starts"] = launch_arguments.starts({name: arguments[name] for name in bound})
+    tensor_flags.settle(interp, bound, facts)
+    if len(jit.configs) > MAX_CONFIGS:
+        event.attrs["cut"] = f"only {MAX_CONFIGS} of {len(jit.configs)} autotune configurations were read"
+    return event
+
+
+def numbers(interp: Run, bound: dict[str, Any]) -> dict[str, tuple[Content, ...]]:
+    """The contents that unknown numbers among a launch's arguments were computed from, by parameter."""
+    return {name: interp.contents_of(value) for name, value in bound.items() if isinstance(value, Unknown)}
+
+
+def evaluate_grid(interp: Run, grid: Any, meta: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """The grid as a tuple where it is known."""
+    if grid is None or isinstance(grid, (tuple, list, int)):
+        return grid
+    try:
+        return interp.call(grid, [meta], {}, loc)
+    except RecursionError:
+        return None
+
+
+def record(
+    interp: Run, kernel: Func, tensors: dict[int, Tensor], bindings: list[dict[str, Any]], facts: list[KernelFacts],
+    grid: Any, loc: ir.Loc | None, steer: tuple[Content, ...] = (), block: Any = None,
+) -> Event:  # fmt: skip
+    """The event of a launch: what each store writes, and what flowed into it."""
+    facts = device_memory.resolve(interp, kernel, facts, tensors)
+    distinct = list({id(f): f for f in facts}.values())
+    loads: set[int] = set()
+    stores: dict[int, str] = {}
+    flows: dict[int, set[int]] = {}
+    for traffic in [f.traffic() for f in distinct]:
+        loads |= traffic.loads
+        for storage, dtype, sources in traffic.stores:
+            stores.setdefault(storage, dtype)
+            flows.setdefault(storage, set()).update(sources)
+    blind = any(f.unread for f in distinct)
+    if blind and not stores:
+        # what could not be read is taken to write its scratch and output buffers, never inputs or weights
+        stores = {
+            i: t.dtype for i, t in tensors.items() if not t.storage.content.label.startswith(("input:", "state:"))
+        }
+    reads = [
+        (t.storage.content, t) for i, t in tensors.items() if i in loads or blind and t.storage.content.label != "empty"
+    ]
+    event = Event("launch", kernel.node.name, loc, reads, attrs={
+        "kernel": kernel, "bindings": bindings, "facts": facts, "distinct": distinct, "grid": grid,
+        "contents": {i: t.storage.content for i, t in tensors.items()},
+        "steer": (*steer, *recording.steered_by(list(tensors.values()))), "block": block,
+        "cache": interp.session.evaluated,
+        "budgets": interp.session.budgets,
+    })  # fmt: skip
+    interp.emit(event)
+    before: dict[int, Content] = {i: t.storage.content for i, t in tensors.items()}
+    event.flows = {}
+    for ident, dtype in stores.items():
+        tensor = tensors.get(ident)
+        if tensor is None:
+            continue
+        known = (
+            dtype
+            if dtype not in ("?", "u8", "i8", "u16", "u32", "u64", "i32", "i64", "i16") or tensor.dtype == dtype
+            else tensor.dtype
+        )
+        part = extents.overwrites(tensor, event) and extents.leaves_some(tensor, event)
+        recording.write(interp, tensor, event, part, dtype=known if known != "?" else tensor.dtype)
+        flow = [before[s] for s in flows.get(ident, ()) if s in before]
+        if blind and not flow:
+            flow = [c for c, _ in reads]
+        event.flows[tensor.storage.content.ident] = flow
+    return event

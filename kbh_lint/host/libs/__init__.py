@@ -1,0 +1,1 @@
+"""Libraries, each as far as it is followed."""

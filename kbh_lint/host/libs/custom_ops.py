@@ -1,0 +1,99 @@
+"""Operators of the submission under names of their own, `ns::name`, with what runs where their tensors lie on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.datamodel import modules, shown
+from kbh_lint.host.values.objects import Bound, LibObject, Partial
+from kbh_lint.values import Func
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+TORCHS = ("aten.", "prims.", "quantized.")  # operators of torch itself: another way to run one replaces it
+OP, WAY = "torch.library.CustomOp", "torch.library.decorator"
+_REGISTERS = frozenset("register_fake register_autograd register_vmap register_torch_dispatch".split())
+# What torch asks first comes last; a key that is not here is not asked for tensors on a GPU.
+_KEYS = ("composite", "cuda", "autograd")
+
+
+@dataclass(slots=True, eq=False)
+class Operator:
+    """What an operator runs, by rank among _KEYS. Inside one of them a call of the operator goes to the next lower."""
+
+    ways: dict[int, Any] = field(default_factory=dict)
+    below: int = len(_KEYS)
+
+    def call(self, interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+        rank = max((r for r in self.ways if r < self.below), default=max(self.ways))
+        before, self.below = self.below, rank
+        try:
+            return interp.call(self.ways[rank], args, kwargs, loc)
+        finally:
+            self.below = before
+
+
+def register(interp: Run, label: str, key: Any, function: Any, loc: ir.Loc | None) -> None:
+    """`function` is what `label` runs for a dispatch key or for types of devices; those without a GPU do not count."""
+    keys = key if isinstance(key, (list, tuple)) else [key]
+    for each in keys:
+        name = shown.show(each).lower() if each is not None else ""
+        rank = next((i for i, known in enumerate(_KEYS) if name.startswith(known)), None if name else 0)
+        rank = 0 if name == "default" else rank
+        if rank is not None and label.startswith(TORCHS):
+            modules.patched(interp, f"torch.ops.{label.partition('.')[0]}", label.partition(".")[2], function, loc)
+        if rank is not None:
+            interp.custom_ops.setdefault(label, Operator()).ways[rank] = function
+
+
+def library_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A function of torch.library."""
+    name = path.rsplit(".", 1)[-1]
+    if name == "Library":
+        return LibObject(path, {"namespace": shown.show(args[0]) if args else ""})
+    label = next((str(a) for a in args if isinstance(a, str) and "::" in a), "").partition("(")[0].replace("::", ".")
+    given = next((a for a in [*args, *kwargs.values()] if isinstance(a, (Func, Bound, Partial))), None)
+    if name in ("custom_op", "triton_op", "impl", "register_kernel") and label:
+        made = name in ("custom_op", "triton_op")
+        second = args[1] if len(args) > 1 and not made and args[1] is not given else None
+        types = kwargs.get("types" if name == "impl" else "device_types", second)
+        way = LibObject(WAY, {"name": label, "key": types, "op": made})
+        return way if given is None else decorate(interp, way, given, loc)
+    return LibObject(path, {}, tuple(args), kwargs)
+
+
+def decorate(interp: Run, way: LibObject, function: Any, loc: ir.Loc | None) -> Any:
+    """`@torch.library.custom_op(...)` and `@op.register_kernel(...)` over a function."""
+    register(interp, way.attrs["name"], way.attrs["key"], function, loc)
+    return LibObject(OP, {"name": way.attrs["name"], "func": function}) if way.attrs["op"] else function
+
+
+def method(
+    interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
+    """A method of an operator that `custom_op` made, or of a Library; NotImplemented for those of neither."""
+    if owner.path == "torch.library.Library" and name == "impl" and len(args) > 1:
+        short = shown.show(args[0]).rpartition("::")[2]
+        register(interp, f"{owner.attrs['namespace']}.{short}", args[2] if len(args) > 2 else None, args[1], loc)
+        return None
+    if owner.path != OP:
+        return NotImplemented
+    if name == "register_kernel":
+        key = kwargs.get("device_types", args[0] if args else None)
+        way = LibObject(WAY, {"name": owner.attrs["name"], "key": key, "op": False})
+        given = kwargs.get("func", args[1] if len(args) > 1 else None)
+        return way if given is None else decorate(interp, way, given, loc)
+    if name in _REGISTERS:
+        return args[0] if args else LibObject("torch.library.registered")
+    return NotImplemented
+
+
+def call(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A direct call of an operator that `custom_op` made."""
+    operator = interp.custom_ops.get(owner.attrs["name"])
+    if isinstance(operator, Operator):
+        return operator.call(interp, args, kwargs, loc)
+    return interp.call(owner.attrs["func"], args, kwargs, loc)

@@ -1,0 +1,149 @@
+"""Sizes of CuTe's layouts on the host: nested tuples of numbers, as far as grids and loops need them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from kbh_lint import dtypes
+from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.kernels import cute_ops as ops
+from kbh_lint.values import DType, Made
+
+_DIVISIONS = ("zipped_divide", "tiled_divide", "logical_divide", "flat_divide")
+
+
+def shape_of(value: Any) -> Any:
+    """The shape of a tensor, a layout or a shape; None when it is not known."""
+    if isinstance(value, Tensor):
+        return value.shape
+    if isinstance(value, Made):
+        return value.get("shape")
+    if isinstance(value, list):
+        return tuple(value)
+    return value if isinstance(value, (int, tuple)) and not isinstance(value, bool) else None
+
+
+def known(shape: Any) -> Any:
+    """A shape as the submission sees it."""
+    return shape if shape is not None else Unknown((), "a shape")
+
+
+def elements(shape: Any) -> int | None:
+    """How many elements a nested shape has; None when a part is not known."""
+    if isinstance(shape, tuple):
+        counts = [elements(part) for part in shape]
+        return math.prod(c for c in counts if c is not None) if None not in counts else None
+    return shape if isinstance(shape, int) else None
+
+
+def count(value: Any, mode: Any) -> Any:
+    """cute.size(value, mode=[...])."""
+    shape = shape_of(value)
+    for index in mode if isinstance(mode, (list, tuple)) else () if mode is None else (mode,):
+        inside = isinstance(shape, tuple) and isinstance(index, int) and -len(shape) <= index < len(shape)
+        shape = shape[index] if inside else None
+    found = elements(shape)
+    return found if found is not None else Unknown((), "a size")
+
+
+def rank(value: Any) -> Any:
+    shape = shape_of(value)
+    return len(shape) if isinstance(shape, tuple) else 1 if isinstance(shape, int) else Unknown((), "a rank")
+
+
+def divided(left: Any, right: Any) -> Any:
+    """cute.ceil_div, also of shapes."""
+    right = right.get("shape") if isinstance(right, Made) else right
+    if isinstance(left, (tuple, list)):
+        parts = right if isinstance(right, (tuple, list)) else (right,)
+        return tuple(divided(a, parts[i] if i < len(parts) else 1) for i, a in enumerate(left))
+    b = elements(right)
+    return -(-left // b) if isinstance(left, int) and b else Unknown((), "a size")
+
+
+def rounded(left: Any, right: Any) -> Any:
+    """cute.round_up."""
+    times = divided(left, right)
+    return times * right if isinstance(times, int) and isinstance(right, int) else Unknown((), "a size")
+
+
+def bytes_of(args: list[Any]) -> Any:
+    """cute.size_in_bytes(type, layout)."""
+    total = elements(shape_of(args[1])) if len(args) > 1 else None
+    bits = dtypes.BITS.get(args[0].name) if args and isinstance(args[0], DType) else None
+    return total * bits // 8 if total is not None and bits else Unknown((), "a size")
+
+
+def layout(name: str, args: list[Any], kwargs: dict[str, Any]) -> Made:
+    """make_layout(shape), tile_to_shape(atom, shape, order) and the like."""
+    place = {"make_composed_layout": 2, "tile_to_shape": 1}.get(name, 0)
+    given = kwargs.get("shape", args[place] if place < len(args) else None)
+    helper = name.startswith(("make_smem", "make_swizzle", "recast", "right", "left", "complement"))
+    return Made(ops.LAYOUT, (("shape", None if helper else shape_of(given)),))
+
+
+def thread_values(args: list[Any]) -> tuple[Any, Made]:
+    """make_layout_tv(threads, values): the tile they cover, and the layout from (thread, value) to it."""
+    threads, each = (shape_of(a) for a in (*args, None, None)[:2])
+    if isinstance(threads, tuple) and isinstance(each, tuple) and len(threads) == len(each):
+        counts = [(elements(a), elements(b)) for a, b in zip(threads, each, strict=True)]
+        if all(a is not None and b is not None for a, b in counts):
+            tile = tuple((a or 1) * (b or 1) for a, b in counts)
+            return tile, Made(ops.LAYOUT, (("shape", (elements(threads), elements(each))),))
+    return Unknown((), "a tile"), Made(ops.LAYOUT, (("shape", None),))
+
+
+def viewed(name: str, shape: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The shape of a view; None when it is not followed."""
+    given = args[0] if args else next((v for k, v in kwargs.items() if k in ("tiler", "mode", "coord")), None)
+    if name in ("from_dlpack", "assume", "domain_offset", "recast_tensor"):
+        return shape
+    if name in _DIVISIONS and isinstance(shape, (tuple, int)):
+        return _divide(name, shape if isinstance(shape, tuple) else (shape,), shape_of(given))
+    if name == "local_tile":
+        return shape_of(given)
+    modes = given if isinstance(given, (tuple, list)) else None
+    if name == "select" and isinstance(shape, tuple) and modes is not None:
+        inside = all(isinstance(m, int) and -len(shape) <= m < len(shape) for m in modes)
+        return tuple(shape[m] for m in modes) if inside else None
+    if name == "slice_" and isinstance(shape, tuple) and modes is not None and len(modes) == len(shape):
+        return tuple(part for part, at in zip(shape, modes, strict=True) if at is None)
+    if name == "group_modes" and isinstance(shape, tuple):
+        begin = kwargs.get("begin", args[0] if args else 0)
+        end = kwargs.get("end", args[1] if len(args) > 1 else len(shape))
+        if isinstance(begin, int) and isinstance(end, int) and 0 <= begin < end <= len(shape):
+            return (*shape[:begin], shape[begin:end], *shape[end:])
+    if name in ("append", "prepend") and isinstance(shape, tuple) and isinstance(given, (int, tuple)):
+        return (*shape, given) if name == "append" else (given, *shape)
+    return None
+
+
+def _divide(name: str, shape: tuple[Any, ...], tiler: Any) -> Any:
+    tiles = tiler if isinstance(tiler, tuple) else (tiler,)
+    if tiler is None or len(tiles) > len(shape):
+        return None
+    inner = tuple(tiles) + tuple(1 for _ in shape[len(tiles) :])
+    rest = tuple(divided(a, b) if isinstance(a, int) else None for a, b in zip(shape, inner, strict=True))
+    rest = tuple(r if isinstance(r, int) else None for r in rest)
+    if name == "flat_divide":
+        return (*tiles, *rest)
+    if name == "tiled_divide":
+        return (tuple(tiles), *rest)
+    if name == "logical_divide":
+        return tuple(zip(inner, rest, strict=True))
+    return (tuple(tiles), rest) if len(shape) > 1 else (tiles[0], rest[0])
+
+
+def whole_range(args: list[Any]) -> Any:
+    """cutlass.range(...), where its bounds are known."""
+    numbers = args[:3]
+    if numbers and all(isinstance(n, int) for n in numbers) and (len(numbers) < 3 or numbers[2]):
+        return range(*numbers)
+    return Unknown((), "a range")
+
+
+def extreme(pick: Callable[..., Any], args: list[Any]) -> Any:
+    """cutlass.min and cutlass.max."""
+    return pick(args) if args and all(isinstance(a, (int, float)) for a in args) else Unknown((), "a number")

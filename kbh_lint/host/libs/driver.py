@@ -1,0 +1,94 @@
+"""The CUDA driver and nvrtc reached from Python: through ctypes, and through the cuda-python bindings.
+
+Both end in the same functions as C++ host code does, so they are followed by the same means (`cpp_calls.library`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.cpp_calls import pointers
+from kbh_lint.host.cpp_libraries import library
+from kbh_lint.host.values.equality import SUCCESS
+from kbh_lint.host.values.objects import LibObject, Pointer, Slot
+from kbh_lint.host.values.tensors import Tensor
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+MAX_ARRAY = 4096
+_MAKERS = ("cuModuleGetFunction", "cuLibraryGetKernel", "nvrtcCreateProgram", "cuMemAlloc", "cuTensorMapEncodeTiled")
+_STRUCTS = ("AttrValue", "AttributeValue", "LaunchAttribute")
+_STATUS_ONLY = (
+    "cuLaunch", "cuMemcpy", "cuMemset", "cuFuncSet", "cuInit", "nvrtcCompile", "nvrtcDestroy",
+    "nvrtcGetCUBIN", "nvrtcGetPTX",
+)  # fmt: skip
+
+
+def cell(value: Any = 0) -> LibObject:
+    """A ctypes object that can be written through its address."""
+    return LibObject("ctypes.cell", {"value": value})
+
+
+def make(interp: Run, name: str, args: list[Any]) -> Any:
+    """Constructors and helpers of ctypes: `c_int(3)`, `byref(x)`, `cast(p, T)`, `create_string_buffer(n)`."""
+    if name.startswith("c_") or name == "py_object":
+        return args[0] if args else cell()
+    if name == "create_string_buffer":
+        return cell(args[0] if args and isinstance(args[0], str) else 0)
+    if name in ("byref", "pointer", "addressof") and args:
+        held = args[0]
+        return Slot(held.attrs, "value") if isinstance(held, LibObject) and held.path == "ctypes.cell" else held
+    if name in ("cast", "POINTER", "string_at", "memmove") and args:
+        return args[0]
+    return None
+
+
+def array(kind: LibObject, args: list[Any]) -> list[Any]:
+    """An object of an array type, `(ctypes.c_void_p * 4)(...)`."""
+    count: int = kind.attrs["count"]
+    return list(args) or [0] * max(0, min(count, MAX_ARRAY))
+
+
+def call(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """A function of libcuda, libcudart, libnvrtc or libcublas through ctypes or torch; every status is success."""
+    library(interp.cpp, name, (), [_argument(interp, a) for a in args], loc)
+    return 0
+
+
+def bindings(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """cuda-python: the same functions, which give back (status, value ...) in place of writing through addresses."""
+
+    name = path.rsplit(".", 1)[-1]
+    if name[:1].isupper() or "_" in name:
+        return args[0] if len(args) == 1 and isinstance(args[0], (int, Tensor)) else LibObject(path)
+    if name.endswith(_STRUCTS):
+        return LibObject(f"cpp:{name}")
+    held = cell(LibObject(path, {"pointers": pointers([_argument(interp, a) for a in args])}))
+    given = [_argument(interp, a) for a in [*args, *kwargs.values()]]
+    # a launch may get its arguments as (values, ctypes of the values)
+    given = [a[0] if isinstance(a, list) and len(a) == 2 and isinstance(a[0], list) else a for a in given]
+    if name in _MAKERS:
+        library(interp.cpp, name, (), [Slot(held.attrs, "value"), *given], loc)
+        return (SUCCESS, held.attrs["value"])
+    library(interp.cpp, name, (), given, loc)
+    return (SUCCESS,) if name.startswith(_STATUS_ONLY) else (SUCCESS, held.attrs["value"])
+
+
+def _argument(interp: Run, value: Any) -> Any:
+    """A Python value as the C function gets it: addresses are pointers to what lives there."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, int) and not isinstance(value, bool):
+        tensor = interp.tensor_at(value)
+        return Pointer(tensor, tensor.dtype) if tensor is not None else value
+    if isinstance(value, LibObject) and value.path == "ctypes.cell":
+        return value.attrs["value"]
+    if isinstance(value, Slot):
+        held = value.get()
+        found = interp.tensor_at(held)
+        return Pointer(found, found.dtype) if found is not None else value
+    if isinstance(value, (list, tuple)):
+        return [_argument(interp, v) for v in value][:MAX_ARRAY]
+    return value

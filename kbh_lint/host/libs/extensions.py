@@ -1,0 +1,206 @@
+"""Extensions: what a submission builds, loads and calls of C++ and of kernels compiled from text at run time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.host import cpp_texts
+from kbh_lint.host.datamodel import shown
+from kbh_lint.host.effects import artifacts, builds
+from kbh_lint.host.libs import driver
+from kbh_lint.host.values import tensor_arguments
+from kbh_lint.host.values.objects import Blob, Extension, ExtFunction, LibObject
+from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.values import DType, Env, Overloads
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+
+MAX_SOURCES = 64
+
+
+EXTENSIONS = "/cache/torch_extensions"  # where torch builds extensions that are given no folder
+
+
+def texts(interp: Run, value: Any) -> list[str]:
+    """Source texts from a string, a list of them, or unknowns (which are reported)."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [t for v in value[:MAX_SOURCES] for t in texts(interp, v)]
+    return []
+
+
+def extension_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """torch.utils.cpp_extension.load_inline and load."""
+    name = path.rsplit(".", 1)[-1]
+    if name not in ("load_inline", "load", "_jit_compile"):
+        return LibObject(path, {"include": "/include"})
+    interp.note("build", {"symbol": path}, loc)
+    flags = [shown.show(f) for key in ("extra_cuda_cflags", "extra_cflags") for f in texts(interp, kwargs.get(key))]
+    title = shown.show(args[0]) if args else shown.show(kwargs.get("name", "extension"))
+    if name == "load_inline":
+        sources: list[str] = []
+        for i, key in ((1, "cpp_sources"), (2, "cuda_sources")):
+            value = kwargs.get(key, args[i] if len(args) > i else None)
+            every = value if isinstance(value, (list, tuple)) else [value]
+            for text in every:
+                if not isinstance(text, str) and text is not None:
+                    why = getattr(text, "why", "")
+                    interp.miss(f"the {key} of an extension are not known{f': {why}' if why else ''}", loc)
+            sources += texts(interp, value)
+    else:
+        value = kwargs.get("sources", args[1] if len(args) > 1 else None)
+        sources = read_all(interp, value, loc)
+    linked(interp, [shown.show(f) for f in texts(interp, kwargs.get("extra_ldflags"))], loc)
+    made = build(interp, title, sources, flags, loc)
+    folder = kwargs.get("build_directory")
+    _left(interp, made, f"{EXTENSIONS}/{title}" if folder is None else shown.show(folder), sources)
+    return made
+
+
+def _left(interp: Run, made: Extension, folder: str, sources: list[str]) -> None:
+    """The library that an extension leaves in its folder can be loaded again by its path."""
+    made.attrs["__file__"] = f"{folder}/{made.name}.so"
+    paths = [f"{folder}/{made.name}.{i}.cu" for i in range(len(sources))]
+    interp.files.texts.update(zip(paths, sources, strict=True))
+    artifacts.put(interp.files.built, made.attrs["__file__"], artifacts.Built(tuple(paths), made.flags))
+
+
+def read_all(interp: Run, value: Any, loc: ir.Loc | None) -> list[str]:
+    """The texts of source files named by path."""
+    out: list[str] = []
+    for item in value if isinstance(value, (list, tuple)) else [value]:
+        name = shown.show(item)
+        found = builds.find_file(interp, name)
+        if found is None:
+            interp.miss(f"source file {name.rpartition('/')[2]} is not part of the submission", loc)
+            interp.files.left_over = True
+        else:
+            out.append(found)
+    return out
+
+
+def build(interp: Run, name: str, sources: list[str], flags: list[str], loc: ir.Loc | None) -> Extension:
+    """An extension from its sources: C++ is lowered once a text and kept."""
+
+    capability = interp.session.capability
+    arch = arch_from_flags(flags) or (capability[0] * 100 + capability[1] * 10 if capability else None)
+    env, lowered = cpp_texts.build_env(interp, sources, flags, arch)
+    extension = Extension(name, env, lowered, tuple(flags))
+    extension.attrs["__exports__"] = cpp_texts.exports(lowered)
+    extension.attrs["__loc__"] = loc
+    interp.authored.append(extension)
+    for label, function in extension.attrs["__exports__"].items():
+        if isinstance(env.vars.get(function), Overloads):
+            made = ExtFunction(extension, function, env.vars[function])
+            interp.custom_ops[label.rpartition("::")[2]] = made
+    for module in lowered:
+        for reason, where in module.unread:
+            interp.miss(reason, where)
+    return extension
+
+
+def arch_from_flags(flags: list[str]) -> int | None:
+    """`-gencode=arch=compute_90a,code=sm_90a` -> 900."""
+    best: int | None = None
+    for flag in flags:
+        for marker in ("sm_", "compute_"):
+            at = flag.find(marker)
+            if at >= 0:
+                digits = "".join(c for c in flag[at + len(marker) : at + len(marker) + 3] if c.isdigit())
+                if digits:
+                    best = max(best or 0, int(digits) * 10)
+    return best
+
+
+def ctypes_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    name = path.rsplit(".", 1)[-1]
+    if name in ("CDLL", "PyDLL", "LoadLibrary"):
+        return load_library(interp, path, args, kwargs, loc)
+    if name == "find_library" and args:  # one of the system's
+        return f"lib{shown.show(args[0])}.so"
+    made = driver.make(interp, name, args)
+    return made if made is not None else LibObject(path, {}, tuple(args), kwargs)
+
+
+def load_library(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A shared library: one the submission built from its own sources is read, another is machine code."""
+    name = shown.show(args[0]) if args else ""
+    if builds.of_the_system(name):
+        return LibObject("ctypes.system", {"name": name.rpartition("/")[2]})
+    made = artifacts.loaded(interp, name, loc)
+    if made is not None:
+        return build(interp, name, read_all(interp, list(made.sources), loc), list(made.flags), loc)
+    if name in interp.files.asked:
+        interp.files.left_over = True
+    return Blob(artifacts.without_source(interp, name, loc), loc)
+
+
+def linked(interp: Run, flags: list[str], loc: ir.Loc | None) -> None:
+    """Flags of a linker: objects and libraries that are neither built here nor the system's are told."""
+    for flag in flags:
+        ours = artifacts.find(interp.files.built, flag) is not None
+        if (
+            flag.endswith((".a", ".o", ".so"))
+            and not flag.startswith("-")
+            and not ours
+            and not builds.of_the_system(flag)
+        ):
+            artifacts.without_source(interp, flag, loc)
+        if flag.startswith("-l") and not builds.LINKED.fullmatch(flag[2:].lstrip(":")):
+            artifacts.without_source(interp, flag, loc)
+
+
+def raw_kernel(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """torch.cuda._compile_kernel(source, name)."""
+    source = args[0] if args else kwargs.get("kernel_source")
+    name = args[1] if len(args) > 1 else kwargs.get("kernel_name")
+    if not isinstance(source, str):
+        interp.miss("the text of a kernel is not known", loc)
+        return LibObject("unread.kernel", {"name": "run-time compiled"})
+    extension = build(interp, shown.show(name), [source], [], loc)
+    return LibObject("raw.kernel", {"extension": extension, "name": shown.show(name)})
+
+
+def raw_kernel_cupy(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    return raw_kernel(interp, args or [kwargs.get("code"), kwargs.get("name")], {}, loc)
+
+
+def raw_module(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    source = args[0] if args else kwargs.get("code")
+    if not isinstance(source, str):
+        interp.miss("the text of a module is not known", loc)
+        return LibObject("unread.kernel", {"name": "run-time compiled"})
+    return LibObject("raw.module", {"extension": build(interp, "module", [source], [], loc)})
+
+
+def call_raw(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """Launch a kernel compiled from text: (grid, block, arguments)."""
+    env: Env = owner.attrs["extension"].env
+    name, _, given = owner.attrs["name"].partition("<")  # a name expression: kernel<4, float>
+    found = env.vars.get(name.rpartition("::")[2].strip())
+    values = next(
+        (a for a in reversed(args) if isinstance(a, (list, tuple)) and tensor_arguments.tensors_in(a)),
+        kwargs.get("args"),
+    )
+    if values is None:  # addresses: (grid, block, arguments)
+        values = args[2] if len(args) > 2 and isinstance(args[2], (list, tuple)) else ()
+    if not isinstance(found, Overloads):
+        interp.miss(f"kernel {owner.attrs['name']} is not in the text", loc)
+        return None
+    kernel = found.funcs[-1]
+    words = [w.strip() for w in given.rstrip("> ").split(",")] if given else []
+    template = {p.name: _template_word(w) for p, w in zip(kernel.node.template, words, strict=False)}
+    shape = [args[0], args[1]] if len(args) > 1 else args[0] if args else None
+    return interp.cpp.launch_kernel(kernel, list(values), template, shape, loc)
+
+
+def _template_word(word: str) -> Any:
+    """A template argument of a name expression: a number, a truth value, or an element type."""
+    if word.isdigit():
+        return int(word)
+    known = dtypes.from_cpp(word)
+    return DType(known) if known is not None else {"true": True, "false": False}.get(word, Unknown((), word))

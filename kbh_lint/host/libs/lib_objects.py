@@ -1,0 +1,338 @@
+"""Attributes, calls and items of objects that a library made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.datamodel import enums, exceptions, modules, operators, shown, subscripts
+from kbh_lint.host.effects import builds, decoding, foreign, outside, tampering
+from kbh_lint.host.gpu import graphs, launches
+from kbh_lint.host.libs import (
+    custom_ops,
+    driver,
+    extensions,
+    lib_cute,
+    lib_itertools,
+    lib_python,
+    lib_re,
+    lib_tilelang,
+    lib_triton,
+    measured,
+    trace_nn,
+    wrappers,
+)
+from kbh_lint.host.python import around, attributes, coroutines, lanes, lifetimes, module_calls, plain_methods, pools
+from kbh_lint.host.torch import dress, tensor_views, torchlib
+from kbh_lint.host.values import objects, tensor_arguments, unknowns
+from kbh_lint.host.values.objects import (
+    Bound,
+    ClassV,
+    Configured,
+    Extension,
+    Graph,
+    HostDescriptor,
+    Instance,
+    LibObject,
+    Memo,
+    Method,
+    Specialized,
+    function_of,
+    meta_method,
+    path_object,
+)
+from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.values import DType, Func, JitFunction, Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+DECORATORS = (
+    "cute.decorator",
+    "tilelang.decorator",
+    "triton.decorator",
+    "torch.compile.decorator",
+    "functools.lru_cache.decorator",
+)
+CUTE_METHODS = frozenset(("mark_layout_dynamic", "mark_compact_shape_dynamic"))  # they say nothing of what is in it
+
+
+def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) -> Any:
+    """An attribute of an object a library made."""
+    if owner.path == "pathlib.Path":
+        text = str(owner.attrs["path"])
+        known = {
+            "name": text.rpartition("/")[2],
+            "parent": path_object(builds.folder_of(text) or "."),
+            "suffix": "".join(text.rpartition("/")[2].rpartition(".")[1:]) if "." in text.rpartition("/")[2] else "",
+            "stem": text.rpartition("/")[2].rpartition(".")[0],
+        }
+        if name in known:
+            return known[name]
+        return Method(owner, name)
+    if name in owner.attrs:
+        return owner.attrs[name]
+    if owner.path == "builtins.StopIteration" and name == "value":
+        return next(iter(owner.attrs.get("args", ())), None)
+    if owner.path == lifetimes.FINALIZER and name == "alive":
+        return "call" in owner.attrs
+    if owner.path == operators.UNION and name == "__args__":
+        return owner.args
+    if owner.path == "types.CodeType" or owner.path.startswith("builtins.") and name in ("__cause__", "__context__"):
+        return Unknown((), name)
+    if owner.path == "module" and name == "__dict__":
+        return owner.attrs
+    if owner.path == "module" and "__getattr__" in owner.attrs:
+        return interp.call(owner.attrs["__getattr__"], [name], {}, loc)
+    if owner.path in ("types.SimpleNamespace", "threading.local"):
+        return owner.attrs if name == "__dict__" else exceptions.raise_("AttributeError", [name], loc)
+    if owner.path in ("super", "os.environ", "property", "module", "functools.lru_cache.decorator"):
+        if owner.path == "super":
+            return trace_nn.super_attr(interp, owner, name)
+        return Method(owner, name)
+    if owner.path.startswith("torch.nn."):
+        return trace_nn.module_attr(interp, owner, name)
+    if owner.path.startswith("cpp:"):  # fields of library structs come to be when they are named
+        return owner.attrs.setdefault(name, LibObject("cpp:field"))
+    if owner.path == "torch.device" and name in ("type", "index"):
+        return {"type": "cuda", "index": 0}[name]
+    if name == "cuda_stream":
+        return 0
+    if owner.path == "importlib.spec" and name == "loader":
+        return LibObject("importlib.loader")
+    return Method(owner, name)
+
+
+def call_object(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """Call an object a library made."""
+    if owner.path.startswith("torch.nn."):
+        return module_calls.call(interp, owner, args, kwargs, loc)
+    if owner.path in DECORATORS and args:
+        return lib_triton.decorate(interp, owner, args[0], loc)
+    if owner.path == "tilelang.factory":
+        return lib_tilelang.build(interp, owner, args, kwargs, loc)
+    if owner.path == "collections.namedtuple":
+        given = {
+            **dict.fromkeys(owner.attrs["fields"]),
+            **dict(zip(owner.attrs["fields"], args, strict=False)),
+            **kwargs,
+        }
+        return LibObject("namedtuple", {"items": list(given.values()), **given})
+    if owner.path == "ctypes.array":
+        return driver.array(owner, args)
+    if owner.path == custom_ops.OP:
+        return custom_ops.call(interp, owner, args, kwargs, loc)
+    if owner.path == lifetimes.FINALIZER:
+        return lifetimes.finalize(interp, owner, loc)
+    if owner.path == "raw.kernel":
+        return extensions.call_raw(interp, owner, args, kwargs, loc)
+    if owner.path == "unread.kernel":
+        inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
+        return foreign.unread_call(interp, f"a kernel in {owner.attrs['name']}", inputs, loc) if inputs else owner
+    if args and isinstance(args[0], (Func, Bound, ClassV)) and not tensor_arguments.tensors_in(args):
+        return args[0]
+    return foreign.foreign(interp, owner.path, args, kwargs, loc)
+
+
+def call_method(interp: Run, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """Call a method of a value that is not of the submission."""
+    if name in operators.DUNDERS and args and not isinstance(owner, (Instance, LibObject)):
+        return operators.dunder(interp, owner, name, args[0], loc)
+    if name in ("__setattr__", "__delattr__") and args and isinstance(args[0], Sym):
+        tampering.called(interp, f"builtins.type.{name}", args, kwargs, loc)
+        return None
+    if name in ("__getattr__", "__getattribute__") and args and not isinstance(owner, (Instance, LibObject)):
+        return interp.get_attr(owner, str(args[0]), loc)
+    if isinstance(owner, Tensor):
+        return _tensor_method(interp, owner, name, args, kwargs, loc)
+    made = plain_methods.call(interp, owner, name, args, kwargs, loc)
+    if made is not NotImplemented:
+        return made
+    if isinstance(owner, (JitFunction, Configured)):
+        return launches.method(interp, owner, name, args, kwargs, loc)
+    if isinstance(owner, Specialized):
+        return lib_cute.compiled_method(interp, owner, name, args, kwargs, loc)
+    if isinstance(owner, Graph):
+        return graph_method(interp, owner, name, args, loc)
+    if isinstance(owner, Memo) and name == "cache_clear":
+        return owner.results.clear()
+    if isinstance(owner, Instance):
+        return trace_nn.instance_method(interp, owner, name, args, kwargs, loc)
+    if isinstance(owner, LibObject):
+        return object_method(interp, owner, name, args, kwargs, loc)
+    if isinstance(owner, DType) and name == "to":
+        return owner
+    if isinstance(owner, HostDescriptor):
+        return owner
+    return unknowns.merged(interp, owner, *args, why=f"{type(owner).__name__}.{name}")
+
+
+def _tensor_method(
+    interp: Run, owner: Tensor, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
+    """Call a method of a tensor."""
+    if name == "__getitem__":
+        return tensor_views.index(interp, owner, args[0], loc)
+    if name == "__setitem__" and len(args) == 2:
+        return subscripts.set_item(interp, owner, args[0], args[1], loc)
+    if name in ("backward", "retain_grad", "register_hook", "share_memory_", "pin_memory", "record_stream"):
+        return owner if name == "pin_memory" else None
+    if name in ("__dlpack__", "__cuda_array_interface__"):
+        return owner
+    if name in dress.SUBCLASSING:
+        return dress.subclass(interp, name, [owner, *args], kwargs, loc)
+    if name in CUTE_METHODS:
+        return owner
+    made = torchlib.call(interp, f"torch.Tensor.{name}", [owner, *args], kwargs, loc)
+    return dress.viewed(name, owner, made, loc)
+
+
+def _of_storages(args: list[Any]) -> list[Any]:
+    """Arguments with the tensors of their storages in the place of these."""
+    return [a.attrs["tensor"] if isinstance(a, LibObject) and a.path == "torch.UntypedStorage" else a for a in args]
+
+
+def graph_method(interp: Run, owner: Graph, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """capture_begin, capture_end and replay of a CUDA graph."""
+    if name == "capture_begin":
+        owner.events = []
+        interp.capturing.append(owner)
+    elif name == "capture_end":
+        if owner in interp.capturing:
+            interp.capturing.remove(owner)
+    elif name == "replay":
+        graphs.replay(interp, owner, loc)
+    return None
+
+
+def object_method(
+    interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
+    if owner.path == "tilelang.factory" and name == "compile":
+        return lib_tilelang.build(interp, owner, args, kwargs, loc)
+    if owner.path == "cute.launcher":
+        return lib_cute.launch(interp, owner, kwargs, loc) if name == "launch" else owner
+    if around.is_manager(owner) and name in ("__enter__", "__exit__"):
+        exits = owner.attrs.setdefault("exits", [])
+        return around.enter(interp, owner, exits, loc) if name == "__enter__" else exits and exits.pop()(None)
+    outside.method(interp, owner, name, args, loc)
+    time = measured.method(interp, owner, name, args, loc)
+    if time is not NotImplemented:
+        return time
+    works = pools.method if owner.path in lanes.POOLS else lanes.method
+    beside = works(interp, owner, name, args, kwargs, loc)
+    if beside is not NotImplemented:
+        return beside
+    if owner.path.startswith("queue.") and name in ("get", "get_nowait") and not owner.path.endswith("Full"):
+        exceptions.may_fail(interp, "Empty", loc)
+    if owner.path == lib_re.PATTERN:
+        return lib_re.method(interp, owner, name, args, kwargs, loc)
+    if owner.path == lib_re.MATCH:
+        return lib_re.match_method(interp, owner, name, args)
+    if owner.path == lifetimes.FINALIZER:
+        done = lifetimes.method(interp, owner, name)
+        if done is not NotImplemented:
+            return done
+    if owner.path == coroutines.PATH or owner.path.startswith("asyncio."):
+        done = coroutines.method(interp, owner, name, args, kwargs, loc)
+        if done is not NotImplemented:
+            return done
+    if owner.path == "contextlib.ExitStack":
+        return interp.stack_method(owner, name, args, kwargs, loc)
+    if owner.path == "namedtuple" and name in ("_replace", "_asdict"):
+        fields = {**{key: value for key, value in owner.attrs.items() if key != "items"}, **kwargs}
+        return fields if name == "_asdict" else LibObject("namedtuple", {"items": list(fields.values()), **fields})
+    if owner.path == "pathlib.Path":
+        return builds.path_method(interp, owner, name, args, kwargs, loc)
+    if owner.path in ("itertools.count", "itertools.cycle") and name == "__next__":
+        return lib_itertools.next_count(interp, owner, loc)
+    if owner.path == "file":
+        return builds.file_method(interp, owner, name, args, loc)
+    if owner.path == "os.environ":
+        return lib_python.environment(interp, name, args, kwargs, loc)
+    if owner.path in ("ctypes.system", objects.OF_TORCH):
+        return driver.call(interp, name, args, loc)
+    if owner.path == "torch.UntypedStorage" and name in ("copy_", "fill_"):
+        call_method(interp, owner.attrs["tensor"], name, _of_storages(args), kwargs, loc)
+        return owner
+    if owner.path == "torch.UntypedStorage":
+        return owner.attrs["tensor"].storage.address if name == "data_ptr" else Unknown((), name)
+    registered = custom_ops.method(interp, owner, name, args, kwargs, loc)
+    if registered is not NotImplemented:
+        return registered
+    if owner.path == "torch.autograd.function.FunctionCtx":  # it keeps tensors and marks them
+        return None
+    if owner.path.startswith("contextvars.") and name == "run":
+        return wrappers.context_run(interp, args, kwargs, loc)
+    if owner.path == module_calls.HANDLE and name == "remove":
+        return module_calls.remove(owner)
+    if owner.path == "property" and name == "setter":
+        return Method(owner, "setter")
+    if owner.path.startswith("importlib.") and name == "load_module":
+        return decoding.load_module(interp, shown.show(owner.args[1]) if len(owner.args) > 1 else "", loc)
+    if owner.path.startswith("importlib."):
+        return None
+    if owner.path.startswith("torch.nn."):
+        return trace_nn.object_method(interp, owner, name, args, kwargs, loc)
+    if owner.path == "super":
+        return trace_nn.instance_method(interp, owner.attrs["self"], name, args, kwargs, loc)
+    if owner.path == "raw.module" and name in ("get_function", "get_kernel"):
+        return LibObject("raw.kernel", {"extension": owner.attrs["extension"], "name": str(args[0])})
+    inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
+    if inputs and not owner.path.startswith(("torch.cuda", "torch.Stream")):
+        return foreign.foreign(interp, f"{owner.path}.{name}", args, kwargs, loc)
+    return LibObject(f"{owner.path}.{name}", {}, tuple(args), kwargs)
+
+
+def items_of(value: LibObject) -> Sequence[Any] | None:
+    """The items of a container object."""
+    if value.path == "itertools.count":
+        return lib_itertools.count_range(value)
+    items = value.attrs.get("items")
+    return list(items) if isinstance(items, (list, dict, tuple)) else None
+
+
+def get_item(interp: Run, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
+    """owner[key] for library containers."""
+    if isinstance(owner, LibObject):
+        if owner.path == "os.environ":
+            return lib_python.environment(interp, "__getitem__", [key], {}, loc)
+        items = owner.attrs.get("items")
+        if isinstance(items, (list, dict)):
+            return subscripts.get_item(interp, items, key, loc)
+        if owner.path == "unread.kernel":
+            return owner
+        if owner.path == lib_re.MATCH:
+            return lib_re.match_method(interp, owner, "group", [key])
+    if isinstance(owner, Extension):
+        return interp.get_attr(owner, str(key), loc)
+    if isinstance(owner, Sym) and owner.path.endswith(".__dict__") and isinstance(key, str):
+        return modules.resolve(interp, f"{owner.path.removesuffix('.__dict__')}.{key}", loc)
+    if isinstance(owner, ClassV) and enums.is_enum(owner) and isinstance(key, str):
+        return interp.get_attr(owner, str(key), loc)
+    own = meta_method(owner, "__getitem__") or _subscripted(owner)
+    if own is not None:
+        return interp.call(own, [key], {}, loc)
+    if isinstance(owner, (Sym, ClassV, LibObject)):
+        return owner  # a subscripted type
+    return unknowns.merged(interp, owner, key)
+
+
+def _subscripted(owner: Any) -> Bound | None:
+    """`__class_getitem__` of a class, which is a class method."""
+    func = function_of(owner.get("__class_getitem__")) if isinstance(owner, ClassV) else None
+    return Bound(owner, func) if isinstance(func, Func) else None
+
+
+def set_item(interp: Run, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
+    """owner[key] = value for library containers."""
+    if isinstance(owner, LibObject) and owner.path == "os.environ":
+        lib_python.environment(interp, "__setitem__", [key, value], {}, loc)
+    if isinstance(owner, (Unknown, Sym)):
+        tampering.item_set(interp, owner, key, value, loc)
+    if isinstance(owner, LibObject) and isinstance(owner.attrs.get("items"), (list, dict)):
+        owner.attrs["items"][key] = value
+
+
+attributes.OF_LIBRARIES[LibObject] = object_attr

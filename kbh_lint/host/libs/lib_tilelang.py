@@ -1,0 +1,167 @@
+"""TileLang on the host: functions that make kernels, compiled kernels, the outputs that these allocate, launches."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.host.effects import foreign
+from kbh_lint.host.gpu import kernel_scope, launch_arguments, launches
+from kbh_lint.host.gpu.kernel_cache import identity
+from kbh_lint.host.libs import lib_cute
+from kbh_lint.host.torch import recording
+from kbh_lint.host.values import tensor_arguments
+from kbh_lint.host.values.objects import LibObject, Specialized
+from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.values import DType, Env, Func
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+LANGUAGE = "tilelang"
+FACTORY = "tilelang.factory"
+EAGER = "a TileLang kernel that is called with tensors and builds itself"
+
+
+def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A call of something under `tilelang`."""
+    name = path.rpartition(".")[2]
+    numbers = [a for a in args if isinstance(a, int)]
+    if name in ("jit", "lazy_jit", "autotune", "prim_func", "macro"):
+        return (
+            decorate(path, args[0], kwargs)
+            if args and not isinstance(args[0], (list, dict))
+            else LibObject("tilelang.decorator", {"path": path, "kwargs": kwargs, "configs": args[0] if args else None})
+        )
+    if name == "compile" and args:
+        return _compiled(args[0], kwargs.get("out_idx", args[1] if len(args) > 1 else None))
+    if name in ("cdiv", "ceildiv") and len(numbers) == 2 and numbers[1]:
+        return -(-numbers[0] // numbers[1])
+    if name == "next_power_of_2" and numbers:
+        return 1 << max(numbers[0] - 1, 0).bit_length()
+    if name in ("symbolic", "dynamic", "var", "cdiv", "ceildiv"):
+        return Unknown((), "a dimension")
+    inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
+    return foreign.unread_call(interp, path, inputs, loc) if inputs else LibObject(path, {}, tuple(args), kwargs)
+
+
+def decorate(path: str, target: Any, kwargs: dict[str, Any]) -> Any:
+    """`@T.prim_func`, `@tilelang.jit(out_idx=...)`, `@tilelang.autotune(configs=...)`."""
+    name = path.rpartition(".")[2]
+    if name == "prim_func" and isinstance(target, Func):
+        target.language = LANGUAGE
+        target.env = Env(kernel_scope.seen(target), target.env)  # it is read here, whatever its names become later
+    elif name in ("jit", "lazy_jit") and isinstance(target, Func):
+        if target.language == LANGUAGE:
+            return _compiled(target, kwargs.get("out_idx"))
+        return LibObject(FACTORY, {"func": target, "out": kwargs.get("out_idx"), "configs": None})
+    elif name in ("jit", "lazy_jit") and isinstance(target, LibObject) and target.path == FACTORY:
+        target.attrs["out"] = kwargs.get("out_idx")
+    elif name == "autotune" and isinstance(target, Func) and target.language != LANGUAGE:
+        return LibObject(FACTORY, {"func": target, "out": None, "configs": kwargs.get("configs")})
+    elif name == "autotune" and isinstance(target, LibObject) and target.path == FACTORY:
+        target.attrs["configs"] = kwargs.get("configs")
+    return target
+
+
+def _compiled(func: Any, out: Any) -> Any:
+    if isinstance(func, Specialized) or not isinstance(func, Func):
+        return func
+    places = out if isinstance(out, (list, tuple)) else [out] if isinstance(out, int) else []
+    count = len(func.node.params)
+    return Specialized(func, outputs=tuple(p % count for p in places if isinstance(p, int) and count))
+
+
+def build(interp: Run, factory: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A call of a function under `tilelang.jit`: it makes a kernel for the sizes that it is given."""
+    inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
+    if inputs:
+        return foreign.unread_call(interp, EAGER, inputs, loc)
+    configs, func = factory.attrs["configs"], factory.attrs["func"]
+    if configs is None:
+        return _compiled(interp.call(func, args, kwargs, loc), factory.attrs["out"])
+    listed = configs if isinstance(configs, (list, tuple)) else interp.call(configs, args, kwargs, loc)
+    known = [c for c in listed if isinstance(c, dict)] if isinstance(listed, (list, tuple)) else []
+    found: dict[Any, Any] = {}
+    for config in known[: launches.MAX_CONFIGS] or [{}]:
+        made = _compiled(interp.call(func, args, {**kwargs, **config}, loc), factory.attrs["out"])
+        found.setdefault(identity(made.func) if isinstance(made, Specialized) else id(made), made)
+    first, *rest = found.values()
+    if isinstance(first, Specialized):
+        first.others = tuple(made.func for made in rest if isinstance(made, Specialized))
+        if not known or len(known) < len(listed):
+            first.cut = "autotune configurations that are not known were not read"
+        elif len(known) > launches.MAX_CONFIGS:
+            first.cut = f"only {launches.MAX_CONFIGS} of {len(known)} autotune configurations were read"
+    return first
+
+
+def launch(interp: Run, made: Specialized, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A call of a compiled kernel: it allocates its outputs, when it was told which they are, and gives them back."""
+    func: Func = made.func
+    names = [p.name for p in func.node.params]
+    outputs = made.outputs if len(args) + len(kwargs) < len(names) else ()
+    given = [name for i, name in enumerate(names) if i not in outputs]
+    bound: dict[str, Any] = {**dict(zip(given, args, strict=False)), **{k: v for k, v in kwargs.items() if k in names}}
+    results = []
+    for place in outputs:
+        param = func.node.params[place]
+        bound[param.name] = _allocated(interp, func, param)
+        results.append(bound[param.name])
+    wrong = _mismatch(interp, func, bound)
+    if wrong:
+        return foreign.unread_call(interp, wrong, tensor_arguments.tensors_in(bound), loc)
+    arguments = {name: launch_arguments.tree(interp, value) for name, value in bound.items()}
+    binding = {name: launch_arguments.given(arguments[name]) for name in names if name in bound}
+    interp.session.outer = partial(lib_cute.outer, interp, {})
+    kernels = (func, *made.others)
+    facts = [found for kernel in kernels for found in interp.analyse_kernel(kernel, [binding])]
+    tensors = launch_arguments.tensors(arguments.values())
+    event = launches.record(interp, func, tensors, [binding] * len(kernels), facts, None, loc)
+    event.attrs["kernels"], event.attrs["outer"] = kernels, interp.session.outer
+    event.attrs["starts"] = launch_arguments.starts(arguments)
+    if made.cut:
+        event.attrs["cut"] = made.cut
+    return results[0] if len(results) == 1 else tuple(results) if results else None
+
+
+def _mismatch(interp: Run, func: Func, bound: dict[str, Any]) -> str:
+    """What is wrong with the element types of a launch, which TileLang would refuse; nothing when they fit."""
+    for param in func.node.params:
+        given = bound.get(param.name)
+        declared = _declared(interp, func, param)[1]
+        if isinstance(given, Tensor) and "?" not in (declared, given.dtype) and declared != given.dtype:
+            return f"a TileLang kernel that declares {param.name} as {declared} and is given {given.dtype}"
+    return ""
+
+
+def _declared(interp: Run, func: Func, param: ir.Param) -> tuple[Any, str]:
+    """The shape and the element type that a parameter `C: T.Tensor((M, N), dtype)` declares."""
+    node, frame = param.type, interp.frame_of(func.env)
+    parts = node.args if isinstance(node, ir.Call) else ()
+    if isinstance(node, ir.Index):
+        parts = node.index.items if isinstance(node.index, ir.Seq) else (node.index,)
+    found = [interp.eval(part, frame) for part in parts[:2]]
+    shape = tuple(d if isinstance(d, int) else None for d in found[0]) if found and _is_shape(found[0]) else None
+    return shape, dtype_of(found[1]) if len(found) > 1 else "?"
+
+
+def _allocated(interp: Run, func: Func, param: ir.Param) -> Tensor:
+    """The output that a call makes for a parameter."""
+    shape, dtype = _declared(interp, func, param)
+    return recording.make(interp, shape, dtype, "empty")
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, (tuple, list))
+
+
+def dtype_of(value: Any) -> str:
+    """An element type, as a value or by its name."""
+    if isinstance(value, DType):
+        return value.name
+    return (dtypes.from_tilelang(value) if isinstance(value, str) else None) or "?"
+
+
+lib_cute.COMPILED["tilelang"] = launch

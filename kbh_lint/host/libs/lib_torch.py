@@ -1,0 +1,174 @@
+"""torch outside tensors: modules of it that make objects, read the device or change settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.datamodel import modules, operators
+from kbh_lint.host.effects import foreign, outside
+from kbh_lint.host.libs import custom_ops, extensions, lib_objects, trace_nn
+from kbh_lint.host.python import lanes
+from kbh_lint.host.torch import dress, tensor_attributes, tensor_copies, tensor_makers, tensor_views, torchlib
+from kbh_lint.host.values import device, objects, tensor_arguments, unknowns
+from kbh_lint.host.values.objects import Blob, Bound, Compiled, Graph, LibObject
+from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.values import DType, Func
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+MOST_BYTES = 64 << 30  # no graded shape needs a tensor of this size
+
+
+def torch_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    name = path.rsplit(".", 1)[-1]
+    if name in ("default", "out", "Tensor", "Scalar", "int", "overload") and path.startswith("torch.ops."):
+        path = path.rsplit(".", 1)[0]
+        name = path.rsplit(".", 1)[-1]
+    if path.startswith("torch.ops.") and not path.startswith("torch.ops.aten."):
+        own = interp.custom_ops.get(path.removeprefix("torch.ops."))
+        own = own if own is not None else interp.custom_ops.get(name)
+        if isinstance(own, custom_ops.Operator):
+            return own.call(interp, args, kwargs, loc)
+        if own is not None:
+            return interp.call(own, args, kwargs, loc)
+        if any(kind == "binary" for kind, _, _ in interp.trace.notes):  # an operator that a prebuilt library registered
+            return foreign.call_blob(interp, Blob(path, loc), args, kwargs, loc)
+        return foreign.foreign(interp, path, args, kwargs, loc)
+    if name in dress.SUBCLASSING:
+        return dress.subclass(interp, name, args, kwargs, loc)
+    tensors = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
+    if path.startswith("torch.nn.init."):
+        return tensor_copies.fill(interp, "normal", args or [kwargs.get("tensor")], {}, loc)
+    if path.startswith("torch.nn.") and not path.startswith("torch.nn.functional") and name[:1].isupper():
+        return trace_nn.module(interp, path, args, kwargs, loc)
+    if path.startswith("torch.Tensor.") and tensors:
+        return lib_objects.call_method(interp, tensors[0], name, args[1:], kwargs, loc)
+    base = name.rstrip("_")
+    if base in tensor_makers.MAKERS or tensors:
+        made = dress.viewed(name, tensors[0] if tensors else None, torchlib.call(interp, path, args, kwargs, loc), loc)
+        if isinstance(made, Tensor) and (made.storage.size or 0) > MOST_BYTES:
+            outside.note(interp, "resource", path, f"{made.storage.size >> 30} GiB of memory", loc)  # type: ignore[operator]
+        return made
+    if name[:1].isupper():
+        return LibObject(path, {}, tuple(args), kwargs)
+    foreign.addressed(interp, path, [*args, *kwargs.values()], loc)
+    return unknowns.merged(interp, *args, why=path)
+
+
+_CUDA_STATE = {
+    "is_available": True, "current_device": 0, "device_count": 1, "is_bf16_supported": True, "is_initialized": True,
+    "is_current_stream_capturing": True, "synchronize": None, "empty_cache": None, "set_device": None, "init": None,
+}  # fmt: skip
+_OF_THE_DEVICE = frozenset(
+    "get_device_capability get_device_properties get_device_name mem_get_info get_arch_list".split()
+)
+
+
+def _about_device(interp: Run, name: str, loc: ir.Loc | None) -> Any:
+    """What torch says of the GPU."""
+    found = interp.session.device
+    if name == "mem_get_info":
+        return operators.binary(interp, "-", found.memory, 8 << 30, loc), found.memory
+    if name == "get_arch_list":
+        return [f"sm_{found.major}{found.minor}"]
+    interp.note("capability-read", {}, loc)
+    if name == "get_device_capability":
+        return found.major, found.minor
+    return found.name if name == "get_device_name" else device.torch_properties(found)
+
+
+def cuda_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    name = path.rsplit(".", 1)[-1]
+    if name in _OF_THE_DEVICE:
+        return _about_device(interp, name, loc)
+    if name == "synchronize":
+        interp.lanes.wait_all()
+    if name == "current_stream":
+        return lanes.current(interp)
+    if name == "set_stream":
+        lanes.set_stream(interp, args[0] if args else None)
+    if name in _CUDA_STATE:
+        return _CUDA_STATE[name]
+    if "memory" in name and name.rpartition("_")[2] in ("allocated", "reserved", "cached"):
+        return Unknown((), path)
+    if name == "CUDAGraph":
+        return Graph()
+    if name == "cudart":
+        return LibObject(objects.OF_TORCH)
+    if name == "_compile_kernel":
+        return extensions.raw_kernel(interp, args, kwargs, loc)
+    if name == "make_graphed_callables":
+        return args[0] if args else Unknown()
+    return LibObject(path, {}, tuple(args), kwargs)
+
+
+def t_parameter(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    tensor = args[0] if args else kwargs.get("data")
+    if not isinstance(tensor, Tensor):
+        return tensor
+    made = tensor_views.alias(tensor, tensor.shape, tensor.strides)
+    made.parameter = True
+    return made
+
+
+def t_compile(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    target = args[0] if args else kwargs.get("model")
+    if target is None or isinstance(target, str):
+        return LibObject("torch.compile.decorator")
+    interp.note("torch-compile", {}, loc)
+    return Compiled(target, loc)
+
+
+def t_device(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    return tensor_attributes.device(tensor_arguments.device_of(args[0]) if args else "cuda")
+
+
+def t_backend(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    if args:
+        modules.setting(interp, path, args[0], loc)
+    return LibObject(path)
+
+
+def t_context(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    if args and isinstance(args[0], (Func, Bound)):
+        return args[0]
+    return LibObject(path, {}, tuple(args), kwargs)
+
+
+def t_cond(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """torch.cond(predicate, true function, false function, operands)."""
+    names = ("pred", "true_fn", "false_fn", "operands")
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    chosen = given.get("true_fn" if interp.truth(given.get("pred"), loc) else "false_fn")
+    return interp.call(chosen, list(given.get("operands") or ()), {}, loc)
+
+
+def t_seed(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    if interp.trace.call_index and "Generator" not in path:
+        modules.setting(interp, path, args[0] if args else None, loc)
+    return LibObject("torch.Generator")
+
+
+def t_finfo(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    limits = {
+        "e4m3": 448.0,
+        "e5m2": 57344.0,
+        "bf16": 3.3895e38,
+        "f16": 65504.0,
+        "f32": 3.4028e38,
+        "f64": 1.797e308,
+        "i8": 127,
+        "i32": 2**31 - 1,
+        "i64": 2**63 - 1,
+        "u8": 255,
+    }
+    name = args[0].name if args and isinstance(args[0], DType) else "f32"
+    top = limits.get(name, 1.0)
+    return LibObject(path, {"max": top, "min": -top, "eps": 1e-7, "tiny": 1e-38, "bits": 8, "smallest_normal": 1e-38})
+
+
+def t_load(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    interp.note("unpickle", {"symbol": path}, loc)
+    return Unknown((), path)

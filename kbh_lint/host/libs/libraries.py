@@ -1,0 +1,222 @@
+"""Calls that leave the submission: torch outside tensors, triton's host side, the standard library, the unknown."""
+
+from __future__ import annotations
+
+import builtins
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.datamodel import copies, elapsed, enums, modules, shown
+from kbh_lint.host.effects import artifacts, builds, decoding, foreign, outside, tampering
+from kbh_lint.host.libs import (
+    custom_ops,
+    driver,
+    einops,
+    extensions,
+    lib_containers,
+    lib_cute,
+    lib_itertools,
+    lib_python,
+    lib_re,
+    lib_tilelang,
+    lib_torch,
+    lib_triton,
+    measured,
+    wrappers,
+)
+from kbh_lint.host.python import coroutines, lib_texts, module_calls, pools, pybuiltins
+from kbh_lint.host.values import asking
+from kbh_lint.host.values.frames import Handler
+from kbh_lint.host.values.objects import OBJECT, Bound, ClassV, Instance, LibObject
+from kbh_lint.host.values.tensors import Tensor, Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+
+def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """Call a symbol by its full path."""
+    path = modules.canonical(path)
+    outside.touch(interp, path, args, kwargs, loc)
+    tampering.called(interp, path, args, kwargs, loc)
+    if path in asking.CALLED and not (asking.CALLED[path] == asking.CAPTURE and interp.capturing):
+        return asking.asked(interp, path, asking.CALLED[path], loc)
+    if path in asking.CLOCKS:
+        clock = asking.clock(interp)
+        return elapsed.Reading(why=clock.why, at=len(interp.trace.events))
+    if path in artifacts.COPIES and len(args) > 1:
+        artifacts.copied(interp, *(shown.show(a) for a in args[:2]))
+    if path.startswith(("numpy.", "statistics.")) and (told := measured.statistic(path, args)) is not NotImplemented:
+        return told
+    handler = CALLS.get(path)
+    if handler is None:
+        root = path.split(".", 1)[0]
+        for prefix, found in PREFIXES:
+            if path.startswith(prefix):
+                handler = found
+                break
+        else:
+            handler = ROOTS.get(root, foreign.foreign)
+    return handler(interp, path, args, kwargs, loc)
+
+
+def _cute(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    return lib_cute.call(interp, path, args, kwargs, loc)
+
+
+def _tilelang(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    return lib_tilelang.call(interp, path, args, kwargs, loc)
+
+
+ROOTS: dict[str, Handler] = {
+    "cuda": driver.bindings,
+    "cutlass": _cute,
+    "tilelang": _tilelang,
+    "torch": lib_torch.torch_call,
+    "einops": einops.call,
+    "triton": lib_triton.triton_call,
+    "functools": lib_python.functools_call,
+    "itertools": lib_itertools.call,
+    "collections": lib_python.collections_call,
+    "asyncio": coroutines.call,
+    "os": lib_python.os_call,
+    "sys": lib_python.sys_call,
+    "importlib": lib_python.importlib_call,
+    "copy": copies.call,
+    "pickle": copies.pickled,
+    "math": lambda i, p, a, k, loc: pybuiltins.math_call(i, p.rsplit(".", 1)[-1], a, loc),
+    "time": lib_python.unknown_call,
+    "warnings": lib_python.plain(None),
+    "typing": lib_python.first,
+    "types": lib_python.made,
+    "contextlib": lib_torch.t_context,
+    "textwrap": lib_python.text_call,
+    "hashlib": lib_python.unknown_call,
+    "tempfile": builds.temporary,
+    "subprocess": builds.process,
+    "inspect": lib_python.unknown_call,
+    "threading": lib_python.made,
+    "gc": lib_python.plain(None),
+    "logging": lib_python.made,
+    "json": decoding.parse_json,
+    **dict.fromkeys(("base64", "zlib", "gzip", "bz2", "lzma", "binascii", "codecs", "marshal"), decoding.decode),
+    "re": lib_re.call,
+    "numpy": lib_torch.torch_call,
+    "builtins": lib_python.unknown_call,
+    "atexit": lib_python.plain(None),
+    "dataclasses": lib_containers.dataclasses_call,
+    "heapq": lib_containers.ordered_call,
+    "bisect": lib_containers.ordered_call,
+    "enum": enums.from_call,
+    "abc": lib_python.first,
+    "platform": lib_python.unknown_call,
+    "traceback": lib_python.unknown_call,
+    "random": lib_python.unknown_call,
+    "operator": lib_python.operator_call,
+    "shutil": lib_python.unknown_call,
+    "string": lib_python.unknown_call,
+    "ctypes": extensions.ctypes_call,
+    "pathlib": builds.path_call,
+    "glob": builds.glob_call,
+    "weakref": lib_python.weakref_call,
+    "struct": lib_texts.packed,
+    "uuid": lib_python.unknown_call,
+}
+
+
+PREFIXES: tuple[tuple[str, Handler], ...] = (
+    ("torch.cuda.graph", lib_python.made),
+    ("torch.cuda.", lib_torch.cuda_call),
+    ("torch.backends.", lib_torch.t_backend),
+    ("torch.utils.cpp_extension.", extensions.extension_call),
+    ("torch._dynamo", lib_torch.t_context),
+    ("torch._inductor", lib_python.made),
+    ("torch.utils.", lib_python.made),
+    ("torch.version", lib_python.made),
+    ("torch._C._cuda_", lib_python.plain(0)),
+    ("torch.profiler", lib_python.made),
+    ("torch.library.", custom_ops.library_call),
+    ("torch.distributed", lib_python.made),
+)
+
+
+CALLS: dict[str, Handler] = {
+    **wrappers.CALLS,
+    "timeit.Timer": lib_python.made,
+    "torch.nn.Parameter": lib_torch.t_parameter,
+    "torch.nn.parameter.Parameter": lib_torch.t_parameter,
+    "torch.nn.Buffer": lib_python.first,
+    "torch.compile": lib_torch.t_compile,
+    **dict.fromkeys(module_calls.FOR_ALL, module_calls.register_for_all),
+    **dict.fromkeys(("timeit.timeit", "triton.testing.do_bench", "triton.testing.do_bench_cudagraph"), measured.timed),
+    "torch.cond": lib_torch.t_cond,
+    "torch.jit.script": lib_torch.t_compile,
+    "torch.device": lib_torch.t_device,
+    "torch.set_float32_matmul_precision": lib_torch.t_backend,
+    "torch.use_deterministic_algorithms": lib_torch.t_backend,
+    "torch.set_default_dtype": lib_torch.t_backend,
+    "torch.set_default_device": lib_torch.t_backend,
+    "torch.no_grad": lib_torch.t_context,
+    "torch.inference_mode": lib_torch.t_context,
+    "torch.enable_grad": lib_torch.t_context,
+    "torch.set_grad_enabled": lib_torch.t_context,
+    "torch.autocast": lib_torch.t_context,
+    "torch.manual_seed": lib_torch.t_seed,
+    "torch.cuda.manual_seed": lib_torch.t_seed,
+    "torch.cuda.manual_seed_all": lib_torch.t_seed,
+    "torch.finfo": lib_torch.t_finfo,
+    "torch.iinfo": lib_torch.t_finfo,
+    "torch.load": lib_torch.t_load,
+    "torch.is_tensor": lambda i, p, a, k, loc: isinstance(a[0], Tensor),
+    "torch.is_grad_enabled": lib_python.plain(False),
+    "torch.ops.load_library": extensions.load_library,
+    "torch.Size": lib_python.first,
+    "torch.classes.load_library": extensions.load_library,
+    "torch.get_num_threads": lib_python.plain(8),
+    "builtins.open": builds.open_file,
+    "builtins.__import__": lib_python.importlib_call,
+    "builtins.property": lib_python.descriptor_call,
+    "builtins.staticmethod": lib_python.descriptor_call,
+    "builtins.classmethod": lib_python.descriptor_call,
+    "builtins.memoryview": lib_python.first,
+    "builtins.slice": lambda i, p, a, k, loc: slice(*a),
+    "builtins.compile": decoding.compiled,
+    "marshal.loads": decoding.decode,
+    "builtins.object": lambda i, p, a, k, loc: Instance(OBJECT),
+    "builtins.object.__new__": lambda i, p, a, k, loc: Instance(a[0]) if isinstance(a[0], ClassV) else Unknown((), p),
+    "builtins.format": lib_texts.format_call,
+    "builtins.object.__setattr__": lambda i, p, a, k, loc: i.set_plain(a[0], str(a[1]), a[2], loc),
+    "builtins.delattr": lambda i, p, a, k, loc: i.del_attr(a[0], str(a[1]), loc),
+    "collections.Counter": lib_python.counter,
+    "concurrent.futures.as_completed": pools.completed,
+    "concurrent.futures.wait": pools.wait,
+    "_thread.start_new_thread": pools.start_new_thread,
+    "contextlib.suppress": lib_python.made,
+    "typing.NamedTuple": lambda i, p, a, k, loc: lib_python.named_tuple(i, a, k, loc) if len(a) > 1 else LibObject(p),
+    "types.MethodType": lambda i, p, a, k, loc: Bound(a[1], a[0]) if len(a) > 1 else LibObject(p),
+    "types.FunctionType": lib_python.function_call,
+    "types.MappingProxyType": lib_python.first,
+    "types.SimpleNamespace": lambda i, p, a, k, loc: LibObject(p, dict(k)),
+    **dict.fromkeys(("threading.current_thread", "threading.main_thread"), lib_python.unknown_call),
+    "builtins.input": lib_python.unknown_call,
+    "torch.promote_types": lib_python.first,
+    **{f"torch.return_types.{name}": lib_python.first for name in "topk sort max min mode".split()},
+    "cupy.RawKernel": extensions.raw_kernel_cupy,
+    "unittest.mock.patch": tampering.mock,
+    "unittest.mock.patch.object": tampering.mock,
+    "mock.patch": tampering.mock,
+    "mock.patch.object": tampering.mock,
+    "torch.set_num_threads": lib_torch.t_backend,
+    "torch.set_num_interop_threads": lib_torch.t_backend,
+    "torch.set_flush_denormal": lib_torch.t_backend,
+    "torch.set_default_tensor_type": lib_torch.t_backend,
+    "torch.cuda.set_per_process_memory_fraction": lib_torch.t_backend,
+    "torch.random.manual_seed": lib_torch.t_seed,
+    "torch.seed": lib_torch.t_seed,
+    "cupy.RawModule": extensions.raw_module,
+}
+
+
+for _name, _value in vars(builtins).items():
+    if isinstance(_value, type) and issubclass(_value, BaseException):
+        CALLS[f"builtins.{_name}"] = lambda i, p, a, k, loc: LibObject(p, {"args": tuple(a)})

@@ -1,0 +1,1 @@
+"""Python's language: statements, expressions, calls, classes, attributes, coroutines, contexts, built-ins."""

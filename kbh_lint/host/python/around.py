@@ -1,0 +1,74 @@
+"""Functions under contextlib.contextmanager: what stands between their start and their end is the body of a with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.datamodel import generators
+from kbh_lint.host.values.frames import Leave, Raised
+from kbh_lint.host.values.objects import LibObject, Once
+from kbh_lint.values import Func
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+MARK = "__manager__"
+PATH = "contextlib.manager"
+
+
+class _Around(list[Any]):
+    """What such a function yields: at the first value, the body runs."""
+
+    def __init__(self, body: Callable[[Any], Any]) -> None:
+        super().__init__()
+        self.body = body
+        self.signal: Any = None
+
+    def __bool__(self) -> bool:
+        return True
+
+    def append(self, value: Any) -> None:
+        super().append(value)
+        if len(self) == 1:
+            self.signal = self.body(value)
+
+
+def manager(func: Func, args: list[Any], kwargs: dict[str, Any]) -> LibObject:
+    """The context manager that a call makes; nothing of the function runs until it is entered."""
+    return LibObject(PATH, {"func": func, "args": list(args), "kwargs": kwargs})
+
+
+def is_manager(value: Any) -> bool:
+    return isinstance(value, LibObject) and value.path == PATH
+
+
+def run(interp: Run, made: LibObject, body: Callable[[Any], Any], loc: ir.Loc | None) -> Any:
+    """Run the function with `body` where it yields; what the body gave."""
+    around = interp.around = _Around(body)
+    try:
+        interp.call(made.attrs["func"], made.attrs["args"], made.attrs["kwargs"], loc)
+    finally:
+        interp.around = None
+    return around.signal
+
+
+def enter(interp: Run, made: LibObject, exits: list[Leave], loc: ir.Loc | None) -> Any:
+    """A manager that is entered by hand, or put on an ExitStack: what it yields, and in `exits` what ends it. Of a
+    function that is not followed step by step, the end comes at once."""
+    func = made.attrs["func"]
+    plain = Func(func.node, func.env, func.defaults, {}, func.cls, func.language)
+    steps = interp.call(plain, made.attrs["args"], made.attrs["kwargs"], loc) if interp.around is None else None
+    if not isinstance(steps, Once) or steps.source is None:
+        return run(interp, made, lambda value: value, loc) if not steps else steps[0]
+    steps.more()
+
+    def leave(raised: Raised | None) -> bool:
+        if raised is not None:
+            return not generators.throw(steps, raised)
+        steps.more()
+        return False
+
+    exits.append(leave)
+    return steps.pop(0) if len(steps) else None

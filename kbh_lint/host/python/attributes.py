@@ -1,0 +1,348 @@
+"""Attributes of interpreted values: what `owner.name` is, its assignment and its deletion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.host.datamodel import enums, exceptions, modules
+from kbh_lint.host.effects import tampering
+from kbh_lint.host.python import class_attributes, classes, lanes, module_calls
+from kbh_lint.host.torch import dress, tensor_attributes
+from kbh_lint.host.values import equality
+from kbh_lint.host.values.frames import Frame, builtin
+from kbh_lint.host.values.objects import (
+    Blob,
+    Bound,
+    ClassV,
+    Compiled,
+    Config,
+    Configured,
+    Defaults,
+    Extension,
+    ExtFunction,
+    Graph,
+    HostDescriptor,
+    Instance,
+    LibObject,
+    Memo,
+    Method,
+    Partial,
+    Pointer,
+    find_method,
+    is_module,
+    is_named_tuple,
+)
+from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.values import DType, Func, JitFunction, Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+CODE = "types.CodeType"
+
+Reader = Callable[["Run", Any, str, "ir.Loc | None"], Any]  # (run, owner, name, place)
+OF_LIBRARIES: dict[type, Reader] = {}  # attributes of what libraries make; filled where a library is modelled
+TENSOR_OF_LIBRARIES: dict[str, Reader] = {}  # what libraries add to a tensor, by name; filled there, too
+
+
+def get_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> Any:
+    """`owner.name`."""
+    if isinstance(owner, Sym):
+        last = owner.path.rpartition(".")[2]
+        if name == "value" and equality.is_success(owner):
+            return 0
+        if name in ("__name__", "__qualname__") and (last[:1].isupper() or owner.path.startswith("builtins.")):
+            return last  # of a class
+        return modules.resolve(interp, f"{owner.path}.{name}", loc)
+    if isinstance(owner, Tensor):
+        return tensor_attr(interp, owner, name, loc)
+    if isinstance(owner, Instance):
+        return instance_attr(interp, owner, name, loc)
+    if isinstance(owner, ClassV):
+        return class_attributes.attribute(interp, owner, name, loc)
+    if isinstance(owner, Unknown):
+        return tampering.method_of(owner, name) or Unknown(owner.contents, owner.why, made=owner.made)
+    reader = OF_LIBRARIES.get(type(owner))
+    if reader is not None:
+        return reader(interp, owner, name, loc)
+    if isinstance(owner, Extension):
+        return extension_attr(interp, owner, name, loc)
+    if isinstance(owner, (JitFunction, Configured, Graph, Compiled, Func, Partial, Memo, Bound)):
+        return callable_attr(interp, owner, name, loc)
+    if isinstance(owner, (DType, HostDescriptor, Config, Blob, Pointer)):
+        return description_attr(owner, name)
+    if name in ("__name__", "__qualname__") and hasattr(owner, "__kbh_name__"):
+        return owner.__kbh_name__.rpartition(".")[2]
+    if name in ("real", "imag", "numerator", "denominator") and isinstance(owner, (int, float, complex)):
+        return getattr(owner, name, Unknown())
+    if isinstance(owner, (enums.Number, enums.Word)):
+        if name in ("name", "value", "_name_", "_value_"):
+            return enums.member_attr(owner, name)
+        if owner.cls.has(name):
+            return class_attributes.of_member(interp, owner, owner.cls.find(name), loc)
+    if name == "value" and isinstance(owner, (int, float)):
+        return owner  # a ctypes number
+    if name == "default_factory" and isinstance(owner, Defaults):
+        return owner.factory
+    if isinstance(owner, dict) and owner.get("__namespace__"):
+        return owner.get(name, Unknown())
+    if isinstance(owner, tuple) and tensor_attributes.RESULTS.get(name, len(owner)) < len(owner):
+        return owner[tensor_attributes.RESULTS[name]]
+    exceptions.no_attribute(interp, owner, name, loc)
+    return Method(owner, name)
+
+
+def tensor_attr(interp: Run, owner: Tensor, name: str, loc: ir.Loc | None) -> Any:
+    """An attribute of a tensor, of torch or of CuTe."""
+    part = dress.part(owner, name)
+    value = tensor_attributes.attribute(interp, owner, name, loc) if part is None else part
+    if value is NotImplemented and name in TENSOR_OF_LIBRARIES:
+        return TENSOR_OF_LIBRARIES[name](interp, owner, name, loc)
+    return Method(owner, name) if value is NotImplemented else value
+
+
+def callable_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> Any:
+    """An attribute of a function, a kernel, or what stands around one."""
+    if isinstance(owner, JitFunction) and name in ("fn", "__wrapped__"):
+        return owner if owner.configs else owner.func
+    if isinstance(owner, JitFunction) and name == "arg_names":
+        return [p.name for p in owner.func.node.params]
+    if isinstance(owner, Func):
+        if name in owner.attrs:
+            return owner.attrs[name]
+        if name == "__annotations__":
+            return _annotations(interp, owner)
+        if name == "__get__":
+            return builtin(lambda i, a, k, where: owner if a[0] is None else Bound(a[0], owner))
+        if name == "__code__":
+            return LibObject(CODE, {"func": owner})
+        if name == "__defaults__":
+            given = [param.name for param in owner.node.params if param.kind == "positional"]
+            return tuple(owner.defaults[each] for each in given if each in owner.defaults) or None
+        return {
+            "__name__": owner.node.name,
+            "__qualname__": owner.node.name,
+            "__doc__": owner.node.doc,
+            "__wrapped__": owner,
+        }.get(name, Unknown())
+    if isinstance(owner, Partial):
+        return {"func": owner.func, "args": owner.args, "keywords": owner.kwargs}.get(name, Unknown())
+    if isinstance(owner, Memo) and name == "__wrapped__":
+        return owner.func
+    if isinstance(owner, Compiled) or isinstance(owner, Bound) and isinstance(owner.func, Memo):
+        return get_attr(interp, owner.func, name, loc)
+    if isinstance(owner, Bound) and name in ("__func__", "__self__"):
+        return owner.func if name == "__func__" else owner.self
+    return Method(owner, name)
+
+
+def _annotations(interp: Run, func: Func) -> dict[str, Any]:
+    """What the parameters of a function, and its result, are said to be."""
+    frame = Frame(func.env, interp.globals_of(func), None, None)
+    said = [(param.name, param.type) for param in func.node.params] + [("return", func.node.returns)]
+    return {name: interp.eval(node, frame) for name, node in said if node is not None}
+
+
+def description_attr(owner: DType | HostDescriptor | Config | Blob | Pointer, name: str) -> Any:
+    """An attribute of an element type, a descriptor, a configuration, foreign code or a pointer."""
+    if isinstance(owner, DType):
+        return {
+            "itemsize": max(dtypes.BITS.get(owner.name, 8) // 8, 1),
+            "is_floating_point": owner.name in dtypes.FLOATS,
+            "width": dtypes.BITS.get(owner.name, 32),
+        }.get(name, Method(owner, name))
+    if isinstance(owner, HostDescriptor):
+        known = {"base": owner.tensor, "shape": owner.tensor.shape, "block_shape": owner.block}
+        return known.get(name, Method(owner, name))
+    if isinstance(owner, Config):
+        return owner.kwargs if name == "kwargs" else owner.kwargs.get(name, Unknown())
+    if isinstance(owner, Blob):
+        return Blob(f"{owner.path}:{name}", owner.loc)
+    return DType(owner.dtype) if name in ("value_type", "dtype", "element_type") else Method(owner, name)
+
+
+def instance_attr(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> Any:
+    """An attribute of an object of the submission, by its own `__getattribute__` where it has one."""
+    own = find_method(owner, "__getattribute__")
+    if own is not None:
+        return interp.call(own, [name], {}, loc)
+    return plain_attr(interp, owner, name, loc)
+
+
+def plain_attr(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> Any:
+    """An attribute as `object.__getattribute__` finds it."""
+    if name in owner.attrs:
+        first = data_descriptor(owner.cls, name)
+        return owner.attrs[name] if first is None else classes.bind(interp, owner, first, loc)
+    if name == "__dict__":
+        return owner.attrs
+    if name == "__class__":
+        return owner.cls
+    try:
+        found = owner.cls.find(name)
+        value = classes.bind(interp, owner, found, loc)
+        if isinstance(found, LibObject) and found.attrs.get("cached"):
+            owner.attrs[name] = value  # functools.cached_property: from here on, it hides the property
+        return value
+    except KeyError:
+        pass
+    if is_module(owner.cls):
+        if name == "training":
+            return False
+        if name in module_calls.TABLES:
+            return module_calls.table(owner.attrs, name)
+        own = find_method(owner, "__getattr__") if name not in module_calls.NAMES and name[:2] != "__" else None
+        return Method(owner, name) if own is None else interp.call(own, [name], {}, loc)
+    if owner.cls.external_bases() and name in ("apply", "save_for_backward"):
+        return Method(owner, name)
+    if owner.items is not None and (hasattr(dict, name) or name in ("data", "move_to_end")):
+        return owner.items if name == "data" else Method(owner.items, name)
+    if name in ("_replace", "_asdict", "index", "count") and is_named_tuple(owner):
+        return Method(owner, name)
+    if name in ("_fields", "_make") and is_named_tuple(owner):
+        return class_attributes.attribute(interp, owner.cls, name, loc)
+    if lanes.THREADS.intersection(owner.cls.external_bases()):
+        return Method(lanes.of_object(owner), name)
+    try:
+        fallback = owner.cls.find("__getattr__")
+    except KeyError:
+        if any(hasattr(base, "__kbh_name__") for cls in owner.cls.mro() for base in cls.bases):
+            interp.miss("what a class inherits from a list, a text or a number is not followed", loc)
+            return Unknown((), name)
+        exceptions.raise_("AttributeError", [name], loc)
+    return interp.call(Bound(owner, fallback), [name], {}, loc)
+
+
+def data_descriptor(cls: ClassV, name: str) -> Any:
+    """The member of a class that comes before what an object holds under its name: a property, or an object that
+    has `__set__`; None where there is no such member."""
+    for base in cls.mro():
+        if name in base.env.vars:
+            found = base.env.vars[name]
+            if isinstance(found, LibObject):
+                return found if found.path == "property" and not found.attrs.get("cached") else None
+            return found if isinstance(found, Instance) and find_method(found, "__set__") is not None else None
+    return None
+
+
+def extension_attr(interp: Run, owner: Extension, name: str, loc: ir.Loc | None) -> Any:
+    """A function or attribute of a module that was built from C++."""
+    if name in owner.attrs:
+        return owner.attrs[name]
+    found = owner.env.vars.get(name)
+    exported = owner.attrs.get("__exports__", {}).get(name)
+    if exported is not None:
+        found = owner.env.vars.get(exported, found)
+    if found is None and name in ("__getattr__", "__getattribute__", "__dict__"):
+        return Method(owner, name)
+    if found is None:
+        interp.miss(f"extension {owner.name} has no readable function {name}", loc)
+        return Unknown((), "extension function")
+    return ExtFunction(owner, name, found)
+
+
+def set_attr(interp: Run, owner: Any, name: str, value: Any, loc: ir.Loc | None) -> None:
+    """`owner.name = value`."""
+    own = find_method(owner, "__setattr__") if isinstance(owner, Instance) else None
+    if own is not None:
+        interp.call(own, [name, value], {}, loc)
+    else:
+        if isinstance(owner, Instance) and owner.cls.frozen:
+            exceptions.may_fail(interp, "FrozenInstanceError", loc)
+        set_plain(interp, owner, name, value, loc)
+
+
+def set_plain(interp: Run, owner: Any, name: str, value: Any, loc: ir.Loc | None) -> None:
+    """The same, as `object.__setattr__` does it."""
+    if isinstance(owner, Instance):
+        found = owner.cls.get(name)
+        if isinstance(found, LibObject) and found.path == "property" and not found.attrs.get("cached"):
+            if found.attrs.get("fset") is None:
+                exceptions.may_fail(interp, "AttributeError", loc)
+            else:
+                interp.call(Bound(owner, found.attrs["fset"]), [value], {}, loc)
+                return
+        setter = find_method(found, "__set__") if isinstance(found, Instance) else None
+        if setter is not None:
+            interp.call(setter, [owner, value], {}, loc)
+            return
+        if interp.trying and _is_slotted(owner.cls, name):
+            exceptions.may_fail(interp, "AttributeError", loc)
+        if name == "__class__" and isinstance(value, ClassV):
+            owner.cls = value
+            return
+        if name == "__dict__" and isinstance(value, dict):
+            owner.attrs = value
+            return
+        if isinstance(value, Tensor) and value.parameter:
+            owner.buffers.setdefault(name, True)
+        owner.attrs[name] = value
+    elif isinstance(owner, ClassV):
+        if isinstance(value, Func) and value.cls is None:
+            value.cls = owner
+        owner.env.vars[name] = value
+    elif isinstance(owner, (LibObject, Extension, Graph)):
+        owner.attrs[name] = value
+    elif isinstance(owner, Tensor):
+        if name == "data" and isinstance(value, Tensor):
+            owner.storage, owner.shape, owner.dtype, owner.strides = (
+                value.storage,
+                value.shape,
+                value.dtype,
+                value.strides,
+            )
+        elif name == "element_type" and isinstance(value, DType):  # CuTe's: what the bytes are taken for
+            owner.dtype = value.name
+        else:
+            owner.attrs[name] = value
+    elif isinstance(owner, Sym):
+        modules.patched(interp, owner.path, name, value, loc)
+    elif isinstance(owner, Unknown):
+        tampering.attribute_set(interp, owner, name, loc)
+    elif isinstance(owner, Func):
+        _set_of_function(owner, name, value)
+    elif isinstance(owner, JitFunction):
+        owner.func.attrs[name] = value
+
+
+def _is_slotted(cls: ClassV, name: str) -> bool:
+    """Whether the slots of a class leave no room for an attribute."""
+    slots = [base.env.vars.get("__slots__") for base in cls.mro()]
+    if None in slots or cls.external_bases() or name.startswith("__"):
+        return False
+    return not any(name == slot if isinstance(slot, str) else name in (slot or ()) for slot in slots)
+
+
+def _set_of_function(owner: Func, name: str, value: Any) -> None:
+    """`function.name = value`; its code and its defaults are what a call uses from then on."""
+    code = value.attrs.get("func") if isinstance(value, LibObject) and value.path == CODE else None
+    params = [param.name for param in owner.node.params if param.kind == "positional"]
+    if name == "__code__" and isinstance(code, Func):
+        owner.node = code.node
+    elif name == "__defaults__" and (value is None or isinstance(value, tuple)):
+        given = value or ()
+        for param in params:
+            owner.defaults.pop(param, None)
+        owner.defaults.update(zip(params[len(params) - len(given) :], given, strict=False))
+    elif name == "__kwdefaults__" and isinstance(value, dict):
+        owner.defaults.update(value)
+    else:
+        owner.attrs[name] = value
+
+
+def del_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> None:
+    """`del owner.name`, by the class's own `__delattr__` where it has one."""
+    own = find_method(owner, "__delattr__") if isinstance(owner, Instance) else None
+    if own is not None:
+        interp.call(own, [name], {}, loc)
+    elif isinstance(owner, Instance) and isinstance(gone := data_descriptor(owner.cls, name), LibObject):
+        if gone.attrs.get("deleter") is not None:
+            interp.call(Bound(owner, gone.attrs["deleter"]), [], {}, loc)
+    elif isinstance(owner, (Instance, LibObject, Func)):
+        owner.attrs.pop(name, None)
+    elif isinstance(owner, ClassV):
+        owner.env.vars.pop(name, None)
+    elif isinstance(owner, Sym):
+        modules.patched(interp, owner.path, name, Unknown((), "nothing"), loc)

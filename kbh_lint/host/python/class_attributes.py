@@ -1,0 +1,80 @@
+"""Attributes of classes of the submission, and of members of enumerations that are numbers or texts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.datamodel import enums, iteration
+from kbh_lint.host.python import classes
+from kbh_lint.host.values.frames import builtin
+from kbh_lint.host.values.objects import Bound, ClassV, LibObject, Memo, Method, Partial, meta_method
+from kbh_lint.values import Func, Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+
+def attribute(interp: Run, owner: ClassV, name: str, loc: ir.Loc | None) -> Any:
+    """An attribute of a class of the submission."""
+    try:
+        found = owner.find(name)
+    except KeyError:
+        known = _of_class(interp, owner, name, loc)
+        if known is not NotImplemented:
+            return known
+        forward = owner.env.vars.get("forward")
+        if name == "apply" and isinstance(forward, LibObject) and forward.path == "staticmethod":
+            # torch.autograd.Function: forward gets the context first, unless setup_context takes it
+            context = LibObject("torch.autograd.function.FunctionCtx")
+            return Partial(forward.attrs["func"], () if "setup_context" in owner.env.vars else (context,), {})
+        return Method(owner, name)
+    if isinstance(found, LibObject) and found.path == "staticmethod":
+        return found.attrs["func"]
+    if isinstance(found, LibObject) and found.path == "classmethod":
+        return Bound(owner, found.attrs["func"])
+    return found
+
+
+def _of_class(interp: Run, owner: ClassV, name: str, loc: ir.Loc | None) -> Any:
+    """What every class has, or its metaclass gives it; NotImplemented where there is nothing of the kind."""
+    if name in ("__name__", "__qualname__"):
+        return owner.name
+    if name == "__dict__":
+        return owner.env.vars
+    if name in ("__mro__", "__bases__"):
+        others = [base for cls in owner.mro() for base in cls.bases if not isinstance(base, ClassV)]
+        return (*owner.mro(), *others, Sym("builtins.object")) if name == "__mro__" else owner.bases
+    if name == "__subclasses__":
+        return builtin(lambda i, a, k, where: list(owner.derived))
+    if name == "__members__" and enums.is_enum(owner):
+        return enums.members(owner)
+    if name == "register" and "abc.ABC" in owner.external_bases():
+        return builtin(lambda i, a, k, where: _registered(owner, a[0]))
+    if owner.field_names() and name in ("_fields", "__match_args__", "_make"):
+        fields = tuple(owner.field_names())
+        return fields if name != "_make" else builtin(lambda i, a, k, where: _made_of(i, owner, a[0], where))
+    meta = meta_method(owner, name)
+    if meta is not None:
+        return classes.bind(interp, owner, meta.func, loc)
+    own = meta_method(owner, "__getattr__")
+    return interp.call(own, [name], {}, loc) if own is not None else NotImplemented
+
+
+def _registered(owner: ClassV, cls: Any) -> Any:
+    """ABC.register, which is a decorator too."""
+    owner.registered.append(cls)
+    return cls
+
+
+def _made_of(interp: Run, cls: ClassV, items: Any, loc: ir.Loc | None) -> Any:
+    return interp.call(cls, list(iteration.materialise(interp, items, loc)), {}, loc)
+
+
+def of_member(interp: Run, owner: enums.Number | enums.Word, found: Any, loc: ir.Loc | None) -> Any:
+    """What a class of numbers or texts has for one of its members."""
+    if isinstance(found, LibObject) and found.path == "property":
+        return interp.call(Bound(owner, found.attrs["fget"]), [], {}, loc)
+    if isinstance(found, LibObject) and found.path in ("staticmethod", "classmethod"):
+        return found.attrs["func"] if found.path == "staticmethod" else Bound(owner.cls, found.attrs["func"])
+    return Bound(owner, found) if isinstance(found, (Func, Memo)) else found

@@ -1,0 +1,127 @@
+"""Classes of the submission: making an object, calling it, and what a method is bound to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.datamodel import enums, exceptions
+from kbh_lint.host.python import class_making, lifetimes, module_calls
+from kbh_lint.host.values import records
+from kbh_lint.host.values.frames import Frame
+from kbh_lint.host.values.objects import (
+    Bound,
+    ClassV,
+    Compiled,
+    Instance,
+    LibObject,
+    Memo,
+    Method,
+    find_method,
+    is_module,
+    meta_method,
+)
+from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.values import Func
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+ABSTRACT = "__isabstractmethod__"
+DICTS = ("OrderedDict", "UserDict", "defaultdict")
+
+
+def instantiate(
+    interp: Run, cls: ClassV, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, plainly: bool = False
+) -> Any:
+    """`cls(...)`; `plainly` leaves out what its metaclass makes of a call."""
+    bases = cls.external_bases()
+    called = None if plainly else meta_method(cls, "__call__")
+    if called is not None:
+        return interp.call(called, args, kwargs, loc)
+    if "builtins.type" in bases or interp.builtins["type"] in [base for c in cls.mro() for base in c.bases]:
+        return class_making.of_call(interp, args, kwargs, loc, cls)
+    if interp.trying and "abc.ABC" in bases and _is_abstract(cls):
+        exceptions.may_fail(interp, "TypeError", loc)
+    if enums.is_enum(cls):
+        return enums.look_up(interp, cls, args, loc)
+    if "typing.TypedDict" in bases:
+        return interp.call(interp.builtins["dict"], args, kwargs, loc)
+    instance = Instance(cls)
+    whole = records.is_record(cls)
+    for base in cls.mro():
+        maker = base.env.vars.get("__new__")
+        if isinstance(maker, Func):  # a singleton, say
+            made = interp.call(maker, [cls, *args], kwargs, loc)
+            if not isinstance(made, Instance) or cls not in made.cls.mro():
+                return made  # of another class: its own __init__ is all that ran
+            instance, whole = made, whole and cls.dataclass
+            break
+    lifetimes.made(interp, instance)
+    if holds_items(interp, cls):
+        instance.items = {} if cls.has("__init__") else interp.call(interp.builtins["dict"], args, kwargs, loc)
+    if is_exception(cls):
+        instance.attrs.update({"args": tuple(args), "__cause__": None, "__context__": None, "__traceback__": None})
+    init = find_method(instance, "__init__")
+    if init is not None:
+        interp.call(init, args, kwargs, loc)
+        return instance
+    if whole:
+        records.fill(interp, instance, args, kwargs, loc)
+    if is_module(cls):
+        interp.call(Method(instance, "__init__"), args, kwargs, loc)
+    return instance
+
+
+def holds_items(interp: Run, cls: ClassV) -> bool:
+    """Whether an object of a class is a dict."""
+    direct = [base for c in cls.mro() for base in c.bases]
+    return interp.builtins["dict"] in direct or any(b.rpartition(".")[2] in DICTS for b in cls.external_bases())
+
+
+def is_exception(cls: ClassV) -> bool:
+    """Whether a class derives from one of Python's exceptions."""
+    return any(base.endswith(("Exception", "Error", "Warning")) for base in cls.external_bases())
+
+
+def _is_abstract(cls: ClassV) -> bool:
+    """Whether a class leaves an abstract method to those that derive from it."""
+    names = {name: value for base in reversed(cls.mro()) for name, value in base.env.vars.items()}
+    return any(isinstance(value, Func) and ABSTRACT in value.attrs for value in names.values())
+
+
+def call_instance(interp: Run, owner: Instance, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """`owner(...)`: its `__call__`, what torch makes of its `forward`, or a `forward` of no module."""
+    called = owner.cls.has("__call__")
+    if is_module(owner.cls) and not called:
+        return module_calls.call(interp, owner, args, kwargs, loc)
+    own = None if called else owner.attrs.get("forward")
+    if own is not None:
+        return interp.call(own, args, kwargs, loc)
+    if called or owner.cls.has("forward"):
+        found = owner.cls.find("__call__" if called else "forward")
+        return interp.call(bind(interp, owner, found, loc), args, kwargs, loc)
+    interp.miss("an object without __call__ was called", loc)
+    return Unknown()
+
+
+def bind(interp: Run, owner: Instance | ClassV, found: Any, loc: ir.Loc | None) -> Any:
+    """What the name of a member of its class is for an object: a bound method, or what a descriptor gives."""
+    if isinstance(found, LibObject) and found.path == "property":
+        return interp.call(Bound(owner, found.attrs["fget"]), [], {}, loc)
+    if isinstance(found, LibObject) and found.path == "staticmethod":
+        return found.attrs["func"]
+    if isinstance(found, LibObject) and found.path == "classmethod":
+        return Bound(owner.cls if isinstance(owner, Instance) else owner, found.attrs["func"])
+    if isinstance(found, (Func, Memo, Compiled)):
+        return Bound(owner, found)
+    getter = find_method(found, "__get__") if isinstance(found, Instance) else None
+    kind = owner.cls if isinstance(owner, Instance) else owner.meta
+    return interp.call(getter, [owner, kind], {}, loc) if getter is not None else found
+
+
+def super_(interp: Run, args: list[Any], frame: Frame) -> Any:
+    """`super()` or `super(cls, owner)`."""
+    owner = args[1] if len(args) > 1 else frame.env.vars.get("self", next(iter(frame.env.vars.values()), None))
+    cls = args[0] if args else frame.cls
+    return LibObject("super", {"self": owner, "cls": cls})

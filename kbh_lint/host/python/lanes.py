@@ -1,0 +1,278 @@
+"""Work beside the calling thread and the current stream, and what waits for it.
+
+A lane is a stream that the submission made, or a thread. An event that happens on a lane is `beside` (an attribute that
+names the lane) until something that the caller waits for has waited for the lane: `wait_stream`, an event, `join`,
+`synchronize`. What is still beside when `forward` returns may happen after the clock has stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from kbh_lint import ir
+from kbh_lint.host.effects import outside
+from kbh_lint.host.values.frames import OutOfFuel, Raised
+from kbh_lint.host.values.objects import Bound, Instance, LibObject
+from kbh_lint.host.values.tensors import Event, Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+THREAD_FUEL = 4_000
+LONG_WAIT = 1.0  # seconds; a shorter join may come back before the work is done
+MAX_THREADS = 32
+OWN_THREAD = "__thread__"  # the attribute of an object that is a thread
+GAVE, ERROR = "__gave__", "__error__"  # attributes of a thread: its result, and the exception that ended it
+STREAMS = frozenset({"torch.cuda.Stream", "torch.Stream", "torch.cuda.ExternalStream", "cpp.stream"})
+THREADS = frozenset(
+    {"threading.Thread", "multiprocessing.Process", "threading.Timer", "_thread.start_new_thread", "future"}
+)
+POOLS = frozenset({"concurrent.futures.ThreadPoolExecutor", "concurrent.futures.ProcessPoolExecutor",
+                   "concurrent.futures.thread.ThreadPoolExecutor", "multiprocessing.pool.ThreadPool"})  # fmt: skip
+
+
+class Lanes:
+    """The lanes of one run: which is current, and what of each is not waited for yet."""
+
+    def __init__(self) -> None:
+        self.current: list[LibObject] = []  # the innermost is last; empty: the caller's thread and stream
+        self.pending: dict[int, list[Event]] = {}
+        self.held: dict[int, LibObject] = {}  # keeps lanes alive, so that ids stay theirs
+        self.recorded: dict[
+            int, tuple[LibObject, Any, list[Event]]
+        ] = {}  # events, with their lane and what came before
+        self.endless: list[LibObject] = []  # threads that loop for ever
+        self.threads = 0
+
+    def emitted(self, event: Event, captured: bool) -> None:
+        """An event happens: beside when a lane is current. A graph that it is captured into has an order of its own."""
+        event.attrs.pop("beside", None)
+        if self.current and not captured:
+            lane = self.current[-1]
+            event.attrs["beside"] = "thread" if lane.path in THREADS else "stream"
+            self.held[id(lane)] = lane
+            self.pending.setdefault(id(lane), []).append(event)
+
+    def record(self, event: LibObject, lane: Any) -> None:
+        """An event is recorded on a lane: it stands for what is there by then."""
+        self.recorded[id(event)] = event, lane, list(self.pending.get(id(lane), ()))
+
+    def wait_event(self, waiter: Any, event: Any) -> None:
+        """`waiter` waits for what an event stands for; for nothing when it was never recorded."""
+        _, lane, before = self.recorded.get(id(event), (event, None, []))
+        self.wait(waiter, lane, before)
+
+    def wait(self, waiter: Any, lane: Any, before: list[Event] | None = None) -> None:
+        """`waiter` (a lane, or anything else for the caller) waits for `lane`: for all of it, or for some events."""
+        events = self.pending.get(id(lane), [])
+        if before is not None:
+            events = [event for event in before if "beside" in event.attrs]
+        if isinstance(waiter, LibObject) and waiter.path in STREAMS and waiter not in self.current[-1:]:
+            self.held[id(waiter)] = waiter
+            self.pending.setdefault(id(waiter), []).extend(events)
+        elif self.current and waiter is self.current[-1]:
+            self.pending.setdefault(id(waiter), []).extend(events)
+        else:
+            for event in events:
+                event.attrs.pop("beside", None)
+            left = [event for event in self.pending.pop(id(lane), []) if "beside" in event.attrs]
+            if left:
+                self.pending[id(lane)] = left
+
+    def wait_all(self) -> None:
+        """The caller waits for the whole device; threads go on."""
+        for key in [k for k in self.pending if self.held[k].path not in THREADS]:
+            for event in self.pending.pop(key):
+                event.attrs.pop("beside", None)
+
+
+def is_stream(value: Any) -> TypeGuard[LibObject]:
+    """Whether a value is a stream that the submission made."""
+    return isinstance(value, LibObject) and value.path in STREAMS
+
+
+def enter(interp: Run, manager: LibObject) -> bool:
+    """`with torch.cuda.stream(s)` or `with s`: whether a lane became current."""
+    stream = manager if is_stream(manager) else (manager.args[0] if manager.args else manager.kwargs.get("stream"))
+    if not is_stream(stream):
+        return False
+    interp.lanes.current.append(stream)
+    return True
+
+
+def leave(interp: Run) -> None:
+    """The end of what `enter` began."""
+    if interp.lanes.current:
+        interp.lanes.current.pop()
+
+
+@contextmanager
+def on(interp: Run, stream: Any) -> Iterator[None]:
+    """Within it, `stream` is current, if it is one that the submission made."""
+    if not is_stream(stream):
+        yield
+        return
+    interp.lanes.current.append(stream)
+    try:
+        yield
+    finally:
+        interp.lanes.current.pop()
+
+
+def current(interp: Run) -> LibObject:
+    """torch.cuda.current_stream()."""
+    lanes: Lanes = interp.lanes
+    return (
+        lanes.current[-1] if lanes.current and is_stream(lanes.current[-1]) else LibObject("torch.cuda.current_stream")
+    )
+
+
+def set_stream(interp: Run, stream: Any) -> None:
+    """torch.cuda.set_stream: the current stream from here on."""
+    lanes: Lanes = interp.lanes
+    while lanes.current and is_stream(lanes.current[-1]):
+        lanes.current.pop()
+    if is_stream(stream):
+        lanes.current.append(stream)
+
+
+def method(
+    interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
+    """Methods of streams, events and threads; NotImplemented for all else."""
+    lanes: Lanes = interp.lanes
+    first = args[0] if args else next(iter(kwargs.values()), None)
+    if owner.path == "torch.cuda.Event" or owner.path == "torch.Event":
+        if name == "record":
+            lanes.record(owner, first if is_stream(first) else current(interp) if first is None else None)
+        elif name in ("synchronize", "wait"):
+            lanes.wait_event(first if name == "wait" else None, owner)
+        else:
+            return NotImplemented
+        return None
+    if is_stream(owner) or owner.path in ("torch.cuda.current_stream", "torch.cuda.default_stream"):
+        if name == "wait_stream":
+            lanes.wait(owner, first)
+        elif name == "wait_event" and isinstance(first, LibObject):
+            lanes.wait_event(owner, first)
+        elif name == "synchronize":
+            lanes.wait(None, owner)
+        elif name == "record_event":
+            made = first if isinstance(first, LibObject) else LibObject("torch.cuda.Event")
+            lanes.record(made, owner)
+            return made
+        else:
+            return NotImplemented
+        return None
+    if owner.path in THREADS:
+        if name == "add_done_callback" and args:
+            run(interp, owner, args[0], [owner], {}, loc)
+            return None
+        return _thread_method(interp, owner, name, _timeout(args, kwargs), loc)
+    return NotImplemented
+
+
+def _timeout(args: list[Any], kwargs: dict[str, Any]) -> float | None:
+    """The seconds that a join waits at most, where they are known."""
+    given = args[0] if args else kwargs.get("timeout")
+    return float(given) if isinstance(given, (int, float)) else None
+
+
+def of_object(owner: Instance) -> LibObject:
+    """The thread that an object of a subclass of Thread is: it runs the object's own `run`."""
+    held = owner.attrs.get(OWN_THREAD)
+    if not isinstance(held, LibObject):
+        target = owner.cls.find("run") if "run" in owner.cls.env.vars else None
+        held = owner.attrs[OWN_THREAD] = LibObject("threading.Thread", {}, (None, Bound(owner, target)))
+    return held
+
+
+def _thread_method(interp: Run, owner: LibObject, name: str, timeout: float | None, loc: ir.Loc | None) -> Any:
+    if name in ("start", "run"):
+        target, args, kwargs = _target(owner)
+        owner.attrs["loc"] = loc
+        if target is not None:
+            owner.attrs[GAVE] = run(interp, owner, target, args, kwargs, loc)
+        return None
+    if name in ("join", "wait") and timeout is not None and timeout < LONG_WAIT:
+        return None
+    if name in ("result", "get"):
+        return result(interp, owner)
+    if name in ("join", "wait", "exception"):
+        interp.lanes.wait(None, owner)
+        return getattr(owner.attrs.get(ERROR), "value", None) if name == "exception" else None
+    return True if name in ("is_alive", "done") else NotImplemented
+
+
+def _target(owner: LibObject) -> tuple[Any, list[Any], dict[str, Any]]:
+    """What a thread runs: Thread(group, target, name, args, kwargs), or Timer(interval, function, args, kwargs)."""
+    timer = owner.path == "threading.Timer"
+    names = ("interval", "function", "args", "kwargs") if timer else ("group", "target", "name", "args", "kwargs")
+    given = {**dict(zip(names, owner.args, strict=False)), **owner.kwargs}
+    args, kwargs = given.get("args", ()), given.get("kwargs", {})
+    return (
+        given.get("function" if timer else "target"),
+        list(args) if isinstance(args, (list, tuple)) else [],
+        kwargs if isinstance(kwargs, dict) else {},
+    )
+
+
+def result(interp: Run, lane: LibObject) -> Any:
+    """What a thread gave, once the caller has waited for it; the exception that ended it is raised there."""
+    interp.lanes.wait(None, lane)
+    error = lane.attrs.get(ERROR)
+    if error is not None:
+        raise error
+    return lane.attrs.get(GAVE)
+
+
+def run(
+    interp: Run,
+    lane: LibObject,
+    target: Any,
+    args: list[Any],
+    kwargs: dict[str, Any],
+    loc: ir.Loc | None,
+    bounded: bool = True,
+) -> Any:
+    """What a thread does, on fuel of its own where it is `bounded`: one that loops for ever is remembered and goes on
+    between the calls."""
+    lanes: Lanes = interp.lanes
+    lanes.threads += lane.path != "future"  # a pool has few threads for many of them
+    if lanes.threads > MAX_THREADS:
+        if lanes.threads == MAX_THREADS + 1:
+            outside.note(interp, "resource", "threading.Thread", f"more than {MAX_THREADS} threads", loc)
+        return Unknown((), "a thread")
+    before = interp.fuel
+    interp.fuel = min(before, THREAD_FUEL) if bounded else before
+    given = interp.fuel
+    lanes.current.append(lane)
+    depth, frames = len(lanes.current), len(interp.frames)
+    try:
+        return interp.call(target, args, kwargs, loc)
+    except OutOfFuel:
+        if not bounded:
+            raise
+        if lane not in lanes.endless:
+            lane.attrs["again"] = (target, args, kwargs)
+            lanes.endless.append(lane)
+    except Raised as error:  # ends the thread, nothing else
+        lane.attrs[ERROR] = error
+    finally:
+        del lanes.current[depth - 1 :]
+        del interp.frames[frames:]
+        interp.fuel = before - (given - max(interp.fuel, 0))
+    return Unknown((), "a thread")
+
+
+def tick(interp: Run) -> None:
+    """Between two calls, threads that loop for ever go once more over what they find."""
+    for lane in list(interp.lanes.endless):
+        target, args, kwargs = lane.attrs["again"]
+        before = len(interp.trace.events)
+        run(interp, lane, target, args, kwargs, lane.attrs.get("loc"))
+        reads = (content for event in interp.trace.events[before:] for content, _ in event.reads)
+        if any(content.label.startswith("input:") for content in reads):
+            outside.note(interp, "thread", "threading.Thread", "the inputs between two calls", lane.attrs.get("loc"))

@@ -1,0 +1,274 @@
+"""Texts and bytes of the standard library: templates, the fields of str.format, packed numbers, what bytes can do."""
+
+from __future__ import annotations
+
+import re
+import struct
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.datamodel import exceptions, iteration, operators, prelude, shown, subscripts, texts
+from kbh_lint.host.values import bounds, unknowns
+from kbh_lint.host.values.frames import builtin
+from kbh_lint.host.values.objects import Instance
+from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.source import embedded
+from kbh_lint.source.embedded import Text, concat, cut, doubts
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+MAX_FORMAT = 256  # characters of a format of packed numbers, which may name long runs of them
+_BYTES = frozenset(
+    "hex find rfind index count split rsplit splitlines strip lstrip rstrip startswith endswith replace join upper "
+    "lower ljust rjust partition rpartition isdigit isalpha removeprefix removesuffix zfill title".split()
+)
+
+
+@builtin
+def substituted(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """string.Template: the text with its fields replaced, keeping places."""
+    text, values, mark, safe = args
+    if not isinstance(text, str) or not isinstance(values, dict) or not isinstance(mark, str) or doubts(text):
+        return unknowns.merged(interp, text, why="string.Template")
+    sign = re.escape(str(mark))
+    field = re.compile(rf"{sign}(?:({sign})|([A-Za-z_]\w*)|\{{([A-Za-z_]\w*)\}})")
+    parts: list[str] = []
+    at = 0
+    for found in field.finditer(str(text)):
+        bounds.text(interp, "")
+        name = found[2] or found[3]
+        if name is not None and name not in values:
+            if safe is True:
+                continue
+            exceptions.raise_("KeyError", [name], loc)
+        parts.append(cut(text, at, found.start()))
+        parts.append(str(mark) if name is None else texts.of(interp, values[name], loc))
+        at = found.end()
+    return concat([*parts, cut(text, at, len(text))])
+
+
+@builtin
+def packing(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A function of struct by its name."""
+    return packed(interp, f"struct.{args[0]}", args[1:], kwargs, loc)
+
+
+prelude.NATIVE.update({"__substituted__": substituted, "__packing__": packing})
+
+
+def packed(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """struct on known numbers and bytes."""
+    name = path.rpartition(".")[2]
+    args = [str(arg) if isinstance(arg, str) and not doubts(arg) else arg for arg in args]
+    real = getattr(struct, name, None)
+    short = args and isinstance(args[0], (str, bytes)) and len(args[0]) <= MAX_FORMAT
+    plain = short and all(isinstance(arg, (int, float, str, bytes, bytearray)) for arg in args)
+    if not plain or kwargs or name not in ("pack", "unpack", "unpack_from", "calcsize"):
+        return unknowns.merged(interp, *args, why=path)
+    try:
+        bounds.items(interp, struct.calcsize(args[0]))
+        return real(*args) if real is not None else Unknown((), path)
+    except Exception as error:
+        operators.failed(interp, error, loc)
+        return unknowns.merged(interp, *args, why=path)
+
+
+def bytes_method(
+    interp: Run, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
+    """A method of known bytes."""
+    if name == "join" and len(args) == 1 and isinstance(args[0], (list, tuple)):
+        args = [list(args[0])]
+    flat = args[0] if name == "join" and args and isinstance(args[0], list) else args
+    if name not in _BYTES or kwargs or not all(isinstance(arg, (int, bytes, bytearray, str)) for arg in flat):
+        return unknowns.merged(interp, owner, *args, why=f"bytes.{name}")
+    try:
+        bounds.items(interp, len(owner))
+        for arg in args:
+            bounds.width(arg)
+        return getattr(owner, name)(*args)
+    except Exception as error:
+        operators.failed(interp, error, loc)
+        return unknowns.merged(interp, owner, *args, why=f"bytes.{name}")
+
+
+def translation(interp: Run, args: list[Any]) -> Any:
+    """str.maketrans."""
+    given = [str(arg) if isinstance(arg, str) else arg for arg in args]
+    held = given[0].values() if given and isinstance(given[0], dict) else ()
+    if any(isinstance(part, Unknown) or doubts(part) for part in (*args, *held)):
+        return unknowns.merged(interp, *args, why="str.maketrans")
+    try:
+        return str.maketrans(*given)
+    except (TypeError, ValueError):
+        return unknowns.merged(interp, *args, why="str.maketrans")
+
+
+def whole_number(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """int.to_bytes (with the number first) and int.from_bytes on what is known."""
+    if name == "from_bytes" and args and isinstance(args[0], (list, tuple)):
+        args = [bytes(args[0]) if all(type(item) is int for item in args[0]) else Unknown(), *args[1:]]
+    given = [str(arg) if isinstance(arg, str) else arg for arg in args]
+    if not given or not all(isinstance(arg, (int, bytes, bytearray, str)) for arg in (*given, *kwargs.values())):
+        return unknowns.merged(interp, *args, why=f"int.{name}")
+    try:
+        bounds.width(given[1] if name == "to_bytes" and len(given) > 1 else len(given[0]) if name != "to_bytes" else 1)
+        kwargs = {key: str(value) if isinstance(value, str) else value for key, value in kwargs.items()}
+        return getattr(int, name)(*given, **kwargs)
+    except Exception as error:
+        operators.failed(interp, error, loc)
+        return unknowns.merged(interp, *args, why=f"int.{name}")
+
+
+def format_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """format(value, spec)."""
+    spec = args[1] if len(args) > 1 else ""
+    if isinstance(args[0], Unknown) or not isinstance(spec, str) or doubts(spec):
+        return unknowns.merged(interp, *args, why=path)
+    return _shown(interp, args[0], "", str(spec), loc)
+
+
+def formatted(interp: Run, text: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """`text.format(...)`, with places; all that fields can say."""
+    if not isinstance(text, str) or "{" not in text and "}" not in text:
+        return text
+    return _fields(interp, text, args, kwargs, loc, [0], 0)
+
+
+def _fields(
+    interp: Run, text: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, auto: list[int], depth: int
+) -> str:
+    parts: list[str] = []
+    plain = str(text)
+    i = start = 0
+    while i < len(plain):
+        if plain[i : i + 2] in ("{{", "}}") and depth == 0:
+            parts += [cut(text, start, i), plain[i]]
+            i += 2
+            start = i
+            continue
+        if plain[i] != "{":
+            i += 1
+            continue
+        end, level = i + 1, 1
+        while end < len(plain) and level:
+            level += {"{": 1, "}": -1}.get(plain[end], 0)
+            end += 1
+        if level:
+            break
+        parts.append(cut(text, start, i))
+        field, colon, spec = plain[i + 1 : end - 1].partition(":")
+        field, _, conversion = field.partition("!")
+        value = _field(interp, field, args, kwargs, loc, auto)
+        if "{" in spec and depth < 2:
+            spec = str(_fields(interp, spec, args, kwargs, loc, auto, depth + 1))
+        parts.append(_shown(interp, value, conversion, spec, loc))
+        i = start = end
+    return concat([*parts, cut(text, start, len(text))])
+
+
+_STEPS = re.compile(r"\.(\w+)|\[([^\]]*)\]")
+
+
+def _field(
+    interp: Run, field: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, auto: list[int]
+) -> Any:
+    """The value that a field names: an argument, and attributes and items of it."""
+    first = re.split(r"[.\[]", field, maxsplit=1)[0]
+    if first == "" or first.isdigit():
+        at = int(first) if first else auto[0]
+        auto[0] += first == ""
+        value: Any = args[at] if at < len(args) else ""
+    else:
+        value = kwargs.get(first, f"{{{field}}}")
+    for name, key in _STEPS.findall(field[len(first) :]):
+        if name:
+            value = interp.get_attr(value, name, loc)
+        else:
+            value = subscripts.get_item(interp, value, int(key) if key.isdigit() else key, loc)
+    return value
+
+
+def _shown(interp: Run, value: Any, conversion: str, spec: str, loc: ir.Loc | None) -> str:
+    """A value as a field prints it."""
+    if conversion:
+        if isinstance(value, str) and not doubts(value) and conversion in "ra":
+            value = repr(str(value))
+        else:
+            value = texts.of(interp, value, loc, "repr" if conversion in "ra" else "str")
+    if isinstance(value, Instance):
+        return texts.of(interp, value, loc, "format", spec)
+    if isinstance(value, str) and not spec:
+        return value
+    try:
+        bounds.format_spec(spec)
+        if isinstance(value, (int, float, str)) and not doubts(value):
+            return format(str(value) if isinstance(value, str) else value, spec)
+    except (ValueError, TypeError):
+        pass
+    return texts.of(interp, value, loc) if isinstance(value, (list, tuple, dict)) else shown.show(value)
+
+
+def string_method(interp: Run, text: str, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A method of str; places survive in those that build code."""
+    if any(isinstance(a, Unknown) for a in args) and name not in ("format", "join"):
+        return unknowns.merged(interp, *args)
+    if name in _SAFE_STR and name != "encode" and any(map(embedded.doubts, (text, *args))):
+        return unknowns.merged(interp, text, *args, why=f"str.{name}")
+    if name == "join":
+        if isinstance(args[0], Unknown) and args[0].why.startswith("sniff:"):
+            return unknowns.merged(interp, *args)
+        parts = iteration.iterate(interp, args[0], None)
+        flat: list[str] = []
+        for i, part in enumerate(parts):
+            if i:
+                flat.append(text)
+            flat.append(part if isinstance(part, str) else shown.show(part))
+        return concat(flat)
+    if name == "replace":
+        new = args[1] if isinstance(args[1], str) else shown.show(args[1])
+        bounds.items(interp, str.count(text, str(args[0])))
+        if len(new) * (str.count(text, str(args[0])) or 1) > embedded.MAX_TEXT:
+            raise bounds.TooLarge("a text grew past the bound")
+        return embedded.replace(text, str(args[0]), new, args[2] if len(args) > 2 else -1)
+    if name in ("format", "format_map"):
+        if name == "format_map":
+            args, kwargs = [], args[0] if args and isinstance(args[0], dict) else {}
+        return formatted(interp, text, args, kwargs, None)
+    if name == "encode":
+        return text  # bytes of a text are followed as the text
+    if name in ("strip", "lstrip", "rstrip"):
+        chars = str(args[0]) if args and args[0] is not None else None
+        return embedded.strip(text, chars, name != "rstrip", name != "lstrip")
+    if name == "splitlines" and isinstance(text, Text):
+        keep = bool(args and args[0]) or bool(kwargs.get("keepends"))
+        lines = embedded.split_lines(text)
+        return lines if keep else [embedded.strip(line, "\r\n", False, True) for line in lines]
+    separator = (args[0] if args else kwargs.get("sep")) if name == "split" else None
+    if isinstance(text, Text) and isinstance(separator, str):
+        out: list[str] = []
+        at = 0
+        for plain in str(text).split(str(separator), args[1] if len(args) > 1 else kwargs.get("maxsplit", -1)):
+            out.append(cut(text, at, at + len(plain)))
+            at += len(plain) + len(separator)
+        return out
+    if name == "translate":
+        if not isinstance(args[0], dict) or embedded.doubts(text):
+            return unknowns.merged(interp, text, *args, why="str.translate")
+        made = str(text).translate({key: value for key, value in args[0].items() if not isinstance(value, Unknown)})
+        return text if made == str(text) else made
+    if name in _SAFE_STR:
+        plain_args = [str(a) if isinstance(a, Text) else a for a in args]
+        for arg in (*args, *kwargs.values()):
+            bounds.width(arg)
+        plain_kwargs = {key: str(value) if isinstance(value, Text) else value for key, value in kwargs.items()}
+        return getattr(str, name)(str(text), *plain_args, **plain_kwargs)
+    return Unknown((), f"str.{name}")
+
+
+_SAFE_STR = frozenset(
+    "startswith endswith lower upper split rsplit splitlines find rfind index count isdigit isalpha isidentifier "
+    "title capitalize zfill ljust rjust center partition rpartition encode isspace isupper islower removeprefix "
+    "removesuffix isnumeric isalnum expandtabs swapcase casefold".split()
+)

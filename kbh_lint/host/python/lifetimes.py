@@ -1,0 +1,90 @@
+"""The ends of objects: `__del__`, callbacks of weak references and finalizers run once nothing holds an object.
+
+An object of the program is one of ours, and dies when ours does; what was to happen then happens after the statement.
+Objects that hold one another end when a collector finds them, which is never.
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.values.frames import Raised, builtin
+from kbh_lint.host.values.objects import Bound, Instance, LibObject
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+FINALIZER = "weakref.finalize"
+_collecting: list[bool] = []
+
+
+def _notice(phase: str, info: dict[str, int]) -> None:
+    _collecting[:] = [True] if phase == "start" else []
+
+
+def _watch(interp: Run, value: Instance, then: Callable[[], Any]) -> Callable[[], Any]:
+    """Has `then` run after the statement that ends an object; gives what finds the object while it lives."""
+    if _notice not in gc.callbacks:
+        gc.callbacks.append(_notice)
+
+    def ended(_: object) -> None:
+        if not _collecting:
+            interp.dying.append(then)
+
+    found = weakref.ref(value, ended)
+    interp.watched.append(found)
+    return found
+
+
+def made(interp: Run, value: Instance) -> None:
+    """An object came to be, whose class may say what happens at its end."""
+    own = value.cls.get("__del__")
+    if own is None:
+        return
+    cls, attrs, buffers, items = value.cls, value.attrs, value.buffers, value.items
+    _watch(interp, value, lambda: interp.call(Bound(Instance(cls, attrs, buffers, items), own), [], {}, None))
+
+
+def settle(interp: Run) -> None:
+    """What the ends of objects bring about. An exception in it ends nothing."""
+    while interp.dying:
+        then = interp.dying.pop(0)
+        try:
+            then()
+        except Raised:
+            continue
+
+
+def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """weakref.ref and weakref.finalize of objects of the program. All else, tensors say, is taken to live on."""
+    owner = args[0] if args else None
+    if path == FINALIZER and len(args) > 1:
+        handle = LibObject(FINALIZER, {"call": (args[1], args[2:], kwargs)})
+        if isinstance(owner, Instance):
+            _watch(interp, owner, lambda: finalize(interp, handle, loc))
+        return handle
+    if isinstance(owner, Instance):
+        then = args[1] if len(args) > 1 else None
+        reference: Any = None
+        found = _watch(interp, owner, lambda: then is not None and interp.call(then, [reference], {}, loc))
+        reference = builtin(lambda *_: found())
+        return reference
+    return builtin(lambda *_: owner)
+
+
+def finalize(interp: Run, handle: LibObject, loc: ir.Loc | None) -> Any:
+    """A finalizer is called, or its object ends: its function runs once."""
+    given = handle.attrs.pop("call", None)
+    return interp.call(given[0], list(given[1]), given[2], loc) if given is not None else None
+
+
+def method(interp: Run, handle: LibObject, name: str) -> Any:
+    """A method of a finalizer; NotImplemented for all else."""
+    if name in ("detach", "peek"):
+        given = handle.attrs.pop("call", None) if name == "detach" else handle.attrs.get("call")
+        return given and (None, *given)
+    return NotImplemented

@@ -1,0 +1,130 @@
+"""How torch calls a module: what stands between `model(x)` and `forward`, as in torch.nn.Module._call_impl.
+
+Hooks of the module and of all modules run before and after, and may replace arguments and result; `compile()` and a
+`_call_impl` of the submission's own take the place of all of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.values.frames import builtin
+from kbh_lint.host.values.objects import Bound, Instance, LibObject, Method, find_method
+from kbh_lint.values import Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+HANDLE = "torch.utils.hooks.RemovableHandle"
+_BEFORE, _AFTER, _KEYWORDS = "_forward_pre_hooks", "_forward_hooks", "_with_kwargs"
+TABLES = frozenset(name + end for name in (_BEFORE, _AFTER) for end in ("", _KEYWORDS))
+REGISTERS = {"register_forward_pre_hook": _BEFORE, "register_forward_hook": _AFTER}
+FOR_ALL = {
+    "torch.nn.modules.module.register_module_forward_pre_hook": _BEFORE,
+    "torch.nn.modules.module.register_module_forward_hook": _AFTER,
+}
+
+# What torch.nn.Module has by itself, so that a class's own `__getattr__` is not asked for it.
+NAMES = frozenset(
+    "add_module apply bfloat16 buffers call_super_init children compile cpu cuda double dump_patches eval extra_repr "
+    "float forward get_buffer get_extra_state get_parameter get_submodule half ipu load_state_dict modules mtia "
+    "named_buffers named_children named_modules named_parameters parameters register_backward_hook register_buffer "
+    "register_forward_hook register_forward_pre_hook register_full_backward_hook register_full_backward_pre_hook "
+    "register_load_state_dict_post_hook register_load_state_dict_pre_hook register_module register_parameter "
+    "register_state_dict_post_hook register_state_dict_pre_hook requires_grad_ set_extra_state set_submodule "
+    "share_memory state_dict to to_empty train type xpu zero_grad _apply _buffers _call_impl _get_name "
+    "_load_from_state_dict _modules _named_members _parameters _register_load_state_dict_pre_hook "
+    "_register_state_dict_hook _save_to_state_dict _version _wrapped_call_impl".split()
+)
+
+
+def table(attrs: dict[str, Any], name: str) -> dict[Any, Any]:
+    """Hooks by key, in the order in which they run; one of TABLES."""
+    found = attrs.setdefault(name, {})
+    return found if isinstance(found, dict) else {}
+
+
+def register(attrs: dict[str, Any], name: str, args: list[Any], kwargs: dict[str, Any]) -> LibObject:
+    """Adds a hook to the table `name`, and returns the handle that removes it."""
+    hooks = table(attrs, name)
+    key = max((key for key in hooks if isinstance(key, int)), default=-1) + 1
+    others = dict(hooks) if kwargs.get("prepend") is True else {}
+    for other in others:
+        del hooks[other]
+    hooks[key] = args[0] if args else kwargs.get("hook")
+    hooks.update(others)
+    if kwargs.get("with_kwargs") is True:
+        table(attrs, name + _KEYWORDS)[key] = True
+    return LibObject(HANDLE, {"hooks": hooks, "key": key})
+
+
+def register_for_all(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> LibObject:
+    """A hook of all modules."""
+    return register(interp.module_hooks, FOR_ALL[path], args, kwargs)
+
+
+def remove(handle: LibObject) -> None:
+    """`handle.remove()`."""
+    handle.attrs["hooks"].pop(handle.attrs["key"], None)
+
+
+def placed(interp: Run, model: Instance) -> Instance:
+    """The model as a grader has it after `.to(device).eval()`, where the submission has its own idea of these."""
+    same = builtin(lambda run, args, kwargs, loc: args[0] if args else None)
+    for name, given in (("_apply", [same]), ("cuda", []), ("to", ["cuda"]), ("train", [False]), ("eval", [])):
+        own = model.attrs.get(name) or find_method(model, name)
+        result = interp.call(own, given, {}, None) if own is not None else None
+        model = result if isinstance(result, Instance) else model
+    return model
+
+
+def compile_in_place(interp: Run, owner: Instance | LibObject, kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+    """`module.compile()`: calls go through torch.compile from now on."""
+    whole = Method(owner, "_call_impl")
+    owner.attrs["_compiled_call_impl"] = interp.call(Sym("torch.compile"), [whole], kwargs, loc)
+
+
+def call(interp: Run, owner: Instance | LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """`module(...)`, where its class defines no `__call__`."""
+    for name in ("__call__", "_call_impl"):
+        patch = interp.process.patches.get(f"torch.nn.Module.{name}")
+        if patch is not None:
+            return interp.call(Bound(owner, patch), args, kwargs, loc)
+    compiled = owner.attrs.get("_compiled_call_impl")
+    if compiled is not None:
+        return interp.call(compiled, args, kwargs, loc)
+    own = owner.attrs.get("_call_impl")
+    if own is None and isinstance(owner, Instance):
+        own = find_method(owner, "_call_impl")
+    if own is not None:
+        return interp.call(own, args, kwargs, loc)
+    return call_whole(interp, owner, args, kwargs, loc)
+
+
+def call_whole(
+    interp: Run, owner: Instance | LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
+    """Hooks before, `forward`, hooks after."""
+    for hook, keywords in _hooks(interp, owner, _BEFORE):
+        changed = interp.call(hook, [owner, tuple(args), *([kwargs] if keywords else [])], {}, loc)
+        if keywords and isinstance(changed, tuple) and len(changed) == 2 and isinstance(changed[1], dict):
+            changed, kwargs = changed
+        if changed is not None:
+            args = list(changed) if isinstance(changed, tuple) else [changed]
+    result = interp.call(interp.get_attr(owner, "forward", loc), args, kwargs, loc)
+    for hook, keywords in _hooks(interp, owner, _AFTER):
+        changed = interp.call(hook, [owner, tuple(args), *([kwargs] if keywords else []), result], {}, loc)
+        if changed is not None:
+            result = changed
+    return result
+
+
+def _hooks(interp: Run, owner: Instance | LibObject, name: str) -> list[tuple[Any, bool]]:
+    """Hooks and whether each is given keyword arguments, those of all modules first."""
+    return [
+        (hook, key in table(attrs, name + _KEYWORDS))
+        for attrs in (interp.module_hooks, owner.attrs)
+        if name in attrs
+        for key, hook in table(attrs, name).items()
+    ]

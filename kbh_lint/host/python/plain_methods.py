@@ -1,0 +1,58 @@
+"""Methods of Python's own values: texts, bytes, numbers, lists, dicts, sets and tuples, and of their classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.datamodel import containers, exceptions, iteration, tallies
+from kbh_lint.host.effects import decoding
+from kbh_lint.host.python import lib_texts
+from kbh_lint.host.values import keys
+from kbh_lint.host.values.objects import Tally
+from kbh_lint.host.values.tensors import product
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+
+def call(interp: Run, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """Call a method of a plain value; NotImplemented for other values, and for methods that are not followed."""
+    if owner is interp.builtins.get("str") and name == "maketrans":
+        return lib_texts.translation(interp, args)
+    if owner is interp.builtins.get("str") and args and isinstance(args[0], str):
+        owner, args = args[0], args[1:]  # str.encode(text)
+    if isinstance(owner, str):
+        return lib_texts.string_method(interp, owner, name, args, kwargs)
+    if isinstance(owner, list):
+        return containers.list_method(interp, owner, name, args, kwargs, loc)
+    if isinstance(owner, Tally) and name in tallies.TALLY:
+        return tallies.tally_method(interp, owner, name, args, kwargs, loc)
+    if isinstance(owner, dict):
+        return containers.dict_method(interp, owner, name, args, kwargs, loc)
+    if isinstance(owner, (set, frozenset)):
+        return containers.set_method(interp, set(owner) if isinstance(owner, frozenset) else owner, name, args, loc)
+    if isinstance(owner, (int, float)) and name in ("bit_length", "is_integer", "bit_count", "conjugate"):
+        return getattr(owner, name)()
+    if isinstance(owner, (tuple, range)) and name in ("index", "count"):
+        if args and args[0] in owner:
+            return getattr(owner, name)(*args)
+        if name == "index":
+            exceptions.may_fail(interp, "ValueError", loc)
+        return 0
+    if isinstance(owner, tuple) and name == "numel":
+        return product(owner)
+    if owner is interp.builtins.get("dict") and name == "fromkeys" and args:
+        value = args[1] if len(args) > 1 else None
+        return {keys.check_key(key): value for key in iteration.materialise(interp, args[0], loc)}
+    if owner is interp.builtins.get("bytes") and name == "fromhex":
+        return decoding.decode(interp, "binascii.unhexlify", args, kwargs, loc)
+    if name == "from_bytes" and owner is interp.builtins.get("int"):
+        return lib_texts.whole_number(interp, name, args, kwargs, loc)
+    if isinstance(owner, int) and name == "to_bytes":
+        return lib_texts.whole_number(interp, name, [owner, *args], kwargs, loc)
+    if isinstance(owner, (bytes, bytearray)) and name not in ("decode", "append", "extend", "pop", "insert", "clear"):
+        return lib_texts.bytes_method(interp, owner, name, args, kwargs, loc)
+    if isinstance(owner, bytes) and name == "decode":
+        return decoding.decoded(interp, owner.decode("utf-8", "replace"), loc)
+    return NotImplemented

@@ -1,0 +1,68 @@
+"""What torch operations leave in a run: new tensors, events, and the contents that they write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.host.values import bounds
+from kbh_lint.host.values.tensors import Content, Event, Storage, Tensor, product, row_major
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+
+def make(
+    interp: Run, shape: tuple[Any, ...] | None, dtype: str, label: str = "", event: Event | None = None,
+    strides: tuple[Any, ...] | None = None, device: str = "cuda",
+) -> Tensor:  # fmt: skip
+    """A new tensor over a new storage; `event` made its content, or `label` says where it came from."""
+    count = product(shape)
+    size = count * max(dtypes.BITS.get(dtype, 32), 8) // 8 if count is not None else None
+    storage = Storage(interp.session.idents, size)
+    storage.content = Content(storage, dtype, interp.trace.call_index, label, event)
+    if event is not None:
+        event.writes.append(storage.content)
+    made = Tensor(storage, dtype, shape, strides or row_major(shape), device=device)
+    interp.memory.views[storage.ident] = made
+    return made
+
+
+def write(interp: Run, target: Tensor, event: Event, partial: bool = False, dtype: str | None = None) -> None:
+    """`event` writes `target`; a partial write keeps what else was there, unless the same place wrote it before."""
+    storage = target.storage
+    old = storage.content
+    keep: Content | None = None
+    if partial or target.is_slice:
+        keep = old
+        while keep is not None and keep.event is not None and keep.event.loc == event.loc:
+            keep = keep.previous
+        if keep is not None and keep.label in ("empty", "constant"):
+            keep = None
+    storage.content = Content(storage, dtype or target.dtype, interp.trace.call_index, "", event, keep)
+    storage.version += 1
+    event.writes.append(storage.content)
+
+
+def record(
+    interp: Run,
+    kind: str,
+    name: str,
+    loc: ir.Loc | None,
+    tensors: Sequence[Tensor],
+    attrs: dict[str, Any] | None = None,
+) -> Event:
+    """Emit an event that reads `tensors`."""
+    bounds.steps(interp, 2 * len(tensors))
+    event = Event(kind, name, loc, [(t.storage.content, t) for t in tensors], attrs=attrs or {})
+    steer = steered_by(tensors)
+    if steer:
+        event.attrs["steer"] = (*event.attrs.get("steer", ()), *steer)
+    interp.emit(event)
+    return event
+
+
+def steered_by(tensors: Sequence[Tensor]) -> tuple[Content, ...]:
+    """The contents that chose which part of a storage these views show (`x[first:last]` with bounds from a tensor)."""
+    return tuple(content for tensor in tensors for content in tensor.attrs.get("steer", ()))

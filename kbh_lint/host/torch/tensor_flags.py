@@ -1,0 +1,85 @@
+"""Tensors of one whole number that a submission keeps: flags and counters, by the value that they hold.
+
+A number is known from where it was made until something else writes there; launches are analysed at it (see
+`kernels.scalars`) and may leave another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.dtypes import INTS
+from kbh_lint.host.values.objects import Pointer
+from kbh_lint.host.values.tensors import Content, Tensor
+from kbh_lint.kernels.facts import KernelFacts
+from kbh_lint.kernels.scalars import PREFIX
+from kbh_lint.values import UNKNOWN, Scalar
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+MARK = "number"  # in the notes of the content that `Memory.numbers` speaks of
+_MADE = {"zeros": 0, "zeros_like": 0, "new_zeros": 0, "zero": 0, "ones": 1, "ones_like": 1, "new_ones": 1}
+_FILLED = frozenset(("full", "full_like", "new_full", "fill", "tensor", "as_tensor", "new_tensor", "scalar_tensor"))
+
+
+def noticed(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], made: Any) -> None:
+    """A call of torch has given or changed a tensor: remember the number in it, when it is one."""
+    if not isinstance(made, Tensor) or not _is_flag(made):
+        return
+    value = _MADE.get(name)
+    if name in _FILLED:
+        given = kwargs.get("fill_value", kwargs.get("data", args[-1] if args else None))
+        while isinstance(given, (list, tuple)) and len(given) == 1:
+            given = given[0]
+        value = int(given) if isinstance(given, (bool, int)) else None
+    if value is not None:
+        _put(interp, made, value)
+
+
+def stepped(interp: Run, name: str, args: list[Any]) -> None:
+    """`flag += 1` has been done: the number is known when both were. Call `known` before."""
+    target, step = args[0], args[1]
+    old = interp.memory.numbers.get(target.storage.ident)
+    _put(interp, target, old + step if name == "add" else old - step)
+
+
+def known(interp: Run, value: Any) -> int | None:
+    """The number that a tensor holds."""
+    tensor = value.tensor if isinstance(value, Pointer) else value
+    if not isinstance(tensor, Tensor) or not tensor.storage.content.notes.get(MARK) or not _is_flag(tensor):
+        return None
+    found = interp.memory.numbers.get(tensor.storage.ident)
+    return found if isinstance(found, int) else None
+
+
+def values(interp: Run, bound: dict[str, Any]) -> dict[str, Scalar]:
+    """What the flags among a launch's arguments hold, as arguments of its analysis."""
+    if not interp.memory.numbers:
+        return {}
+    found = {name: known(interp, value) for name, value in bound.items()}
+    return {PREFIX + name: Scalar(number) for name, number in found.items() if number is not None}
+
+
+def settle(interp: Run, bound: dict[str, Any], facts: Sequence[KernelFacts]) -> None:
+    """Flags hold what a launch has left in them, where all its configurations leave the same."""
+    if not any(f.settings for f in facts):
+        return
+    for name, left in facts[0].settings:
+        value = bound.get(name)
+        tensor = value.tensor if isinstance(value, Pointer) else value
+        if isinstance(tensor, Tensor) and left is not UNKNOWN and all((name, left) in f.settings for f in facts):
+            storage = tensor.storage
+            storage.content = Content(storage, storage.content.dtype, interp.trace.call_index, "constant")
+            _put(interp, tensor, int(left))
+
+
+def _put(interp: Run, tensor: Tensor, value: int) -> None:
+    interp.memory.numbers[tensor.storage.ident] = value
+    tensor.storage.content.notes[MARK] = True
+
+
+def _is_flag(tensor: Tensor) -> bool:
+    whole = tensor.shape is not None and not tensor.is_slice
+    return whole and tensor.dtype in INTS and all(size == 1 for size in tensor.shape or ())

@@ -1,0 +1,99 @@
+"""torch's operations that make tensors of sizes or of values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.torch import recording, shapes, tensor_copies
+from kbh_lint.host.values import tensor_arguments
+from kbh_lint.host.values.objects import Instance
+from kbh_lint.host.values.tensors import Event, Tensor, Unknown
+from kbh_lint.values import DType
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+MAKERS = frozenset(
+    "empty zeros ones full rand randn randint arange linspace eye empty_strided tensor as_tensor from_numpy randperm "
+    "scalar_tensor empty_like zeros_like ones_like full_like rand_like randn_like randint_like new_empty new_zeros "
+    "new_ones new_full new_tensor empty_permuted new_empty_strided asarray empty_quantized logspace".split()
+)
+RANDOM = frozenset("normal rand randn randint randperm rand_like randn_like randint_like".split())
+
+
+def maker(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """Operations that allocate."""
+    args = list(args)
+    like: Tensor | None = None
+    if name.startswith("new_") or name.endswith("_like"):
+        if args and isinstance(args[0], Tensor):
+            like = args.pop(0)
+        elif isinstance(kwargs.get("input"), Tensor):
+            like = kwargs["input"]
+    device = tensor_arguments.device_of(kwargs.get("device"), like.device if like is not None else "cuda")
+    dtype = tensor_arguments.dtype_of(kwargs.get("dtype"), like.dtype if like is not None else "f32")
+    if name in ("tensor", "as_tensor", "from_numpy", "new_tensor", "scalar_tensor", "asarray"):
+        return from_values(interp, args, kwargs, device, loc)
+    if name.endswith("_like"):
+        shape = like.shape if like is not None else None
+    elif name in ("full", "new_full"):
+        size = args[0] if args else kwargs.get("size", kwargs.get("fill_value"))
+        shape = tensor_arguments.size_args([size])
+    elif name in ("arange", "randperm", "linspace"):
+        default = "i64" if all(isinstance(a, int) for a in args) and name != "linspace" else "f32"
+        dtype = tensor_arguments.dtype_of(kwargs.get("dtype"), default)
+        shape = (shapes.arange_length(name, args, kwargs),)
+    elif name == "eye":
+        n = args[0] if args and isinstance(args[0], int) else None
+        shape = (n, args[1] if len(args) > 1 and isinstance(args[1], int) else n)
+    elif name == "normal":
+        shape = tensor_arguments.size_args([kwargs.get("size", args[-1] if args else ())])
+    elif name == "randint":
+        size = kwargs.get("size", args[-1] if args else ())
+        shape = tensor_arguments.size_args([size])
+        dtype = tensor_arguments.dtype_of(kwargs.get("dtype"), "i64")
+    else:
+        dtype = next((a.name for a in args if isinstance(a, DType)), dtype)
+        sizes = [a for a in args if not isinstance(a, DType)] or [kwargs.get("size", ())]
+        if name in ("empty_strided", "empty_permuted", "new_empty_strided"):
+            sizes = sizes[:1]
+        shape = tensor_arguments.size_args(sizes)
+    label = "empty" if "empty" in name else "random" if name in RANDOM else "constant"
+    tensor = recording.make(interp, shape, dtype, label, device=device)
+    out = kwargs.get("out")
+    return out if isinstance(out, Tensor) else tensor
+
+
+def _lent(interp: Run, lender: Instance, loc: ir.Loc | None) -> Any:
+    """The memory that an object tells of by `__cuda_array_interface__`; the object where that is not known."""
+    said = interp.get_attr(lender, "__cuda_array_interface__", loc)
+    place = said.get("data") if isinstance(said, dict) else None
+    tensor = interp.tensor_at(place[0]) if isinstance(place, (list, tuple)) and place else None
+    return tensor if tensor is not None else lender
+
+
+def from_values(interp: Run, args: list[Any], kwargs: dict[str, Any], device: str, loc: ir.Loc | None) -> Tensor:
+    """torch.tensor and its kin: the data's own type, and what unknowns in it were computed from."""
+    data = args[0] if args else kwargs.get("data")
+    if isinstance(data, Instance):
+        data = _lent(interp, data, loc)
+    if isinstance(data, Tensor):
+        dtype = tensor_arguments.dtype_of(kwargs.get("dtype"), data.dtype)
+        return tensor_copies.convert(interp, data, dtype, loc) if dtype != data.dtype else data
+    sample: Any = data
+    shape: list[Any] = []
+    while isinstance(sample, (list, tuple)) and len(shape) < 8:
+        shape.append(len(sample))
+        sample = sample[0] if sample else 0.0
+    if isinstance(sample, Tensor) and sample.shape:
+        shape.extend(sample.shape)
+    guess = "f32" if isinstance(sample, float) else "bool" if isinstance(sample, bool) else "i64"
+    dtype = tensor_arguments.dtype_of(kwargs.get("dtype"), sample.dtype if isinstance(sample, Tensor) else guess)
+    contents = interp.contents_of(data)
+    size: tuple[Any, ...] | None = None if isinstance(data, Unknown) else tuple(shape)
+    if not contents:
+        return recording.make(interp, size, dtype, "constant", device=device)
+    event = Event("copy", "tensor", loc, [(c, Tensor(c.storage, c.dtype, None)) for c in contents])
+    interp.emit(event)
+    return recording.make(interp, size, dtype, event=event, device=device)

@@ -1,0 +1,122 @@
+"""Other views of a tensor's memory: view operations, indexing, and assignment to a part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.dtypes import BITS
+from kbh_lint.host.torch import recording, view_offsets, view_shapes
+from kbh_lint.host.values import tensor_arguments
+from kbh_lint.host.values.tensors import Content, Event, Tensor, Unknown, row_major
+from kbh_lint.values import DType
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+VIEWS = frozenset(
+    "view reshape permute transpose t squeeze unsqueeze expand flatten narrow select detach unflatten swapaxes movedim "
+    "view_as expand_as as_strided unbind chunk split moveaxis broadcast_to ravel unfold view_as_real adjoint "
+    "alias requires_grad_ squeeze_ unsqueeze_ t_ transpose_ detach_ tensor_split split_with_sizes numpy_T".split()
+)
+_KEPT = ("range", "steer", "subclass", "lazy", "lazy_loc", "complex")  # what holds for a view as for its tensor
+
+
+_SAME: Any = object()
+
+
+def alias(
+    tensor: Tensor, shape: Any, strides: Any = None, dtype: str | None = None, is_slice: bool = False,
+    offset: int | None = _SAME,
+) -> Tensor:  # fmt: skip
+    """Another view of the same storage, at an `offset` in its own elements; at the tensor's start when not given."""
+    if offset is _SAME:
+        bits, wanted = BITS.get(tensor.dtype, 32), BITS.get(dtype or tensor.dtype, 32)
+        offset = None if tensor.offset is None or tensor.offset * bits % wanted else tensor.offset * bits // wanted
+    return Tensor(
+        tensor.storage, dtype or tensor.dtype, shape, strides if strides is not None else row_major(shape),
+        offset, tensor.device,
+        attrs={name: tensor.attrs[name] for name in _KEPT if name in tensor.attrs},
+        is_slice=tensor.is_slice or is_slice,
+    )  # fmt: skip
+
+
+def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """Operations that only look at the same memory another way."""
+    tensor = args[0] if args else None
+    if not isinstance(tensor, Tensor):
+        return tensor
+    rest = view_shapes.in_order(name, args[1:], kwargs)
+    if name == "view" and rest and isinstance(rest[0], DType):
+        return alias(tensor, view_shapes.bitcast(tensor.shape, tensor.dtype, rest[0].name), None, rest[0].name)
+    if name in ("unbind", "chunk", "split", "tensor_split", "split_with_sizes"):
+        pieces = view_shapes.pieces(name, tensor.shape, rest)
+        starts = view_offsets.of_pieces(name, tensor, pieces, rest)
+        return tuple(alias(tensor, s, None, is_slice=True, offset=at) for s, at in zip(pieces, starts, strict=True))
+    shape, strides = view_shapes.viewed(name, tensor, rest)
+    sliced = name in ("narrow", "select", "as_strided", "unfold")
+    if name in ("reshape", "flatten", "ravel") and not tensor.is_contiguous() and strides is None:
+        event = recording.record(interp, "copy", "reshape", loc, [tensor], {"cast": False})
+        return recording.make(interp, shape, tensor.dtype, event=event, device=tensor.device)
+    offset = view_offsets.viewed(name, tensor, rest) if sliced else _SAME
+    return alias(tensor, shape, strides, is_slice=sliced, offset=offset)
+
+
+def index(interp: Run, tensor: Tensor, key: Any, loc: ir.Loc | None) -> Any:
+    """`tensor[key]`."""
+    keys = key if isinstance(key, tuple) else (key,)
+    picked = tensor_arguments.tensors_in(list(keys))
+    known = tensor.attrs.get("known")
+    if known is not None and len(keys) == 1 and isinstance(keys[0], int) and keys[0] in known:
+        one = alias(tensor, (), (), is_slice=True, offset=view_offsets.indexed(tensor, keys))
+        one.attrs["value"] = known[keys[0]]
+        return one
+    shape = view_shapes.indexed(tensor.shape, keys)
+    if picked:
+        event = recording.record(interp, "copy", "index", loc, [tensor, *picked], {"cast": False})
+        return recording.make(interp, shape, tensor.dtype, event=event, device=tensor.device)
+    if all(k is None or k is Ellipsis or k == slice(None) for k in keys if not isinstance(k, Unknown)) and not any(
+        isinstance(k, Unknown) for k in keys
+    ):
+        return alias(tensor, shape, view_shapes.indexed_strides(tensor, keys))
+    offset = view_offsets.indexed(tensor, keys)
+    part = alias(tensor, shape, view_shapes.indexed_strides(tensor, keys), is_slice=True, offset=offset)
+    steer = bounds_from(interp, keys)
+    if steer:
+        part.attrs["steer"] = (*part.attrs.get("steer", ()), *steer)
+    return part
+
+
+def bounds_from(interp: Run, keys: Sequence[Any]) -> tuple[Content, ...]:
+    """The contents that indices and slice bounds were computed from."""
+    parts = [part for key in keys for part in ((key.start, key.stop, key.step) if isinstance(key, slice) else (key,))]
+    found: tuple[Content, ...] = interp.contents_of(parts)
+    return found
+
+
+def assign_index(interp: Run, tensor: Tensor, key: Any, value: Any, loc: ir.Loc | None) -> None:
+    """`tensor[key] = value`."""
+    inputs = tensor_arguments.tensors_in([value]) + tensor_arguments.tensors_in([key])
+    contents = interp.contents_of(value) if isinstance(value, Unknown) else ()
+    attrs: dict[str, Any] = {}
+    if isinstance(value, Tensor):
+        attrs = {"from": value.dtype, "to": tensor.dtype, "cast": value.dtype != tensor.dtype}
+    steer = (*recording.steered_by(inputs), *bounds_from(interp, key if isinstance(key, tuple) else (key,)))
+    if steer:
+        attrs["steer"] = steer
+    event = Event("copy", "setitem", loc, [(t.storage.content, t) for t in inputs], attrs=attrs)
+    event.reads.extend((c, Tensor(c.storage, c.dtype, None)) for c in contents)
+    interp.emit(event)
+    whole = key == slice(None) or key is Ellipsis
+    recording.write(interp, tensor, event, partial=not whole)
+
+
+def rows(interp: Run, tensor: Tensor, loc: ir.Loc | None, want: int | None) -> Sequence[Any]:
+    """The items of iterating over a tensor."""
+    count = tensor.shape[0] if tensor.shape else want
+    if not isinstance(count, int):
+        count = want or 1
+    rest = tensor.shape[1:] if tensor.shape else None
+    starts = [view_offsets.indexed(tensor, (i,)) for i in range(min(count, 4096))]
+    return [alias(tensor, rest, None, is_slice=True, offset=at) for at in starts]

@@ -1,0 +1,168 @@
+"""torch on abstract tensors: shapes, element types, and an event for everything that computes.
+
+Functions and Tensor methods share one table: `x.add_(y)` is `torch.add_` with `x` first. An operation that is not in
+a table still makes an event that reads its tensor arguments and returns a tensor of the first one's shape and type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.torch import (
+    recording,
+    shapes,
+    tensor_attributes,
+    tensor_copies,
+    tensor_flags,
+    tensor_makers,
+    tensor_views,
+)
+from kbh_lint.host.values import tensor_arguments
+from kbh_lint.host.values.tensors import Tensor, Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+# Work a library does whole, by what it is.
+PRODUCTS = frozenset(
+    "matmul mm bmm addmm baddbmm addbmm mv addmv dot vdot inner linear bilinear einsum tensordot chain_matmul "
+    "multi_dot _scaled_mm scaled_mm _int_mm _grouped_mm _scaled_grouped_mm grouped_mm conv1d conv2d conv3d "
+    "conv_transpose2d convolution scaled_dot_product_attention _scaled_dot_product_flash_attention addmm_ baddbmm_ "
+    "_weight_int4pack_mm _weight_int8pack_mm matrix_power _convert_weight_to_int4pack ger outer kron".split()
+)
+SOLVERS = frozenset(
+    "solve_triangular solve inv inv_ex lu_factor lu_solve cholesky cholesky_solve triangular_solve inverse".split()
+)
+SELECTIONS = frozenset("topk sort argsort kthvalue msort median quantile unique searchsorted bucketize".split())
+SOFTMAXES = frozenset("softmax log_softmax logsumexp _softmax _safe_softmax".split())
+NORMALS = frozenset("layer_norm rms_norm group_norm batch_norm".split())
+COMPARISONS = frozenset("eq ne lt le gt ge isnan isinf isfinite logical_and logical_or logical_not isclose".split())
+
+
+def kind_of(name: str) -> str:
+    """The kind of event a torch operation makes."""
+    if name in PRODUCTS or name in SOLVERS or name in SELECTIONS or name in SOFTMAXES or name in NORMALS:
+        return "library"
+    if name in ("copy", "to", "clone", "contiguous", "cat", "stack", "pad", "gather", "index_select", "repeat"):
+        return "copy"
+    return "op"
+
+
+def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, spelled: str = "") -> Any:
+    """Call `torch.NAME`, `torch.nn.functional.NAME`, `torch.Tensor.NAME` or `aten::NAME` with abstract arguments."""
+    name = path.rsplit(".", 1)[-1].rsplit("::", 1)[-1]
+    layer = "c++" if "::" in path else "python"
+    interp.note("symbol", {"symbol": path, "spelled": spelled or "call", "layer": layer}, loc)
+    if name.startswith("_foreach_") and args and isinstance(args[0], (list, tuple)):
+        return _each(interp, path, name.removeprefix("_foreach_"), args, kwargs, loc)
+    inplace = name.endswith("_") and not name.endswith("__") and name not in tensor_views.VIEWS
+    base = name[:-1] if inplace else name
+    if base in tensor_makers.MAKERS or base == "normal" and not inplace and not tensor_arguments.tensors_in(args):
+        made = tensor_makers.maker(interp, base, args, kwargs, loc)
+        tensor_flags.noticed(interp, base, args, kwargs, made)
+        return made
+    special = SPECIAL.get(base)
+    if special is not None and not (inplace and base not in ("copy", "zero", "fill", "normal", "uniform")):
+        made = special(interp, base, args, kwargs, loc)
+        if inplace:
+            tensor_flags.noticed(interp, base, args, kwargs, made)
+        return made
+    if base in tensor_views.VIEWS:
+        return tensor_views.view(interp, base, args, kwargs, loc)
+    counts = inplace and base in ("add", "sub") and len(args) > 1 and type(args[1]) is int
+    counts = counts and tensor_flags.known(interp, args[0]) is not None
+    made = compute(interp, path, base, args, kwargs, loc, inplace)
+    if counts:
+        tensor_flags.stepped(interp, base, args)
+    return made
+
+
+def _each(interp: Run, path: str, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> list[Any]:
+    """`torch._foreach_NAME`: the operation on each tensor of a list, with what stands beside it in other lists."""
+    space = path[: len(path) - len(name) - len("_foreach_")]
+    lists = [a if isinstance(a, (list, tuple)) else [a] * len(args[0]) for a in args]
+    return [call(interp, f"{space}{name}", list(row), kwargs, loc) for row in zip(*lists, strict=False)]
+
+
+def compute(
+    interp: Run, path: str, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, inplace: bool
+) -> Any:
+    """An operation that makes new values."""
+    out = kwargs.get("out")
+    inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(
+        {k: v for k, v in kwargs.items() if k != "out"}
+    )
+    if not inputs and not isinstance(out, Tensor):
+        return Unknown(tuple(interp.contents_of(args)), name)
+    attrs: dict[str, Any] = {"symbol": path, "operands": tuple(t.dtype for t in inputs)}
+    if name in PRODUCTS or name in SOLVERS:
+        attrs["flops"] = shapes.product_flops(name, args, inputs)
+    event = recording.record(interp, kind_of(name), name, loc, inputs, attrs)
+    shape, dtype = shapes.result(name, args, kwargs, inputs)
+    if inplace and isinstance(args[0], Tensor):
+        recording.write(interp, args[0], event)
+        return args[0]
+    if isinstance(out, Tensor):
+        recording.write(interp, out, event)
+        return out
+    if isinstance(out, (list, tuple)):
+        for target in tensor_arguments.tensors_in(out):
+            recording.write(interp, target, event)
+        return out
+    count = shapes.results(name, args, kwargs)
+    if count == 1:
+        made = recording.make(interp, shape, dtype, event=event)
+        made.attrs["range"] = _range(name, inputs)
+        return made
+    second = {"topk": "i64", "sort": "i64", "kthvalue": "i64", "max": "i64", "min": "i64", "median": "i64"}
+    return tuple(
+        recording.make(interp, shape, second.get(name, dtype) if i else dtype, event=event) for i in range(count)
+    )
+
+
+def _range(name: str, inputs: Sequence[Tensor]) -> tuple[float, float] | None:
+    """The interval of a result whose values come from one input with a known interval."""
+    known: tuple[float, float] | None = inputs[0].attrs.get("range") if inputs else None
+    if known is None or len(inputs) != 1:
+        return None
+    if name == "abs":
+        return 0.0, max(abs(known[0]), abs(known[1]))
+    return known if name in ("max", "amax", "min", "amin", "mean", "median") else None
+
+
+_ATTRIBUTES = frozenset(
+    "shape dtype device is_cuda T mT H mH data real imag grad ndim itemsize nbytes requires_grad is_sparse "
+    "is_quantized is_meta is_mps is_nested layout is_leaf grad_fn names numpy numel sum mean max min abs add sub "
+    "mul div pow exp log sqrt rsqrt neg amax amin argmax argmin cumsum prod std var norm softmax log_softmax "
+    "sigmoid tanh relu gather scatter index_select index_add masked_fill where clamp round floor ceil repeat "
+    "repeat_interleave roll flip tile eq ne lt le gt ge any all logical_and logical_or bitwise_and bitwise_or "
+    "pin_memory is_pinned share_memory_ record_stream register_hook retain_grad backward apply_ map_ triu tril "
+    "diag outer cross cdist histc bincount nonzero tolist".split()
+)
+
+
+def has_attribute(name: str) -> bool:
+    """Whether a tensor has an attribute of this name by itself; what a submission hangs on one is kept elsewhere."""
+    if name.startswith("_"):
+        return name.startswith("__") or name in ("_version", "_base", "_typed_storage") or name in PRODUCTS
+    base = name.removesuffix("_")
+    tables = (_ATTRIBUTES, tensor_views.VIEWS, tensor_makers.MAKERS, PRODUCTS, SOLVERS, SELECTIONS, SOFTMAXES, SPECIAL)
+    return any(name in table or base in table for table in tables)
+
+
+_META = (
+    "stride size dim ndimension numel nelement __len__ data_ptr element_size is_contiguous storage_offset "
+    "untyped_storage storage is_floating_point get_device"
+)
+SPECIAL: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(
+        "to type cuda cpu float half bfloat16 double int long short byte char bool type_as".split(), tensor_copies.to
+    ),
+    **dict.fromkeys("zero fill normal uniform".split(), tensor_copies.fill),
+    **dict.fromkeys("contiguous clone".split(), tensor_copies.contiguous),
+    **dict.fromkeys("item tolist equal allclose numpy".split(), tensor_attributes.scalar),
+    **{name: tensor_attributes.meta(name) for name in _META.split()},
+    "copy": tensor_copies.copy_,
+}

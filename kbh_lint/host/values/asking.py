@@ -1,0 +1,189 @@
+"""What a submission can learn about who runs it: the caller, the clock, profilers, the process it lives in.
+
+A value that was asked for in this way is an `Unknown` whose `why` begins with `sniff:`, and so is what is computed from
+it. Runs take both sides of a branch on one; what differs between the sides is what was decided by asking.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.values.objects import LibObject, Method
+from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.source.embedded import Text, doubts
+from kbh_lint.values import Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+MARK = "sniff:"
+CLOCK = "clock:"  # followed by the call of forward in which the clock was read
+MAX_LOOKED_AT = 64
+
+STACK, LOADED, PROFILER = "the call stack", "the loaded modules", "whether something profiles or traces"
+CAPTURE, PARENT, OBJECTS = "whether a graph is captured", "the process that started it", "all objects of the process"
+COMMAND, RANDOM, ENVIRONMENT = "the command line", "a number that each process draws anew", "the environment"
+PROCESS, GAP, MEMORY = "files about the process", "the time between calls", "memory that nothing has written"
+CALLERS = frozenset((STACK, LOADED, PROFILER, PARENT, OBJECTS, COMMAND))  # what only tells who runs a submission
+
+CALLED = {
+    "inspect.stack": STACK, "inspect.currentframe": STACK, "inspect.getouterframes": STACK, "inspect.trace": STACK,
+    "sys._getframe": STACK, "sys._current_frames": STACK, "sys._getframemodulename": STACK,
+    "traceback.extract_stack": STACK, "traceback.format_stack": STACK, "traceback.walk_stack": STACK,
+    "sys.gettrace": PROFILER, "sys.getprofile": PROFILER, "threading.gettrace": PROFILER,
+    "threading.getprofile": PROFILER, "torch._C._autograd._profiler_enabled": PROFILER,
+    "torch.autograd._profiler_enabled": PROFILER, "torch._C._profiler_enabled": PROFILER,
+    "torch._C._profiler._profiler_enabled": PROFILER, "torch._C._autograd._profiler_type": PROFILER,
+    "torch.autograd.profiler._profiler_type": PROFILER, "sys.monitoring.get_tool": PROFILER,
+    "torch.cuda.is_current_stream_capturing": CAPTURE, "torch._C._cuda_isCurrentStreamCapturing": CAPTURE,
+    "torch.cuda.graphs.is_current_stream_capturing": CAPTURE,
+    "os.getppid": PARENT, "os.getlogin": PARENT, "psutil.Process": PARENT, "psutil.process_iter": PARENT,
+    "psutil.pids": PARENT, "gc.get_objects": OBJECTS, "gc.get_referrers": OBJECTS, "os.urandom": RANDOM,
+    "secrets.token_bytes": RANDOM, "secrets.randbelow": RANDOM, "secrets.randbits": RANDOM,
+}  # fmt: skip
+
+READ = {
+    "sys.argv": COMMAND, "sys.orig_argv": COMMAND, "sys.modules": LOADED, "__main__.__file__": COMMAND,
+    "torch.autograd.profiler._is_profiler_enabled": PROFILER, "torch.profiler.profiler._is_profiler_enabled": PROFILER,
+}  # fmt: skip
+
+CLOCKS = frozenset(
+    f"time.{name}{unit}"
+    for name in ("time", "perf_counter", "monotonic", "process_time", "thread_time")
+    for unit in ("", "_ns")
+) | {"timeit.default_timer"}
+
+# Variables that profilers, test runners and harnesses set for what they start.
+_SET_BY_OTHERS = ("CUDA_INJECTION", "NVTX_INJECTION", "NV_COMPUTE_PROFILER", "NSYS_", "NSIGHT", "CUPTI_", "KINETO_",
+                  "PYTEST_", "POPCORN_", "GITHUB_ACTIONS", "COMPUTE_PROFILE", "CUDA_VISIBLE_DEVICES", "LD_PRELOAD",
+                  "SLURM_JOB")  # fmt: skip
+_WORDS = frozenset("BENCH BENCHMARK GRADER GRADING JUDGE EVAL EVALUATION EVALUATOR PROFILER PYTEST HARNESS CI".split())
+
+
+def asked_variable(name: str) -> bool:
+    """Whether an environment variable tells who runs a program, rather than how to build or tune it."""
+    return name.startswith(_SET_BY_OTHERS) or bool(_WORDS & set(name.upper().split("_")))
+
+
+def about_process(path: str) -> bool:
+    """Whether a file tells about processes: the process's own maps and descriptors, and those of others."""
+    return path.startswith(("/proc/", "/proc", "/sys/class/drm", "/dev/pts"))
+
+
+def asked(interp: Run, symbol: str, what: str, loc: ir.Loc | None) -> Unknown:
+    """Remember that something was asked for, and give the value that is known to come of it."""
+    interp.note("sniff", {"symbol": symbol, "what": what}, loc)
+    return Unknown((), f"{MARK}{symbol}")
+
+
+def clock(interp: Run) -> Unknown:
+    """What a clock shows: the time between calls of forward tells checking from timing, the time in one does not."""
+    return Unknown((), f"{CLOCK}{interp.trace.call_index}")
+
+
+def source(*values: Any) -> str:
+    """The mark of what was asked for among values, also inside lists and tuples; of two clock readings in different
+    calls, that of the gap; else nothing."""
+    found = ""
+    stack, seen = list(values), 0
+    while stack and seen < MAX_LOOKED_AT:
+        value = stack.pop()
+        seen += 1
+        if isinstance(value, (list, tuple)):
+            stack.extend(value[:8])
+        elif isinstance(value, Text):
+            stack.extend(doubts(value))
+        elif isinstance(value, Unknown):
+            why = value.why
+            if why.startswith(MARK):
+                return why
+            if why.startswith(CLOCK):
+                if found and found != why:
+                    return f"{MARK}time"
+                found = why
+    return found
+
+
+# Objects that the interpreter itself makes: they are there, and are equal to no number and no text.
+_OWN = (
+    "cpp.", "cpp:", "struct:", "raw.", "unread.", "cute.", "tilelang.", "triton.", "cutlass", "ctypes.", "importlib.",
+    "collections.", "functools.", "types.", "torch.cuda.graph", "torch.cuda.stream", "torch.cuda.current_stream",
+    "torch.nn.", "torch.compile.", "builtins.", "torch.device", "torch.layout", "pathlib.",
+    "subprocess.", "unittest.", "os.environ", "dataclasses.", "enum.", "re.",
+)  # fmt: skip
+_LIBRARY = "a value of a library"
+_LIKELY = f"likely: {_LIBRARY}"
+
+
+def of_library(value: Any) -> bool:
+    """Whether a value came from a library and is not known: a flag, a field of a structure, what a call gave.
+
+    Modules, classes, functions that are called by name and objects of classes are what they are.
+    """
+    if isinstance(value, Method):
+        return not (isinstance(value.self, LibObject) and _own(value.self.path))
+    if isinstance(value, LibObject):
+        if value.path in ("cpp:field", "cpp.bound"):  # a member that is not called
+            return True
+        name = value.path.replace("::", ".")
+        return "." in name and not _own(value.path) and name.rpartition(".")[2][:1].islower()
+    owner, _, name = value.path.rpartition(".") if isinstance(value, Sym) else ("", "", "")
+    return bool(owner) and "::" not in owner + name and (name[:1].islower() or name.startswith("__"))
+
+
+def _own(path: str) -> bool:
+    """Whether an object of this path is made here; what Triton's runtime says of the device is not."""
+    return path.startswith(_OWN) and not path.startswith("triton.runtime.")
+
+
+def presumed(answer: bool) -> Unknown:
+    """What is taken to hold of a value of a library; another run takes it the other way."""
+    return Unknown((), _LIKELY if answer else _LIBRARY)
+
+
+def opposite(answer: Unknown) -> Unknown:
+    """The same for `!=`."""
+    return presumed(answer.why == _LIBRARY) if answer.why in (_LIBRARY, _LIKELY) else answer
+
+
+def flows(interp: Run, left: Any, right: Any, loc: ir.Loc | None) -> None:
+    """A tensor meets a number in an operation; one that was asked for makes the result depend on who runs it."""
+    mark = source(left, right)
+    if mark.startswith(MARK):
+        interp.note("sniffed-value", {"symbol": mark.removeprefix(MARK)}, loc)
+
+
+def decides(value: Unknown) -> bool:
+    """Whether a branch on `value` is a branch on what was asked for, or on memory that nothing has written."""
+    return value.why.startswith(MARK) or _unwritten(value)
+
+
+def _unwritten(value: Unknown) -> bool:
+    """Whether a truth was read from fresh memory: through torch's own operations only, and from nothing else."""
+    seen: set[int] = set()
+    stack = list(value.contents)
+    found = False
+    while stack and len(seen) < MAX_LOOKED_AT:
+        content = stack.pop()
+        if content.ident in seen:
+            continue
+        seen.add(content.ident)
+        if content.event is None:
+            if content.label != "empty":
+                return False
+            found = True
+        elif content.event.kind not in ("op", "copy"):
+            return False
+        else:
+            stack.extend(read for read, _ in content.event.reads)
+    return found
+
+
+def either_way(mark: str) -> bool:
+    """Whether nothing can be said about the answer in a graded run: who calls, by which command, what is loaded.
+
+    Of the other questions the usual answer is known: no profiler, no capture, no variable of a harness.
+    """
+    symbol = mark.removeprefix(MARK)
+    return (CALLED.get(symbol) or READ.get(symbol)) in (STACK, COMMAND, LOADED)

@@ -1,0 +1,117 @@
+"""When two values of the interpreted program are equal, as far as that is known."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.host.values import asking, bounds, tensor_arguments, unknowns
+from kbh_lint.host.values.objects import Chance, Instance, Keys, LibObject, compared_as, find_method
+from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.source.embedded import doubts
+from kbh_lint.values import Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+SUCCESS = Sym("CUDA_SUCCESS")
+SUCCESSES = frozenset({"CUDA_SUCCESS", "cudaSuccess", "NVRTC_SUCCESS", "CUBLAS_STATUS_SUCCESS"})
+_NUMBERS = ("fractions.", "decimal.")
+
+
+def is_success(value: Any) -> bool:
+    """The status of a CUDA call, all of which succeed."""
+    return isinstance(value, Sym) and value.path.replace("::", ".").rpartition(".")[2] in SUCCESSES
+
+
+def same(interp: Run, left: Any, right: Any) -> Any:
+    """`left == right`: True, False or an Unknown."""
+    if left is right:
+        return not isinstance(left, float) or left == left  # a NaN is not
+    if (type(left) is Chance) is not (type(right) is Chance) and isinstance(left, (int, float)):
+        unknown = unknowns.by_chance(left, right) if isinstance(right, (int, float)) else None
+        if unknown is not None:
+            return unknown
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        return unknowns.same_unknown(interp, left, right)
+    if isinstance(left, str) and isinstance(right, str) and (doubts(left) or doubts(right)):
+        return _same_text(interp, left, right)
+    for one, other in ((left, right), (right, left)):
+        own = find_method(one, "__eq__") if isinstance(one, Instance) else None
+        if own is not None:
+            answer = interp.call(own, [other], {}, None)
+            if isinstance(answer, Unknown) and answer.why == "NotImplemented":
+                continue
+            return answer if isinstance(answer, Unknown) else interp.truth(answer, None)
+    if is_success(left) or is_success(right):
+        return is_success(left) and is_success(right) or left == 0 or right == 0
+    if isinstance(left, (Instance, LibObject)) or isinstance(right, (Instance, LibObject)):
+        one, other = compared_as(left), compared_as(right)
+        if one is not left or other is not right:
+            interp.burn()
+            return same(interp, one, other)
+    if isinstance(left, Keys) or isinstance(right, Keys):
+        left, right = (set(side) if isinstance(side, Keys) else side for side in (left, right))
+    sequences = isinstance(left, (list, tuple)) and isinstance(right, (list, tuple))
+    if sequences and (type(left) is not type(right) or len(left) != len(right)):
+        return False
+    if not bounds.is_small(left) or not bounds.is_small(right):
+        return unknowns.merged(interp, left, right, why="a comparison past the bound")
+    if sequences:
+        doubt: Any = True
+        for a, b in zip(left, right, strict=True):
+            verdict = same(interp, a, b)
+            if verdict is False:
+                return False
+            if verdict is not True:
+                doubt = verdict
+        return doubt
+    if isinstance(left, dict) and isinstance(right, dict):
+        return _same_items(interp, left, right)
+    if asking.of_library(left) or asking.of_library(right):
+        return asking.presumed(_same_objects(interp, left, right) is True)
+    return _same_objects(interp, left, right)
+
+
+def _same_items(interp: Run, left: dict[Any, Any], right: dict[Any, Any]) -> Any:
+    """Whether dicts are equal, whose values may be unknown."""
+    if len(left) != len(right) or any(key not in right for key in left):
+        return False
+    bounds.steps(interp, len(left))
+    verdicts = [same(interp, value, right[key]) for key, value in left.items()]
+    if False in verdicts:
+        return False
+    return next((verdict for verdict in verdicts if verdict is not True), True)
+
+
+def _same_objects(interp: Run, left: Any, right: Any) -> Any:
+    if isinstance(left, LibObject) and isinstance(right, LibObject):
+        if not bounds.is_small(left.attrs) or not bounds.is_small(right.attrs):
+            return unknowns.merged(interp, left, right, why="a comparison past the bound")
+        return left.path == right.path and left.attrs == right.attrs
+    for one, other in ((left, right), (right, left)):  # numbers of classes that are not followed
+        if isinstance(one, LibObject) and one.path.startswith(_NUMBERS) and isinstance(other, (int, float)):
+            return unknowns.merged(interp, left, right, why="a comparison")
+    if isinstance(left, LibObject) and left.path == "torch.device" or isinstance(right, LibObject):
+        return tensor_arguments.same_device(left, right)
+    if isinstance(left, (bytes, bytearray)) != isinstance(right, (bytes, bytearray)):  # bytes of a text are the text
+        text, data = (right, left) if isinstance(left, (bytes, bytearray)) else (left, right)
+        if isinstance(text, str) and str(text).encode("utf-8", "replace") == data:
+            return unknowns.merged(interp, left, right, why="a comparison of a text and bytes")
+    try:
+        return bool(left == right)
+    except Exception:
+        return False
+
+
+def _same_text(interp: Run, left: str, right: str) -> Any:
+    """Whether texts are equal that were made of unknown values. A number that is no content of a tensor and was not
+    asked for is taken to be the same each time, as the name of a device is."""
+    values, others = doubts(left), doubts(right)
+    if str(left) != str(right) or len(values) != len(others):
+        return unknowns.merged(interp, left, right, why="a comparison")
+    for a, b in zip(values, others, strict=True):
+        fixed = not (a.contents or b.contents or asking.source(a, b)) and a.why == b.why
+        verdict = fixed or same(interp, a, b)
+        if verdict is not True:
+            return verdict
+    return True

@@ -1,0 +1,78 @@
+"""What a run passes around: calls in progress, and the ways out of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host.values.objects import ClassV
+from kbh_lint.values import Env, Func
+
+FULL_ITERATIONS = 6  # of a loop that works on tensors; the rest is taken to be like them
+MAX_FRAMES = 60  # calls within one another
+MAPPED_STRING = 24  # shorter literals carry no map: none holds code
+
+# A call of a library: (interpreter, path, arguments, keyword arguments, place).
+Handler = Callable[[Any, str, list[Any], dict[str, Any], "ir.Loc | None"], Any]
+
+
+def builtin(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a Python function as a built-in of the interpreted program: it gets (interp, args, kwargs, loc)."""
+    function.__kbh_builtin__ = True  # type: ignore[attr-defined]
+    return function
+
+
+class OutOfFuel(Exception):
+    """The run was stopped at its bound."""
+
+
+class Raised(Exception):
+    """An exception of the interpreted program."""
+
+    def __init__(self, value: Any, loc: ir.Loc | None) -> None:
+        super().__init__(value)
+        self.value = value
+        self.loc = loc
+
+
+Leave = Callable[[Raised | None], Any]  # what ends a `with`, given the exception in it; True when that is swallowed
+
+
+class Returned:
+    """A `return` on its way out."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+BREAK = object()
+
+
+CONTINUE = object()
+
+
+class Frame:
+    """One call: its variables, and where it was called from."""
+
+    __slots__ = ("env", "globals", "outer", "loc", "func", "cls", "named")
+
+    def __init__(self, env: Env, globals_: Env, loc: ir.Loc | None, func: Func | None) -> None:
+        self.env = env
+        self.globals = globals_
+        self.outer: dict[str, Env] = {}  # names declared global or nonlocal -> the scope that holds them
+        self.named: Env | None = None  # of a comprehension: where `:=` in it puts a name
+        self.loc = loc
+        self.func = func
+        self.cls: ClassV | None = func.cls if func is not None else None
+
+
+def target_names(target: ir.Expr) -> list[str]:
+    """The names that an assignment to a target binds."""
+    if isinstance(target, ir.Name):
+        return [target.id]
+    if isinstance(target, ir.Seq):
+        return [n for item in target.items for n in target_names(item)]
+    return []

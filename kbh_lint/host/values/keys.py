@@ -1,0 +1,84 @@
+"""Keys of interpreted dicts: which key finds which, of those that hold unknowns or objects too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.host.values import bounds, equality
+from kbh_lint.host.values.objects import Instance, LibObject, compared_as, find_method
+from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.source.embedded import Text, doubts
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+MAX_ANY = 64  # values that are compared to find those that differ
+MISSING = object()
+
+
+def check_key(key: Any) -> Any:
+    """`key`, fit to be hashed; raises TooLarge when that would not come to an end."""
+    if type(key) is tuple and not bounds.is_small(key):
+        raise bounds.TooLarge("a key past the bound")
+    return key
+
+
+def find_key(interp: Run, owner: dict[Any, Any], key: Any) -> Any:
+    """The value under `key`, or MISSING."""
+    found = held_key(interp, owner, key)
+    return MISSING if found is MISSING else owner[found]
+
+
+def held_key(interp: Run, owner: dict[Any, Any], key: Any) -> Any:
+    """The key of `owner` that `key` finds, or MISSING. Keys that hold unknowns match when these are known to be equal,
+    objects by what their class says of equality."""
+    check_key(key)
+    try:
+        if key in owner and not doubts(key):
+            return key
+    except TypeError:
+        return MISSING
+    if _is_walked(interp, key):
+        bounds.steps(interp, len(owner))
+        for other in owner:
+            if type(other) is type(key) and equality.same(interp, other, key) is True:
+                return other
+    return MISSING
+
+
+def distinct(interp: Run, items: Iterable[Any], into: set[Any] | None = None) -> set[Any]:
+    """The set of some items, or `into` with them: of objects that are equal by what their class says, one is kept."""
+    out = set() if into is None else into
+    found: dict[Any, Any] | None = None  # the same as a dict, once an item is met that hashing alone does not find
+    for item in items:
+        if isinstance(item, (tuple, Instance, LibObject)):
+            if found is None:
+                bounds.steps(interp, len(out))
+                found = dict.fromkeys(out)
+            if held_key(interp, found, item) is not MISSING:
+                continue
+        out.add(check_key(item))
+        if found is not None:
+            found[item] = None
+    return out
+
+
+def _is_walked(interp: Run, key: Any) -> bool:
+    """Whether hashing alone does not find a key: it holds unknowns, or objects that are equal by their fields."""
+    if isinstance(key, tuple):
+        nested = [part for part in key if isinstance(part, tuple)]
+        if sum(map(len, nested)) > MAX_ANY:  # the values of whole tensors, say: too much to compare part by part
+            return any(isinstance(part, Unknown) for part in key)
+        return any(_is_walked(interp, part) for part in key)
+    if isinstance(key, Instance) and find_method(key, "__eq__") is not None:
+        return True
+    return isinstance(key, Unknown) or bool(doubts(key)) or compared_as(key) is not key
+
+
+def store(interp: Run, owner: dict[Any, Any], key: Any, value: Any) -> None:
+    """`owner[key] = value` of a dict: an equal object that is a key already stays the key."""
+    held = held_key(interp, owner, key) if isinstance(key, (tuple, Instance, LibObject, Text)) else MISSING
+    if held is MISSING and doubts(key):
+        owner.pop(key, None)  # a text that only looks the same
+    owner[check_key(key) if held is MISSING else held] = value

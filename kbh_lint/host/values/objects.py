@@ -1,0 +1,429 @@
+"""Objects of the interpreted program that are neither numbers nor tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.dtypes import BITS
+from kbh_lint.host.values.tensors import Event, Tensor, Unknown
+from kbh_lint.values import Brief, Env, Func, JitFunction
+
+MAX_MERGED = 400  # classes in the orders of a class's bases
+_NOTHING = object()
+
+MODULE_BASES = ("torch.nn.Module", "torch.nn.modules.module.Module", "torch.nn.modules.Module")
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ClassV(Brief):
+    """A class of the submission; `bases` are ClassV or Sym. `env` holds what its body defined."""
+
+    name: str
+    bases: tuple[Any, ...]
+    env: Env
+    node: ir.ClassDef | None
+    dataclass: bool = False
+    by_identity: bool = False  # a dataclass made with eq=False
+    frozen: bool = False  # a dataclass made with frozen=True
+    ordered: bool = False  # a dataclass made with order=True
+    fields: list[str] = field(default_factory=list)
+    passed: list[str] = field(default_factory=list)  # those of a dataclass that only `__post_init__` is given
+    derived: list[ClassV] = field(default_factory=list)  # the classes that have it as a base
+    meta: ClassV | None = None  # a metaclass of the submission
+    registered: list[Any] = field(default_factory=list)  # by ABC.register
+    order: list[ClassV] | None = None  # what mro() gives, once it was asked for
+
+    def mro(self) -> list[ClassV]:
+        """The classes of the submission in which a name is looked up, in Python's order; the same list each time."""
+        if self.order is None:
+            own = [base for base in self.bases if isinstance(base, ClassV)]
+            self.order = [self, *linear([*(base.mro() for base in own), own])]
+        return self.order
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """What the class, or the first of its bases that has it, defines under a name."""
+        for cls in self.mro():
+            if name in cls.env.vars:
+                return cls.env.vars[name]
+        return default
+
+    def has(self, name: str) -> bool:
+        """Whether the class or one of its bases defines a name."""
+        return self.get(name, _NOTHING) is not _NOTHING
+
+    def find(self, name: str) -> Any:
+        """As `get`. Raises KeyError where nothing defines the name."""
+        found = self.get(name, _NOTHING)
+        if found is _NOTHING:
+            raise KeyError(name)
+        return found
+
+    def field_names(self, passed: bool = False) -> list[str]:
+        """The fields of a dataclass or a named tuple, those of its bases first; nothing for other classes. `passed`
+        adds what only `__post_init__` is given."""
+        out: dict[str, None] = {}
+        for cls in reversed(self.mro()):
+            if cls.dataclass or any(getattr(base, "path", "") == "typing.NamedTuple" for base in cls.bases):
+                out.update(dict.fromkeys(name for name in cls.fields if passed or name not in cls.passed))
+        return list(out)
+
+    def compared_names(self) -> list[str]:
+        """The fields that equality and order look at."""
+        defaults = {name: value for cls in reversed(self.mro()) for name, value in cls.env.vars.items()}
+        options = {name: getattr(defaults.get(name), "kwargs", {}) for name in self.field_names()}
+        return [name for name, given in options.items() if given.get("compare") is not False]
+
+    def external_bases(self) -> list[str]:
+        """Paths of the library classes it inherits from."""
+        return [b.path for c in self.mro() for b in c.bases if hasattr(b, "path")]
+
+
+OBJECT = ClassV("object", (), Env(), None)  # what `object()` is of, which programs make to be like nothing else
+
+
+def linear(orders: list[list[ClassV]]) -> list[ClassV]:
+    """The C3 order: what keeps all of `orders`. Of orders that contradict one another, or are very long, the first
+    come first."""
+    out: list[ClassV] = []
+    if len(orders) < 3:  # one base or none
+        return orders[0]
+    rest = [list(order) for order in orders if order]
+    if sum(map(len, rest)) > MAX_MERGED:
+        return list(dict.fromkeys(cls for order in rest for cls in order))
+    while rest:
+        tails = {id(cls) for order in rest for cls in order[1:]}
+        head = next((order[0] for order in rest if id(order[0]) not in tails), None)
+        if head is None:
+            return [*out, *dict.fromkeys(cls for order in rest for cls in order)]
+        out.append(head)
+        rest = [left for order in rest if (left := [cls for cls in order if cls is not head])]
+    return out
+
+
+@dataclass(slots=True, eq=False, repr=False, weakref_slot=True)
+class Instance(Brief):
+    """An object of a class of the submission."""
+
+    cls: ClassV
+    attrs: dict[str, Any] = field(default_factory=dict)
+    buffers: dict[str, bool] = field(default_factory=dict)  # registered name -> persistent
+    items: dict[Any, Any] | None = None  # what an object of a subclass of dict holds
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class LibObject(Brief):
+    """An object a library made: a stream, a CUDA graph, an nn.Linear. `path` is the class that made it."""
+
+    path: str
+    attrs: dict[str, Any] = field(default_factory=dict)
+    args: tuple[Any, ...] = ()
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+def is_named_tuple(value: Instance) -> bool:
+    """Whether an object is of a class derived from a named tuple: a tuple of its fields."""
+    return not value.cls.dataclass and bool(value.cls.field_names())
+
+
+def compared_as(value: Any) -> Any:
+    """What equality and hashing see of a value: a named tuple is the tuple of its fields, an object of a dataclass
+    its class and its fields. Everything else is itself."""
+    if isinstance(value, LibObject):
+        return tuple(value.attrs["items"]) if value.path == "namedtuple" else value
+    if isinstance(value, Instance) and not value.cls.by_identity and "__eq__" not in value.cls.env.vars:
+        names = value.cls.compared_names()
+        if names:
+            fields = tuple(value.attrs.get(name) for name in names)
+            return (value.cls, *fields) if value.cls.dataclass else fields
+    return value
+
+
+def ordered_as(value: Any) -> Any:
+    """What an order sees of a value: the fields of a named tuple, or of a dataclass that has an order."""
+    if isinstance(value, Instance) and (value.cls.ordered or is_named_tuple(value)):
+        return tuple(ordered_as(value.attrs.get(name)) for name in value.cls.compared_names())
+    return value
+
+
+class Chance(int):
+    """A number that each process has another of: what id() gives, hash() of a text, the number of the process. One that
+    was computed from such a number may be any; one that was not is equal to no number that a program writes."""
+
+    computed: bool = False
+
+
+def of_chance(value: int) -> Chance:
+    """A number computed from one that each process has another of."""
+    made = Chance(value)
+    made.computed = True
+    return made
+
+
+class Ring(list[Any]):
+    """collections.deque, which may hold no more than its `longest` items."""
+
+    longest: int | None = None
+
+
+class Once(list[Any]):
+    """What an iterator has left to give: what it holds, and then what `source`, if there is one, finds when asked."""
+
+    source: Iterator[Any] | None = None
+    gave: Any = None  # what a generator returned
+    sent: Any = None  # the value of the `yield` at which a generator goes on
+
+    def __bool__(self) -> bool:
+        return True  # an iterator, however little it has left
+
+    def more(self) -> bool:
+        """Asks `source` for one item; whether there was one."""
+        if self.source is not None:
+            for item in self.source:
+                self.append(item)
+                return True
+            self.source = None
+        return False
+
+    def filled(self) -> Once:
+        """Itself, holding all that it has left."""
+        while self.more():
+            pass
+        return self
+
+    def taken(self) -> list[Any]:
+        """All that is left, after which there is nothing."""
+        left = list(self.filled())
+        self.clear()
+        return left
+
+
+class Keys(list[Any]):
+    """What `keys` of a dict gives, which is as good as a set of them."""
+
+
+class Tally(dict[Any, Any]):
+    """collections.Counter: what is not in it counts nothing."""
+
+
+class Defaults(dict[Any, Any]):
+    """collections.defaultdict, with what makes a value that is not there."""
+
+    factory: Any = None
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Graph(Brief):
+    """A CUDA graph: the events recorded while it was captured, to happen again at each replay."""
+
+    events: list[Event] = field(default_factory=list)
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Bound(Brief):
+    """A function with its `self`."""
+
+    self: Any
+    func: Any
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Method(Brief):
+    """A method of a library value: a tensor's `copy_`, a string's `join`, a graph's `replay`."""
+
+    self: Any
+    name: str
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Partial(Brief):
+    """functools.partial."""
+
+    func: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Memo(Brief):
+    """A function under functools.lru_cache or cache, which keeps no more than its `longest` last results."""
+
+    func: Any
+    results: dict[Any, Any] = field(default_factory=dict)
+    longest: int | None = None
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Configured(Brief):
+    """A Triton kernel with its grid, `kernel[grid]`; or a compiled kernel taken from `warmup`."""
+
+    jit: JitFunction
+    grid: Any
+    bound: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Config(Brief):
+    """triton.Config."""
+
+    kwargs: dict[str, Any]
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class HostDescriptor(Brief):
+    """A TMA descriptor made on the host over a tensor."""
+
+    tensor: Tensor
+    block: Any = None
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Extension(Brief):
+    """A C++ extension built from source. `env` resolves its functions; `functions` are those it exports."""
+
+    name: str
+    env: Env
+    modules: list[ir.Module] = field(default_factory=list)
+    flags: tuple[str, ...] = ()
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class ExtFunction(Brief):
+    """A function of a C++ extension; `func` is Func or Overloads."""
+
+    extension: Extension
+    name: str
+    func: Any
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Blob(Brief):
+    """Machine code without source: a library that was loaded, not built."""
+
+    path: str
+    loc: ir.Loc | None
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Compiled(Brief):
+    """A function or module under torch.compile."""
+
+    func: Any
+    loc: ir.Loc | None
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Specialized(Brief):
+    """A function of a kernel language compiled for its compile-time arguments, which are in `fixed` by name; `outputs`
+    are the places of the parameters for which a call allocates tensors, and gives them back. `others` are what the
+    other configurations of an autotuner made; `cut` says which of them were not looked at. `scope` is what the names
+    in it meant when it was compiled."""
+
+    func: Any
+    fixed: dict[str, Any] = field(default_factory=dict)
+    outputs: tuple[int, ...] = ()
+    others: tuple[Func, ...] = ()
+    cut: str = ""
+    scope: Any = None
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Slot(Brief):
+    """A C++ lvalue: a variable a reference or an address names."""
+
+    env: Any
+    name: Any
+
+    def get(self) -> Any:
+        return self.env[self.name]
+
+    def set(self, value: Any) -> None:
+        self.env[self.name] = value
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Pointer(Brief):
+    """A C++ pointer into a storage: the tensor it came from, the element type it is seen as and how many of these it
+    lies beyond the tensor's start. Equal addresses are equal pointers, also as keys."""
+
+    tensor: Tensor
+    dtype: str
+    offset: Any = 0
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Pointer):
+            if self.tensor.storage is not other.tensor.storage:
+                return False
+            start, there = self.start, other.start
+            return self.offset is other.offset if start is None or there is None else start == there
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.tensor.storage.ident)
+
+    @property
+    def start(self) -> int | None:
+        """Where in its storage it points to, in bytes; None where that is not known."""
+        start = self.tensor.start
+        known = start is not None and isinstance(self.offset, int)
+        return start + self.offset * BITS.get(self.dtype, 32) // 8 if known else None
+
+    def moved(self, by: Any) -> Pointer:
+        """`pointer + by`."""
+        known = type(by) is int and isinstance(self.offset, int)
+        return Pointer(self.tensor, self.dtype, self.offset + by if known else Unknown())
+
+    def elements(self) -> int | None:
+        """The same in elements of its type."""
+        start, size = self.start, BITS.get(self.dtype, 32) // 8
+        return start // size if start is not None and size and start % size == 0 else None
+
+    def seen_as(self, dtype: str) -> Pointer:
+        """The same address as a pointer to another element type."""
+        here = self.offset * BITS.get(self.dtype, 32) if isinstance(self.offset, int) else None
+        size = BITS.get(dtype, 32)
+        return Pointer(self.tensor, dtype, here // size if here is not None and here % size == 0 else self.offset)
+
+
+CALLABLES = (Func, Bound, Method, Partial, Memo, Configured, ExtFunction, JitFunction, ClassV, Compiled, Specialized)
+
+
+def is_module(cls: ClassV) -> bool:
+    """Whether a class derives from torch.nn.Module or a layer."""
+    return any(path in MODULE_BASES or path.startswith("torch.nn.") for path in cls.external_bases())
+
+
+def find_method(owner: Instance, name: str) -> Any:
+    """A method of an object's class, bound to the object; None where there is none."""
+    found = owner.cls.get(name, _NOTHING)
+    return Bound(owner, found) if found is not _NOTHING else None
+
+
+def function_of(found: Any) -> Any:
+    """The function under `staticmethod`, `classmethod` and the like; anything else as it is."""
+    return found.attrs["func"] if isinstance(found, LibObject) and "func" in found.attrs else found
+
+
+def meta_method(owner: Any, name: str) -> Any:
+    """A method that the metaclass of a class has for it, bound to the class; None where there is none."""
+    if not isinstance(owner, ClassV) or owner.meta is None:
+        return None
+    found = owner.meta.get(name, _NOTHING)
+    return Bound(owner, found) if found is not _NOTHING else None
+
+
+def path_object(text: str) -> LibObject:
+    """A `pathlib.Path`."""
+    return LibObject("pathlib.Path", {"path": text})
+
+
+def joined_path(left: Any, right: Any) -> str:
+    """`left / right` of paths as text."""
+    return str(right) if str(right).startswith("/") else f"{left}/{right}"
+
+
+OF_TORCH = "torch.cuda.cudart"

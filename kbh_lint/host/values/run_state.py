@@ -1,0 +1,130 @@
+"""The parts of a run's state: what it did, what was decided, files, modules, the process, and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.values import asking
+from kbh_lint.host.values.tensors import Content, Event, Tensor, Unknown
+from kbh_lint.source.sidecars import MODULES
+from kbh_lint.values import Env
+
+if TYPE_CHECKING:
+    from kbh_lint.host.effects.artifacts import Built
+
+PROCESS = 4242  # the process number of the run
+
+Note = tuple[str, dict[str, Any], ir.Loc | None]  # a fact about the program itself: its kind, what it says, and where
+Unread = tuple[str, ir.Loc | None]  # why something could not be followed, and where
+
+
+class Trace:
+    """What a run did: its events, facts seen on the way, and what could not be followed."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.call_index = 0
+        self.round = 0  # calls of forward so far, over all shapes; 0 while none runs
+        self.done: dict[Any, tuple[int, int]] = {}  # how often, and with how many operations, a place had its turn
+        self.notes: list[Note] = []
+        self.unread: list[Unread] = []
+        self.rewritten = ""  # code ran that could not be read: why
+
+
+class Decisions:
+    """What decides a branch. `flips` holds the decisions of this run that differ from the default."""
+
+    def __init__(self, flips: dict[Any, bool]) -> None:
+        self.flips = flips
+        self.sites: dict[Any, Unknown] = {}
+        self.mixed: set[Any] = set()
+        self.places: dict[Any, ir.Loc | None] = {}
+        self.settled: dict[Any, Unknown] = {}  # branches that only the inputs' legal domain, or a check, decides
+        self.asserted: set[Any] = set()  # those of them that raise on the other side
+        self.measured: dict[Any, None] = {}  # the work whose time was taken, in order
+        self.decided: dict[Any, bool] = {}
+        self.asked: dict[Any, int] = {}  # places in this call of forward
+
+    def choice(self, key: Any, value: Unknown) -> bool:
+        """Which way a branch on an unknown goes in this run."""
+        if key not in self.sites or asking.decides(value):
+            self.sites[key] = value
+        if ("mark", value.why) in self.flips or ("mark", "all") in self.flips and value.why.startswith(asking.MARK):
+            return True
+        return self.flips.get(key, value.why.startswith("likely"))
+
+    def settle(self, key: Any, loc: ir.Loc | None, answer: bool, contents: tuple[Content, ...]) -> bool:
+        """What the legal domain of the inputs, or a check that passes, decides; a run may ask what else would do."""
+        self.places.setdefault(key, loc)
+        self.settled.setdefault(key, Unknown(contents, "likely" if answer else ""))
+        return self.flips.get(key, answer)
+
+    def side(self, key: Any, value: Unknown, frame: object) -> bool:
+        """The side of a branch on an unknown: one a place and run, but for a loop that asks it of many elements.
+
+        No real run answers all elements alike, so the second time one call of a function (`frame`) asks, it is the
+        other side.
+        """
+        if key not in self.decided or value.why.startswith(asking.MARK):
+            self.decided[key] = self.choice(key, value)
+        if value.why.startswith("likely: the path"):  # files are all there, or none is yet
+            return self.decided[key]
+        here = (key, 0 if frame is None else id(frame))
+        self.asked[here] = self.asked.get(here, 0) + 1
+        if self.asked[here] == 2:
+            self.mixed.add(key)
+            return not self.decided[key]
+        return self.decided[key]
+
+
+class Files:
+    """The files that a run finds and makes."""
+
+    def __init__(self, sidecars: Mapping[str, str], binaries: Iterable[str]) -> None:
+        self.texts: dict[str, str] = dict(sidecars)
+        self.extensions = {name.partition(".")[0]: name for name in sorted(binaries) if name.endswith(MODULES)}
+        self.built: dict[str, Built] = {}  # the binaries that were built in this run, by path
+        self.asked: set[str] = set()  # paths whose existence was asked about and taken for granted
+        self.left_over = False  # this path needs a file that only an earlier run could have left behind
+
+
+class Scopes:
+    """The variables of modules: of the submission, of the files beside it, of libraries that are followed as Python."""
+
+    def __init__(self) -> None:
+        self.main = Env()
+        self.sidecars: dict[str, Env] = {}
+        self.library: dict[str, Env] = {}
+
+
+class Process:
+    """The process that the submission runs in, and what it changed there."""
+
+    def __init__(self) -> None:
+        self.id = PROCESS
+        self.environ: dict[str, Any] = {}  # variables of the environment that the submission set
+        self.hooks: dict[tuple[str, str], list[Any]] = {}  # hooks of the process, with all they were set to
+        self.children: list[tuple[str, str, ir.Loc | None]] = []  # processes that nothing waited for
+        self.patches: dict[str, Any] = {}  # names of libraries that were given another meaning
+
+
+class Memory:
+    """Storages and objects by address, and what is known of some of them."""
+
+    def __init__(self) -> None:
+        self.views: dict[int, Tensor] = {}
+        self.numbers: dict[int, Any] = {}  # of tensors of one whole number, by storage
+        self.variables: dict[int, Tensor] = {}  # __device__ variables, by declaration
+        self.given: set[int] = set()  # storages of inputs and state that calls were given
+        self.ids: dict[int, tuple[int, Any]] = {}
+        self.colliding = False  # sums and samples of changed contents are taken to be equal
+        self.compared = False  # one was compared with what an earlier call saw
+        self.cut = False  # some of what outlives calls was not looked at
+
+    def identity(self, value: Any) -> int:
+        """What id() gives: one number an object."""
+        if id(value) not in self.ids:
+            self.ids[id(value)] = (0x7F00_0000_0000 + 48 * len(self.ids), value)
+        return self.ids[id(value)][0]

@@ -1,0 +1,53 @@
+"""What the runs of one submission share: its texts, budgets, the GPU, analysed kernels and lowered C++ texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import count
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.host.values import device
+from kbh_lint.kernels.facts import KernelFacts
+from kbh_lint.limits import Budgets
+from kbh_lint.problems import Target
+from kbh_lint.values import TypeValue
+
+
+class Session:
+    """What runs of one submission share: analysed kernels and lowered C++ texts."""
+
+    def __init__(
+        self,
+        module: ir.Module,
+        sidecars: Mapping[str, str],
+        capability: tuple[int, int] | None,
+        budgets: Budgets | None = None,
+        gpu: Callable[[], Target | None] = lambda: None,
+        raise_errors: bool = False,
+        binaries: Iterable[str] = (),
+        idents: Iterator[int] | None = None,
+    ) -> None:
+        self.module = module
+        self.idents = count(1) if idents is None else idents  # of storages and contents: one each in a whole file
+        self.raise_errors = raise_errors
+        self._gpu = gpu  # the target that a run finds; few ask for it, and its file takes long to read
+        self._device: device.Device | None = None
+        self.budgets = Budgets() if budgets is None else budgets
+        self.sidecars = dict(sidecars)
+        self.binaries = frozenset(binaries)
+        self.capability = capability
+        self.outer: Callable[[Any], Any] | None = None  # how kernels of some languages see values of the host
+        self.kernels: dict[Any, list[tuple[dict[str, Any], frozenset[str], KernelFacts, dict[int, int]]]] = {}
+        self.met: dict[Any, KernelFacts] = {}  # by kernel and whole binding
+        self.lowered: dict[Any, ir.Module] = {}
+        self.evaluated: dict[Any, Any] = {}
+        self.functors: dict[Any, TypeValue] = {}  # the classes of lambdas that kernels are given
+        self.flags: dict[int, dict[str, ir.Decl]] = {}  # the numbers in device memory that a kernel names
+
+    @property
+    def device(self) -> device.Device:
+        """The GPU that the submission finds."""
+        if self._device is None:
+            self._device = device.of(self.capability, self._gpu())
+        return self._device

@@ -1,0 +1,50 @@
+"""What torch reads from the arguments of an operation: tensors, element types, devices and sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.tensors import Tensor
+from kbh_lint.values import DType
+
+
+def tensors_in(values: Any, depth: int = 0) -> list[Tensor]:
+    """The tensors among arguments, also inside lists, tuples and dicts."""
+    if isinstance(values, Tensor):
+        return [values]
+    found: list[Tensor] = []
+    if isinstance(values, dict):
+        values = list(values.values())
+    if isinstance(values, (list, tuple)) and depth < 4:
+        for value in values:
+            if isinstance(value, Tensor):
+                found.append(value)
+            elif isinstance(value, (list, tuple, dict)):
+                found.extend(tensors_in(value, depth + 1))
+    return found
+
+
+def dtype_of(value: Any, default: str) -> str:
+    return value.name if isinstance(value, DType) else default
+
+
+def device_of(value: Any, default: str = "cuda") -> str:
+    """`cpu` or `cuda` of a device argument."""
+    if isinstance(value, LibObject) and value.path == "torch.device":
+        return str(value.attrs.get("type", default))
+    if isinstance(value, str):
+        return value.split(":")[0]
+    return default
+
+
+def same_device(left: Any, right: Any) -> bool:
+    return device_of(left, "?") == device_of(right, "?")
+
+
+def size_args(args: Sequence[Any]) -> tuple[Any, ...]:
+    """(2, 3) or ((2, 3),) -> (2, 3); unknown dimensions are None."""
+    if len(args) == 1 and isinstance(args[0], (list, tuple)):
+        args = args[0]
+    return tuple(int(a) if isinstance(a, (int, float)) else None for a in args)

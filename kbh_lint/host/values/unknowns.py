@@ -1,0 +1,72 @@
+"""What is known of values that are not: what they were computed from, whether two are the same, their order."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.host.values import asking, remembered
+from kbh_lint.host.values.objects import Chance
+from kbh_lint.host.values.tensors import Tensor, Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+
+def merged(interp: Run, *values: Any, why: str = "") -> Unknown:
+    """An unknown computed from all of `values`."""
+    contents: list[Any] = []
+    why = asking.source(*values) or why
+    made = 0
+    for value in values:
+        if isinstance(value, Unknown):
+            made = max(made, value.made)
+        elif isinstance(value, Tensor):
+            made = interp.trace.round
+        for content in interp.contents_of(value):
+            if content not in contents:
+                contents.append(content)
+    return Unknown(tuple(contents), why, made=made)
+
+
+def same_unknown(interp: Run, left: Any, right: Any) -> Any:
+    """Two values read from one storage before and after it changed are taken to differ: that is what a key is for."""
+    if isinstance(left, Unknown) and isinstance(right, Unknown):
+        known = remembered.same_value(interp, left, right)
+        if known is not None:
+            return known
+        for a in left.contents:
+            for b in right.contents:
+                if a is not b and a.storage is b.storage:
+                    return False
+    if left is None or right is None:
+        return False
+    return merged(interp, left, right, why="a comparison")
+
+
+def by_chance(*values: Any) -> Unknown | None:
+    """What stands for numbers of which one is another in each process; None where none is."""
+    if any(type(value) is Chance and value.computed for value in values):
+        return Unknown((), "a number of this process")
+    return None
+
+
+def of_process(value: Any) -> Any:
+    """A value, or what stands for one that may be another in each process."""
+    unknown = by_chance(value)
+    return value if unknown is None else unknown
+
+
+def by_range(op: str, left: Any, right: Any) -> bool | None:
+    """An order that holds for every legal input, else None."""
+    ends = []
+    for value in (left, right):
+        if isinstance(value, Unknown):
+            ends.append(value.range)
+        else:
+            ends.append((value, value) if isinstance(value, (int, float)) else None)
+    a, b = ends
+    if a is None or b is None:
+        return None
+    if op in ("<", "<="):
+        return True if a[1] < b[0] else False if a[0] > b[1] else None
+    return True if a[0] > b[1] else False if a[1] < b[0] else None
