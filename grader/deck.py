@@ -52,6 +52,9 @@ class DeckError(Exception):
 class Code:
     """What a problem's Python files define. `structures` are by case id; `legal` is None while there is no legal.py.
 
+    `variants` are all legal models by name, `legal` among them; `inputs_format`
+    is what an input may be rounded to before it is used, where that is not its own type.
+
     `oracle_rows` gives the oracle's outputs at some rows [n] i64 of their first dimension, and `boundary_rows` the rows
     that are never left out; both come from rows.py, where there is one.
     """
@@ -59,6 +62,8 @@ class Code:
     Model: type[nn.Module]
     oracle: Oracle
     legal: Legal | None = None
+    variants: Mapping[str, Legal] = field(default_factory=dict)
+    inputs_format: str | None = None
     structures: Mapping[str, Structure] = field(default_factory=dict)
     mutants: tuple[Mutant, ...] = ()
     oracle_rows: OracleRows | None = None
@@ -105,11 +110,36 @@ def _load_code(problem: Problem) -> Code:
         Model=model,
         oracle=oracle,
         legal=_attribute(folder, "legal", "legal", None),
+        variants=_variants(folder),
+        inputs_format=_inputs_format(folder),
         structures=dict(_attribute(folder, "cases", "STRUCTURES", {})),
         mutants=tuple(_attribute(folder, "mutants", "MUTANTS", ())),
         oracle_rows=_attribute(folder, "rows", "oracle_rows", None),
         boundary_rows=_attribute(folder, "rows", "boundary_rows", None),
     )
+
+
+def _variants(folder: Path) -> dict[str, Legal]:
+    """The legal models by name: `VARIANTS` of legal.py, and `legal` where that does not have it."""
+    module = _import(folder, "legal")
+    if module is None:
+        return {}
+    own, found = module.legal, getattr(module, "VARIANTS", {})
+    if not isinstance(found, Mapping) or not all(isinstance(n, str) and n and callable(f) for n, f in found.items()):
+        raise DeckError(f"VARIANTS in legal.py of {folder.name} must map names to functions")
+    if found.get("legal", own) is not own:
+        raise DeckError(f"VARIANTS in legal.py of {folder.name} has a `legal` that is not the function `legal`")
+    return {**({} if own in found.values() else {"legal": own}), **found}
+
+
+def _inputs_format(folder: Path) -> str | None:
+    """`INPUTS` of legal.py, a format of grader.precision."""
+    from grader.precision import FORMATS
+
+    found: str | None = getattr(_import(folder, "legal"), "INPUTS", None)
+    if found is not None and found not in FORMATS:
+        raise DeckError(f"INPUTS in legal.py of {folder.name} must be one of {', '.join(FORMATS)}")
+    return found
 
 
 def _attribute(folder: Path, stem: str, name: str, default: Any) -> Any:

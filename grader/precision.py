@@ -20,7 +20,7 @@ import torch
 
 from kbh_lint.problems import Problem, Target
 
-__all__ = ["FORMATS", "architectures", "matmul", "resolve", "round_to"]
+__all__ = ["FORMATS", "architectures", "half_ulp", "matmul", "resolve", "round_to"]
 
 WGMMA_STEP = 32
 """Products that one fp8 tensor-core step adds to the accumulator at once."""
@@ -35,6 +35,8 @@ _CAST = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 _CAST |= {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
 _FRACTION = {"tf32": 10, "f32-approx": 21}
 FORMATS = (*_CAST, *_FRACTION)
+_SPACING = {"f32": (23, -126), "f16": (10, -14), "bf16": (7, -126), "e4m3": (3, -6), "e5m2": (2, -14)}
+_SPACING |= {"f64": (52, -1022), "tf32": (10, -126), "f32-approx": (21, -126)}
 
 _TILE = 1 << 18  # products held at once on a CPU: they stay in the cache
 _GPU_TILE = 1 << 26
@@ -57,6 +59,20 @@ def round_to(t: torch.Tensor, fmt: str) -> torch.Tensor:
     if fmt in _FRACTION:
         return _nearest(t.to(torch.float32), _FRACTION[fmt])
     raise ValueError(f"unknown format {fmt}: use one of {', '.join(FORMATS)}")
+
+
+def half_ulp(t: torch.Tensor, fmt: str) -> torch.Tensor:
+    """Half the distance from each value to the next larger one of a format or of f64; 0 for zeros, NaN, infinities.
+
+    Raises ValueError for an unknown format.
+    """
+    if fmt not in _SPACING:
+        raise ValueError(f"unknown format {fmt}: use one of {', '.join(FORMATS)}")
+    fraction, lowest = _SPACING[fmt]
+    values = t.double()
+    exponent = (torch.frexp(values).exponent - 1).clamp(min=lowest)
+    half = torch.ldexp(torch.ones_like(values), exponent - fraction - 1)
+    return torch.where((values == 0) | ~torch.isfinite(values), 0.0, half)
 
 
 def matmul(a: torch.Tensor, b: torch.Tensor, accumulate: str = "f32") -> torch.Tensor:

@@ -120,8 +120,8 @@ def _default_device() -> str:
 def _flops(args: argparse.Namespace) -> int:
     problems = chosen(args)
     need_grade()
-    from grader.problems import flops
     from grader.deck import load_code
+    from grader.problems import flops
 
     fits = [flops.count(problem, load_code(problem)) for problem in problems]
     sys.stdout.write("".join(flops.table(fit) for fit in fits))
@@ -142,7 +142,10 @@ def _tolerance(args: argparse.Namespace) -> int:
         print(f"{problem.id}\n{tolerance.table(found)}")
         if args.write:
             print(f"written to {tolerance.write(problem, found)}")
-        wrong += tolerance.stored_differences(problem) if args.write else tolerance.check(problem, found)
+            wrong += tolerance.stored_differences(problem)
+            wrong += tolerance.ill_conditioned(problem, tolerance.read(problem)["rows"])
+        else:
+            wrong += tolerance.check(problem, found)
     for text in wrong:
         print(text, file=sys.stderr)
     return WRONG if wrong else DONE

@@ -1,5 +1,6 @@
 """What may be less exact than the oracle: gate, up and the activation as bf16 tensors; products accumulate in fp32."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,9 @@ SHAPES = [
     {"T_total": 128, "H": 4096, "I": 128, "E": 4, "K": 8},
     {"T_total": 128, "H": 2048, "I": 128, "E": 4, "K": 8},
 ]
+
+# Operands enter both products as they are: nothing is rounded before the sums.
+INPUTS = "f32"
 
 
 def legal(
@@ -39,3 +43,26 @@ def legal(
             left, right = (round_to(half, precision["gate-and-up"]) for half in halves)
             out[rows] = (round_to(F.silu(left), precision["activation"]) * right).to(torch.bfloat16)
     return (out,)
+
+
+def fused(
+    init: Mapping[str, Any],
+    inputs: Mapping[str, torch.Tensor],
+    state: Mapping[str, torch.Tensor],
+    precision: Mapping[str, str],
+) -> tuple[torch.Tensor, ...]:
+    """Gate and up stay in fp32, each the sum of four parts of H; the sigmoid is made of a base-2 exponential."""
+    hidden, gate, up = inputs["hidden_states"], state["W_gate"], state["W_up"]
+    out = torch.zeros(hidden.shape[0], gate.shape[2], dtype=torch.bfloat16, device=hidden.device)
+    bounds = inputs["expert_offsets"].tolist()
+    for expert, (first, last) in enumerate(zip(bounds, bounds[1:])):
+        x = hidden[first:last].float().chunk(4, dim=1)
+        left, right = torch.zeros(2, last - first, gate.shape[2], device=hidden.device).unbind()
+        for total, weight in ((left, gate), (right, up)):
+            for some, own in zip(x, weight[expert].float().chunk(4, dim=0), strict=True):
+                total += matmul(some, own, precision["accumulator"])
+        out[first:last] = (left / (1 + torch.exp2(left * -math.log2(math.e))) * right).to(torch.bfloat16)
+    return (out,)
+
+
+VARIANTS = {"legal": legal, "fused": fused}

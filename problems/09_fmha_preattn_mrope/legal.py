@@ -13,6 +13,9 @@ SHAPES = [
     {"B": 2, "T": 512, "Hq": 16, "Hkv": 2, "D": 64, "mrope_section": [8, 12, 12], "max_pos": 16384},
 ]
 
+# What is rotated and the tables enter the fp32 arithmetic as they are.
+INPUTS = "f32"
+
 
 def legal(
     init: Mapping[str, Any],

@@ -1,6 +1,7 @@
 """Patch embedding in legal precision: exact bf16 products summed in fp32, one rounding to bf16."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,14 +14,22 @@ SHAPES = (
     {"B": 4, "C": 3, "T": 1, "H": 224, "W": 224, "kT": 1, "kH": 16, "kW": 16, "embed_dim": 768},
 )
 
+# Operands enter the product as they are: nothing is rounded before the sums.
+INPUTS = "f32"
+
 
 def legal(
     init: Mapping[str, Any],
     inputs: Mapping[str, torch.Tensor],
     state: Mapping[str, torch.Tensor],
     precision: Mapping[str, str],
+    *,
+    parts: int = 1,
 ) -> tuple[torch.Tensor, ...]:
-    """y [B, embed_dim, T/kT, H/kH, W/kW] bf16; `precision["accumulator"]` is the format of the running sum."""
+    """y [B, embed_dim, T/kT, H/kH, W/kW] bf16; `precision["accumulator"]` is the format of the running sum.
+
+    A kernel may take the patch in `parts`, a channel, frame or tile each, and add their fp32 sums, the last one first.
+    """
     x, weight = inputs["x"], state["conv.weight"]
     batch, channels = x.shape[:2]
     kernel = weight.shape[2:]
@@ -28,6 +37,11 @@ def legal(
     split = [part for pair in zip(grid, kernel, strict=True) for part in pair]
     rows = x.reshape(batch, channels, *split).permute(0, 2, 4, 6, 1, 3, 5, 7)
     patches = rows.reshape(batch * grid[0] * grid[1] * grid[2], -1)
-    product = matmul(patches, weight.flatten(1).T, precision["accumulator"])
+    pairs = zip(patches.chunk(parts, dim=1), weight.flatten(1).chunk(parts, dim=1), strict=True)
+    product = sum(matmul(some, own.T, precision["accumulator"]) for some, own in reversed(list(pairs)))
+    assert isinstance(product, torch.Tensor)
     out = product.to(torch.bfloat16).reshape(batch, *grid, -1).permute(0, 4, 1, 2, 3)
     return (out.contiguous(),)
+
+
+VARIANTS = {"legal": legal, "split-k": partial(legal, parts=4)}

@@ -10,7 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.precision import FORMATS, architectures, matmul, resolve, round_to
+from grader.deck import TORCH_DTYPES
+from grader.precision import FORMATS, architectures, half_ulp, matmul, resolve, round_to
 from kbh_lint import paths
 from kbh_lint.problems import load_deck, load_targets
 
@@ -39,6 +40,24 @@ def test_a_rounded_value_is_the_nearest_with_so_many_fraction_bits_and_the_even_
 ) -> None:
     unit = Fraction(2) ** (math.frexp(value)[1] - 1 - fraction)
     assert Fraction(round_to(torch.tensor([value]), fmt).item()) == round(Fraction(value) / unit) * unit
+
+
+@pytest.mark.parametrize("fmt", ["bf16", "f16", "f32", "e4m3", "e5m2"])
+def test_half_an_ulp_is_half_the_way_to_the_next_larger_value_of_the_type(fmt: str) -> None:
+    dtype = TORCH_DTYPES[fmt]
+    whole = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[dtype.itemsize]
+    last = int(torch.tensor([torch.finfo(dtype).max], dtype=dtype).view(whole))
+    bits = torch.randint(1, last, (4096,), generator=torch.Generator().manual_seed(5), dtype=torch.int64)
+    value, above = (b.to(whole).view(dtype).double() for b in (bits, bits + 1))
+    keep = torch.isfinite(above)
+    assert torch.equal(2 * half_ulp(value, fmt)[keep], (above - value)[keep])
+    assert torch.equal(half_ulp(-value, fmt), half_ulp(value, fmt))
+
+
+def test_zeros_and_what_is_not_finite_have_no_ulp() -> None:
+    assert half_ulp(torch.tensor([0.0, -0.0, math.inf, -math.inf, math.nan]), "f32").tolist() == [0.0] * 5
+    with pytest.raises(ValueError, match="unknown format f8"):
+        half_ulp(torch.ones(1), "f8")
 
 
 def test_unknown_formats_and_accumulators_are_told() -> None:

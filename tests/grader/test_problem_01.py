@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from deck_cases import drawn, eager, judged, legal, loaded, mutant, oracle
+from deck_cases import drawn, eager, judged, legal, loaded, mutant, oracle, shape_of
 
 from grader.correctness import compare
 from grader.precision import matmul
 from grader.problems.tolerance import read
+from kbh_lint.problems import Shape
 
 ID = "01_fp8_gemm"
 REDUCED = loaded(ID)[0].reduced
+DECODE = [shape_of(M=32, N=512, K=8192), shape_of(M=64, N=256, K=4127)]
 
 
 def faultless(init: object) -> torch.nn.Module:
@@ -60,6 +64,34 @@ def test_sums_that_grow_are_where_the_short_accumulator_loses_most() -> None:
         exact = matmul(x, weight.T)
         lost[case.spec.kind] = float(((matmul(x, weight.T, "e4m3-wgmma") - exact).abs() / exact.abs()).median())
     assert lost["structure"] > 2 * lost["nominal"]
+
+
+class SplitK(torch.nn.Module):
+    """A split-K kernel: parts of K are scaled and added to y in the order in which they come, in `dtype`."""
+
+    def __init__(self, init: Mapping[str, Any], dtype: torch.dtype, parts: int = 32) -> None:
+        super().__init__()
+        self.register_buffer("weight", torch.zeros(init["N"], init["K"], dtype=torch.float8_e4m3fn))
+        self.register_buffer("weight_scale", torch.ones(init["N"]))
+        self.dtype, self.parts = dtype, parts
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        pairs = list(zip(x.float().chunk(self.parts, 1), self.weight.float().chunk(self.parts, 1), strict=True))
+        total = torch.zeros(x.shape[0], self.weight.shape[0], dtype=self.dtype)
+        for at in torch.randperm(len(pairs), generator=torch.Generator().manual_seed(3)).tolist():
+            part, weight = pairs[at]
+            added = (part @ weight.T * self.weight_scale).to(self.dtype)
+            total = (total.float() + added.float()).to(self.dtype)
+        return total.to(torch.bfloat16)
+
+
+@pytest.mark.parametrize("shape", DECODE, ids=lambda shape: shape.label)
+def test_a_split_k_that_adds_into_bf16_is_wrong_and_one_that_adds_into_fp32_is_right(shape: Shape) -> None:
+    atomics = [judged(ID, SplitK(c.binding.init, torch.bfloat16), c) for c in drawn(ID, shape, ("nominal", "stress"))]
+    assert not all(found.ok for found in atomics)
+    assert 0.02 < max(found.error for found in atomics) < 0.05
+    for case in drawn(ID, shape):
+        assert judged(ID, SplitK(case.binding.init, torch.float32), case).ok, case.spec.id
 
 
 def test_the_stored_measurement_agrees_with_the_model_bit_for_bit_where_one_accumulator_runs_through_k() -> None:

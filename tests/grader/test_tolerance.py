@@ -12,7 +12,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.deck import DeckError
+from grader.cases import materialise, plan_cases
+from grader.deck import DeckError, load_code
 from grader.problems import tolerance
 from grader.problems.tolerance import (
     MARGIN,
@@ -21,6 +22,8 @@ from grader.problems.tolerance import (
     Row,
     check,
     derive,
+    ill_conditioned,
+    moved,
     read,
     round_up,
     stored_differences,
@@ -161,3 +164,78 @@ def test_draws_and_missing_models_are_refused(tmp_path: Path) -> None:
 def test_the_table_has_every_row_and_tolerance() -> None:
     text = tolerance.table(sample(0.006))
     assert "nominal" in text and "0.003" in text and "nominal: bf16 0.006" in text
+
+
+def legal_of(tmp_path: Path, added: str) -> Problem:
+    """A copy of a problem whose legal.py has more in it."""
+    source = Path(DECK["10_patch_embed_conv3d_gemm"].path).parent
+    for name in ("reference.py", "cases.py", "legal.py"):
+        (tmp_path / name).write_text((source / name).read_text())
+    with (tmp_path / "legal.py").open("a") as file:
+        file.write(added)
+    problem = copied(tmp_path)
+    return replace(problem, reduced=problem.reduced[:1])
+
+
+COARSE = """
+def coarse(init, inputs, state, precision):
+    \"\"\"Rounded once more on the way.\"\"\"
+    return ((legal(init, inputs, state, precision)[0].float() * 1.01).to(torch.bfloat16),)
+"""
+
+
+def test_a_coarser_legal_form_widens_the_bound_and_is_named(tmp_path: Path) -> None:
+    problem = legal_of(tmp_path, COARSE + 'VARIANTS = {"coarse": coarse}\n')
+    assert list(load_code(problem).variants) == ["legal", "coarse"]
+    found = derive(problem, scale="reduced", draws=1)
+    assert {row.variant for row in found.rows} == {"coarse"}
+    assert all(row.variants["legal"] < row.variants["coarse"] == row.quantile for row in found.rows)
+    assert found.tolerances["nominal"]["bf16"] > 1.5 * problem.contracts["deck"].tolerance["bf16"]
+
+
+def test_one_legal_function_is_enough(tmp_path: Path) -> None:
+    problem = legal_of(tmp_path, "\ndel VARIANTS\n")
+    assert list(load_code(problem).variants) == ["legal"]
+    assert {row.variant for row in derive(problem, scale="reduced", draws=1).rows} == {"legal"}
+
+
+def test_an_unknown_format_of_the_inputs_is_a_fault_of_the_problem(tmp_path: Path) -> None:
+    with pytest.raises(DeckError, match=r"INPUTS in legal\.py of .* must be one of f32, "):
+        load_code(legal_of(tmp_path, '\nINPUTS = "f31"\n'))
+
+
+@pytest.mark.parametrize("wrong", ["VARIANTS = [legal]", "VARIANTS = {'a': 3}", "VARIANTS = {'legal': partial(legal)}"])
+def test_forms_that_are_not_named_functions_are_a_fault_of_the_problem(tmp_path: Path, wrong: str) -> None:
+    with pytest.raises(DeckError, match=r"VARIANTS in legal\.py"):
+        load_code(legal_of(tmp_path, f"\n{wrong}\n"))
+
+
+def test_inputs_move_by_half_a_unit_of_their_type_or_of_a_finer_one_and_zeros_and_whole_numbers_stay() -> None:
+    problem = DECK["09_fmha_preattn_mrope"]
+    code, shape = load_code(problem), problem.reduced[0]
+    spec = plan_cases(problem, shape, b"moved", code=code)[0]
+    case = materialise(problem, shape, spec, b"moved", device="cpu", code=code)
+    case.inputs["q"][0, 0] = 0
+    for fmt, fraction in ((None, 8), ("f32", 24), ("e4m3", 8)):
+        inputs, state = moved(case, fmt, 7)
+        x = case.inputs["q"].double()
+        share = (inputs["q"] - x).abs() / torch.exp2(x.abs().log2().floor() - fraction)
+        assert torch.equal(inputs["q"][0, 0], x[0, 0])
+        assert bool((share[0, 1:] == 1).all()) and inputs["q"].dtype == torch.float64
+        assert 0.4 < float((inputs["q"] > x)[0, 1:].double().mean()) < 0.6
+        assert torch.equal(inputs["pos_t"], case.inputs["pos_t"])
+        assert not torch.equal(state["cos_cache"], case.state["cos_cache"].double())
+    assert torch.equal(moved(case, None, 7)[0]["q"], moved(case, None, 7)[0]["q"])
+
+
+def test_a_case_that_judges_its_inputs_is_told() -> None:
+    problem = DECK["10_patch_embed_conv3d_gemm"]
+    rows = read(problem)["rows"]
+    assert ill_conditioned(problem, rows) == []
+    rows[0]["sensitivity"] = 0.5
+    del rows[1]["sensitivity"]
+    first, second = ill_conditioned(problem, rows)
+    assert f"{rows[0]['case']} at {rows[0]['shape']} moves by 0.5" in first
+    assert "has no sensitivity" in second
+    row = replace(sample(0.006).rows[0], sensitivity=0.5)
+    assert any("judge its inputs" in text for text in check(problem, replace(sample(0.006), rows=(row,))))
