@@ -25,6 +25,7 @@ from grader.supervise import CheckError, remove
 
 __all__ = ["Beside"]
 
+PLACE = 2  # of its user; the first is that of a trial's second process, which may run at the same time
 JOIN_SECONDS = 5.0  # one that waits for the device is left behind, and ends when it gets it
 FAULTS = (CheckError, DeckError, GpuError, OSError, SandboxError, torch.OutOfMemoryError)
 
@@ -64,7 +65,7 @@ class Beside:
         for folder in (self._place, self._caches):
             remove(folder)
         with contextlib.suppress(SandboxError):
-            other = second(self._sandbox)
+            other = second(self._sandbox, PLACE)
             if other is not None:
                 self._thread = threading.Thread(target=self._build, args=(other,), daemon=True)
                 self._thread.start()

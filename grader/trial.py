@@ -38,6 +38,7 @@ __all__ = ["Compiled", "NotReplayed", "Trial"]
 
 MOST_GPU_MEMORY = 0.5  # the share that a submission may hold before the judge's want of it is its fault
 UNGATED_CALLS = 5
+WAITED_SECONDS = 0.1
 WRONG = ("wrong", "crashed", "timeout")
 Say = Callable[[str], None]
 Step = Callable[[ShapePlan, Seen], None]
@@ -98,6 +99,8 @@ class Trial:
 
         After the import `imported` is called, while nothing is timed that the judge's clock would see disturbed.
         """
+        if time.monotonic() - self._since >= WAITED_SECONDS:
+            self._spend("waiting")  # for the device, since the process is up
         for plan in plans:
             self.states[plan.shape.label] = Seen()
             drawn = random.Random(derive(self.master, "whole", plan.shape.label))

@@ -95,15 +95,15 @@ def seen_at(sandbox: Sandbox) -> PurePosixPath | None:
     return SEEN if isinstance(getattr(sandbox, "inner", sandbox), Bubblewrap) else None
 
 
-def second(sandbox: Sandbox) -> Sandbox | None:
+def second(sandbox: Sandbox, place: int = 1) -> Sandbox | None:
     """The same kind for a process at the same time as one in `sandbox`: as another user, so that neither's limits count
-    the other; None where processes are not kept apart well enough for two.
+    the other; None where processes are not kept apart well enough for two. Each `place` has another user.
 
     Raises SandboxError.
     """
     if not isinstance(sandbox, Bubblewrap):
         return None
-    uid = leased_uid(1)
+    uid = leased_uid(place)
     return sandbox if uid is None else replace(sandbox, uid=uid, record=replace(sandbox.record, uid=uid), first={})
 
 

@@ -7,6 +7,7 @@ import shutil
 import stat
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ import pytest
 from grading import few_calls, toy_request
 
 from grader import beside as besides
-from grader import judge, stages
+from grader import judge, stages, turns
 from grader import sandbox as sandboxes
 from grader.builds import Builds, hand_out
 from grader.cell import Cell
@@ -29,7 +30,8 @@ from grader.sandbox import Sandbox
 from grader.sandbox.base import SEEN
 from grader.sandbox.supervised import Supervised
 from grader.sandbox.users import leased_uid
-from grader.supervise import CachesError, restore_caches
+from grader.sharing import lent
+from grader.supervise import CachesError, Child, restore_caches
 from grader.trial import Compiled
 
 pytestmark = pytest.mark.skipif(not shutil.which("ninja"), reason="needs ninja")
@@ -107,10 +109,10 @@ class Bench:
         self.told: list[Progress] = []
 
 
-def _apart(box: Sandbox) -> Sandbox:
+def _apart(box: Sandbox, place: int) -> Sandbox:
     """The same kind of sandbox as another user: nothing of it is bubblewrap's here."""
     assert isinstance(box, Supervised)
-    uid = leased_uid(1)
+    uid = leased_uid(place)
     return replace(box, uid=uid, marks={}) if uid is not None else box
 
 
@@ -145,6 +147,50 @@ def test_a_grading_compiles_once_and_a_second_time_beside_and_a_later_one_only_b
     assert bench.compiled == 2, "no evidence, no second build"
     assert bench.graded(text, fresh=True).trials[0].status == "right"
     assert bench.compiled == 3
+
+
+WORKS = """
+import os, shutil, subprocess
+nvcc = os.path.join(os.environ["HOME"], "nvcc")
+shutil.copy("/bin/sleep", nvcc)  # multi-call binaries would go by their name
+"""
+
+
+@pytest.mark.parametrize("kind", ["plain", "bubblewrap"])
+def test_a_compiler_that_works_in_a_call_has_the_turn_lent_and_the_process_stands_still(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    try:
+        sandboxes.choose(device="cpu", wanted=kind)  # type: ignore[arg-type]
+    except sandboxes.SandboxError as error:
+        pytest.skip(str(error))
+    events: list[str] = []
+    stop, go_on, given = Child.stop, Child.go_on, lent._Lender._give
+
+    def stopped(self: Child) -> bool:
+        done, until = stop(self), time.monotonic() + 5
+        while (state := _state(self._main)) != "T" and time.monotonic() < until:
+            time.sleep(0.01)
+        events.append(f"stop {done} {state} {sum(turns._HELD.values())}")
+        return done
+
+    def goes_on(self: Child) -> None:
+        events.append(f"go on {_state(self._main)} {sum(turns._HELD.values())}")
+        go_on(self)
+
+    monkeypatch.setattr(Child, "stop", stopped)
+    monkeypatch.setattr(Child, "go_on", goes_on)
+    monkeypatch.setattr(lent, "LENT_AFTER", 2)
+    monkeypatch.setattr(lent._Lender, "_give", lambda self: (given(self), events.append("given"))[0])
+    lazy = 'os.path.exists(nvcc + "-ran") or subprocess.run([nvcc, "2"]); open(nvcc + "-ran", "w").close()'
+    text = WORKS + bench.program(eager="pass", lazy=lazy)
+    cell = bench.graded(text, evidence=False, build_timeout=60.0, sandbox=kind)
+    assert cell.trials[0].status == "right", cell.reason
+    assert events == ["stop True T 1", "given", "go on T 1", "given"]
+
+
+def _state(number: int) -> str:
+    return Path(f"/proc/{number}/status").read_text().partition("State:\t")[2][:1]
 
 
 def test_a_build_that_was_killed_is_made_anew_and_nobody_waits_for_its_baton(bench: Bench) -> None:

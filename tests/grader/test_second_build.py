@@ -46,7 +46,7 @@ def job(folder: Path, text: str) -> Any:
 def builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Build], None]:
     """Puts another function in the place of building."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(besides, "second", lambda box: replace(box, uid=8))
+    monkeypatch.setattr(besides, "second", lambda box, place: replace(box, uid=8))
     monkeypatch.setattr(besides, "enough", lambda: True)
     return lambda build: monkeypatch.setattr(judge, "build", build)
 
@@ -152,7 +152,7 @@ def test_one_process_builds_what_needs_no_nvcc_or_where_two_are_too_many_or_cann
     builds(build)
     monkeypatch.setattr(besides, "enough", lambda: cpus)
     if box is None:
-        monkeypatch.setattr(besides, "second", lambda _: None)
+        monkeypatch.setattr(besides, "second", lambda *_: None)
     ours = job(tmp_path, text)
     with besides.Beside(ours, BOX) as second:
         second.start()
