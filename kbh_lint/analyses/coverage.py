@@ -10,7 +10,7 @@ from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.formulas import evaluate_int
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
-from kbh_lint.kernels.facts import KernelFacts
+from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.problems import Contract
 from kbh_lint.values import Scalar
 

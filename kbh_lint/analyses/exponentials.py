@@ -13,7 +13,7 @@ from kbh_lint.analyses.reference import Traits
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.analyses.work import Work
 from kbh_lint.host.values.tensors import Content, Event
-from kbh_lint.kernels.facts import KernelFacts, Origin
+from kbh_lint.kernels.core.facts import KernelFacts, Origin
 
 TAKEN = frozenset("exp softmax log_softmax logsumexp".split())
 FUNCTIONS = TAKEN | frozenset("exp2 expm1 pow sigmoid silu tanh softplus ldexp".split())

@@ -11,7 +11,7 @@ from kbh_lint.dtypes import FP8, WIDE_FLOATS
 from kbh_lint.host.explore.probes import result_contents
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
-from kbh_lint.kernels.facts import KernelFacts
+from kbh_lint.kernels.core.facts import KernelFacts
 
 MAX_CONTENTS = 20_000
 AUTHORED = ("launch", "cutlass")

@@ -7,8 +7,8 @@ from kbh_lint.analyses.flow import Reach, facts_of
 from kbh_lint.analyses.seeds import Seed
 from kbh_lint.dtypes import INTS
 from kbh_lint.host.values.tensors import Content
-from kbh_lint.kernels.facts import Origin
-from kbh_lint.kernels.origins import CUT
+from kbh_lint.kernels.core.facts import Origin
+from kbh_lint.kernels.core.origins import CUT
 
 MAX_WALK = 200
 

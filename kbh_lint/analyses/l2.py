@@ -10,7 +10,7 @@ from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.remembered import outside
 from kbh_lint.host.values.tensors import Content, Event, Storage
-from kbh_lint.kernels.reuse import read_once
+from kbh_lint.kernels.extents.reuse import read_once
 
 
 def l2_policies(run: ShapeRun, found: Reach) -> list[Seed]:

@@ -15,7 +15,7 @@ from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.dtypes import BITS, FLOATS
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
-from kbh_lint.kernels.facts import Branch, Origin, ProductTypes
+from kbh_lint.kernels.core.facts import Branch, Origin, ProductTypes
 from kbh_lint.problems import Contract
 
 # Tests for numbers that are no numbers protect a result, they do not trade its precision.

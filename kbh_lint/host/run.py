@@ -61,7 +61,7 @@ from kbh_lint.host.values.objects import (
 from kbh_lint.host.values.run_state import Decisions, Files, Memory, Process, Scopes, Trace
 from kbh_lint.host.values.session import Session
 from kbh_lint.host.values.tensors import ADDRESS_BITS, Content, Event, Tensor, Unknown
-from kbh_lint.kernels.facts import KernelFacts
+from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.source.embedded import Text, doubts
 from kbh_lint.values import DType, Env, Func, JitFunction, Made, Sym
 

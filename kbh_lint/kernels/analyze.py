@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import values
-from kbh_lint.kernels.core import OutOfFuel
-from kbh_lint.kernels.facts import KernelFacts
-from kbh_lint.kernels.triton import TritonMachine
+from kbh_lint.kernels.core.core import OutOfFuel
+from kbh_lint.kernels.core.facts import KernelFacts
+from kbh_lint.kernels.languages.triton.triton import TritonMachine
 from kbh_lint.limits import Budget
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ def _machine(kernel: values.Func, fuel: int, outer: Callable[[Any], Any] | None)
 
         return CudaMachine(name, fuel)
     if kernel.language.startswith("cute"):
-        from kbh_lint.kernels.cute import CuteMachine
+        from kbh_lint.kernels.languages.cute.cute import CuteMachine
 
         return CuteMachine(name, fuel, outer)
     if kernel.language == "tilelang":
-        from kbh_lint.kernels.tilelang import TileMachine
+        from kbh_lint.kernels.languages.tilelang.tilelang import TileMachine
 
         return TileMachine(name, fuel, outer)
     return TritonMachine(name, fuel)

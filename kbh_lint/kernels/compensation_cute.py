@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import dtypes, values
 from kbh_lint.kernels import compensation_math as mathematics
 from kbh_lint.kernels import compensation_ops as ops
-from kbh_lint.kernels import cute_ops
 from kbh_lint.kernels.compensation_builtins import Args, Builtin, invoke, named
 from kbh_lint.kernels.compensation_ctypes import convert, scalar
 from kbh_lint.kernels.compensation_integers import lanes
@@ -16,6 +15,7 @@ from kbh_lint.kernels.compensation_numbers import Num
 from kbh_lint.kernels.compensation_params import parameter
 from kbh_lint.kernels.compensation_state import MODES, Chained, Frame, Memory, Method, Obj, Ptr, Range
 from kbh_lint.kernels.compensation_triton import atomic_add, triton_builtin
+from kbh_lint.kernels.languages.cute import cute_ops
 from kbh_lint.values import UNKNOWN, DType, Made, Sym
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from kbh_lint.kernels.compensation_cute import at, fill, opens
 from kbh_lint.kernels.compensation_numbers import Num, literal
 from kbh_lint.kernels.compensation_state import Frame, Memory, Ptr, Range
 from kbh_lint.kernels.compensation_triton import atomic_add, triton_builtin
-from kbh_lint.kernels.tilelang import LANGUAGE, REGIONS
+from kbh_lint.kernels.languages.tilelang.tilelang import LANGUAGE, REGIONS
 from kbh_lint.values import UNKNOWN, DType, Sym
 
 if TYPE_CHECKING:

@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from kbh_lint import ir, values
+from kbh_lint.kernels.core.expressions import Env
+from kbh_lint.kernels.core.value import NOTHING, CType, Struct, Unbound, V
 from kbh_lint.kernels.cuda_builtins import builtin
 from kbh_lint.kernels.cuda_call import CppCall
 from kbh_lint.kernels.cuda_libraries import library_method
 from kbh_lint.kernels.cuda_objects import CudaObjects
 from kbh_lint.kernels.cuda_places import IN_MEMORY, TENSOR_MAP, Ref
 from kbh_lint.kernels.cuda_types import element, is_pointer
-from kbh_lint.kernels.expressions import Env
-from kbh_lint.kernels.ptx import run_asm
-from kbh_lint.kernels.value import NOTHING, CType, Struct, Unbound, V
+from kbh_lint.kernels.languages.ptx.ptx import run_asm
 
 
 class CudaMachine(CudaObjects):

@@ -7,7 +7,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kbh_lint import dtypes, ir
-from kbh_lint.kernels import cache_policy
+from kbh_lint.kernels.core import cache_policy
+from kbh_lint.kernels.core.joins import join, mix
+from kbh_lint.kernels.core.origins import data_origins, flagged, union, union_casts
+from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, UNKNOWN_V, CType, Mul, V, in_order, offset_of
 from kbh_lint.kernels.cuda_call import CppCall
 from kbh_lint.kernels.cuda_libraries import (
     cute_gemm,
@@ -18,10 +21,7 @@ from kbh_lint.kernels.cuda_libraries import (
     library,
 )
 from kbh_lint.kernels.cuda_types import is_pointer
-from kbh_lint.kernels.joins import join, mix
-from kbh_lint.kernels.origins import data_origins, flagged, union, union_casts
-from kbh_lint.kernels.ptx import copy_bytes, multiply_add
-from kbh_lint.kernels.value import NOTHING, TWIDDLED, UNKNOWN_V, CType, Mul, V, in_order, offset_of
+from kbh_lint.kernels.languages.ptx.ptx import copy_bytes, multiply_add
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.cuda import CudaMachine

@@ -8,7 +8,7 @@ from kbh_lint import ir
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.cuda import CudaMachine
-from kbh_lint.kernels.value import UNKNOWN_V, V
+from kbh_lint.kernels.core.value import UNKNOWN_V, V
 
 
 class CppCall:

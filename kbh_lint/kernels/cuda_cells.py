@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import dtypes, ir
+from kbh_lint.kernels.core.expressions import Frame
+from kbh_lint.kernels.core.joins import join, mix
+from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, Cell, Struct, V, in_order
 from kbh_lint.kernels.cuda_places import IN_MEMORY, Ref, VarCell
 from kbh_lint.kernels.cuda_types import CudaTypes, element, is_pointer
-from kbh_lint.kernels.expressions import Frame
-from kbh_lint.kernels.joins import join, mix
-from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, Cell, Struct, V, in_order
 
 MAX_NESTED = 4  # structs in structs that are read or copied field by field
 

@@ -11,9 +11,9 @@ from kbh_lint.kernels.cuda_types import is_pointer
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.cuda import CudaMachine
-from kbh_lint.kernels.joins import join, mix
-from kbh_lint.kernels.origins import data_origins, flagged
-from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, CType, V
+from kbh_lint.kernels.core.joins import join, mix
+from kbh_lint.kernels.core.origins import data_origins, flagged
+from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, CType, V
 
 # --- tensor core fragments ---
 

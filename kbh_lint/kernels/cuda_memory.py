@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from kbh_lint import dtypes, ir
+from kbh_lint.kernels.core.joins import join, mix
+from kbh_lint.kernels.core.origins import union, union_casts
+from kbh_lint.kernels.core.value import NOTHING, CType, Struct, Unbound, V, in_order
 from kbh_lint.kernels.cuda_cells import MAX_NESTED, CudaCells
 from kbh_lint.kernels.cuda_places import IN_MEMORY, LANES, TENSOR_MAP, Ref, VarCell
 from kbh_lint.kernels.cuda_types import element, is_pointer, pointer_to
-from kbh_lint.kernels.joins import join, mix
-from kbh_lint.kernels.origins import union, union_casts
-from kbh_lint.kernels.value import NOTHING, CType, Struct, Unbound, V, in_order
 
 
 class CudaMemory(CudaCells):

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from kbh_lint import dtypes, ir, values
+from kbh_lint.kernels.core.joins import mix
+from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, CType, Offset, Struct, V, constant
 from kbh_lint.kernels.cuda_memory import CudaMemory
 from kbh_lint.kernels.cuda_places import Ref
 from kbh_lint.kernels.cuda_types import element, is_pointer, pointer_to
-from kbh_lint.kernels.joins import mix
-from kbh_lint.kernels.value import NOTHING, UNKNOWN_V, CType, Offset, Struct, V, constant
 
 _NAMES = (CType, values.Sym)
 _INDICES = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim", "clusterIdx"})

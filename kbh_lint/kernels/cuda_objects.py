@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from kbh_lint import dtypes, ir, values
-from kbh_lint.kernels import cache_policy
+from kbh_lint.kernels.core import cache_policy
+from kbh_lint.kernels.core.joins import join, mix
+from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, CType, Mul, Struct, Unbound, V
 from kbh_lint.kernels.cuda_names import CudaNames
 from kbh_lint.kernels.cuda_places import IN_MEMORY, Ref
 from kbh_lint.kernels.cuda_types import element, is_pointer, pointer_to
-from kbh_lint.kernels.joins import join, mix
-from kbh_lint.kernels.value import NOTHING, TWIDDLED, CType, Mul, Struct, Unbound, V
 
 
 class CudaObjects(CudaNames):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kbh_lint.kernels.expressions import Frame
-from kbh_lint.kernels.value import Cell, CType, V
+from kbh_lint.kernels.core.expressions import Frame
+from kbh_lint.kernels.core.value import Cell, CType, V
 
 LANES = frozenset("xyzwrgba")
 

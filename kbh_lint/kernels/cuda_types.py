@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from kbh_lint import dtypes, ir, values
-from kbh_lint.kernels.machine import Machine
-from kbh_lint.kernels.value import NO_NAMES, NOTHING, CType, V
+from kbh_lint.kernels.core.machine import Machine
+from kbh_lint.kernels.core.value import NO_NAMES, NOTHING, CType, V
 
 _MAX_ALIASES = 24
 _ARRAYS = frozenset({"array", "Array", "AlignedArray", "AlignedBuffer", "aligned_array"})

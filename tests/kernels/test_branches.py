@@ -6,7 +6,7 @@ import pytest
 
 from kbh_lint.frontends import cuda
 from kbh_lint.kernels.analyze import analyze
-from kbh_lint.kernels.facts import KernelFacts
+from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.values import UNKNOWN, Buffer, Scalar
 
 KERNEL = """

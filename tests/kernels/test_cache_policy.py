@@ -6,7 +6,7 @@ import pytest
 
 from kbh_lint.frontends import cuda
 from kbh_lint.kernels.analyze import analyze
-from kbh_lint.kernels.reuse import read_once
+from kbh_lint.kernels.extents.reuse import read_once
 from kbh_lint.values import Buffer, Func
 
 HELPERS = """

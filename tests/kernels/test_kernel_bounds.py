@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kbh_lint import ir, values
 from kbh_lint.frontends import cuda, python
 from kbh_lint.kernels.analyze import analyze
-from kbh_lint.kernels.facts import KernelFacts
+from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.limits import Budget
 from kbh_lint.values import Buffer, Scalar, Sym
 

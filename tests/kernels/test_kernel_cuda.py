@@ -10,7 +10,7 @@ import pytest
 from kbh_lint import ir, values
 from kbh_lint.frontends import cuda
 from kbh_lint.kernels.analyze import analyze
-from kbh_lint.kernels.facts import KernelFacts, Origins
+from kbh_lint.kernels.core.facts import KernelFacts, Origins
 from kbh_lint.values import UNKNOWN, Buffer, Descriptor, Scalar, TypeValue
 
 X8, W8 = Buffer("e4m3", 1, "e4m3"), Buffer("e4m3", 2, "e4m3")

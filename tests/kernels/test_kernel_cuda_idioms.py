@@ -10,7 +10,7 @@ import pytest
 from kbh_lint import values
 from kbh_lint.frontends import cuda
 from kbh_lint.kernels.analyze import analyze
-from kbh_lint.kernels.facts import KernelFacts, Origins
+from kbh_lint.kernels.core.facts import KernelFacts, Origins
 from kbh_lint.values import UNKNOWN, Buffer, Scalar
 
 F32 = Buffer("f32", 9, "f32")

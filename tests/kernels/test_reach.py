@@ -8,8 +8,8 @@ import pytest
 from compensation_cuda_support import kernel_of
 from compensation_support import scope
 
-from kbh_lint.kernels.intervals import Atoms, Linear, highest, limited, lowest
-from kbh_lint.kernels.reach import reach
+from kbh_lint.kernels.extents.intervals import Atoms, Linear, highest, limited, lowest
+from kbh_lint.kernels.extents.reach import reach
 from kbh_lint.values import UNKNOWN, Buffer
 
 TILE = """

@@ -9,7 +9,7 @@ import pytest
 from kbh_lint import ir
 from kbh_lint.frontends import cuda, python
 from kbh_lint.frontends.cuda import lines_origin, walk
-from kbh_lint.kernels.reuse import read_once
+from kbh_lint.kernels.extents.reuse import read_once
 
 ROWS = "row = tl.program_id(0)\n"
 TILES = "m = tl.program_id(0) * 64\nn = tl.program_id(1) * 64\n"

@@ -11,6 +11,8 @@ import pytest
 # The lowest first. A name that is no folder is a module, or the modules that begin with it.
 ORDER = {
     "kbh_lint/host": ("values", "torch", "datamodel", "effects", "python", "gpu", "cpp", "libs", "run", "explore"),
+    "kbh_lint/kernels": ("core", "languages", "cuda", "extents", "compensation", "analyze"),
+    "kbh_lint/kernels/languages": ("ptx", "triton", "cute", "tilelang"),
 }
 
 

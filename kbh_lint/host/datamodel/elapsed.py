@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.host.values.tensors import Event, Unknown
-from kbh_lint.kernels.facts import KernelFacts
+from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.values import Scalar
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from kbh_lint.host.gpu import device_memory
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values.objects import Pointer, Slot
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
-from kbh_lint.kernels.facts import KernelFacts
-from kbh_lint.kernels.scalars import PREFIX
+from kbh_lint.kernels.core.facts import KernelFacts
+from kbh_lint.kernels.core.scalars import PREFIX
 from kbh_lint.values import UNKNOWN, Env, Func, Overloads, Scalar, Sym
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import dtypes, ir
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values.tensors import Tensor
-from kbh_lint.kernels.facts import KernelFacts, Origin
+from kbh_lint.kernels.core.facts import KernelFacts, Origin
 from kbh_lint.values import Func
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ def _left_out(tensor: Tensor, event: Event) -> bool:
     stores = [s for facts in event.attrs["distinct"] for s in facts.stores if s.storage == ident]
     if len(bindings) != 1 or not stores:
         return False
-    from kbh_lint.kernels.reach import reach
+    from kbh_lint.kernels.extents.reach import reach
 
     found = reach(kernel, bindings[0], *(tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in (grid, block)))
     if tensor.storage.content.call == event.call and all((ident, s.loc) in found.doubtful for s in stores):
@@ -72,7 +72,7 @@ def _stored(event: Event, binding: Mapping[str, Any]) -> dict[str, int | None]:
     cache: dict[Any, dict[str, int | None]] = event.attrs["cache"]
     key = ("extent", identity(event.attrs["kernel"]), normal_key(dict(binding)))
     if key not in cache:
-        from kbh_lint.kernels.extent import stored_elements
+        from kbh_lint.kernels.extents.extent import stored_elements
 
         found = stored_elements(event.attrs["kernel"], binding, event.attrs["budgets"].kernels)
         memory = {name: arg for name, arg in binding.items() if isinstance(arg, (Buffer, Descriptor))}

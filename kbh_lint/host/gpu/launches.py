@@ -9,7 +9,7 @@ from kbh_lint.host.gpu import device_memory, extents, launch_arguments
 from kbh_lint.host.torch import recording, tensor_flags
 from kbh_lint.host.values.objects import Configured, LibObject
 from kbh_lint.host.values.tensors import Content, Event, Tensor, Unknown
-from kbh_lint.kernels.facts import KernelFacts
+from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.values import UNKNOWN, Func, JitFunction
 
 if TYPE_CHECKING:

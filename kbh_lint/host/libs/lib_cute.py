@@ -20,7 +20,7 @@ from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.objects import Bound, ClassV, Instance, LibObject, Memo, Pointer, Specialized, find_method
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.kernels import cute_ops as ops
+from kbh_lint.kernels.languages.cute import cute_ops as ops
 from kbh_lint.values import UNKNOWN, DType, Env, Func, Made, Scalar, Sym
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.dtypes import INTS
 from kbh_lint.host.values.objects import Pointer
 from kbh_lint.host.values.tensors import Content, Tensor
-from kbh_lint.kernels.facts import KernelFacts
-from kbh_lint.kernels.scalars import PREFIX
+from kbh_lint.kernels.core.facts import KernelFacts
+from kbh_lint.kernels.core.scalars import PREFIX
 from kbh_lint.values import UNKNOWN, Scalar
 
 if TYPE_CHECKING:

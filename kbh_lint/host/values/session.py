@@ -8,7 +8,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.host.values import device
-from kbh_lint.kernels.facts import KernelFacts
+from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.limits import Budgets
 from kbh_lint.problems import Target
 from kbh_lint.values import TypeValue

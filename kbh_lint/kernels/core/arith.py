@@ -1,0 +1,313 @@
+"""Operators on abstract values: constant folding, promotion, nibble unpacking, pending products."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from kbh_lint import dtypes
+from kbh_lint.ir import Loc
+from kbh_lint.kernels.core.core import Core
+from kbh_lint.kernels.core.joins import mix, tuple_of, wider
+from kbh_lint.kernels.core.origins import cut_short, data_origins, flagged, union, union_casts
+from kbh_lint.kernels.core.value import LITERAL, NOTHING, TWIDDLED, Mul, Offset, Shape, Struct, Unbound, V, constant
+
+_FOLD: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
+    "%": operator.mod, "**": operator.pow, "<<": operator.lshift, ">>": operator.rshift, "&": operator.and_,
+    "|": operator.or_, "^": operator.xor,
+}  # fmt: skip
+_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+    "is": operator.is_, "is not": operator.is_not,
+}  # fmt: skip
+_BIT_OPS = frozenset({"<<", ">>", "&", "|", "^"})
+_NIBBLE_MASKS = frozenset(
+    {
+        0xF, 0xF0, 0x0F0F, 0xF0F0, 0x000F000F, 0x00F000F0, 0x0F0F0F0F, 0xF0F0F0F0, 0x0F000F00, 0xF000F000,
+        0x0F0F0F0F0F0F0F0F,
+    }
+)  # fmt: skip
+_MAX_FOLDED_BITS = 256
+_MAX_OPERAND_BITS = 4096
+
+
+CUTTING = frozenset(("&", ">>", "//", "/"))
+
+
+def is_nibble_mask(mask: int) -> bool:
+    """Whether a bit mask takes 4-bit fields out of a wider integer."""
+    return mask & 0xFFFFFFFF in _NIBBLE_MASKS or mask in _NIBBLE_MASKS
+
+
+def fold(op: str, a: Any, b: Any, *, c_division: bool) -> Any:
+    """The result of a known operation, or NOTHING when it has none or would be large."""
+    function = _FOLD.get(op)
+    if function is None:
+        return NOTHING
+    if op in ("**", "<<") and isinstance(b, (int, float)) and not -64 <= b <= 64:
+        return NOTHING
+    if isinstance(a, (str, bytes)) or isinstance(b, (str, bytes)):
+        return a + b if op == "+" and type(a) is type(b) and len(a) + len(b) < 4096 else NOTHING
+    if not isinstance(a, (int, float)) or not isinstance(b, (int, float)) or _costly(op, a, b):
+        return NOTHING
+    try:
+        if c_division and op in ("/", "%") and isinstance(a, int) and isinstance(b, int):
+            quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+            return quotient if op == "/" else a - b * quotient
+        result = function(a, b)
+    except (ArithmeticError, TypeError, ValueError):
+        return NOTHING
+    if isinstance(result, int) and result.bit_length() > _MAX_FOLDED_BITS:
+        return NOTHING
+    return NOTHING if isinstance(result, complex) else result
+
+
+def _costly(op: str, a: int | float, b: int | float) -> bool:
+    """Whether an operation on integers takes or makes numbers so long that no clock could stop it in time."""
+    if not isinstance(a, int) or not isinstance(b, int):
+        return False
+    bits = max(a.bit_length(), b.bit_length())
+    return bits > _MAX_OPERAND_BITS or (op == "**" and bits * b > _MAX_OPERAND_BITS)
+
+
+def broadcast(a: Shape | None, b: Shape | None) -> Shape | None:
+    """The shape of an elementwise operation."""
+    if a == b or b == () or b is None:
+        return a if a is not None or b == () else None
+    if a is None:
+        return None
+    if a == ():
+        return b
+    if len(a) != len(b):
+        short, long_ = (a, b) if len(a) < len(b) else (b, a)
+        short = (1,) * (len(long_) - len(short)) + short
+        a, b = short, long_
+    return tuple(q if p == 1 else p if q == 1 or q == p else (p if q is None else q) for p, q in zip(a, b, strict=True))
+
+
+class Arithmetic(Core):
+    """Operators; `c_rules` selects C++ promotions and division."""
+
+    c_rules = False
+
+    def promote(self, op: str, a: V, b: V) -> str:
+        """The element type in which `a op b` is computed."""
+        x, y = a.dtype, b.dtype
+        if x == LITERAL or y == LITERAL:
+            literal, other = (a, y) if x == LITERAL else (b, x)
+            if other == LITERAL:
+                return "f32" if op == "/" and not self.c_rules else LITERAL
+            if isinstance(literal.const, float) and other in dtypes.INTS:
+                return "f32"
+            return "f32" if op == "/" and not self.c_rules and other in dtypes.INTS else other
+        if x == "?" or y == "?":
+            return "?" if not (x in dtypes.FLOATS or y in dtypes.FLOATS) else wider(x, y)
+        if x in dtypes.INTS and y in dtypes.INTS:
+            if op == "/" and not self.c_rules:
+                return "f32"
+            if self.c_rules and dtypes.BITS[x] < 32 and dtypes.BITS[y] < 32:
+                return "i32"
+            return wider(x, y)
+        if {x, y} == {"bf16", "f16"}:
+            return "f32"
+        return wider(x, y)
+
+    def binary(self, op: str, a: V, b: V, loc: Loc) -> V:
+        """`a op b`."""
+        deps = a.deps if not b.deps else a.deps | b.deps
+        if a.const is not NOTHING and b.const is not NOTHING:
+            value = fold(op, a.const, b.const, c_division=self.c_rules)
+            if value is not NOTHING:
+                made = constant(value, deps)
+                if self.c_rules and not isinstance(value, str):
+                    made = V(self.promote(op, a, b), LITERAL, const=value, deps=deps)
+                return made
+        if op in CUTTING and (a.origins or b.origins):
+            a, b = self._cut(op, a, b), self._cut(op, b, a) if op == "&" else b
+        if isinstance(a.x, (tuple, Struct)) or isinstance(b.x, (tuple, Struct)):
+            if op == "+" and isinstance(a.x, tuple) and isinstance(b.x, tuple):
+                return tuple_of(a.x + b.x)
+            a = mix([a]) if isinstance(a.x, (tuple, Struct)) else a
+            b = mix([b]) if isinstance(b.x, (tuple, Struct)) else b
+        shape = a.shape if a.shape == b.shape else broadcast(a.shape, b.shape)
+        unbound = None
+        if op in ("+", "-") and a.dtype not in dtypes.FLOATS and b.dtype not in dtypes.FLOATS:
+            unbound = a.x if isinstance(a.x, Unbound) else b.x if isinstance(b.x, Unbound) else None
+        if a.cells or b.cells or unbound:
+            return self._address(op, a, b, shape, unbound, deps)
+        if op in _BIT_OPS:
+            return self._bits(op, a, b, shape, deps, loc)
+        if op in ("%", "//", "/") and b.const == 16 and self._nibbles(a, narrow_only=True):
+            self.decide(b)
+            a = self.add_unpack(a, loc)
+        if not a.origins and not b.origins:
+            dtype = self.promote(op, a, b)
+            return V(dtype, dtype, const=NOTHING, deps=deps, shape=shape)
+        return self._numbers(op, a, b, shape, deps, loc)
+
+    def _cut(self, op: str, value: V, by: V) -> V:
+        """The bits of a float as an integer of the same width lose their lowest ones: its origins say how many."""
+        if not isinstance(by.const, int) or isinstance(by.const, bool) or value.dtype not in ("i32", "u32"):
+            return value
+        number = by.const & 0xFFFFFFFF
+        lowest = max((number & -number).bit_length() - 1, 0)
+        count = by.const if op == ">>" else lowest if op == "&" or number == 1 << lowest else 0
+        if not 0 < count < 32 or not value.origins:
+            return value
+        self.decide(by)
+        return value.with_(origins=cut_short(value.origins, count))
+
+    def _numbers(self, op: str, a: V, b: V, shape: Shape | None, deps: frozenset[str], loc: Loc) -> V:
+        target = self.promote(op, a, b)
+        mark: Mul | None = None
+        if op == "*":
+            mark = self.multiply_mark(a, b, loc)
+        elif op in ("+", "-"):
+            mark = self._added(a, b, target, loc)
+        if target in dtypes.FLOATS:
+            self.arithmetic = self.arithmetic or bool(data_origins(a.origins) or data_origins(b.origins))
+            if a.dtype != target or a.content not in (target, "?", LITERAL):
+                a = self.convert(a, target, loc)
+            if b.dtype != target or b.content not in (target, "?", LITERAL):
+                b = self.convert(b, target, loc)
+            content = target
+        else:
+            content = wider(a.content, b.content)
+            if content in dtypes.FLOATS and target not in dtypes.FLOATS:
+                return V(
+                    target, content, union(a.origins, b.origins), union_casts(a.casts, b.casts), NOTHING, deps,
+                    shape=shape, x=TWIDDLED,
+                )  # fmt: skip
+        made = V(
+            target,
+            content,
+            union(a.origins, b.origins),
+            union_casts(a.casts, b.casts),
+            NOTHING,
+            deps,
+            shape=shape,
+            x=mark,
+        )
+        return self.summed(made, target, mark.loc) if mark is not None and mark.terms > 2 else made
+
+    def _added(self, a: V, b: V, dtype: str, loc: Loc) -> Mul | None:
+        """What stays pending of `a + b`: a sum of products, or a product plus something that is no data."""
+        if isinstance(a.x, Mul) and isinstance(b.x, Mul):
+            return Mul(a.x.factors, a.x.loc, a.x.terms + b.x.terms)
+        if isinstance(a.x, Mul):
+            return a.x if not data_origins(b.origins) else None
+        if isinstance(b.x, Mul):
+            return b.x if not data_origins(a.origins) else None
+        return None
+
+    def _address(self, op: str, a: V, b: V, shape: Shape | None, unbound: Unbound | None, deps: frozenset[str]) -> V:
+        origins = union(a.origins, b.origins)
+        casts = union_casts(a.casts, b.casts)
+        base = a if a.cells or (isinstance(a.x, Unbound) and not b.cells) else b
+        if op == "-" and a.cells and b.cells and not (a.cells - b.cells):
+            return V("i64", "i64", origins, casts, deps=deps, shape=shape)
+        extra: Any = unbound
+        if isinstance(base.x, Offset):
+            extra = self.moved(op, base, b if base is a else a)
+        return V(base.dtype, base.content, origins, casts, NOTHING, deps, a.cells | b.cells, shape, extra, base.ct)
+
+    def moved(self, op: str, base: V, other: V) -> Offset:
+        """The offset of an address after adding something to it; only constants count."""
+        start = base.x.bytes
+        if op not in ("+", "-") or not isinstance(other.const, int) or start is None or other.cells:
+            return Offset(start)
+        self.decide(other)
+        return Offset(start + (other.const if op == "+" else -other.const) * self.stride(base))
+
+    def stride(self, pointer: V) -> int:
+        """Bytes between neighbouring elements of what an address points to."""
+        return 1
+
+    def _nibbles(self, value: V, *, narrow_only: bool) -> bool:
+        """Whether `value` is loaded integer data out of which 4-bit fields can be taken."""
+        data = data_origins(value.origins)
+        if not data or value.dtype in dtypes.FLOATS or value.content in dtypes.FLOATS:
+            return False
+        if narrow_only:
+            return any(o.dtype in ("u8", "i8", "u4", "i4") for o in data)
+        return True
+
+    def _bits(self, op: str, a: V, b: V, shape: Shape | None, deps: frozenset[str], loc: Loc) -> V:
+        if op in ("&", "|", "^") and a.dtype == b.dtype == "bool":
+            return V("bool", "bool", union(a.origins, b.origins), union_casts(a.casts, b.casts), deps=deps, shape=shape)
+        if b.deps and b.known:
+            self.decide(b)
+        if op == "&":
+            if isinstance(b.const, int) and is_nibble_mask(b.const) and self._nibbles(a, narrow_only=False):
+                a = self.add_unpack(a, loc)
+            elif isinstance(a.const, int) and is_nibble_mask(a.const) and self._nibbles(b, narrow_only=False):
+                b = self.add_unpack(b, loc)
+        elif op == ">>" and b.const == 4 and self._nibbles(a, narrow_only=True):
+            a = self.add_unpack(a, loc)
+        dtype = a.dtype if op in ("<<", ">>") and a.dtype != LITERAL else self.promote(op, a, b)
+        if dtype in dtypes.FLOATS or dtype == LITERAL:
+            dtype = "i32" if dtype == LITERAL else dtype
+        origins = union(a.origins, b.origins)
+        if not origins:
+            return V(dtype, dtype, deps=deps, shape=shape)
+        if op in ("<<", ">>") and a.origins:
+            content = a.content
+        else:
+            content = wider(a.content if a.origins else "?", b.content if b.origins else "?")
+        return V(
+            dtype, content if content != LITERAL else dtype, origins, union_casts(a.casts, b.casts), NOTHING, deps,
+            shape=shape, x=TWIDDLED,
+        )  # fmt: skip
+
+    def compare(self, op: str, a: V, b: V) -> V:
+        """`a op b` for one comparison."""
+        deps = a.deps if not b.deps else a.deps | b.deps
+        if a.const is not NOTHING and b.const is not NOTHING:
+            function = _COMPARE.get(op)
+            try:
+                if function is not None:
+                    return constant(bool(function(a.const, b.const)), deps)
+                if op == "in":
+                    return constant(a.const in b.const, deps)
+                if op == "not in":
+                    return constant(a.const not in b.const, deps)
+            except TypeError:
+                pass
+        if op in ("in", "not in") and a.known and isinstance(b.x, tuple) and all(item.known for item in b.x):
+            inside = any(type(item.const) is type(a.const) and item.const == a.const for item in b.x)
+            return constant(inside == (op == "in"), deps)
+        if op in ("is", "is not", "==", "!=") and (a.cells or isinstance(a.x, tuple)) and b.const is None:
+            return constant(op in ("is not", "!="), frozenset(cell.name for cell in a.cells) | deps)
+        origins = union(a.origins, b.origins)
+        edge = _is_edge(a.const) or _is_edge(b.const)
+        if origins and edge and (a.dtype in dtypes.FLOATS or b.dtype in dtypes.FLOATS):
+            origins = flagged(origins, "zero")
+        return V("bool", "bool", origins, union_casts(a.casts, b.casts), deps=deps,
+                 shape=broadcast(a.shape, b.shape))  # fmt: skip
+
+    def unary(self, op: str, value: V, loc: Loc) -> V:
+        """`op value` for `-`, `+`, `~`, `not`."""
+        const = value.const
+        if const is not NOTHING and isinstance(const, (int, float)):
+            if op == "not":
+                return constant(not const, value.deps)
+            if op == "-":
+                return constant(-const, value.deps) if not self.c_rules else value.with_(const=-const)
+            if op == "~" and isinstance(const, int):
+                return value.with_(const=~const, dtype=value.dtype if value.dtype != "bool" else LITERAL)
+            return value
+        if op == "not":
+            if const is not NOTHING:
+                return constant(not const, value.deps)
+            return V("bool", "bool", value.origins, value.casts, deps=value.deps, shape=value.shape)
+        if op == "~" and value.origins and value.dtype != "bool":
+            return value.with_(x=TWIDDLED)
+        return value
+
+
+def _is_edge(const: Any) -> bool:
+    """Whether a number is zero or an infinity: a comparison with it looks for nothing there, not for a size."""
+    return isinstance(const, (int, float)) and not isinstance(const, bool) and (const == 0 or abs(const) == math.inf)

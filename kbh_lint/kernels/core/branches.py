@@ -1,0 +1,125 @@
+"""Branches on values inside a kernel: which matrix products run on either side, and what variables hold after them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.kernels.core.facts import Branch, Origins, ProductTypes
+from kbh_lint.kernels.core.joins import join
+from kbh_lint.kernels.core.origins import NO_ORIGINS, testing, union
+from kbh_lint.kernels.core.value import NO_NAMES, V
+
+Side = set[ProductTypes]
+Pair = tuple[Side, Side]
+
+
+@dataclass(slots=True)
+class _Record:
+    origins: Origins = NO_ORIGINS
+    params: frozenset[str] = NO_NAMES
+    sides: Pair = field(default_factory=lambda: (set(), set()))
+
+
+class Sides:
+    """The branches met so far, and the sides that are being executed: each product is added to all of these."""
+
+    def __init__(self) -> None:
+        self._records: dict[ir.Loc, _Record] = {}
+        self._open: dict[int, Side] = {}
+
+    def add(self, *products: ProductTypes) -> None:
+        """Products that run where control is now."""
+        for side in self._open.values():
+            side.update(products)
+
+    def on_data(self) -> bool:
+        """Whether control is on one side of a branch on loaded data."""
+        return any(
+            r.origins and (id(r.sides[0]) in self._open or id(r.sides[1]) in self._open) for r in self._records.values()
+        )
+
+    def of(self, test: V, loc: ir.Loc) -> Pair | tuple[()]:
+        """The sides of a branch on loaded data or on a number of the launch; nothing for any other branch."""
+        origins = testing(test.origins)
+        if not origins and not test.deps:
+            return ()
+        record = self._records.setdefault(loc, _Record())
+        record.origins = union(record.origins, origins)
+        record.params |= test.deps
+        return record.sides
+
+    @contextmanager
+    def watching(self, *sides: Side) -> Iterator[None]:
+        """Products go to `sides` meanwhile."""
+        opened = [side for side in sides if id(side) not in self._open]
+        for side in opened:
+            self._open[id(side)] = side
+        try:
+            yield
+        finally:
+            for side in opened:
+                self._open.pop(id(side), None)
+
+    def rest(self, sides: Pair, returned: tuple[bool, bool]) -> None:
+        """What follows a branch of which one side returns is on the other side, up to the end of the function."""
+        if returned[0] != returned[1]:
+            side = sides[1] if returned[0] else sides[0]
+            self._open.setdefault(id(side), side)
+
+    @contextmanager
+    def function(self) -> Iterator[None]:
+        """The body of one function: what `rest` began ends with it."""
+        before = dict(self._open)
+        try:
+            yield
+        finally:
+            self._open = before
+
+    def facts(self) -> list[Branch]:
+        """The branches that a matrix product depends on."""
+        return [
+            Branch(r.origins, r.params, frozenset(r.sides[0]), frozenset(r.sides[1]), loc)
+            for loc, r in self._records.items()
+            if r.sides[0] != r.sides[1]
+        ]
+
+
+def returns(body: tuple[Any, ...]) -> bool:
+    """Whether a side of a branch ends the function."""
+    return isinstance(last(body), ir.Return)
+
+
+def last(body: tuple[Any, ...]) -> Any:
+    """The statement that ends a body, inside its blocks; None for an empty one."""
+    while body and isinstance(body[-1], ir.Block):
+        body = body[-1].body
+    return body[-1] if body else None
+
+
+def merge(a: dict[str, V], b: dict[str, V], test: Origins = NO_ORIGINS) -> dict[str, V]:
+    """The variables where two paths meet that `test` chose between (changes and returns `a`)."""
+    for name, value in b.items():
+        old = a.get(name)
+        if old is None:
+            a[name] = value
+        elif old is not value:
+            a[name] = meet(old, value, test)
+    return a
+
+
+def meet(old: V, value: V, test: Origins) -> V:
+    """A variable where two paths meet: one that is another constant on either comes from what chose the path."""
+    new = join(old, value)
+    if test and new is not old and old.known and value.known:
+        return new.with_(origins=union(new.origins, test))
+    return new
+
+
+def runs_once(body: tuple[Any, ...]) -> bool:
+    """Whether a loop's body ends the loop: it is a branch, spelled another way."""
+    ends = last(body)
+    return isinstance(ends, ir.Return) or (isinstance(ends, ir.Jump) and ends.kind == "break")

@@ -1,0 +1,134 @@
+"""What two values have in common where control flow meets, or where one is computed from both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import dtypes
+from kbh_lint.kernels.core.origins import union, union_casts
+from kbh_lint.kernels.core.value import (
+    LETS_GO,
+    LITERAL,
+    MAX_TREE,
+    NO_NAMES,
+    NOTHING,
+    TWIDDLED,
+    UNKNOWN_V,
+    CachePolicy,
+    Offset,
+    Shape,
+    Struct,
+    V,
+    leaves,
+)
+
+_RANK = {name: (1 if name in dtypes.FLOATS else 0) * 100 + dtypes.BITS[name] for name in dtypes.BITS}
+
+
+def wider(a: str, b: str) -> str:
+    """The element type two values meet at: the unknown and the literal give way, floats win, then the wider."""
+    if a == b or b in ("?", LITERAL):
+        return a
+    if a in ("?", LITERAL):
+        return b
+    return max(a, b, key=lambda name: (_RANK.get(name, 0), name))
+
+
+def join_shape(a: Shape | None, b: Shape | None) -> Shape | None:
+    """The shape where both agree."""
+    if a == b:
+        return a
+    if a is None or b is None or len(a) != len(b):
+        return a or b
+    return tuple(p if p == q else None for p, q in zip(a, b, strict=True))
+
+
+def _join_x(a: V, b: V) -> Any:
+    x, y = a.x, b.x
+    if x is y or y is None:
+        return x
+    if x is None:
+        return y
+    if isinstance(x, CachePolicy) and isinstance(y, CachePolicy):
+        return LETS_GO
+    if isinstance(x, Offset) and isinstance(y, Offset):
+        return x if x == y or x.bytes is None else Offset(None)
+    if isinstance(x, tuple) and isinstance(y, tuple):
+        if len(x) == len(y):
+            items = tuple(join(p, q) for p, q in zip(x, y, strict=True))
+            return x if all(p is q for p, q in zip(x, items, strict=True)) else items
+        return x if len(x) > len(y) else y
+    if isinstance(x, Struct) and isinstance(y, Struct):
+        fields = dict(x.fields)
+        changed = False
+        for name, value in y.fields.items():
+            old = fields.get(name)
+            new = value if old is None else join(old, value)
+            if new is not old:
+                fields[name] = new
+                changed = True
+        return Struct(fields, x.type) if changed else x
+    if isinstance(x, Struct):
+        return x
+    if isinstance(y, (Struct, tuple)) or y is TWIDDLED:
+        return y
+    return x
+
+
+def same_const(a: Any, b: Any) -> bool:
+    """Whether two known values are the same (1 and True are not)."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    try:
+        return bool(a == b)
+    except TypeError:
+        return False
+
+
+def join(a: V, b: V) -> V:
+    """The value where `a` and `b` meet; `a` itself when `b` adds nothing to it."""
+    if a is b:
+        return a
+    const = a.const if a.const is NOTHING or (b.const is not NOTHING and same_const(a.const, b.const)) else NOTHING
+    dtype = wider(a.dtype, b.dtype)
+    content = wider(a.content, b.content)
+    origins = union(a.origins, b.origins)
+    casts = union_casts(a.casts, b.casts)
+    deps = a.deps if not b.deps or b.deps <= a.deps else a.deps | b.deps
+    cells = a.cells if not b.cells or b.cells <= a.cells else a.cells | b.cells
+    shape = join_shape(a.shape, b.shape)
+    x = _join_x(a, b)
+    ct = a.ct or b.ct
+    if (
+        const is a.const and dtype == a.dtype and content == a.content and origins is a.origins and casts is a.casts
+        and deps is a.deps and cells is a.cells and shape == a.shape and x is a.x and ct is a.ct
+    ):  # fmt: skip
+        return a
+    return V(dtype, content, origins, casts, const, deps, cells, shape, x, ct)
+
+
+def mix(values: list[V]) -> V:
+    """One value that holds everything the given ones do, its constant and shape forgotten."""
+    found = [leaf for value in values for leaf in leaves(value)]
+    if not found:
+        return UNKNOWN_V
+    result = found[0]
+    for value in found[1:]:
+        result = join(result, value)
+    return result.with_(const=NOTHING, x=TWIDDLED if result.x is TWIDDLED else None, shape=None)
+
+
+def tuple_of(items: list[V] | tuple[V, ...], deps: frozenset[str] = NO_NAMES) -> V:
+    """A tuple of values; one too large to handle as a tree becomes the mix of its items."""
+    size = 0
+    stack = list(items[: MAX_TREE + 1])
+    while stack and size <= MAX_TREE:
+        top = stack.pop()
+        size += 1
+        if isinstance(top.x, tuple):
+            stack.extend(top.x)
+    if size > MAX_TREE:
+        return mix(list(items))
+    return V(x=tuple(items), deps=deps)

@@ -1,0 +1,102 @@
+"""The abstract interpreter of kernel code: statements and calls. Languages add names and built-ins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import ir, values
+from kbh_lint.kernels.core.expressions import Env, Frame
+from kbh_lint.kernels.core.facts import ProductTypes
+from kbh_lint.kernels.core.joins import join
+from kbh_lint.kernels.core.statements import Statements
+from kbh_lint.kernels.core.value import Offset, V, constant
+
+MAX_CALL_DEPTH = 24
+
+
+class Machine(Statements):
+    """Executes statements and calls; subclasses supply the language."""
+
+    def __init__(self, name: str, fuel: int) -> None:
+        super().__init__(name, fuel)
+        self.depth = 0
+        self.calls: dict[Any, tuple[Any, ...]] = {}
+
+    def invoke(self, func: values.Func, env: Env, loc: ir.Loc, this: V | None = None) -> V:
+        """Calls a function; a call with the same arguments and the same memory is not run again."""
+        if isinstance(func.env.vars.get(""), Frame):
+            return self.inline(func, env, loc, this)
+        variables: dict[tuple[int, str], tuple[Frame, str]] = {}
+        for value in env.values():
+            self.variables_of(value, variables)
+        if this is not None:
+            self.variables_of(this, variables)
+        held = [frame.env.get(name) for frame, name in variables.values()]
+        before = tuple((key, value_key(value)) for key, value in zip(variables, held, strict=True))
+        key = (
+            id(func.node), self.frame.loops > 0, tuple((name, value_key(value)) for name, value in env.items()),
+            value_key(this), before,
+        )  # fmt: skip
+        known = self.calls.get(key)
+        if known is not None and known[0] == self.memory_version:
+            for frame, name, value in known[2]:
+                frame.env[name] = value
+            self.sides.add(*known[4])
+            result: V = known[1]
+            return result
+        kept = (dict(env), held, this)  # alive as long as the ids in the key
+        made: set[ProductTypes] = set()
+        with self.sides.watching(made):
+            result = self.inline(func, env, loc, this)
+        after = [(frame, name, frame.env[name]) for frame, name in variables.values() if name in frame.env]
+        self.calls[key] = (self.memory_version, result, after, kept, made)
+        return result
+
+    def variables_of(self, value: V, found: dict[tuple[int, str], tuple[Frame, str]]) -> None:
+        """Adds the local variables that a value points to."""
+
+    def inline(self, func: values.Func, env: Env, loc: ir.Loc, this: Any = None) -> V:
+        """Runs a function of the submission with its parameters bound in `env`."""
+        node = func.node
+        if self.depth >= MAX_CALL_DEPTH or self.frame.key.count(id(node)) > 2:
+            self.unread(f"recursion through {node.name}", loc)
+            return self.havoc(list(env.values()), "?", loc)
+        if node.body is None:
+            self.unread(f"{node.name} has no body here", loc)
+            return self.havoc(list(env.values()), "?", loc)
+        definer = func.env.vars.get("")
+        own = frozenset(env)
+        if isinstance(definer, Frame):
+            env = {**definer.env, **env}
+        saved = self.frame
+        frame = Frame(env, func.env, func, (*saved.key, id(node), loc))
+        frame.this = this
+        frame.loops = saved.loops
+        if isinstance(definer, Frame):
+            frame.this = frame.this or definer.this
+        self.frame = frame
+        self.depth += 1
+        try:
+            with self.sides.function():
+                self.block(node.body)
+        finally:
+            self.depth -= 1
+            self.frame = saved
+        if isinstance(definer, Frame) and node.kind == "lambda":
+            for name, value in frame.env.items():
+                if name not in own and definer.env.get(name, value) is not value:
+                    definer.env[name] = join(definer.env[name], value)
+        return frame.returned if frame.returned is not None else constant(None)
+
+
+def value_key(value: V | None) -> Any:
+    """What makes two arguments the same for a call."""
+    if value is None:
+        return None
+    x = value.x
+    pointer = getattr(x, "pointer", None)  # of a C++ reference
+    extra = None if x is None else x if isinstance(x, Offset) else value_key(pointer) if pointer is not None else id(x)
+    return (
+        value.dtype, value.content, value.origins, value.casts, type(value.const), value.const, value.deps, value.cells,
+        value.shape, extra, value.ct,
+    )  # fmt: skip

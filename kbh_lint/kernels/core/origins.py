@@ -1,0 +1,95 @@
+"""Where the data of a value comes from: sets of origins and of casts, flagged, narrowed, united and bounded."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from kbh_lint.ir import Loc
+from kbh_lint.kernels.core.facts import Origin, Origins
+
+NO_ORIGINS: Origins = frozenset()
+MAX_ORIGINS = 40
+MAX_CASTS = 12
+
+
+@lru_cache(maxsize=8192)
+def flagged(origins: Origins, flag: str) -> Origins:
+    """The origins with one more flag on each."""
+    if not origins:
+        return origins
+    return capped(
+        frozenset(o if flag in o.flags else Origin(o.param, o.storage, o.dtype, o.flags | {flag}) for o in origins)
+    )
+
+
+def choosing(origins: Origins) -> Origins:
+    """The origins as those of a choice between constants: a branch on the choice is a branch on the data."""
+    return flagged(flagged(origins, "index"), "test")
+
+
+@lru_cache(maxsize=2048)
+def testing(origins: Origins) -> Origins:
+    """Those on which a branch is one on data: data, and what chose between constants."""
+    return frozenset(o for o in origins if "index" not in o.flags or "test" in o.flags)
+
+
+CUT = "cut:"  # with a number: so many of the lowest bits of a float were dropped where it was an integer
+
+
+@lru_cache(maxsize=2048)
+def cut_short(origins: Origins, count: int) -> Origins:
+    """The origins with `count` bits fewer of each fp32 number that has all of them so far."""
+    return capped(
+        frozenset(
+            Origin(o.param, o.storage, o.dtype, o.flags | {f"{CUT}{count}"})
+            if o.dtype == "f32" and not any(flag.startswith(CUT) for flag in o.flags)
+            else o
+            for o in origins
+        )
+    )
+
+
+@lru_cache(maxsize=8192)
+def data_origins(origins: Origins) -> Origins:
+    """Those that carry data, not only an address or a mask."""
+    return frozenset(o for o in origins if "index" not in o.flags)
+
+
+@lru_cache(maxsize=8192)
+def storages(origins: Origins) -> frozenset[tuple[str, int]]:
+    """The parameters behind data that went through no product yet."""
+    return frozenset((o.param, o.storage) for o in origins if not (o.flags & {"index", "product", "exp"}))
+
+
+def capped(origins: Origins) -> Origins:
+    """At most MAX_ORIGINS of them: beyond, the flags of each parameter are united."""
+    if len(origins) <= MAX_ORIGINS:
+        return origins
+    merged: dict[tuple[str, int, str, bool], frozenset[str]] = {}
+    for o in origins:
+        key = (o.param, o.storage, o.dtype, "index" in o.flags)
+        merged[key] = merged.get(key, frozenset()) | o.flags
+    whole = (frozenset(flag for flag in flags if not flag.startswith(CUT)) for flags in merged.values())
+    return frozenset(Origin(key[0], key[1], key[2], flags) for key, flags in zip(merged, whole, strict=True))
+
+
+def union(a: Origins, b: Origins) -> Origins:
+    """Both sets; returns `a` itself when `b` adds nothing."""
+    if not b or a is b:
+        return a
+    if not a:
+        return b
+    both = a | b
+    if len(both) == len(a):
+        return a
+    return capped(both)
+
+
+def union_casts(a: frozenset[Loc], b: frozenset[Loc]) -> frozenset[Loc]:
+    """Both sets of places, at most MAX_CASTS."""
+    if not b or a is b or len(a) >= MAX_CASTS:
+        return a
+    if not a:
+        return b
+    both = a | b
+    return a if len(both) == len(a) else both

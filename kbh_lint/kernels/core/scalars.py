@@ -1,0 +1,74 @@
+"""Numbers in device memory that outlive a launch: flags and counters, whose value at the start may be known.
+
+A launch is analysed at the values that its flags hold then, as if they were arguments; what it leaves in them is part
+of its facts (`settings`). A value counts until the kernel itself writes there, and not in a loop of a kernel that does:
+other threads may have written it by then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint.ir import Loc
+from kbh_lint.kernels.core.expressions import Expressions
+from kbh_lint.kernels.core.joins import same_const
+from kbh_lint.kernels.core.value import NOTHING, Cell, V, in_order
+from kbh_lint.values import UNKNOWN, Scalar
+
+PREFIX = "* "  # in a binding, `* name` is the number at the address `name`
+
+
+class Scalars(Expressions):
+    """Reads and writes flags by their values."""
+
+    def __init__(self, name: str, fuel: int) -> None:
+        super().__init__(name, fuel)
+        self.initial: dict[str, Any] = {}  # by cell: the value at the start of the launch
+        self.changed: set[str] = set()  # written so far
+        self.polled: set[str] = set()  # read in a loop
+        self.unsteady: set[str] = set()  # read and written in loops: no value counts
+
+    def start(self, args: Any) -> None:
+        """Begins one execution of the kernel."""
+        self.changed.clear()
+        for name, value in args.items():
+            if name.startswith(PREFIX) and isinstance(value, Scalar) and value.value is not UNKNOWN:
+                self.initial[name.removeprefix(PREFIX)] = value.value
+
+    def read_cell(self, cell: Cell, dtype: str, loc: Loc, at: int | None = None) -> V | None:
+        made = super().read_cell(cell, dtype, loc, at)
+        if cell.name not in self.initial or cell.kind != "param" or made is None or cell.name in self.unsteady:
+            return made
+        if self.frame.loops:
+            self.polled.add(cell.name)
+        if cell.name in self.changed:
+            return made
+        return made.with_(const=self.initial[cell.name], deps=frozenset((PREFIX + cell.name,)))
+
+    def write_cell(self, cell: Cell, value: V, loc: Loc, dtype: str = "?", at: int | None = None) -> None:
+        super().write_cell(cell, value, loc, dtype, at)
+        name = cell.name
+        if name not in self.initial or cell.kind != "param":
+            return
+        known = isinstance(value.const, (bool, int, float)) and not self.sides.on_data()
+        left = value.const if known else UNKNOWN
+        same = name not in self.settings or same_const(self.settings[name], left)
+        self.settings[name] = left if same else UNKNOWN
+        self.changed.add(name)
+        if name in self.polled and name not in self.unsteady:
+            self.unsteady.add(name)
+            self.dirty = True
+
+    def after_atomic(self, name: str, pointer: V, args: list[V]) -> V | None:
+        """What an atomic operation leaves in a flag, where one thread does it once; None for other memory."""
+        cells = in_order(pointer.cells)
+        if len(cells) != 1 or cells[0].name not in self.initial:
+            return None
+        old = NOTHING if cells[0].name in self.changed else self.initial[cells[0].name]
+        given = args[1].const if len(args) > 1 else NOTHING
+        made: Any = NOTHING
+        if isinstance(old, int) and isinstance(given, int):
+            made = {"atomicAdd": old + given, "atomicSub": old - given, "atomicExch": given}.get(name, NOTHING)
+            if name == "atomicCAS" and len(args) > 2:
+                made = args[2].const if old == given else old
+        return V(pointer.dtype, pointer.dtype, const=made)

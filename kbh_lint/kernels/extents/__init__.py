@@ -1,0 +1,1 @@
+"""Where the stores of a launch reach, and what it reads more than once."""

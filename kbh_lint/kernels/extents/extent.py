@@ -1,0 +1,61 @@
+"""How many elements one program of a Triton kernel stores at most, where that is certain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kbh_lint import ir, values
+from kbh_lint.kernels.core.value import Cell, V
+from kbh_lint.kernels.languages.triton.triton import TritonMachine
+from kbh_lint.limits import Budget
+
+FUEL = 20_000
+
+
+def stored_elements(
+    kernel: values.Func, args: Mapping[str, values.KernelArg], budget: Budget | None = None
+) -> dict[int, int]:
+    """The elements that one program stores at most, by storage.
+
+    A storage is left out where that is not certain: it is written in a loop, in a function that the kernel calls, or
+    through tiles of unknown size. Nothing is certain of a kernel that is not read to its end.
+    """
+    fuel = FUEL if budget is None else budget.grant(FUEL)
+    machine = ExtentMachine(kernel.node.name, fuel)
+    try:
+        machine.start(args)
+        machine.run_kernel(kernel, args)
+        whole = not machine.unreads
+    except Exception:  # whatever it was, nothing is certain
+        whole = False
+    if budget is not None:
+        budget.take(fuel - max(machine.fuel, 0))
+    found: dict[int, int | None] = {}
+    for (storage, _), count in machine.extents.items():
+        before = found.get(storage, 0)
+        found[storage] = None if before is None or count is None else before + count
+    return {storage: count for storage, count in found.items() if count is not None} if whole else {}
+
+
+class ExtentMachine(TritonMachine):
+    """Runs a kernel and remembers the sizes of the tiles that it stores."""
+
+    def __init__(self, name: str, fuel: int) -> None:
+        super().__init__(name, fuel)
+        self.extents: dict[tuple[int, ir.Loc], int | None] = {}
+
+    def store(self, pointer: V, value: V, loc: ir.Loc, *, raw: bool = False) -> None:
+        super().store(pointer, value, loc, raw=raw)
+        count: int | None = 1
+        for size in pointer.shape if pointer.shape is not None else (None,):
+            count = None if count is None or size is None else count * size
+        if self.depth > 1 or self.frame.loops:
+            count = None
+        for cell in pointer.cells:
+            if cell.kind == "param":
+                self.extents[cell.storage, loc] = count
+
+    def write_cell(self, cell: Cell, value: V, loc: ir.Loc, dtype: str = "?", at: int | None = None) -> None:
+        super().write_cell(cell, value, loc, dtype, at)
+        if cell.kind == "param":  # not through a tile, unless `store` says so afterwards
+            self.extents.setdefault((cell.storage, loc), None)

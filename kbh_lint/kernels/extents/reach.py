@@ -1,0 +1,460 @@
+"""Up to where in a tensor the stores of a launch can reach, whatever its grid: by the conditions that they stand under.
+
+Addresses and masks are followed as sums of program ids, lanes and arguments. Nothing is claimed of a store that is not
+seen as such: through a cast pointer, in a function that the kernel calls, at an address made of loaded data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from kbh_lint import dtypes, ir, values
+from kbh_lint.frontends.walk import walk
+from kbh_lint.kernels.extents.assigned import assigned_names
+from kbh_lint.kernels.extents.intervals import Atoms, Limits, Linear, highest, limited, lowest
+
+Dims = tuple[Any, ...]
+MAX_STEPS = 20_000
+MAX_PARTS = 24  # of a number, one in another
+_OPERATIONS = ("+", "-", "*", "//", "%", "<<", ">>", "&")
+_SAME = ("multiple_of", "max_contiguous", "max_constancy", "expand_dims", "broadcast_to", "cast", "to", "reshape",
+         "__builtin_assume_aligned", "view", "static_cast")  # fmt: skip
+_EXTREMES = {"min": "min", "max": "max", "minimum": "min", "maximum": "max"}
+
+
+class _TooLong(Exception):
+    """The kernel takes too many steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pointer:
+    storage: int
+    offset: Linear
+
+
+_AtMost = tuple[Linear, Linear, int]  # a <= b - room
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """A condition: what is known where it holds and where it does not; `doubt`: more than positions decides it."""
+
+    yes: tuple[_AtMost, ...] = ()
+    no: tuple[_AtMost, ...] = ()
+    doubt: bool = False
+
+
+_Value = Linear | _Pointer | _Test
+
+
+_Place = tuple[int, ir.Loc]  # of a store: the storage, and where the store stands
+
+
+class Reach(NamedTuple):
+    """What is known of the stores of a launch, by storage and place.
+
+    `ends`: how many elements lie before the last one that a store can write (0: it writes none); one that is not known
+    is left out. `doubtful`: stores under a condition on more than positions, as on what was loaded, which may never
+    hold.
+    """
+
+    ends: dict[_Place, int]
+    doubtful: set[_Place]
+
+
+def reach(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> Reach:
+    """How far the stores of a launch of `grid` and `block` can reach, and which of them may not be made at all."""
+    body = kernel.node.body or ()
+    nodes = walk(body)
+    if any(isinstance(n, (ir.Lambda, ir.FuncDef)) or isinstance(n, ir.Decl) and _is_reference(n) for n in nodes):
+        return Reach({}, set())
+    follow = _Follow(kernel, args, grid, block)
+    try:
+        follow.run(body, {})
+    except (_TooLong, RecursionError):
+        return Reach({}, set())
+    ends = {at: n for at, n in follow.found.items() if n is not None}
+    return Reach(ends, follow.doubtful - follow.firm)
+
+
+def _counts_elements(ref: Any, args: Mapping[str, Any]) -> bool:
+    """Whether a parameter is a number, or a pointer to single numbers and to no vectors or structs."""
+    name = getattr(ref, "name", "")
+    given = args.get(name)
+    if isinstance(given, values.TypeValue):
+        name = given.ref.name if not given.ref.pointers else ""
+    known = isinstance(given, values.DType) or dtypes.from_cpp(name) is not None
+    return isinstance(ref, ir.TypeRef) and (known and ref.pointers == 1 or not ref.pointers)
+
+
+def _leaves(stmt: Any) -> bool:
+    return isinstance(stmt, ir.Return) or isinstance(stmt, ir.Jump) and stmt.kind in ("continue", "break")
+
+
+def _is_reference(node: ir.Decl) -> bool:
+    return node.type is not None and node.type.reference
+
+
+class _Follow:
+    """One walk through a kernel: `env` holds what names stand for, `limits` of `run` what holds where it is."""
+
+    def __init__(self, kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> None:
+        self.kernel = kernel
+        self.cpp = kernel.node.kind != "python"
+        self.atoms = Atoms()
+        self.steps = 0
+        self.env: dict[str, _Value] = {}
+        self.found: dict[_Place, int | None] = {}
+        self.doubtful: set[_Place] = set()
+        self.firm: set[_Place] = set()
+        self.doubt = False  # a condition on more than positions holds here
+        self.positions: set[int] = set()  # atoms without bounds that are arguments, or count rounds
+        self.axes = {"program_id": self._positions(grid), "blockIdx": self._positions(grid)}
+        self.axes["threadIdx"] = self._positions(block)
+        sizes = {"num_programs": grid, "gridDim": grid, "blockDim": block}
+        self.axes |= {name: [self._size(dims, i) for i in range(3)] for name, dims in sizes.items()}
+        for param in kernel.node.params:
+            given = args.get(param.name, kernel.defaults.get(param.name, values.UNKNOWN))
+            counts = not self.cpp or _counts_elements(param.type, args)  # else offsets are in other units than stores
+            self.env[param.name] = self._argument(given) if counts else self.unknown()
+
+    def _size(self, dims: Dims, axis: int) -> Linear:
+        size = dims[axis] if axis < len(dims) else 1
+        return Linear(size) if isinstance(size, int) else self.atoms.between(1, None)
+
+    def _positions(self, dims: Dims) -> list[Linear]:
+        sizes = [dims[i] if i < len(dims) else 1 for i in range(3)]
+        return [self.atoms.between(0, n - 1 if isinstance(n, int) else None) for n in sizes]
+
+    def _argument(self, given: Any) -> _Value:
+        if isinstance(given, values.Buffer):
+            return _Pointer(given.storage, Linear(0))
+        number = given.value if isinstance(given, values.Scalar) else given
+        return Linear(int(number)) if isinstance(number, int) else self._position()
+
+    def _position(self) -> Linear:
+        """A number that is not known, and that nothing but the launch and the place in it decides."""
+        found = self.unknown()
+        self.positions.add(found.terms[0][0])
+        return found
+
+    def unknown(self) -> Linear:
+        return self.atoms.between(None, None)
+
+    # --- statements ---
+
+    def run(self, body: tuple[Any, ...], limits: Limits) -> Limits:
+        """Follows statements; returns the limits that hold behind them."""
+        for stmt in body:
+            self.steps += 1
+            if self.steps > MAX_STEPS:
+                raise _TooLong
+            limits = self._statement(stmt, limits)
+        return limits
+
+    def _statement(self, stmt: Any, limits: Limits) -> Limits:
+        if isinstance(stmt, ir.ExprS):
+            self._effect(stmt.value, limits)
+        elif isinstance(stmt, ir.Return):
+            self._assigned(stmt.value)
+        elif isinstance(stmt, ir.Decl):
+            scalar = stmt.init is not None and not isinstance(stmt.init, ir.Seq) and not (stmt.type and stmt.type.dims)
+            self._assigned(stmt.init)
+            self.env[stmt.name] = self.value(stmt.init) if scalar else self.unknown()
+        elif isinstance(stmt, ir.Assign):
+            self._assigned(stmt.value)
+            value = self.value(stmt.value)
+            for target in stmt.targets:
+                self._assign(target, value)
+                self._element(target, limits, stmt.loc)
+        elif isinstance(stmt, ir.AugAssign) and isinstance(stmt.target, ir.Name):
+            self._assigned(stmt.value)
+            self._assign(stmt.target, self._binary(stmt.op, self.value(stmt.target), self.value(stmt.value)))
+        elif isinstance(stmt, ir.If):
+            return self._if(stmt, limits)
+        elif isinstance(stmt, (ir.For, ir.CFor, ir.While)):
+            self._loop(stmt, limits)
+        elif isinstance(stmt, ir.Block):
+            inner = {n.name for n in stmt.body if isinstance(n, ir.Decl)}
+            limits = self.run(stmt.body, limits)
+            self._forget(inner)
+        else:
+            self._assigned(stmt)
+        return limits
+
+    def _if(self, stmt: ir.If, limits: Limits) -> Limits:
+        self._assigned(stmt.test)
+        test = _Test(doubt=True) if assigned_names(stmt.test, self.cpp) else self.value(stmt.test)
+        yes, no = self._under(test, limits), self._under(test, limits, False)
+        before, doubt = dict(self.env), self.doubt
+        self.doubt = doubt or self._doubts(test)
+        self.run(stmt.body, yes)
+        after, self.env = self.env, before
+        self.run(stmt.orelse, no)
+        gone = bool(stmt.body) and _leaves(stmt.body[-1])
+        self.doubt = self.doubt if gone else doubt
+        for name in after.keys() | self.env.keys():
+            if not gone and after.get(name) != self.env.get(name):
+                self.env[name] = self.unknown()
+        return no if gone else limits
+
+    def _loop(self, stmt: ir.For | ir.CFor | ir.While, limits: Limits) -> None:
+        start: dict[str, _Value] = {}
+        if isinstance(stmt, ir.CFor):
+            self.run(stmt.init, limits)
+            start = {n.name: self.env[n.name] for n in stmt.init if isinstance(n, ir.Decl)}
+        elif isinstance(stmt, ir.For):
+            self._assigned(stmt.iterable)
+        self._assigned(stmt)
+        inside = limits
+        if isinstance(stmt, ir.For):
+            inside = self._counted(stmt, limits)
+        elif stmt.test is not None:
+            for name, first in start.items():
+                step = stmt.step if isinstance(stmt, ir.CFor) else None
+                if self._rises(step, name, stmt.body) and isinstance(first, Linear):
+                    now = self.env[name] = self._position() if self._placed(first) else self.env[name]
+                    inside = limited(inside, first, now) if isinstance(now, Linear) else inside
+            if not (isinstance(stmt, ir.While) and stmt.once or assigned_names(stmt.test, self.cpp)):
+                inside = self._under(self.value(stmt.test), inside)
+        doubt = self.doubt
+        self.run(stmt.body, inside)
+        self.doubt = doubt
+        self._assigned(stmt)
+
+    def _counted(self, stmt: ir.For, limits: Limits) -> Limits:
+        """`for i in range(...)`: what the loop variable is between."""
+        call = stmt.iterable
+        if not isinstance(stmt.target, ir.Name):
+            return limits
+        now = self.env[stmt.target.id] = self.unknown()
+        if not isinstance(call, ir.Call) or self._called(call.func) not in ("range", "static_range"):
+            return limits
+        given = [self.value(a) for a in call.args]
+        if not 1 <= len(given) <= 3 or any(isinstance(g, _Pointer) for g in given):
+            return limits
+        first, last = (Linear(0), given[0]) if len(given) == 1 else (given[0], given[1])
+        step = given[2] if len(given) == 3 else Linear(1)
+        if isinstance(step, Linear) and not step.terms and step.const > 0:
+            assert isinstance(first, Linear) and isinstance(last, Linear)
+            if self._placed(first):
+                now = self.env[stmt.target.id] = self._position()
+            limits = limited(limited(limits, first, now), now, last, 1)
+        return limits
+
+    def _rises(self, step: Any, name: str, body: tuple[Any, ...]) -> bool:
+        """Whether a loop variable only grows: by `i += n` of something that is not negative, and nowhere else."""
+        if not (isinstance(step, ir.AssignE) and isinstance(step.target, ir.Name) and step.target.id == name):
+            return False
+        by = self.value(step.value)
+        if step.op != "+" or not isinstance(by, Linear) or name in assigned_names(body, True):
+            return False
+        most = highest(self.atoms, Linear(-by.const, tuple((a, -f) for a, f in by.terms)), {})
+        return most is not None and most <= 0
+
+    def _assign(self, target: Any, value: _Value) -> None:
+        if isinstance(target, ir.Name):
+            self.env[target.id] = value
+        else:
+            self._assigned(target)
+            self._forget(
+                {n.id for n in walk(target) if isinstance(n, ir.Name)} if isinstance(target, ir.Seq) else set()
+            )
+
+    def _assigned(self, node: Any) -> None:
+        """Nothing is known any more of what is assigned below a node, or given to a function that may change it."""
+        if node is not None:
+            self._forget(assigned_names(node, self.cpp))
+
+    def _forget(self, names: set[str]) -> None:
+        for name in names:
+            self.env[name] = self.unknown()
+
+    def _effect(self, node: Any, limits: Limits) -> None:
+        """An expression as a statement: a store, an assignment, or anything else."""
+        if isinstance(node, ir.AssignE) and isinstance(node.target, ir.Name):
+            self._assigned(node.value)
+            value = self.value(node.value)
+            self._assign(node.target, self._binary(node.op, self.value(node.target), value) if node.op else value)
+            return
+        if isinstance(node, ir.AssignE):
+            self._element(node.target, limits, node.loc)
+        elif isinstance(node, ir.Call) and not self.cpp and self._called(node.func) == "store" and node.args:
+            given = dict(node.keywords)
+            mask = given.get("mask", node.args[2] if len(node.args) > 2 else None)
+            test = None if mask is None else self.value(mask)
+            inside, doubt = limits if test is None else self._under(test, limits), self.doubt
+            self.doubt = doubt or test is not None and self._doubts(test)
+            self._stored(self.value(node.args[0]), inside, node.loc)
+            self.doubt = doubt
+        self._assigned(node)
+
+    def _both(self, conjoined: bool, parts: list[_Value]) -> _Value:
+        """All of some conditions, or any."""
+        tests = [p for p in parts if isinstance(p, _Test)]
+        yes, no = tuple(x for t in tests for x in t.yes), tuple(x for t in tests for x in t.no)
+        doubt = any(self._doubts(p) for p in parts)
+        return _Test(yes, (), doubt) if conjoined else _Test((), no, doubt)
+
+    def _doubts(self, test: _Value) -> bool:
+        """Whether more than positions and arguments decides a condition."""
+        return test.doubt if isinstance(test, _Test) else not self._placed(test)
+
+    def _placed(self, value: _Value, depth: int = 0) -> bool:
+        """Whether a number is made of positions and arguments alone."""
+        if not isinstance(value, Linear) or depth > MAX_PARTS:
+            return False
+        for atom, _ in value.terms:
+            made = self.atoms.made.get(atom)
+            if made is None and self.atoms.ranges[atom] == (None, None) and atom not in self.positions:
+                return False
+            if made is not None and not all(self._placed(part, depth + 1) for part in made[1:]):
+                return False
+        return True
+
+    def _under(self, test: _Value, limits: Limits, holds: bool = True) -> Limits:
+        """The limits where a condition holds, or where it does not."""
+        for a, b, room in () if not isinstance(test, _Test) else test.yes if holds else test.no:
+            most, least = highest(self.atoms, b, limits), lowest(self.atoms, a, limits)
+            limits = limited(limits, a, b, room)
+            if b.terms and most is not None:
+                limits = limited(limits, a, Linear(most), room)
+            if a.terms and least is not None:
+                limits = limited(limits, Linear(least), b, room)
+        return limits
+
+    def _element(self, target: Any, limits: Limits, loc: ir.Loc) -> None:
+        """A store to `target` if it is an element of memory."""
+        if isinstance(target, ir.Index):
+            where = self._binary("+", self.value(target.value), self.value(target.index))
+            self._stored(where, limits, loc, target.loc)
+
+    def _stored(self, where: _Value, limits: Limits, *places: ir.Loc) -> None:
+        if not isinstance(where, _Pointer):
+            return
+        last = -1 if limits.get((), 0) < 0 else highest(self.atoms, where.offset, limits)
+        for loc in places:
+            (self.doubtful if self.doubt else self.firm).add((where.storage, loc))
+            before = self.found.get((where.storage, loc), 0)
+            known = before is not None and last is not None
+            self.found[where.storage, loc] = max(before or 0, (last or 0) + 1, 0) if known else None
+
+    # --- expressions ---
+
+    def value(self, node: Any) -> _Value:
+        """What an expression stands for."""
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            raise _TooLong
+        if isinstance(node, ir.Const):
+            return Linear(node.value) if isinstance(node.value, int) else self._position()
+        if isinstance(node, ir.Name):
+            return self._name(node.id)
+        if isinstance(node, ir.Binary):
+            return self._binary(node.op, self.value(node.left), self.value(node.right))
+        if isinstance(node, ir.Compare) and len(node.ops) == 1:
+            return self._compare(node.ops[0], self.value(node.left), self.value(node.rights[0]))
+        if isinstance(node, ir.Bool):
+            return self._both(node.op == "and", [self.value(part) for part in node.values])
+        if isinstance(node, ir.Unary):
+            inner = self.value(node.value)
+            if node.op == "not" and isinstance(inner, _Test):
+                return _Test(inner.no, inner.yes, inner.doubt)
+            return self._binary("-", Linear(0), inner) if node.op == "-" else self.unknown()
+        if isinstance(node, ir.Cast):
+            inner = self.value(node.value)
+            return self.unknown() if node.type.pointers and isinstance(inner, _Pointer) else inner
+        if isinstance(node, ir.Index):  # x[:, None] is x; an element of memory is not known
+            return self.value(node.value) if _widens(node.index) else self.unknown()
+        if isinstance(node, ir.Attr):
+            base = node.value.id if isinstance(node.value, ir.Name) else ""
+            known = base in self.axes and base not in self.env and node.name in ("x", "y", "z")
+            return self.axes[base]["xyz".index(node.name)] if known else self.unknown()
+        return self._call(node) if isinstance(node, ir.Call) else self.unknown()
+
+    def _name(self, name: str) -> _Value:
+        found = self.env.get(name)
+        if found is None:
+            try:
+                outer = self.kernel.env.lookup(name)
+            except KeyError:
+                outer = None
+            found = self.env[name] = self._argument(outer)
+        return found
+
+    def _binary(self, op: str, a: _Value, b: _Value) -> _Value:
+        if op in ("&", "|") and isinstance(a, _Test) and isinstance(b, _Test):
+            return self._both(op == "&", [a, b])
+        if op == "+" and isinstance(b, _Pointer):
+            a, b = b, a
+        if isinstance(a, _Pointer) and isinstance(b, Linear) and op in ("+", "-"):
+            return _Pointer(a.storage, self.atoms.apply(op, a.offset, b))
+        if not (isinstance(a, Linear) and isinstance(b, Linear)):
+            return self.unknown()
+        whole = "//" if op == "/" and self.cpp else op
+        return self.atoms.apply(whole, a, b) if whole in _OPERATIONS else self.unknown()
+
+    def _compare(self, op: str, a: _Value, b: _Value) -> _Value:
+        if not (isinstance(a, Linear) and isinstance(b, Linear)):
+            return _Test(doubt=True)
+        doubt = not (self._placed(a) and self._placed(b))
+        less, more = ((a, b, 1),), ((b, a, 0),)
+        if op in (">", "<="):
+            less, more = ((b, a, 1),), ((a, b, 0),)
+        if op in ("<", ">"):
+            return _Test(less, more, doubt)
+        if op in (">=", "<="):
+            return _Test(more, less, doubt)
+        same = ((a, b, 0), (b, a, 0))
+        return _Test(same, (), doubt) if op == "==" else _Test((), same if op == "!=" else (), doubt)
+
+    def _call(self, node: ir.Call) -> _Value:
+        name = self._called(node.func)
+        given = list(node.args)
+        if isinstance(node.func, ir.Attr) and name == "to" and not self.cpp:
+            base = self.value(node.func.value)
+            return self.unknown() if isinstance(base, _Pointer) else base
+        numbers = [self.value(a) for a in given]
+        if name in _SAME and numbers:
+            return self.unknown() if name == "cast" and isinstance(numbers[0], _Pointer) else numbers[0]
+        if name in ("program_id", "num_programs") and not self.cpp:
+            axis = numbers[0] if numbers else self.value(dict(node.keywords).get("axis"))
+            at = axis.const if isinstance(axis, Linear) and not axis.terms else -1
+            return self.axes[name][at] if 0 <= at < 3 else self.unknown()
+        pair = [n for n in numbers if isinstance(n, Linear)]
+        if len(pair) != 2 or len(numbers) != 2:
+            return self.unknown()
+        a, b = pair
+        if name == "arange" and not a.terms and not b.terms:
+            return self.atoms.between(a.const, b.const - 1)
+        if name in _EXTREMES:
+            return self.atoms.apply(_EXTREMES[name], a, b)
+        if name == "cdiv":
+            return (
+                self.atoms.apply("//", self.atoms.apply("+", a, Linear(b.const - 1)), b)
+                if not b.terms
+                else self.unknown()
+            )
+        return self.unknown()
+
+    def _called(self, func: Any) -> str:
+        """The plain name of a function of the language; empty for one of the submission."""
+        name = func.id.rsplit("::", 1)[-1] if isinstance(func, ir.Name) else getattr(func, "name", "")
+        root = func
+        while isinstance(root, ir.Attr):
+            root = root.value
+        if not isinstance(root, ir.Name) or name == "to":
+            return name if name == "to" else ""
+        try:
+            found = self.kernel.env.lookup(root.id)
+        except KeyError:
+            return name
+        return name if isinstance(found, values.Sym) else ""
+
+
+def _widens(index: Any) -> bool:
+    """Whether an index is only made of `:` and None."""
+    parts = index.items if isinstance(index, ir.Seq) else (index,)
+    return all(isinstance(p, ir.SliceE) or isinstance(p, ir.Const) and p.value is None for p in parts)

@@ -1,0 +1,1 @@
+"""The languages of kernels: what each adds to the walk."""

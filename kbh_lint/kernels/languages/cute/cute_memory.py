@@ -1,0 +1,245 @@
+"""Memory in CuTe DSL kernels: tensors and their views, registers, shared and tensor memory, copies between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import values
+from kbh_lint.kernels.core.cache_policy import ENCODED_LAST
+from kbh_lint.kernels.core.origins import flagged, union
+from kbh_lint.kernels.core.value import HANDLE, LITERAL, NOTHING, UNKNOWN_V, CType, Struct, Unbound, V, constant, leaves
+from kbh_lint.kernels.languages.cute import cute_ops as ops
+from kbh_lint.kernels.languages.triton.triton_call import Call, first
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.languages.cute.cute import CuteMachine
+
+TENSOR_MEMORY = "tensor memory"
+Builtin = Callable[[Call], V]
+Method = Callable[[V, Call], V]
+
+
+def machine(call: Call) -> CuteMachine:
+    """The machine of a call, which is one of CuTe's."""
+    made: Any = call.m
+    return made  # type: ignore[no-any-return]
+
+
+def held(call: Call, value: V) -> V:
+    """The numbers of a tensor: what is in its memory, or the value itself when it lies in no memory."""
+    if isinstance(value.x, tuple) and value.x:  # an operand with its scale factors
+        value = value.x[0]
+    made = value.const
+    if isinstance(value.x, Unbound):
+        call.m.unread(f"what the argument {value.x.path} holds", call.loc)
+    if value.x is HANDLE or isinstance(made, values.Made) and made.path != ops.COORDINATES:
+        call.m.unread("a read of memory that is not known", call.loc)
+    return call.m.load(value, "?", call.loc).with_(const=NOTHING, shape=None) if value.cells else value
+
+
+def view(call: Call) -> V:
+    """Another look at a tensor, a layout or coordinates."""
+    given = [*call.args, *call.kwargs.values()]
+    base = next((v for v in given if v.cells), None)  # domain_offset takes the coordinate first
+    if base is None:
+        found = next((v for v in given if isinstance(v.const, values.Made)), first(call))
+        known = found.x is HANDLE or isinstance(found.const, values.Made) or isinstance(found.x, tuple)
+        return found if known else constant(values.Made(ops.LAYOUT))
+    made = base
+    for index in given:
+        for leaf in leaves(index):
+            if leaf.origins and not leaf.cells:
+                made = made.with_(origins=union(made.origins, leaf.origins))
+    return made.with_(shape=None)
+
+
+def make_tensor(call: Call) -> V:
+    """make_tensor(pointer, layout); over a number it is a tensor of coordinates."""
+    base = first(call)
+    return view(call) if base.cells else coordinates(call)
+
+
+def recast(call: Call) -> V:
+    """recast_tensor(tensor, type), recast_ptr(pointer, swizzle, dtype=type): the same bits."""
+    base = first(call)
+    dtype = next((v.const.name for v in (*call.args[1:], *call.kwargs.values()) if is_type(v)), base.dtype)
+    return base.with_(dtype=dtype)
+
+
+def fragment(call: Call) -> V:
+    """make_rmem_tensor(layout, type): registers."""
+    return machine(call).memory("local", call.dtype(1, "dtype"), call.loc)
+
+
+def fragment_like(call: Call) -> V:
+    """make_fragment_like(tensor, type)."""
+    like = first(call)
+    if not like.cells and isinstance(like.const, values.Made) and not call.get(1, "dtype"):
+        return like
+    return machine(call).memory("local", call.dtype(1, "dtype", like.dtype), call.loc)
+
+
+def shared(position: int) -> Builtin:
+    """Memory of a thread block, of the type that is given at a position."""
+
+    def run(call: Call) -> V:
+        named = "element_type" if "element_type" in call.kwargs else "dtype"
+        return machine(call).memory("shared", call.dtype(position, named), call.loc)
+
+    return run
+
+
+def tensor_memory(position: int) -> Builtin:
+    """retrieve_tmem_ptr(type, ...): tensor memory, which all warps of a block share."""
+
+    def run(call: Call) -> V:
+        dtype = call.dtype(position, "element_type" if "element_type" in call.kwargs else "dtype")
+        return machine(call).memory("shared", dtype, call.loc, TENSOR_MEMORY).with_(dtype=dtype)
+
+    return run
+
+
+def struct_fields(made: values.Made, call: Call) -> V:
+    """The memory of a struct, field by field."""
+    fields = {}
+    for name, dtype in made.fields:
+        known = dtype.name if isinstance(dtype, values.DType) else "?"
+        fields[name] = machine(call).memory("shared", known, call.loc, name)
+    return V(x=Struct(fields, CType()))
+
+
+def allocate(base: V, call: Call) -> V:
+    """SmemAllocator.allocate(struct or number of bytes)."""
+    wanted = first(call).const
+    if isinstance(wanted, values.Made) and wanted.path == ops.STRUCT:
+        return struct_fields(wanted, call)
+    dtype = wanted.name if isinstance(wanted, values.DType) else "?"
+    return machine(call).memory("shared", dtype, call.loc)
+
+
+def copied(source: int) -> Builtin:
+    """A copy from the argument at a position to the next one; bits stay what they are."""
+
+    def run(call: Call) -> V:
+        a, b = call.get(source, "src") or UNKNOWN_V, call.get(source + 1, "dst") or UNKNOWN_V
+        pairs = list(zip(a.x, b.x, strict=False)) if isinstance(a.x, tuple) and isinstance(b.x, tuple) else [(a, b)]
+        atom = call.args[0].const if source else None
+        for one, other in pairs:
+            _copy(call, one, other, isinstance(atom, values.Made) and bool(atom.get("reduce")))
+            if source and call.kwargs.get("cache_policy", UNKNOWN_V).const == ENCODED_LAST:
+                call.m.add_hint(one, call.loc)
+        return constant(None)
+
+    return run
+
+
+def _copy(call: Call, source: V, target: V, reduces: bool) -> None:
+    m = call.m
+    if not target.cells:
+        m.unread("a copy to memory that is not known", call.loc)
+        return
+    if isinstance(source.const, values.Made) and source.const.path == ops.COORDINATES:
+        return
+    value = held(call, source)
+    for leaf in leaves(call.kwargs.get("pred", UNKNOWN_V)):
+        value = value.with_(origins=union(value.origins, flagged(leaf.origins, "index")))
+    if reduces:
+        value = m.accumulate(UNKNOWN_V, value, target.dtype, call.loc, True)
+    m.store(target, m.bitcast(value, target.dtype, call.loc), call.loc, raw=True)
+
+
+def operand(side: str) -> Method:
+    """make_fragment_A(tensor): registers for a warp's instruction, else a descriptor of the same memory."""
+
+    def run(base: V, call: Call) -> V:
+        tensor, made = first(call), base.const
+        by_descriptor = bool(tensor.cells) and all(cell.kind == "shared" for cell in tensor.cells)
+        opcode = made.get("opcode", "") if isinstance(made, values.Made) else ""
+        if by_descriptor and opcode != "mma.sync":
+            return tensor
+        dtype = made.get(side, "?") if isinstance(made, values.Made) else "?"
+        dtype = tensor.dtype if dtype in ("?", "tf32") and tensor.dtype != LITERAL else dtype
+        return machine(call).memory("local", dtype, call.loc)
+
+    return run
+
+
+def epilogue(call: Call) -> V:
+    """Partitions of an epilogue: (copy, what is read, registers or shared memory that it goes to)."""
+    tensors = [v for v in (*call.args, *call.kwargs.values()) if v.cells]
+    atom = constant(values.Made(ops.COPY))
+    if not tensors:
+        return V(x=(atom, V(x=HANDLE), V(x=HANDLE)))
+    inner = tensors[-1] if "smem" in call.name else machine(call).memory("local", tensors[0].dtype, call.loc)
+    return V(x=(atom, tensors[0], inner))
+
+
+def stored_epilogue(call: Call) -> V:
+    """An epilogue that the library runs: accumulators go to the argument's tensor, as its type."""
+    tensors = [v for v in (*call.args, *call.kwargs.values()) if v.cells]
+    targets = [v for v in tensors if any(cell.kind == "param" for cell in v.cells)]
+    sources = [v for v in tensors if v not in targets]
+    if len(targets) != 1 or not sources:
+        return machine(call).not_read(f"a call of {call.name}", call)
+    for source in sources:
+        value = held(call, source)
+        if value.origins:
+            call.m.store(targets[0], value, call.loc)
+    return constant(None)
+
+
+def coordinates(call: Call) -> V:
+    return constant(values.Made(ops.COORDINATES))
+
+
+def layout(call: Call) -> V:
+    return constant(values.Made(ops.LAYOUT))
+
+
+def layout_of_threads(call: Call) -> V:
+    return V(x=(constant(values.Made(ops.LAYOUT)), constant(values.Made(ops.LAYOUT))))
+
+
+def copy_atom(call: Call) -> V:
+    made = first(call).const
+    return first(call) if isinstance(made, values.Made) and made.path == ops.COPY else constant(values.Made(ops.COPY))
+
+
+def nothing(call: Call) -> V:
+    return constant(None)
+
+
+def load(base: V, call: Call) -> V:
+    return held(call, base)
+
+
+def store(base: V, call: Call) -> V:
+    value = call.get(0, "data") or UNKNOWN_V
+    call.m.store(base, held(call, value), call.loc)
+    return constant(None)
+
+
+def same(base: V, call: Call) -> V:
+    return base
+
+
+def argument(base: V, call: Call) -> V:
+    """A partition of what is given."""
+    return view(call)
+
+
+def typed(base: V, call: Call) -> V:
+    """storage.field.get_tensor(layout, swizzle=, dtype=)."""
+    return base.with_(dtype=call.dtype(-1, "dtype", base.dtype))
+
+
+def accumulators(base: V, call: Call) -> V:
+    """make_fragment_C(shape): registers, or tensor memory, of the accumulator's type."""
+    dtype = base.const.get("accumulator", "?") if isinstance(base.const, values.Made) else "?"
+    return machine(call).memory("local", dtype, call.loc)
+
+
+def is_type(value: V) -> bool:
+    """Whether a value is an element type."""
+    return isinstance(value.const, values.DType)

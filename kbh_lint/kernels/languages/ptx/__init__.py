@@ -1,0 +1,1 @@
+"""PTX, in texts of inline assembly."""

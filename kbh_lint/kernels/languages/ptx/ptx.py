@@ -1,0 +1,309 @@
+"""What PTX instructions of inline assembly do to abstract values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.frontends import ptx
+from kbh_lint.kernels.core import cache_policy
+from kbh_lint.kernels.core.arith import Arithmetic, is_nibble_mask
+from kbh_lint.kernels.core.joins import mix
+from kbh_lint.kernels.core.origins import data_origins, flagged, union
+from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, UNKNOWN_V, Mul, V, in_order, offset_of
+from kbh_lint.kernels.languages.ptx.ptx_products import Registers, dp4a, mma, tcgen05, wgmma
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.cuda import CudaMachine
+    from kbh_lint.kernels.languages.triton.triton_call import Call
+
+_BIT_TYPES = {"b8": "u8", "b16": "u16", "b32": "u32", "b64": "u64", "b128": "u32", "pred": "bool"}
+_SILENT = frozenset(
+    {
+        ".reg", "label", "bra", "bar", "barrier", "fence", "membar", "mbarrier", "nanosleep", "setmaxnreg", "exit",
+        "ret", "griddepcontrol", "prefetchu", "applypriority", "discard", "trap", "brkpt", "pmevent",
+        "elect", "activemask", "vote", "match", "setp", "isspacep", "getctarank", ".pragma",
+        ".loc", "clusterlaunchcontrol", "tensormap", "alloca", ".param", ".local", ".shared",
+    }
+)  # fmt: skip
+_COPIES = frozenset({"mov", "cvta", "shfl", "mapa", "movmatrix", "neg", "abs", "min", "max", "rcp", "sqrt", "rsqrt",
+                     "lg2", "sin", "cos", "selp", "slct", "redux", "copysign", "testp", "szext", "sad", "div", "rem",
+                     "clz", "popc", "brev", "bfind", "fns", "bmsk"})  # fmt: skip
+_BITS = frozenset({"and", "or", "xor", "not", "shl", "shr", "shf", "lop3", "prmt", "bfe", "bfi", "vadd", "dp2a"})
+
+
+def run_asm(machine: CudaMachine, node: ir.Asm) -> None:
+    """Executes an inline asm statement: outputs are assigned, memory is read and written."""
+    outputs = [(constraint, machine.eval(expr)) for constraint, expr in node.outputs]
+    inputs = [machine.eval(expr) for _, expr in node.inputs]
+    text = node.template.value if isinstance(node.template, ir.Const) else None
+    if not isinstance(text, str):
+        value = machine.eval(node.template)
+        text = value.const if isinstance(value.const, str) else None
+    registers = Registers(machine, [value for _, value in outputs] + inputs, node.loc)
+    for position, (constraint, _) in enumerate((*node.outputs, *node.inputs)):
+        if constraint.startswith("["):
+            registers.by_name[constraint[1 : constraint.find("]")]] = position
+    if text is None:
+        machine.unread("assembly whose text is not known", node.loc)
+        made = machine.havoc(registers.operands, "?", node.loc)
+        for _, expr in node.outputs:
+            machine.assign(expr, made)
+        return
+    execute(registers, text, node.template if isinstance(node.template, ir.Const) else None)
+    for position, (_, expr) in enumerate(node.outputs):
+        if position in registers.written:
+            _assign(machine, expr, outputs[position][1], registers.operands[position])
+
+
+def _assign(machine: CudaMachine, expr: Any, old: V, value: V) -> None:
+    """Gives a C++ variable the bits of a register: its declared type stays."""
+    if old.dtype in dtypes.BITS and value.dtype != old.dtype:
+        value = machine.bitcast(value, old.dtype, machine.place)
+    machine.assign(expr, value.with_(const=NOTHING, ct=old.ct))
+
+
+def triton_asm(call: Call) -> V:
+    """tl.inline_asm_elementwise(asm, constraints, args, dtype, is_pure, pack)."""
+    m = call.m
+    text, constraints, args = call.get(0, "asm"), call.get(1, "constraints"), call.get(2, "args")
+    wanted = call.get(3, "dtype")
+    types = [v for v in (wanted.x if wanted is not None and isinstance(wanted.x, tuple) else [wanted]) if v is not None]
+    names = [getattr(v.const, "name", "?") for v in types]
+    values_ = list(args.x) if args is not None and isinstance(args.x, tuple) else [args] if args is not None else []
+    if text is None or not isinstance(text.const, str) or constraints is None or not isinstance(constraints.const, str):
+        m.unread("assembly whose text is not known", call.loc)
+        made = m.havoc(values_, "?", call.loc)
+        results = [made.with_(dtype=name) for name in names]
+        return V(x=tuple(results)) if len(results) > 1 else results[0]
+    parts = [part.strip() for part in constraints.const.split(",") if part.strip()]
+    outputs = [part for part in parts if part.startswith(("=", "+"))]
+    count = len(parts) - len(outputs)
+    spread = _spread(values_, count)
+    registers = Registers(m, [UNKNOWN_V] * len(outputs) + spread, call.loc)
+    execute(registers, re.sub(r"\$\{?(\d+)(?::\w+)?\}?", r"%\1", text.const.replace("$$", "")))
+    made = mix(registers.operands[: len(outputs)]) if outputs else UNKNOWN_V
+    shape = values_[0].shape if values_ else None
+    per = max(1, len(outputs) // max(1, len(names)))
+    results = []
+    for position, name in enumerate(names):
+        group = registers.operands[position * per : (position + 1) * per]
+        value = mix(group) if group else made
+        if any(v.x is TWIDDLED for v in group):
+            value = value.with_(x=TWIDDLED)
+        value = m.bitcast(value, name, call.loc) if name != "?" else value
+        results.append(value.with_(shape=shape, const=NOTHING))
+    return V(x=tuple(results)) if len(results) > 1 else results[0]
+
+
+def _spread(values_: list[V], count: int) -> list[V]:
+    """Arguments by asm operand: a packed argument fills several."""
+    if not values_:
+        return [UNKNOWN_V] * count
+    per = max(1, count // len(values_))
+    return [value for value in values_ for _ in range(per)][:count] or values_
+
+
+@lru_cache(maxsize=512)
+def _parsed(text: str) -> tuple[ptx.Instr, ...]:
+    return tuple(ptx.parse(text))
+
+
+def execute(registers: Registers, text: str, template: ir.Const | None = None) -> None:
+    """Runs the instructions of an asm text in order. `template` is where a C++ text stands: products point into it."""
+    whole = registers.loc
+    for instr in _parsed(text):
+        registers.m.step()
+        if template is not None:
+            product = instr.opcode in _PRODUCTS
+            registers.loc = template.loc[0].within(template, instr.offset, len(instr.opcode)) if product else whole
+        handler = _HANDLERS.get(instr.opcode)
+        if handler is not None:
+            handler(registers, instr)
+        elif instr.opcode in _COPIES:
+            _copy(registers, instr)
+        elif instr.opcode in _BITS:
+            _bit_operation(registers, instr)
+        elif instr.opcode not in _SILENT:
+            registers.m.unread(f"the PTX instruction {instr.opcode}", registers.loc)
+            _copy(registers, instr)
+    registers.loc = whole
+
+
+def _type(instr: ptx.Instr, *, last: bool = True) -> str:
+    """The element type in the opcode; raw bits are unsigned integers."""
+    order = reversed(instr.modifiers) if last else instr.modifiers
+    for modifier in order:
+        found = _BIT_TYPES.get(modifier) or dtypes.from_ptx(modifier)
+        if found:
+            return found
+    return "?"
+
+
+def _inputs(r: Registers, instr: ptx.Instr) -> list[V]:
+    return [r.read(operand) for operand in instr.operands[1:]]
+
+
+def _copy(r: Registers, instr: ptx.Instr) -> None:
+    if not instr.operands:
+        return
+    found = [v for v in _inputs(r, instr) if v.origins or v.cells or v.const is NOTHING] or _inputs(r, instr)[:1]
+    if not found:
+        return
+    if len(found) == 1 and instr.opcode in ("mov", "cvta"):
+        r.write(instr.operands[0], found[0])
+        return
+    value = mix(found)
+    if instr.opcode in ("max", "min"):
+        value = value.with_(origins=flagged(value.origins, "max"))
+    r.write(instr.operands[0], value)
+
+
+def _bit_operation(r: Registers, instr: ptx.Instr) -> None:
+    if not instr.operands:
+        return
+    found = _inputs(r, instr)
+    value = mix([v for v in found if v.origins or v.cells] or found[:1])
+    if not data_origins(value.origins):
+        r.write(instr.operands[0], value)
+        return
+    narrow = value.content not in dtypes.FLOATS
+    masks = [v.const for v in found if isinstance(v.const, int)]
+    if (
+        narrow
+        and instr.opcode in ("lop3", "and")
+        and any(is_nibble_mask(mask) for mask in masks)
+        or narrow
+        and instr.opcode == "bfe"
+        and masks
+        and masks[-1] == 4
+    ):
+        value = r.m.add_unpack(value, r.loc)
+    dtype = _type(instr)
+    value = value.with_(dtype=dtype if dtype in dtypes.INTS else "u32", x=TWIDDLED)
+    r.write(instr.operands[0], value)
+
+
+def _load(r: Registers, instr: ptx.Instr) -> None:
+    if len(instr.operands) < 2:
+        return
+    if instr.opcode == "ldmatrix":
+        dtype = "u32"
+    else:
+        dtype = _type(instr)
+    address = r.read(instr.operands[1])
+    if cache_policy.hinted(r, instr):
+        r.m.add_hint(address, r.loc)
+    r.write(instr.operands[0], r.m.load(address, dtype, r.loc))
+
+
+def _store(r: Registers, instr: ptx.Instr) -> None:
+    if len(instr.operands) < 2 or not isinstance(instr.operands[0], ptx.Mem):
+        return
+    value = r.read(instr.operands[1])
+    dtype = _type(instr)
+    if dtype in dtypes.FLOATS and value.dtype != dtype:
+        value = r.m.bitcast(value, dtype, r.loc)
+    if instr.opcode in ("red", "atom", "multimem"):
+        value = r.m.accumulate(UNKNOWN_V, value, dtype, r.loc, True).with_(const=NOTHING)
+    r.m.store(r.read(instr.operands[0]).with_(dtype=value.dtype), value, r.loc, raw=True)
+
+
+def _atomic(r: Registers, instr: ptx.Instr) -> None:
+    if len(instr.operands) < 3 or not isinstance(instr.operands[1], ptx.Mem):
+        _store(r, instr)
+        return
+    inner = ptx.Instr(instr.opcode, instr.modifiers, instr.operands[1:], None, instr.offset)
+    _store(r, inner)
+    r.write(instr.operands[0], r.m.load(r.read(instr.operands[1]), _type(instr), r.loc))
+
+
+def copy_bytes(m: Arithmetic, target: V, source: V, loc: ir.Loc) -> None:
+    """A copy that knows no element types: the content keeps its numeric type."""
+    for cell in in_order(source.cells):
+        value = m.read_cell(cell, cell.content if cell.kind == "param" else "?", loc, offset_of(source))
+        if value is None:
+            continue
+        if source.origins:
+            value = value.with_(origins=union(value.origins, flagged(source.origins, "index")))
+        for place in target.cells:
+            m.write_cell(place, value, loc, value.dtype, offset_of(target))
+
+
+def _copy_async(r: Registers, instr: ptx.Instr) -> None:
+    places = [operand for operand in instr.operands if isinstance(operand, ptx.Mem)]
+    if len(places) < 2:
+        return
+    target, source = r.read(places[0]), r.read(places[1])
+    if cache_policy.hinted(r, instr):
+        r.m.add_hint(source, r.loc)
+    copy_bytes(r.m, target, source, r.loc)
+
+
+def _convert(r: Registers, instr: ptx.Instr) -> None:
+    types = [t for t in (_BIT_TYPES.get(m) or dtypes.from_ptx(m) for m in instr.modifiers) if t]
+    if len(types) < 2 or len(instr.operands) < 2:
+        _copy(r, instr)
+        return
+    target, source = types[0], types[-1]
+    if instr.opcode == "cvt" and source not in dtypes.FLOATS and target not in dtypes.FLOATS:
+        _copy(r, ptx.Instr("mov", (), instr.operands[:2], None, instr.offset))
+        return
+    made = []
+    for value in _inputs(r, instr):
+        if value.dtype != source:
+            value = r.m.bitcast(value, source, r.loc)
+        if value.content != source and source in dtypes.FLOATS and data_origins(value.origins):
+            value = value.with_(dtype=source, content=source, x=None)
+        made.append(r.m.convert(value, target, r.loc))
+    result = mix(made)
+    packed = "u32" if any(m.endswith(("x2", "x4")) for m in instr.modifiers) else target
+    r.write(instr.operands[0], result.with_(dtype=packed, content=target, x=None))
+
+
+def _arithmetic(r: Registers, instr: ptx.Instr) -> None:
+    """add, sub, mul, mad, fma."""
+    if len(instr.operands) < 3:
+        return
+    dtype = _type(instr)
+    found = []
+    for value in _inputs(r, instr):
+        if dtype in dtypes.FLOATS and value.dtype != dtype and value.const is NOTHING:
+            value = r.m.bitcast(value, dtype, r.loc)
+        found.append(value)
+    if instr.opcode in ("fma", "mad") and len(found) > 2:
+        made = multiply_add(r.m, found[0], found[1], found[2], r.loc, in_loop=True)
+    else:
+        op = {"mul": "*", "add": "+", "sub": "-"}.get(instr.opcode, "+")
+        made = r.m.binary(op, found[0], found[1], r.loc)
+    packed = any(m.endswith("x2") for m in instr.modifiers)
+    if packed and made.dtype in dtypes.FLOATS:
+        made = made.with_(dtype="u32", content=dtype)
+    r.write(instr.operands[0], made)
+
+
+def multiply_add(m: Arithmetic, a: V, b: V, c: V, loc: ir.Loc, *, in_loop: bool) -> V:
+    """`a * b + c`: an accumulation unless `c` is fresh data of its own."""
+    product = m.binary("*", a, b, loc)
+    settled = all(o.flags & {"product", "reduce", "index"} for o in c.origins) and not isinstance(c.x, Mul)
+    if settled and isinstance(product.x, Mul):
+        product = m.accumulate(c, product, product.dtype, loc, in_loop)
+    return m.binary("+", product, c, loc)
+
+
+def _ex2(r: Registers, instr: ptx.Instr) -> None:
+    value = mix(_inputs(r, instr))
+    r.write(instr.operands[0], value.with_(origins=flagged(value.origins, "exp")))
+
+
+_PRODUCTS = frozenset({"mma", "wmma", "wgmma", "tcgen05"})
+_HANDLERS: dict[str, Callable[[Registers, ptx.Instr], None]] = {
+    "ld": _load, "ldu": _load, "ldmatrix": _load, "st": _store, "stmatrix": _store, "red": _store, "atom": _atomic,
+    "multimem": _store, "cp": _copy_async, "cvt": _convert, "add": _arithmetic, "sub": _arithmetic,
+    "mul": _arithmetic, "mad": _arithmetic, "fma": _arithmetic, "mul24": _arithmetic, "ex2": _ex2, "tanh": _ex2,
+    "createpolicy": cache_policy.create, "prefetch": cache_policy.prefetch,
+    "mma": mma, "wmma": mma, "wgmma": wgmma, "tcgen05": tcgen05, "dp4a": dp4a,
+}  # fmt: skip

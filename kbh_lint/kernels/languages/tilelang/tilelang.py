@@ -1,0 +1,224 @@
+"""TileLang kernels: buffers are memory; an index is an element or, in tile operations, where a region starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kbh_lint import dtypes, ir, values
+from kbh_lint.kernels.core.joins import join
+from kbh_lint.kernels.core.origins import flagged
+from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, V, constant
+from kbh_lint.kernels.languages.cute.cute import CuteMachine
+from kbh_lint.kernels.languages.cute.cute_memory import held
+from kbh_lint.kernels.languages.triton import triton_numbers as numbers
+from kbh_lint.kernels.languages.triton.triton_builtins import BUILTINS
+from kbh_lint.kernels.languages.triton.triton_call import Call, first
+
+LANGUAGE = "tilelang"
+REGIONS = frozenset(
+    "copy gemm gemm_v1 gemm_v2 wgmma_gemm tcgen05_gemm fill clear reduce reduce_sum reduce_max reduce_min "
+    "reduce_absmax reduce_abssum cumsum atomic_add atomic_addx2 atomic_addx4 atomic_max atomic_min async_copy tma_copy "
+    "view reshape".split()
+)
+
+
+class TileMachine(CuteMachine):
+    """Runs the body of a `@T.prim_func` function."""
+
+    def e_attr(self, node: ir.Attr) -> V:
+        base = self.eval(node.value)
+        if isinstance(base.const, values.Sym) and base.const.path.partition(".")[0] == LANGUAGE:
+            dtype = dtypes.from_tilelang(node.name)
+            return constant(values.DType(dtype) if dtype else values.Sym(f"{base.const.path}.{node.name}"))
+        return super().e_attr(node)
+
+    def region(self, node: Any) -> V:
+        """An argument of a tile operation: `A[m, k]` is the tile that begins there."""
+        if isinstance(node, ir.Index):
+            base = self.eval(node.value)
+            if base.cells:
+                return self.placed(base, self.coordinate(node.index)[0])
+        return self.eval(node)
+
+    def e_call(self, node: ir.Call) -> V:
+        func = node.func
+        if isinstance(func, ir.Attr) and func.name in REGIONS:
+            base = self.eval(func.value).const
+            if isinstance(base, values.Sym) and base.path.partition(".")[0] == LANGUAGE:
+                named = {name: self.region(value) for name, value in node.keywords if name is not None}
+                args = [self.region(arg) for arg in node.args]
+                return self.symbol(f"{base.path}.{func.name}", Call(self, args, named, node, func.name))
+        return super().e_call(node)
+
+    def symbol(self, path: str, call: Call) -> V:
+        if path.partition(".")[0] not in (LANGUAGE, "tvm"):
+            return super().symbol(path, call)
+        name = path.rpartition(".")[2]
+        handler = FUNCTIONS.get(name)
+        if handler is not None:
+            return handler(call)
+        made = UNKNOWN_V if any(v.cells for v in call.args) else numbers.elementwise_name(call, name)
+        return made if made is not UNKNOWN_V else self.opaque_call(path, call)
+
+    def method(self, base: V, name: str, call: Call) -> V:
+        if name == "astype":
+            return self.convert(held(call, base), dtype_of(first(call)), call.loc)
+        return super().method(base, name, call)
+
+
+def dtype_of(value: V | None) -> str:
+    """An element type, as a value or by its name."""
+    const = value.const if value is not None else None
+    if isinstance(const, values.DType):
+        return const.name
+    return (dtypes.from_tilelang(const) if isinstance(const, str) else None) or "?"
+
+
+def _allocated(kind: str, position: int = 1) -> Callable[[Call], V]:
+    def run(call: Call) -> V:
+        machine: Any = call.m
+        dtype = dtype_of(call.get(position, "dtype"))
+        if dtype == "?":
+            call.m.unread("memory of an element type that is not known", call.loc)
+        made: V = machine.memory(kind, dtype, call.loc)
+        return made
+
+    return run
+
+
+def _variable(call: Call) -> V:
+    dtype = dtype_of(call.get(0, "dtype"))
+    start = call.get(1, "init")
+    return V(dtype, dtype, start.origins if start is not None else UNKNOWN_V.origins, shape=())
+
+
+def _copy(call: Call) -> V:
+    source, target = call.get(0, "src") or UNKNOWN_V, call.get(1, "dst") or UNKNOWN_V
+    if not target.cells:
+        call.m.unread("a copy to memory that is not known", call.loc)
+    call.m.store(target, held(call, source), call.loc)
+    policy = call.get(4, "eviction_policy")
+    if policy is not None and policy.const == "evict_last":
+        call.m.add_hint(source, call.loc)
+    return constant(None)
+
+
+def _l2_window(call: Call) -> V:
+    """annotate_l2_hit_ratio({buffer: ratio}): a persisting window over each buffer while the kernel runs."""
+    node = call.node.args[0] if call.node.args else None
+    for key in node.keys if isinstance(node, ir.DictE) else ():
+        if key is not None:
+            call.m.add_hint(call.m.eval(key), call.loc)
+    return constant(None) if isinstance(node, ir.DictE) else _not_read(call)
+
+
+def _fill(call: Call) -> V:
+    call.m.store(first(call), call.get(1, "value") or constant(0), call.loc)
+    return constant(None)
+
+
+def _gemm(call: Call) -> V:
+    """gemm(A, B, C): C += A B, on the types of the buffers."""
+    target = call.get(2, "C") or UNKNOWN_V
+    a, b = (held(call, call.get(i, n) or UNKNOWN_V).with_(x=None) for i, n in enumerate("AB"))
+    old = held(call, target)
+    m = call.m
+    if "?" in (a.dtype, b.dtype):
+        m.unread("a matrix product on types that are not known", call.loc)
+    made = m.product("mma", a, b, target.dtype, call.loc)
+    made = m.accumulate(old, made, target.dtype, call.loc, m.frame.loops > 0)
+    m.store(target, join(made, old.with_(const=NOTHING, x=None)), call.loc)
+    return constant(None)
+
+
+def _reduced(call: Call) -> V:
+    """reduce_sum(buffer, result, dim, clear): what was in the result is added, or dropped."""
+    source, target, name = held(call, first(call)), call.get(1, "out") or UNKNOWN_V, call.name
+    if "max" in name or "min" in name:
+        made = source.with_(origins=flagged(source.origins, "max"), x=None)
+    else:
+        made = call.m.accumulate(UNKNOWN_V, source, source.dtype, call.loc, True)
+    call.m.store(target, made.with_(const=NOTHING, shape=None), call.loc)
+    return constant(None)
+
+
+def _atomic(call: Call) -> V:
+    target, value = call.get(0, "dst") or UNKNOWN_V, held(call, call.get(1, "value") or UNKNOWN_V)
+    if "add" in call.name:
+        value = call.m.accumulate(UNKNOWN_V, value, target.dtype, call.loc, True)
+    call.m.store(target, value, call.loc)
+    return held(call, target)
+
+
+def _loop(call: Call) -> V:
+    """serial(n), Pipelined(n, num_stages): a range; Parallel(m, n): one index for each."""
+    bounds = Call(call.m, call.args[:3], {}, call.node)
+    return BUILTINS["range"](bounds) if call.name not in ("Parallel", "grid") else _index(call)
+
+
+def _index(call: Call) -> V:
+    return V("i32", "i32", shape=())
+
+
+def _cast(call: Call) -> V:
+    """Cast(type, value) and cast(value, type); reinterpret likewise."""
+    swapped = dtype_of(call.get(0, "dtype")) != "?"
+    value, wanted = (call.args[::-1] if swapped else call.args)[:2] if len(call.args) > 1 else (first(call), None)
+    bits = "reinterpret" in call.name
+    turn = call.m.bitcast if bits else call.m.convert
+    return turn(held(call, value), dtype_of(wanted), call.loc)
+
+
+def _limit(call: Call) -> V:
+    dtype = dtype_of(first(call))
+    return V(dtype, dtype, shape=())
+
+
+def _view(call: Call) -> V:
+    wanted = dtype_of(call.get(2, "dtype"))
+    return first(call).with_(dtype=wanted) if wanted != "?" else first(call)
+
+
+def _matched(call: Call) -> V:
+    """match_buffer(handle, shape, type): the memory behind an argument."""
+    wanted = dtype_of(call.get(2, "dtype") or constant("float32"))
+    return first(call).with_(dtype=wanted) if wanted != "?" and first(call).cells else _not_read(call)
+
+
+def _nothing(call: Call) -> V:
+    return constant(None)
+
+
+def _not_read(call: Call) -> V:
+    machine: Any = call.m
+    made: V = machine.not_read(f"a call of TileLang's {call.name}", call)
+    return made
+
+
+def _named(names: str, handler: Callable[[Call], V]) -> dict[str, Callable[[Call], V]]:
+    return dict.fromkeys(names.split(), handler)
+
+
+FUNCTIONS: dict[str, Callable[[Call], V]] = {
+    **_named("alloc_shared alloc_tmem alloc_shared_dyn", _allocated("shared")),
+    **_named("alloc_fragment alloc_local alloc_buffer", _allocated("local")), "alloc_var": _variable,
+    **_named("copy async_copy tma_copy", _copy), **_named("fill clear", _fill),
+    **_named("gemm gemm_v1 gemm_v2 wgmma_gemm tcgen05_gemm", _gemm),
+    **_named("reduce_sum reduce_max reduce_min reduce_absmax reduce_abssum cumsum", _reduced),
+    **_named("atomic_add atomic_addx2 atomic_addx4 atomic_max atomic_min", _atomic),
+    **_named("Parallel grid serial Serial unroll Unroll Pipelined vectorized Vectorized Persistent", _loop),
+    **_named("Kernel ceildiv cdiv get_thread_binding get_block_binding get_lane_idx get_warp_idx floordiv floormod "
+             "truncdiv truncmod symbolic dynamic shift_right_index", _index),
+    **_named("if_then_else Select where", numbers.where), **_named("max min", numbers.bound),
+    **_named("Cast cast reinterpret", _cast), **_named("infinity max_value min_value", _limit),
+    **_named("view reshape", _view), "match_buffer": _matched, "fma": numbers.fma,
+    **_named("annotate_layout make_swizzled_layout make_wgmma_swizzled_layout make_tcgen05mma_swizzled_layout "
+             "make_linear_layout make_full_bank_swizzled_layout make_half_bank_swizzled_layout "
+             "make_quarter_bank_swizzled_layout warpgroup_fence_operand annotate_restrict_buffers reads writes "
+             "use_swizzle annotate_safe_value sync_threads sync_warp pdl_sync "
+             "pdl_trigger print import_source device_assert no_set_max_nreg set_max_nreg fence_proxy_async",
+             _nothing),
+    "annotate_l2_hit_ratio": _l2_window,
+    **_named("call_extern call_pure_extern call_intrin ptx_mma gemm_sp reduce", _not_read),
+}  # fmt: skip

@@ -1,0 +1,146 @@
+"""What Gluon has beside Triton's built-ins: shared and tensor memory, asynchronous copies, matrix instructions.
+
+Layouts say which thread holds what, and nothing of values: they are opaque. A memory descriptor is a value with the
+cell behind it, so that loads and stores through any of its views are those of the whole allocation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kbh_lint import values
+from kbh_lint.kernels.core.joins import join, tuple_of
+from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, Cell, V, constant
+from kbh_lint.kernels.languages.triton.triton_call import Call, first
+from kbh_lint.kernels.languages.triton.triton_numbers import rows
+
+PREFIX = "triton.experimental.gluon."
+LANGUAGE = "triton.experimental.gluon.language"
+MAX_WORKERS = 8
+
+
+def layout(call: Call) -> V:
+    return constant(values.Sym("gluon.layout"))
+
+
+def nothing(call: Call) -> V:
+    return constant(None)
+
+
+def allocate(call: Call) -> V:
+    """allocate_shared_memory and allocate_tensor_memory: (element type, shape, layout, value)."""
+    dtype, shape = call.dtype(0, "element_ty"), call.shape(call.get(1, "shape"))
+    cell = call.m.shared.get(call.loc)
+    if cell is None:
+        cell = call.m.shared[call.loc] = Cell("shared", f"memory at {call.loc[1]}", -1, dtype)
+    made = V(dtype, dtype, cells=frozenset((cell,)), shape=shape)
+    value = call.get(3, "value")
+    if value is not None and value.const is not None:
+        call.m.store(made, value, call.loc)
+    return made
+
+
+def is_memory(value: V) -> bool:
+    """Whether a value is a memory descriptor, not a tile and not a pointer into an argument."""
+    return bool(value.cells) and all(cell.kind != "param" for cell in value.cells)
+
+
+def held(call: Call, value: V) -> V:
+    """The tile that a matrix instruction reads: from memory, or from registers."""
+    return call.m.load(value, "?", call.loc).with_(shape=value.shape, const=NOTHING) if value.cells else value
+
+
+def copy_async(call: Call) -> V:
+    """A copy between memory and an argument's tensor; which is the source follows from what was named first."""
+    places = [v for v in (*call.args, *call.kwargs.values()) if v.cells and v.dtype != "i64"]
+    if len(places) < 2:
+        return constant(None)
+    into_memory = "to_shared" in call.name
+    places.sort(key=lambda v: is_memory(v) == into_memory)
+    source, target = places[0], places[-1]
+    call.m.store(target, call.m.load(source, "?", call.loc).with_(const=NOTHING), call.loc)
+    return constant(None)
+
+
+def matrix(opcode: str) -> Callable[[Call], V]:
+    """An instruction that gives the accumulator back: warpgroup_mma, mma_v2."""
+
+    def run(call: Call) -> V:
+        a, b = (held(call, call.get(i, name) or UNKNOWN_V) for i, name in ((0, "a"), (1, "b")))
+        acc = call.get(2, "acc") or UNKNOWN_V
+        made = call.m.product("mma", a, b, _accumulator(a, acc), call.loc, rows=rows(call, a), opcode=opcode)
+        made = call.m.accumulate(acc, made, acc.dtype, call.loc, call.m.frame.loops > 0)
+        return join(made, acc.with_(const=NOTHING, x=None)).with_(shape=acc.shape)
+
+    return run
+
+
+def tensor_memory_mma(call: Call) -> V:
+    """tcgen05_mma(a, b, accumulator in tensor memory)."""
+    a, b = (held(call, call.get(i, name) or UNKNOWN_V) for i, name in ((0, "a"), (1, "b")))
+    acc = call.get(2, "acc") or UNKNOWN_V
+    made = call.m.product("mma", a, b, _accumulator(a, acc), call.loc, rows=rows(call, a), opcode="tcgen05.mma")
+    call.m.store(acc, made, call.loc)
+    return constant(None)
+
+
+def _accumulator(a: V, acc: V) -> str:
+    return acc.dtype if acc.dtype != "?" else "i32" if a.dtype in ("i8", "u8") else "f32"
+
+
+def waited(call: Call) -> V:
+    """warpgroup_mma_wait(pending, deps): what was waited for, one or several."""
+    deps = call.get(1, "deps")
+    if deps is None:
+        return constant(None)
+    items = deps.x if isinstance(deps.x, tuple) else (deps,)
+    return items[0] if len(items) == 1 else tuple_of(list(items))
+
+
+def partitions(call: Call) -> V:
+    """warp_specialize([(function, arguments), ...], ...): every partition runs."""
+    pairs = first(call).x
+    if not isinstance(pairs, tuple) or not all(isinstance(p.x, tuple) and len(p.x) == 2 for p in pairs):
+        call.m.unread("a warp specialisation whose partitions are not listed", call.loc)
+        return UNKNOWN_V
+    for pair in pairs[:MAX_WORKERS]:
+        given = pair.x[1].x if isinstance(pair.x[1].x, tuple) else (pair.x[1],)
+        call.m.call_value(pair.x[0], Call(call.m, list(given), {}, call.node))
+    return constant(None)
+
+
+BUILTINS: dict[str, Callable[[Call], V]] = {
+    "allocate_shared_memory": allocate, "allocate_tensor_memory": allocate, "convert_layout": first,
+    "set_auto_layout": first, "warpgroup_mma": matrix("wgmma.mma_async"), "mma_v2": matrix("mma.sync"),
+    "warpgroup_mma_init": first, "warpgroup_mma_wait": waited, "tcgen05_mma": tensor_memory_mma,
+    "async_copy_global_to_shared": copy_async, "async_copy_shared_to_global": copy_async,
+    "warp_specialize": partitions, "get_tmem_reg_layout": layout, "get_default_for": layout, "to_linear_layout": layout,
+    **dict.fromkeys(
+        "expect wait arrive init invalidate store_wait commit_group wait_group fence_async_shared thread_barrier "
+        "tcgen05_commit allocate_mbarrier mbarrier_arrive bank_conflicts arrive_remote".split(),
+        nothing,
+    ),
+}  # fmt: skip
+
+
+def view(base: V, call: Call) -> V:
+    """`memory.index(i)`: one buffer of several."""
+    return base.with_(shape=base.shape[1:] if base.shape else None)
+
+
+METHODS: dict[str, Callable[[V, Call], V]] = {
+    "index": view,
+    "slice": lambda base, call: base.with_(shape=None),
+    "subslice": lambda base, call: base.with_(shape=None),
+    "_reinterpret": lambda base, call: base.with_(shape=None),
+    "get_reg_layout": lambda base, call: layout(call),
+}
+
+
+def symbol(path: str, call: Call) -> V | None:
+    """A call of something under `triton.experimental.gluon`; None when Triton's own built-ins have it."""
+    name = path.rpartition(".")[2]
+    if name.endswith("Layout"):
+        return layout(call)
+    handler = BUILTINS.get(name)
+    return handler(call) if handler is not None else None

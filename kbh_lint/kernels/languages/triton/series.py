@@ -1,0 +1,311 @@
+"""Power series of triangular matrices in Triton kernels: whether one that stands for an inverse has all its terms.
+
+A strictly triangular matrix A of n rows is nilpotent: (I - A)^-1 is I + A + ... + A^(n-1), and a series that ends
+earlier is right only where the powers that are left out are small. The kernel is executed with its loops unrolled;
+masks made of `arange`s tell strictly triangular tiles and identities, and what is computed of those keeps its lowest
+and highest power.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from kbh_lint import ir, values
+from kbh_lint.kernels.core.expressions import Env
+from kbh_lint.kernels.core.value import NOTHING, V
+from kbh_lint.kernels.languages.triton.triton import TritonMachine
+from kbh_lint.kernels.languages.triton.triton_call import Call
+from kbh_lint.limits import Budget
+
+FUEL = 6_000
+MAX_TRIPS = 8  # squarings; loops over chunks and rows have more
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """0, 1, ... n-1 along one axis of a tile: 0 for rows, 1 for columns, None before it is placed."""
+
+    size: int
+    axis: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Where an n x n tile is `lower` (strictly), `upper` (strictly) or `equal` (on the diagonal)."""
+
+    size: int
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Powers:
+    """A sum of powers of strictly triangular n x n matrices, from the `low`est to the `high`est."""
+
+    size: int
+    side: str  # lower, upper; "" for the identity
+    low: int
+    high: int
+
+    @property
+    def short(self) -> bool:
+        """Whether it is a series that ends before its terms vanish: more than I + A, less than all."""
+        return self.low == 0 and 2 <= self.high < self.size - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ShortSeries:
+    """A series that ends after `terms` of the `needed` ones, where its last product stands."""
+
+    terms: int
+    needed: int
+    loc: ir.Loc
+
+
+Known = Axis | Mask | Powers
+ZERO = Powers(0, "", 0, 0)  # adds nothing
+
+
+def short_series(
+    kernel: values.Func, args: Mapping[str, values.KernelArg], budget: Budget | None = None
+) -> tuple[list[ShortSeries], frozenset[str]]:
+    """The series that a Triton kernel cuts short and then multiplies or stores, and the names of the arguments that
+    decided what it does."""
+    fuel = FUEL if budget is None else budget.grant(FUEL)
+    machine = SeriesMachine(kernel.node.name, fuel)
+    try:
+        machine.run_kernel(kernel, args)
+    except Exception:  # a kernel that is not followed to its end shows nothing
+        machine.short.clear()
+    if budget is not None:
+        budget.take(fuel - max(machine.fuel, 0))
+    return list(machine.short.values()), frozenset(machine.decided)
+
+
+class SeriesMachine(TritonMachine):
+    """Runs a kernel with its loops unrolled, and remembers by value what is a mask or a sum of powers."""
+
+    def __init__(self, name: str, fuel: int) -> None:
+        super().__init__(name, fuel)
+        self.known: dict[int, tuple[V, Known]] = {}  # the value is kept, so that its id stays its own
+        self.last: ir.Loc | None = None  # the last product of powers
+        self.short: dict[ir.Loc, ShortSeries] = {}
+
+    def of(self, value: V | None) -> Known | None:
+        """What is known of a value."""
+        found = self.known.get(id(value))
+        return found[1] if found is not None else None
+
+    def mark(self, value: V, known: Known | None, *others: V | None) -> V:
+        """`value` with what is known of it; one that is also an operand becomes a value of its own."""
+        if any(value is other for other in others) and self.of(value) != known:
+            value = value.with_()
+        if known is not None:
+            self.known[id(value)] = (value, known)
+        return value
+
+    def powers(self, value: V) -> Powers | None:
+        """A value as a sum of powers; a mask of the diagonal is the identity."""
+        known = self.of(value)
+        if isinstance(known, Mask) and known.where == "equal":
+            return Powers(known.size, "", 0, 0)
+        if known is None and value.const is not NOTHING and value.const == 0 and not isinstance(value.const, bool):
+            return ZERO
+        return known if isinstance(known, Powers) else None
+
+    # --- operators ---
+
+    def binary(self, op: str, a: V, b: V, loc: ir.Loc) -> V:
+        made = super().binary(op, a, b, loc)
+        known: Known | None = None
+        if op in ("+", "-"):
+            known = added(self.powers(a), self.powers(b))
+        elif op == "*":
+            known = self.scaled(a, b) or self.scaled(b, a)
+        elif op == "/" and isinstance(self.of(a), Powers):
+            known = self.of(a)
+        return self.mark(made, known, a, b)
+
+    def scaled(self, a: V, b: V) -> Known | None:
+        """`a * b`, where `b` is numbers: zeros stay zeros, and a mask makes a strictly triangular tile of anything."""
+        known = self.of(a)
+        if isinstance(known, Powers) and self.of(b) is None:
+            return known
+        if isinstance(known, Mask) and known.where != "equal":
+            return triangular(known, self.powers(b))
+        return None
+
+    def unary(self, op: str, value: V, loc: ir.Loc) -> V:
+        known = self.of(value)
+        return self.mark(
+            super().unary(op, value, loc), known if isinstance(known, Powers) and op == "-" else None, value
+        )
+
+    def compare(self, op: str, a: V, b: V) -> V:
+        made, left, right = super().compare(op, a, b), self.of(a), self.of(b)
+        known = None
+        if isinstance(left, Axis) and isinstance(right, Axis) and left.size == right.size:
+            if (left.axis, right.axis) == (1, 0):
+                op = {"<": ">", ">": "<"}.get(op, op)
+            side = {">": "lower", "<": "upper", "==": "equal"}.get(op)
+            if side is not None and {left.axis, right.axis} == {0, 1}:
+                known = Mask(left.size, side)
+        return self.mark(made, known, a, b)
+
+    def augmented(self, op: str, old: V, value: V, loc: ir.Loc) -> V:
+        known = added(self.powers(old), self.powers(value)) if op in ("+", "-") else None
+        return self.mark(super().augmented(op, old, value, loc), known, old, value)
+
+    def _sliced(self, base: V, parts: list[Any]) -> V:
+        made, known = super()._sliced(base, parts), self.of(base)
+        places = [isinstance(part, ir.Const) and part.value is None for part in parts]
+        if isinstance(known, Axis) and known.axis is None and places in ([False, True], [True, False]):
+            return self.mark(made, replace(known, axis=int(places[0])), base)
+        return made
+
+    # --- built-ins ---
+
+    def builtin(self, name: str, path: str, call: Call) -> V:
+        given = list(call.args)
+        made = super().builtin(name, path, call)
+        return self.mark(made, self.built(name, call, given), *given)
+
+    def method(self, base: V, name: str, call: Call) -> V:
+        known = self.of(base)
+        made = super().method(base, name, call)
+        return self.mark(made, known if name == "to" else None, base, *call.args)
+
+    def built(self, name: str, call: Call, given: list[V]) -> Known | None:
+        """What is known of the result of a built-in."""
+        if name == "arange" and len(given) == 2 and given[0].const == 0 and isinstance(given[1].const, int):
+            self.decide(given[1])
+            return Axis(given[1].const)
+        if name == "expand_dims" and len(given) == 2 and given[1].const in (0, 1):
+            known = self.of(given[0])
+            return replace(known, axis=1 - given[1].const) if isinstance(known, Axis) else None
+        if name in ("zeros", "zeros_like"):
+            return ZERO
+        if name == "cast" and given:
+            return self.of(given[0])
+        if name == "where" and len(given) == 3:
+            return self.chosen_by(*given)
+        if name in ("store", "atomic_add") and len(given) > 1:
+            self.used(given[1])
+        if name == "dot" and len(given) > 1:
+            return self.multiplied(call, *given[:3])
+        return None
+
+    def chosen_by(self, condition: V, yes: V, no: V) -> Known | None:
+        """`tl.where`: a triangle of anything, or a diagonal of ones."""
+        mask, one, zero = self.of(condition), self.powers(yes), self.powers(no)
+        if not isinstance(mask, Mask):
+            return None
+        if mask.where == "equal" and yes.const == 1:
+            return added(Powers(mask.size, "", 0, 0), zero) if zero is not None and (zero is ZERO or zero.low) else None
+        return triangular(mask, one) if mask.where != "equal" and zero is ZERO else None
+
+    def multiplied(self, call: Call, a: V, b: V, acc: V | None = None) -> Known | None:
+        """`tl.dot`: powers add up; a series that meets anything else is used as it is."""
+        acc = acc if acc is not None else call.kwargs.get("acc")
+        left, right = self.powers(a), self.powers(b)
+        if left is None or right is None or ZERO in (left, right):
+            self.used(a)
+            self.used(b)
+            return None
+        if left.size != right.size or (left.side and right.side and left.side != right.side):
+            return None
+        made = Powers(left.size, left.side or right.side, left.low + right.low, left.high + right.high)
+        total = made if acc is None or acc.const is None else added(made, self.powers(acc))
+        self.last = call.loc
+        return total
+
+    def used(self, value: V) -> None:
+        """A series is multiplied with something else, or stored."""
+        known = self.of(value)
+        if isinstance(known, Powers) and known.short and self.last is not None:
+            self.short.setdefault(self.last, ShortSeries(known.high + 1, known.size, self.last))
+
+    # --- control flow ---
+
+    def invoke(self, func: values.Func, env: Env, loc: ir.Loc, this: V | None = None) -> V:
+        """Calls a function anew each time: arguments that are alike may stand for other powers."""
+        return self.inline(func, env, loc, this)
+
+    def s_for(self, node: ir.For) -> bool:
+        iterable = self.eval(node.iterable)
+        found = iterable.const
+        names = assigned(node.body)
+        if not isinstance(found, range) or len(found) > MAX_TRIPS:
+            return self.forgetting(names, lambda: super(SeriesMachine, self).s_for(node))
+        self.decide(iterable)
+        self.frame.loops += 1
+        jumps: list[Any] = []
+        self.frame.jumps.append(jumps)
+        for index in found:
+            self.assign(node.target, V("i32", "i32", const=index, shape=()))
+            if not self.block(node.body):
+                self.forget(names)
+                break
+        self.frame.jumps.pop()
+        self.frame.loops -= 1
+        if jumps:
+            self.forget(names)
+        return self.block(node.orelse)
+
+    def s_while(self, node: ir.While) -> bool:
+        return self.forgetting(assigned(node.body), lambda: super(SeriesMachine, self).s_while(node))
+
+    def s_if(self, node: ir.If) -> bool:
+        if self.truth(self.eval(node.test)) is not None:
+            return super().s_if(node)
+        return self.forgetting(assigned((*node.body, *node.orelse)), lambda: super(SeriesMachine, self).s_if(node))
+
+    def forgetting(self, names: set[str], run: Any) -> bool:
+        """Executes what runs an unknown number of times, or on one of two sides."""
+        self.forget(names)
+        falls = bool(run())
+        self.forget(names)
+        return falls
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Nothing is known of these variables any more."""
+        env = self.frame.env
+        for name in names:
+            if name in env and self.of(env[name]) is not None:
+                env[name] = env[name].with_()
+
+
+def triangular(mask: Mask, value: Powers | None) -> Powers:
+    """The part of a tile in a strict triangle: a matrix of its own, or the powers above the first that lie there."""
+    if value is not None and value is not ZERO and value.low >= 1 and value.side == mask.where:
+        return value
+    return Powers(mask.size, mask.where, 1, 1)
+
+
+def added(a: Powers | None, b: Powers | None) -> Powers | None:
+    """A sum of two sums of powers."""
+    if a is None or b is None or a is ZERO or b is ZERO:
+        return b if a is ZERO else a if b is ZERO else None
+    if a.size != b.size or (a.side and b.side and a.side != b.side):
+        return None
+    return Powers(a.size, a.side or b.side, min(a.low, b.low), max(a.high, b.high))
+
+
+def assigned(body: Iterable[Any]) -> set[str]:
+    """The names that statements give values to, at any depth."""
+    out: set[str] = set()
+    stack: list[Any] = list(body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (ir.Assign, ir.AugAssign, ir.For)):
+            targets = list(node.targets) if isinstance(node, ir.Assign) else [node.target]
+            while targets:
+                target = targets.pop()
+                if isinstance(target, ir.Name):
+                    out.add(target.id)
+                elif isinstance(target, ir.Seq):
+                    targets.extend(target.items)
+        for name in ("body", "orelse"):
+            stack.extend(getattr(node, name, None) or ())
+    return out

@@ -1,0 +1,57 @@
+"""One call inside a Triton kernel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import dtypes, ir, values
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.languages.triton.triton import TritonMachine
+from kbh_lint.kernels.core.value import UNKNOWN_V, Shape, V
+
+
+class Call:
+    """Arguments of one call, and the machine to work on. `name` is that of what is called, not how it is spelled."""
+
+    __slots__ = ("m", "args", "kwargs", "node", "loc", "name")
+
+    def __init__(self, m: TritonMachine, args: list[V], kwargs: dict[str, V], node: Any, name: str = "") -> None:
+        self.m = m
+        self.args = args
+        self.kwargs = kwargs
+        self.node = node
+        self.loc: ir.Loc = node.loc
+        self.name = name
+
+    def get(self, position: int, name: str) -> V | None:
+        """An argument by position or keyword."""
+        if 0 <= position < len(self.args):
+            return self.args[position]
+        return self.kwargs.get(name)
+
+    def dtype(self, position: int, name: str, default: str = "?") -> str:
+        """An element type argument; it counts as having decided something."""
+        value = self.get(position, name)
+        if value is None or not isinstance(value.const, values.DType):
+            if value is not None and isinstance(value.const, str):
+                self.m.decide(value)
+                return dtypes.from_triton(value.const) or default
+            return default
+        self.m.decide(value)
+        return value.const.name
+
+    def shape(self, value: V | None) -> Shape | None:
+        """A shape argument."""
+        if value is None:
+            return None
+        self.m.sized(value)
+        if isinstance(value.x, tuple):
+            return tuple(v.const if isinstance(v.const, int) else None for v in value.x)
+        return (value.const,) if isinstance(value.const, int) else None
+
+
+def first(call: Call) -> V:
+    if call.args:
+        return call.args[0]
+    return next(iter(call.kwargs.values()), UNKNOWN_V)

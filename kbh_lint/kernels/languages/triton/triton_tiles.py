@@ -1,0 +1,210 @@
+"""Loads, stores, descriptors and the shapes of tiles in Triton."""
+
+from __future__ import annotations
+
+from kbh_lint.kernels.core import arith
+from kbh_lint.kernels.core.joins import mix
+from kbh_lint.kernels.core.origins import flagged, union
+from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, Mul, V, constant, leaves
+from kbh_lint.kernels.languages.triton.triton_call import Call, first
+
+# --- memory ---
+
+
+def load(call: Call) -> V:
+    pointer = call.get(0, "pointer") or UNKNOWN_V
+    made = call.m.load(pointer, "?", call.loc)
+    policy = call.get(6, "eviction_policy")
+    if policy is not None and policy.const == "evict_last":
+        call.m.add_hint(pointer, call.loc)
+    for position, name in ((1, "mask"), (2, "other")):
+        extra = call.get(position, name)
+        if extra is not None and extra.origins:
+            made = made.with_(origins=union(made.origins, flagged(extra.origins, "index")))
+    flag = bool(call.m.initial) and pointer.shape in (None, ())  # a number that is known at the start
+    return made if flag else made.with_(const=NOTHING)
+
+
+def store(call: Call) -> V:
+    pointer, value = call.get(0, "pointer") or UNKNOWN_V, call.get(1, "value") or UNKNOWN_V
+    call.m.store(pointer, value, call.loc)
+    return constant(None)
+
+
+_ATOMICS = {"atomic_add": "atomicAdd", "atomic_xchg": "atomicExch", "atomic_cas": "atomicCAS"}
+
+
+def atomic(call: Call) -> V:
+    pointer, value = call.args[0] if call.args else UNKNOWN_V, call.get(1, "val") or UNKNOWN_V
+    m, name = call.m, call.name
+    left = m.after_atomic(_ATOMICS.get(name, ""), pointer, call.args)
+    if left is not None:
+        m.store(pointer, left, call.loc)
+        return m.load(pointer, "?", call.loc)
+    if name == "atomic_cas":
+        value = call.get(2, "val") or UNKNOWN_V
+    if name == "atomic_add":
+        value = m.accumulate(UNKNOWN_V, value, pointer.dtype, call.loc, True)
+    m.store(pointer, value, call.loc)
+    made = m.load(pointer, "?", call.loc)
+    return made.with_(origins=union(made.origins, value.origins))
+
+
+def block_pointer(call: Call) -> V:
+    base = call.get(0, "base") or UNKNOWN_V
+    offsets = call.get(3, "offsets")
+    origins = base.origins
+    for value in leaves(offsets) if offsets is not None else ():
+        origins = union(origins, value.origins)
+    return base.with_(shape=call.shape(call.get(4, "block_shape")), origins=origins)
+
+
+def descriptor(call: Call) -> V:
+    base = call.get(0, "base") or UNKNOWN_V
+    return base.with_(shape=call.shape(call.get(3, "block_shape")))
+
+
+def advance(call: Call) -> V:
+    base = call.get(0, "base") or UNKNOWN_V
+    origins = base.origins
+    for value in call.args[1:] + list(call.kwargs.values()):
+        for leaf in leaves(value):
+            origins = union(origins, leaf.origins)
+    return base if origins is base.origins else base.with_(origins=origins)
+
+
+def descriptor_load(base: V, call: Call) -> V:
+    shape = base.shape or None
+    for value in call.args:
+        for leaf in leaves(value):
+            if leaf.origins and base.cells:
+                base = base.with_(origins=union(base.origins, leaf.origins))
+    return call.m.load(base, "?", call.loc).with_(shape=shape, const=NOTHING)
+
+
+def descriptor_store(base: V, call: Call) -> V:
+    """`descriptor.store(offsets, value)`, `descriptor.scatter(value, ...)`, and `pointer.store(value, mask)`."""
+    at = 1 if call.args and isinstance(call.args[0].x, tuple) else 0
+    call.m.store(base, call.get(at, "value") or UNKNOWN_V, call.loc)
+    return constant(None)
+
+
+def ragged_load(call: Call) -> V:
+    """triton.tools.ragged_tma: load_ragged(descriptor, start, size, coordinates)."""
+    return descriptor_load(first(call), Call(call.m, call.args[1:], call.kwargs, call.node))
+
+
+def ragged_store(call: Call) -> V:
+    """store_ragged(descriptor, start, size, coordinates, data)"""
+    call.m.store(first(call), call.get(4, "data") or UNKNOWN_V, call.loc)
+    return constant(None)
+
+
+def experimental_load(call: Call) -> V:
+    base = call.args[0] if call.args else UNKNOWN_V
+    dtype = call.dtype(3, "dtype")
+    return call.m.load(base, dtype, call.loc).with_(shape=call.shape(call.get(2, "shape")), const=NOTHING)
+
+
+def experimental_store(call: Call) -> V:
+    if len(call.args) > 1:
+        call.m.store(call.args[0], call.args[1], call.loc)
+    return constant(None)
+
+
+# --- making tiles ---
+
+
+def index_tile(call: Call) -> V:
+    low, high = call.get(0, "start"), call.get(1, "end")
+    size: int | None = None
+    if high is not None:
+        call.m.sized(high)
+    if low is not None and high is not None and isinstance(low.const, int) and isinstance(high.const, int):
+        size = high.const - low.const
+    deps = (low.deps if low else frozenset()) | (high.deps if high else frozenset())
+    return V("i32", "i32", shape=(size,), deps=deps)
+
+
+def scalar_index(call: Call) -> V:
+    return V("i32", "i32", shape=())
+
+
+def filled(call: Call) -> V:
+    value, shape = call.get(1, "value"), call.shape(call.get(0, "shape"))
+    dtype = call.dtype(2, "dtype", value.dtype if value is not None else "?")
+    made = V(dtype, dtype, shape=shape)
+    if value is not None and value.origins:
+        converted = call.m.convert(value, dtype, call.loc)
+        made = converted.with_(shape=shape, const=NOTHING)
+    return made
+
+
+def zeros(call: Call) -> V:
+    dtype = call.dtype(1, "dtype", "f32")
+    return V(dtype, dtype, shape=call.shape(call.get(0, "shape")))
+
+
+def like(call: Call) -> V:
+    value = first(call)
+    return V(value.dtype, value.dtype, shape=value.shape)
+
+
+# --- shape changes ---
+
+
+def reshape(call: Call) -> V:
+    value = first(call)
+    sizes = call.args[1:] or [v for k, v in call.kwargs.items() if k == "shape"]
+    if len(sizes) == 1:
+        shape = call.shape(sizes[0])
+    else:
+        shape = tuple(v.const if isinstance(v.const, int) else None for v in sizes)
+    return value.with_(shape=shape)
+
+
+def trans(call: Call) -> V:
+    value = first(call)
+    order = call.args[1:]
+    if value.shape is None:
+        return value
+    if len(order) == 1 and isinstance(order[0].x, tuple):
+        order = list(order[0].x)
+    if order:
+        places = [v.const for v in order]
+        if len(places) == len(value.shape) and all(isinstance(p, int) and 0 <= p < len(places) for p in places):
+            return value.with_(shape=tuple(value.shape[p] for p in places))
+        return value.with_(shape=None)
+    return value.with_(shape=(*value.shape[:-2], *value.shape[:-3:-1]))
+
+
+def expand(call: Call) -> V:
+    value, axis = first(call), call.get(1, "axis")
+    if value.shape is None or axis is None or not isinstance(axis.const, int):
+        return value.with_(shape=None)
+    place = axis.const if axis.const >= 0 else axis.const + len(value.shape) + 1
+    return value.with_(shape=(*value.shape[:place], 1, *value.shape[place:]))
+
+
+def broadcast(call: Call) -> V:
+    if len(call.args) == 2 and not isinstance(call.args[1].x, tuple):
+        other = call.args[1]
+        return call.args[0].with_(shape=arith.broadcast(call.args[0].shape, other.shape))
+    return reshape(call)
+
+
+def merged(call: Call) -> V:
+    made = [v for v in call.args if not isinstance(v.const, bool)]
+    result = mix(made)
+    twiddled = any(v.x is not None and not isinstance(v.x, (tuple, Mul)) for v in made)
+    return result if twiddled else result.with_(x=None)
+
+
+def split(call: Call) -> V:
+    value = first(call)
+    half = value.with_(shape=value.shape[:-1] if value.shape else None)
+    return V(x=(half, half))
+
+
+def same(call: Call) -> V:
+    return first(call)
