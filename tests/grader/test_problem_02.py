@@ -8,6 +8,7 @@ from deck_cases import drawn, eager, faultless, judged, legal, loaded, mutant, o
 
 from grader.cases import Case
 from grader.correctness import compare
+from grader.precision import resolve
 
 ID = "02_kda_cutlass"
 REDUCED = loaded(ID)[0].reduced
@@ -88,3 +89,28 @@ def test_early_values_are_all_that_a_long_memory_returns() -> None:
 def test_a_window_of_history_dies_of_the_long_memory() -> None:
     for case in drawn(ID, GRADED_LENGTH, ("structure/long-memory",)):
         assert judged(ID, mutant(ID, "one-chunk-of-history", case.binding.init), case).error > 0.5
+
+
+def in_format(case: Case, operands: str, form: str) -> torch.Tensor:
+    """A legal form's result with operands, and what is handed on between its kernels, in another format."""
+    problem, code = loaded(ID)
+    precision = {**resolve(problem, "sm_90a"), "operands": operands, "state-operand": operands}
+    return code.variants[form](case.binding.init, case.inputs, case.state, precision)[0]
+
+
+@pytest.mark.parametrize("form", ["legal", "doubling", "blocks", "scan"])
+def test_fp16_operands_that_underflow_on_small_inputs_are_wrong_and_bf16_ones_are_right(form: str) -> None:
+    for case in drawn(ID, GRADED_LENGTH, ("nominal/0", "stress/small_qkv")):
+        want, small = oracle(ID, case), case.spec.id == "stress/small_qkv"
+        assert compare((in_format(case, "bf16", form),), want, case).ok, case.spec.id
+        # At their usual size the same operands are the more exact ones: what is wrong is the range of the format.
+        assert compare((in_format(case, "f16", form),), want, case).ok is not small, case.spec.id
+
+
+def test_a_state_that_goes_through_bf16_once_a_chunk_is_right_however_far_it_is_carried() -> None:
+    shape = shape_of(B=1, T=4096, H=1, K=128, V=128, CHUNK_SIZE=64)
+    for case in drawn(ID, shape, ("structure/long-memory",)):
+        want = oracle(ID, case)
+        assert compare((in_format(case, "bf16", "scan"),), want, case).ok
+        assert not compare((in_format(case, "e4m3", "scan"),), want, case).ok
+        assert not judged(ID, mutant(ID, "state-never-decays", case.binding.init), case).ok
