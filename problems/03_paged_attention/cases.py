@@ -1,6 +1,5 @@
 """Structured inputs of paged attention: lengths, pages, and where in the sequence the weight lies."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,7 @@ Symbols = Mapping[str, Any]
 Plan = dict[str, Any]
 
 POISON = 1e30  # finite, so a masked weight of zero still takes it out; any other weight lets it show
+FEW = 4  # positions that carry the weight: the values of two may cancel, and what is left says little of the kernel
 
 
 def lengths(symbols: Symbols) -> st.SearchStrategy[list[int]]:
@@ -72,8 +72,8 @@ def apply_pages(
 
 
 def draw_late(symbols: Symbols) -> st.SearchStrategy[Plan]:
-    """How many of the last positions carry the weight: from one to an eighth of the sequence."""
-    return st.fixed_dictionaries({"count": st.integers(1, max(1, int(symbols["seq_len"]) // 8))})
+    """How many of the last positions carry the weight: from a few to an eighth of the sequence."""
+    return st.fixed_dictionaries({"count": st.integers(FEW, max(FEW, int(symbols["seq_len"]) // 8))})
 
 
 def apply_late(
@@ -84,7 +84,7 @@ def apply_late(
 
 
 def draw_early(symbols: Symbols) -> st.SearchStrategy[Plan]:
-    count = st.integers(1, int(symbols["page_size"]))
+    count = st.integers(FEW, int(symbols["page_size"]))
     return st.fixed_dictionaries({"count": count, "lengths": lengths(symbols)})
 
 
@@ -102,24 +102,31 @@ def set_lengths(inputs: dict[str, Tensor], drawn: list[int]) -> None:
 
 
 def agree(inputs: dict[str, Tensor], positions: Tensor) -> None:
-    """Adds to the keys at `positions`, in every sequence, the mean direction of the queries that share them.
+    """Turns queries that share keys towards their mean direction, and adds that to the keys at `positions`.
 
-    Its size lifts the scores there by about log(n) + 2 over the others, so these positions get most of the weight and
-    the others still have some.
+    Its size lifts the scores there, of one position in n, by about log(n) + 1.5 over the others, so that these get most
+    of the weight and the others still have some. Queries in all directions would need keys so large that half a unit in
+    the last place of each moves the weights by more than a kernel may err.
     """
     query, cache, table = inputs["query"], inputs["kv_cache"], inputs["block_table"].long()
     batch, heads, dim = query.shape
     page, shared = cache.shape[1], cache.shape[2]
     groups = query.float().view(batch, shared, heads // shared, dim)
-    direction = groups / groups.norm(dim=-1, keepdim=True)
-    direction = direction.mean(2)
-    direction = direction / direction.norm(dim=-1, keepdim=True)
+    size = groups.norm(dim=-1, keepdim=True).mean(2, keepdim=True)
+    direction = unit(unit(groups).mean(2))
+    groups = size * unit(unit(groups) + 3 * direction[:, :, None])
+    inputs["query"] = groups.view(query.shape).to(query.dtype)
     usual = (groups * direction[:, :, None]).sum(-1).mean(-1, keepdim=True) * dim**-0.5
-    lift = math.log(table.shape[1] * page / positions.numel()) + 2.0
+    lift = (inputs["seq_lens"] / positions.numel()).clamp(min=1).log()[:, None, None] + 1.5
     added = (direction * (lift / usual)).to(cache.dtype)
     pages, rows = table[:, positions // page], positions % page
     keys = cache[pages, rows, :, :dim]
     cache[pages, rows, :, :dim] = keys + added[:, None]
+
+
+def unit(t: Tensor) -> Tensor:
+    """Vectors of the last dimension scaled to norm one."""
+    return t / t.norm(dim=-1, keepdim=True)
 
 
 STRUCTURES = {

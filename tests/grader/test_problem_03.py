@@ -7,6 +7,7 @@ import torch
 from deck_cases import drawn, eager, faultless, judged, legal, loaded, mutant, oracle, shape_of
 
 from grader.correctness import compare
+from grader.precision import resolve
 
 ID = "03_paged_attention"
 REDUCED = loaded(ID)[0].reduced
@@ -74,3 +75,20 @@ def test_the_late_positions_carry_most_of_the_weight() -> None:
         rows = case.inputs["kv_cache"][case.inputs["block_table"].long()].flatten(1, 2)[..., :128].float()
         scores = torch.einsum("bhd,bnhd->bhn", query, rows.repeat_interleave(4, dim=2)) * 128**-0.5
         assert float(scores.softmax(-1)[..., -count:].sum(-1).mean()) > 0.6
+
+
+@pytest.mark.parametrize("shape", GRADED_LENGTHS, ids=lambda shape: shape.label)
+def test_every_legal_form_is_right_at_graded_lengths(shape: object) -> None:
+    problem, code = loaded(ID)
+    for case in drawn(ID, shape):  # type: ignore[arg-type]
+        want = oracle(ID, case)
+        for name, form in code.variants.items():
+            got = form(case.binding.init, case.inputs, case.state, resolve(problem, "sm_90a"))
+            assert compare(got, want, case).ok, (case.spec.id, name)
+
+
+def test_queries_that_share_keys_agree_and_so_do_the_keys_they_look_at() -> None:
+    for case in drawn(ID, GRADED_LENGTHS[0], ("structure/late-positions", "structure/early-positions")):
+        groups = case.inputs["query"].float().view(1, 2, 4, 128)
+        turned = torch.nn.functional.cosine_similarity(groups, groups.mean(2, keepdim=True), dim=-1)
+        assert float(turned.min()) > 0.9
