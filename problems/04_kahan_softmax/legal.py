@@ -29,7 +29,26 @@ def legal(
     fp64 and rounded once to fp32, which is where a compensated fp32 sum ends up.
     """
     x = inputs["x"]
-    power = (x - x.amax(-1, keepdim=True)) * math.log2(math.e)
+    return softmax((x - x.amax(-1, keepdim=True)) * math.log2(math.e), precision)
+
+
+def folded(
+    init: Mapping[str, Any],
+    inputs: Mapping[str, torch.Tensor],
+    state: Mapping[str, torch.Tensor],
+    precision: Mapping[str, str],
+) -> tuple[torch.Tensor, ...]:
+    """As `legal`, and log2 e is folded into one multiply-add, x * log2 e - (max * log2 e), rounded once."""
+    x, factor = inputs["x"], torch.tensor(math.log2(math.e))
+    top = x.amax(-1, keepdim=True) * factor
+    return softmax((x.double() * factor.double() - top.double()).float(), precision)
+
+
+def softmax(power: torch.Tensor, precision: Mapping[str, str]) -> tuple[torch.Tensor, ...]:
+    """2 to the power over its sum."""
     terms = round_to(torch.exp2(power.double()).float(), precision["exponential"])
     total = terms.double().sum(-1, keepdim=True).float()
     return (round_to((terms.double() / total.double()).float(), precision["division"]),)
+
+
+VARIANTS = {"legal": legal, "folded": folded}
