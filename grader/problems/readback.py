@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from grader import mutation
-from grader.problems import evidence
-from grader.deck import load_code
+from grader.deck import DeckError, load_code
+from grader.problems import evidence, tolerance
 from grader.problems.evidence import Row, folder_of
 from kbh_lint.authors.solutions import Solutions, read_solutions
 from kbh_lint.problems import Problem
@@ -58,7 +58,7 @@ def _held(problem: Problem, folder: Path, target: str, goal: float | None) -> tu
         row = replace(row, faults=(*row.faults, *complaints))
         good &= not row.faults
         lines.append(_line(row, verdict))
-    faults += _unkilled(problem)
+    faults += _unkilled(problem) + _unfit(problem)
     score = data.get("mutants", {}).get("score")
     return [*lines, _summary(problem, target, rows, goal, score, faults)], good and not faults
 
@@ -88,6 +88,16 @@ def _unkilled(problem: Problem) -> list[str]:
         if alive or (mutant.full and not state.startswith("killed")):
             faults.append(f"the mutant {mutant.id}: {state}")
     return faults
+
+
+def _unfit(problem: Problem) -> list[str]:
+    """Tolerances that are not the derived ones, and cases that judge their inputs more than a kernel."""
+    try:
+        rows = tolerance.read(problem).get("rows")
+        differ = tolerance.stored_differences(problem)
+    except DeckError as fault:
+        return [str(fault)]
+    return differ + tolerance.ill_conditioned(problem, [row for row in rows or () if isinstance(row, dict)])
 
 
 def _lint(problem: Problem, solutions: Solutions, target: str, folder: Path) -> dict[str, tuple[str, list[str]]]:

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from grader.cases import materialise, plan_cases
+from grader.correctness import error
 from grader.deck import DeckError, load_code
-from grader.problems import tolerance
+from grader.problems import readback, tolerance
 from grader.problems.tolerance import (
     MARGIN,
     QUANTILE,
@@ -166,6 +167,31 @@ def test_the_table_has_every_row_and_tolerance() -> None:
     assert "nominal" in text and "0.003" in text and "nominal: bf16 0.006" in text
 
 
+@pytest.mark.parametrize("problem_id", GRADED)
+def test_no_case_of_the_deck_moves_by_more_than_its_bound_with_the_last_bits_of_its_inputs(problem_id: str) -> None:
+    problem = DECK[problem_id]
+    assert ill_conditioned(problem, read(problem)["rows"]) == []
+
+
+@pytest.mark.parametrize("problem_id", ["02_kda_cutlass", "03_paged_attention"])
+def test_every_legal_form_is_measured_and_the_coarsest_decides(problem_id: str) -> None:
+    problem = DECK[problem_id]
+    names = load_code(problem).variants.keys()
+    assert len(names) >= 5
+    for row in read(problem)["rows"]:
+        assert row["variants"].keys() == names
+        assert row["variants"][row["variant"]] == row["quantile"] == max(row["variants"].values())
+
+
+@pytest.mark.parametrize("problem_id", [name for name in GRADED if name[:2] in ("02", "03")])
+def test_every_legal_form_passes_every_case_at_reduced_shapes(problem_id: str) -> None:
+    problem = DECK[problem_id]
+    small = replace(problem, reduced=problem.reduced[-1:])
+    limits = {(place, dtype): number for place, dtype, number in tolerance._written(problem)}
+    for row in derive(small, scale="reduced", draws=1).rows:
+        assert row.largest <= limits[row.place, row.dtype], (row.case, row.variant)
+
+
 def legal_of(tmp_path: Path, added: str) -> Problem:
     """A copy of a problem whose legal.py has more in it."""
     source = Path(DECK["10_patch_embed_conv3d_gemm"].path).parent
@@ -210,6 +236,24 @@ def test_forms_that_are_not_named_functions_are_a_fault_of_the_problem(tmp_path:
         load_code(legal_of(tmp_path, f"\n{wrong}\n"))
 
 
+def softmax_case(offset: float) -> tuple[torch.Tensor, float]:
+    """How far each element of a softmax with an offset moves with the last bits of its logits, and the bound."""
+    problem = DECK["04_kahan_softmax"]
+    code, shape, master = load_code(problem), problem.reduced[0], b"sensitivity"
+    spec = next(s for s in plan_cases(problem, shape, master, code=code) if s.structure == "common-offset")
+    case = materialise(problem, shape, replace(spec, plan={"offset": offset}), master, device="cpu", code=code)
+    want = code.oracle(case.binding.init, case.inputs, case.state)
+    inputs, state = moved(case, None, 1)
+    return error(code.oracle(case.binding.init, inputs, state)[0], want[0], case.bounds[0]), case.bounds[0].tolerance
+
+
+def test_a_softmax_of_logits_near_ten_thousand_judges_its_inputs() -> None:
+    errors, bound = softmax_case(10_000.0)
+    assert float(errors.max()) > 50 * bound
+    errors, bound = softmax_case(80.0)
+    assert 0 < float(errors.max()) <= bound
+
+
 def test_inputs_move_by_half_a_unit_of_their_type_or_of_a_finer_one_and_zeros_and_whole_numbers_stay() -> None:
     problem = DECK["09_fmha_preattn_mrope"]
     code, shape = load_code(problem), problem.reduced[0]
@@ -228,14 +272,15 @@ def test_inputs_move_by_half_a_unit_of_their_type_or_of_a_finer_one_and_zeros_an
     assert torch.equal(moved(case, None, 7)[0]["q"], moved(case, None, 7)[0]["q"])
 
 
-def test_a_case_that_judges_its_inputs_is_told() -> None:
-    problem = DECK["10_patch_embed_conv3d_gemm"]
-    rows = read(problem)["rows"]
-    assert ill_conditioned(problem, rows) == []
-    rows[0]["sensitivity"] = 0.5
-    del rows[1]["sensitivity"]
-    first, second = ill_conditioned(problem, rows)
-    assert f"{rows[0]['case']} at {rows[0]['shape']} moves by 0.5" in first
+def test_a_case_that_judges_its_inputs_is_told_by_the_deck_s_own_check(tmp_path: Path) -> None:
+    source = DECK["10_patch_embed_conv3d_gemm"]
+    stored = read(source)
+    stored["rows"][0]["sensitivity"] = 0.5
+    del stored["rows"][1]["sensitivity"]
+    problem = copied(tmp_path, stored)
+    first, second = readback._unfit(problem)
+    assert f"{stored['rows'][0]['case']} at {stored['rows'][0]['shape']} moves by 0.5" in first
     assert "has no sensitivity" in second
+    assert readback._unfit(source) == []
     row = replace(sample(0.006).rows[0], sensitivity=0.5)
     assert any("judge its inputs" in text for text in check(problem, replace(sample(0.006), rows=(row,))))
