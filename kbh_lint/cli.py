@@ -7,10 +7,11 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from kbh_lint import __version__
-from kbh_lint.options import TROUBLE, Parser, seconds
+from kbh_lint.options import TROUBLE, Parser, processes, seconds
 
 if TYPE_CHECKING:
     from kbh_lint.findings import FileReport, Report
@@ -39,14 +40,6 @@ exit codes:
 
 A submission is read, never imported or executed.
 """
-
-
-def _jobs(text: str) -> int | str:
-    if text == "auto":
-        return text
-    if not text.isdecimal() or not 1 <= int(text) <= 256:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 256, nor auto")
-    return int(text)
 
 
 def _words(text: str) -> list[str]:
@@ -92,7 +85,7 @@ def parser(prog: str) -> argparse.ArgumentParser:
     how.add_argument("--exit-zero", action="store_true", help="exit 0 also when there are findings")
 
     run = ask.add_argument_group("running")
-    run.add_argument("--jobs", "-j", metavar="N", type=_jobs, default="auto",
+    run.add_argument("--jobs", "-j", metavar="N", type=processes, default="auto",
                      help="processes: a number, or auto (the default)")  # fmt: skip
     run.add_argument("--timeout", metavar="S", type=seconds, default=60.0,
                      help="seconds for one file, after which it is unproven; 0 for none (default: 60)")  # fmt: skip
@@ -349,58 +342,13 @@ def _kbh_leakify(argv: Sequence[str]) -> int:
     return _leakify(argv, "kbh leakify")
 
 
-def _kbh_problems(argv: Sequence[str]) -> int:
-    from grader.problems.cli import main as problems  # loaded only here: the linter never needs the grader
+def _later(module: str) -> Callable[[Sequence[str]], int]:
+    """The `main` of a module that is loaded only when it is called: the linter needs neither grader nor harness."""
 
-    return problems(argv)
+    def command(argv: Sequence[str]) -> int:
+        return int(import_module(module).main(argv))
 
-
-def _kbh_grade(argv: Sequence[str]) -> int:
-    from grader.grade_cli import main as grade
-
-    return grade(argv)
-
-
-def _kbh_show(argv: Sequence[str]) -> int:
-    from grader.show_cli import main as show
-
-    return show(argv)
-
-
-def _kbh_hardware(argv: Sequence[str]) -> int:
-    from grader.hardware_cli import main as hardware
-
-    return hardware(argv)
-
-
-def _kbh_sass(argv: Sequence[str]) -> int:
-    from grader.sass_cli import main as sass
-
-    return sass(argv)
-
-
-def _kbh_run(argv: Sequence[str]) -> int:
-    from harness.running.cli import main as run
-
-    return run(argv)
-
-
-def _kbh_view(argv: Sequence[str]) -> int:
-    from harness.view.cli import main as view
-
-    return view(argv)
-
-
-def _kbh_agents(argv: Sequence[str]) -> int:
-    from harness.agents.cli import main as agents
-
-    return agents(argv)
-
-
-def _kbh_replay(argv: Sequence[str]) -> int:
-    from harness.running.replay_cli import main as replay
-
-    return replay(argv)
+    return command
 
 
 # A subcommand of `kbh`: its function and one line of help.
@@ -408,15 +356,18 @@ COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "lint": (_kbh_lint, "say what a submission's score measures, from its source"),
     "evade": (_kbh_evade, "rewrite a submission so that it means the same, and see whether the linter agrees"),
     "leakify": (_kbh_leakify, "rewrite an honest submission so that it leaks, and see whether the linter notices"),
-    "grade": (_kbh_grade, "run a submission: is it right, how fast, and what does that number measure"),
-    "show": (_kbh_show, "print what a grading found, or check its bundle"),
-    "run": (_kbh_run, "let a coding agent work on a problem in a sealed room, and grade what it made"),
-    "view": (_kbh_view, "make a page of a run: steps, solution, findings, score over time"),
-    "agents": (_kbh_agents, "list, install and check the coding CLIs that can be run"),
-    "replay": (_kbh_replay, "run an agent against a conversation that was written down"),
-    "problems": (_kbh_problems, "list, show, write, render and check the problems of the deck"),
-    "hardware": (_kbh_hardware, "list the targets, and measure this machine"),
-    "sass": (_kbh_sass, "say what kernels can execute, from their machine code"),
+    "grade": (_later("grader.grade_cli"), "run a submission: is it right, how fast, and what does that number measure"),
+    "show": (_later("grader.show_cli"), "print what a grading found, or check its bundle"),
+    "run": (
+        _later("harness.running.cli"),
+        "let a coding agent work on a problem in a sealed room, and grade what it made",
+    ),
+    "view": (_later("harness.view.cli"), "make a page of a run: steps, solution, findings, score over time"),
+    "agents": (_later("harness.agents.cli"), "list, install and check the coding CLIs that can be run"),
+    "replay": (_later("harness.running.replay_cli"), "run an agent against a conversation that was written down"),
+    "problems": (_later("grader.problems.cli"), "list, show, write, render and check the problems of the deck"),
+    "hardware": (_later("grader.hardware_cli"), "list the targets, and measure this machine"),
+    "sass": (_later("grader.sass_cli"), "say what kernels can execute, from their machine code"),
 }
 
 

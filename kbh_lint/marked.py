@@ -46,6 +46,14 @@ class Items(list[Any]):
 
 def load(text: str, path: str) -> Map:
     """The mapping that `text` holds. Raises DataError: not YAML, not a mapping, a repeated key, too large."""
+    value = load_any(text, path)
+    if not isinstance(value, Map):
+        raise DataError(path, 1, "the file must hold one mapping of keys to values")
+    return value
+
+
+def load_any(text: str, path: str) -> Any:
+    """What `text` holds, None when nothing. Raises DataError: not YAML, a repeated key, too large."""
     import yaml
 
     loader_class: Callable[[str], Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -54,7 +62,7 @@ def load(text: str, path: str) -> Map:
         try:
             node = loader.get_single_node()
             count = [0]
-            value = None if node is None else _build(node, loader.construct_object, path, count, 0)
+            return None if node is None else _build(node, loader.construct_object, path, count, 0)
         finally:
             loader.dispose()
     except yaml.YAMLError as error:
@@ -63,9 +71,6 @@ def load(text: str, path: str) -> Map:
         raise DataError(path, mark.line + 1 if mark else 1, f"not valid YAML: {problem}") from None
     except (ValueError, RecursionError) as error:
         raise DataError(path, 1, f"not valid YAML: {error}") from None
-    if not isinstance(value, Map):
-        raise DataError(path, 1, "the file must hold one mapping of keys to values")
-    return value
 
 
 def _build(node: Any, scalar: Callable[[Any], Any], path: str, count: list[int], depth: int) -> Any:

@@ -15,6 +15,15 @@ class Parser(argparse.ArgumentParser):
         self.exit(TROUBLE, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
 
 
+def processes(text: str) -> int | str:
+    """A number of processes, or `auto`. Raises ArgumentTypeError."""
+    if text == "auto":
+        return text
+    if not text.isdecimal() or not 1 <= int(text) <= 256:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 256, nor auto")
+    return int(text)
+
+
 def seconds(text: str) -> float:
     """A time of at most a day. Raises ArgumentTypeError."""
     with suppress(ValueError):

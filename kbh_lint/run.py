@@ -46,7 +46,7 @@ def lint_paths(
         found = [item for item in found if _changed(item, changes)]
         decks = tuple(deck for deck in given.decks if changes.has(deck / FAULTS))
         given = Found(tuple(filter(changes.below, given.problems)), decks, given.rest)
-    submissions = _submissions(found, options, jobs, cache, progress)
+    submissions = lint_found(found, options, jobs, cache, progress)
     files = submissions.files
     if given.problems or given.decks:
         files = (*files, *_problems(given, options, jobs, cache, progress))
@@ -86,19 +86,20 @@ def _problems(
     def lint_files(deck: Path, files: Sequence[tuple[Path, str]]) -> list[FileReport]:
         own = replace(options, problems_dir=str(deck))
         found = [item for file, problem in files for item in _discovered([file], own, problem, None)]
-        return list(_submissions(found, own, jobs, cache, progress).files)
+        return list(lint_found(found, own, jobs, cache, progress).files)
 
     return lint(given, load_rules_once(options.rules_dir), lint_files, Path(options.problems_dir))
 
 
-def _submissions(
+def lint_found(
     found: Sequence[Submission | BadInput],
     options: Options,
     jobs: int | str,
     cache: Path | None,
     progress: Progress | None,
 ) -> Report:
-    """Lints what was discovered: stored results first, the rest in workers; reports in the order of `found`."""
+    """Lints what is read already: stored results first, the rest in workers; reports in the order of `found`, one for
+    each submission."""
     from kbh_lint.source.submissions import BadInput
 
     store = _open_cache(cache, options)

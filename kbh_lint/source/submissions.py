@@ -140,6 +140,11 @@ def _read_text(path: Path) -> str | BadInput:
         return BadInput(path, f"{path}: may not be read (permission denied)")
     except (OSError, ValueError) as error:
         return BadInput(path, f"{path}: cannot be read ({_reason(error)})")
+    return text_of(path, data)
+
+
+def text_of(path: Path, data: bytes) -> str | BadInput:
+    """The text of a file that holds `data`, with `\\n` line ends and no byte order mark."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return BadInput(path, f"{path}: is UTF-16; save it as UTF-8")
     if b"\0" in data:
