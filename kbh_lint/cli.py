@@ -365,6 +365,7 @@ COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "view": (_later("harness.view.cli"), "make a page of a run: steps, solution, findings, score over time"),
     "agents": (_later("harness.agents.cli"), "list, install and check the coding CLIs that can be run"),
     "replay": (_later("harness.running.replay_cli"), "run an agent against a conversation that was written down"),
+    "audit": (_later("harness.audit.cli"), "lint a published archive, and hold its annotations against the result"),
     "problems": (_later("grader.problems.cli"), "list, show, write, render and check the problems of the deck"),
     "hardware": (_later("grader.hardware_cli"), "list the targets, and measure this machine"),
     "sass": (_later("grader.sass_cli"), "say what kernels can execute, from their machine code"),

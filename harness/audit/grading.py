@@ -1,0 +1,60 @@
+"""Grades solutions of an archive here, strictly and in a sandbox; the only step of an audit that runs any of it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from grader.grade import Request, grade
+from grader.grade_cli import ERRORS
+from grader.report.words import short
+from grader.request import SandboxName
+from grader.sandbox import choose
+from grader.targets import pick_device
+from harness.audit.cells import Grade
+from harness.audit.gathering import Run
+from harness.audit.reading import AuditError
+from kbh_lint.report.text import one_line
+
+__all__ = ["grade_runs"]
+
+
+def grade_runs(
+    runs: Sequence[Run],
+    *,
+    target: str,
+    problems_dir: Path | None,
+    ids: Sequence[str],
+    progress: Callable[[int, int], None],
+) -> dict[str, Grade]:
+    """What grading each run came to, by its name. Bundles hold solutions, so none is kept.
+
+    Raises AuditError where there is no sandbox: what others published is never run without one.
+    """
+    sandbox = choose(device=pick_device(target, None)).record.kind
+    if sandbox == "plain":
+        raise AuditError("--grade needs a sandbox (bubblewrap, or a kernel with Landlock), and there is none here")
+    made: dict[str, Grade] = {}
+    able = [run for run in runs if run.text is not None and run.problem in ids]
+    for number, run in enumerate(able):
+        progress(number, len(able))
+        made[run.entry.run] = _grade(run, target, problems_dir, sandbox)
+    progress(len(able), len(able))
+    return made
+
+
+def _grade(run: Run, target: str, problems_dir: Path | None, sandbox: SandboxName) -> Grade:
+    with tempfile.TemporaryDirectory(prefix="kbh-audit-") as folder:
+        submission = Path(folder, f"{run.problem}.py")
+        submission.write_text(run.text or "", encoding="utf-8")
+        try:
+            cell, _ = grade(Request(
+                submission, run.problem, target=target, strict=True, sandbox=sandbox, out=Path(folder, "out"),
+                problems_dir=problems_dir,
+            ))  # fmt: skip
+        except Exception as error:
+            if type(error).__name__ not in ERRORS and not isinstance(error, OSError):
+                raise
+            return Grade("not graded", one_line(str(error).replace(folder, ""))[:400])
+    return Grade(cell.outcome, one_line(short(cell))[:400], cell.target.id, cell.target.label)
