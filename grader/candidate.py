@@ -18,15 +18,16 @@ from pathlib import Path
 
 import torch
 
-from grader import clock
+from grader import clock, outside
 from grader.channel import Frame, Kind, receive_with, send
 from grader.clock import make_clock
 from grader.driver import bound
+from grader.outside import Steps, run
 from grader.runner import Answer, Faults, Runner
 
 TRACE_LINES = 14
 TRACE_CHARACTERS = 3000
-OURS = (__file__, clock.__file__, Runner.start.__code__.co_filename)
+OURS = (__file__, clock.__file__, outside.__file__, Runner.start.__code__.co_filename)
 NO_GPU = (
     "Torch not compiled with CUDA enabled", "No CUDA GPUs are available", "Found no NVIDIA driver", "0 active drivers",
     "CUDA_HOME environment variable is not set", "Cannot access accelerator device when none is available",
@@ -34,7 +35,14 @@ NO_GPU = (
 
 
 def main() -> None:
-    """Reads the arguments and serves the judge until it hangs up."""
+    """Reads the arguments and serves the judge until it hangs up.
+
+    Nothing of that lies on the stack while code of the submission runs.
+    """
+    run(_serving(_arguments()))
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("places", help="where this package and the libraries lie; used before main")
     parser.add_argument("link", type=int)
@@ -45,7 +53,11 @@ def main() -> None:
     parser.add_argument("--ahead", action="store_true", help="leave the device alone until the judge says BEGIN")
     parser.add_argument("--profile", choices=["counters", "trace"], help="mark calls for a profiler")
     parser.add_argument("file", type=Path)
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def _serving(arguments: argparse.Namespace) -> Steps[None]:
+    """Answers one question after the other."""
     link = socket.socket(fileno=arguments.link)
     os.set_inheritable(arguments.link, False)
     if arguments.interpret:
@@ -70,35 +82,35 @@ def main() -> None:
             return
         if question.kind == Kind.STOP:
             return
-        _answer(link, question.seq, partial(_serve, runner, arguments, question, descriptors))
+        yield from _answer(link, question.seq, partial(_serve, runner, arguments, question, descriptors))
         for descriptor in descriptors:
             os.close(descriptor)
 
 
-def _serve(runner: Runner, arguments: argparse.Namespace, question: Frame, descriptors: Sequence[int]) -> Answer:
+def _serve(runner: Runner, arguments: argparse.Namespace, question: Frame, descriptors: Sequence[int]) -> Steps[Answer]:
     """Does what one frame asks."""
     if question.kind == Kind.IMPORT:
-        return runner.start(arguments.file)
+        return (yield from runner.start(arguments.file))
     if question.kind == Kind.LOAD:
-        return runner.load(json.loads(question.text), descriptors)
+        return (yield from runner.load(json.loads(question.text), descriptors))
     if question.kind == Kind.CALL:
         index, ungated, unchanged, keep = map(int, question.numbers)
-        return runner.call(index, gated=not ungated, written=not unchanged, keep=bool(keep))
+        return (yield from runner.call(index, gated=not ungated, written=not unchanged, keep=bool(keep)))
     if question.kind == Kind.PREPARE:
         rounds, copies, *sizes = map(int, question.numbers)
-        return runner.prepare(rounds, copies, sizes, descriptors)
+        return (yield from runner.prepare(rounds, copies, sizes, descriptors))
     if question.kind == Kind.REHEARSE:
         return runner.rehearse(descriptors[0])
     if question.kind == Kind.GO:
-        return runner.go(descriptors[0])
+        return (yield from runner.go(descriptors[0]))
     assert question.kind == Kind.FINISH
     return runner.finish()
 
 
-def _answer(link: socket.socket, seq: int, work: Callable[[], Answer]) -> None:
+def _answer(link: socket.socket, seq: int, work: Callable[[], Steps[Answer]]) -> Steps[None]:
     """Does the work and sends its answer; whatever the submission raises becomes one."""
     try:
-        kind, numbers = work()
+        kind, numbers = yield from work()
         frame = Frame(kind, seq, numbers)
     except Faults as fault:
         frame = Frame(Kind.FAULT, seq, text=str(fault))

@@ -14,8 +14,10 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.abc import InspectLoader
+from operator import methodcaller
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -25,6 +27,7 @@ from grader.clock import Clock
 from grader.correctness import Expected, output_faults, outputs_of
 from grader.driver import bound
 from grader.memory import SharedViews, make_views
+from grader.outside import Steps, outside
 
 __all__ = ["Faults", "Runner"]
 
@@ -81,21 +84,21 @@ class Runner:
         self.pristine: list[dict[str, Tensor]] = []
         self.newest = 0  # what no version of a tensor that was ours was above
 
-    def start(self, file: Path) -> Answer:
+    def start(self, file: Path) -> Steps[Answer]:
         """Imports the submission."""
         sys.path.append(str(file.parent))
         spec = importlib.util.spec_from_file_location("solution", file)
         assert spec is not None and spec.loader is not None
         self.module = importlib.util.module_from_spec(spec)
         sys.modules["solution"] = self.module
-        spec.loader.exec_module(self.module)
+        yield from outside(exec, cast(InspectLoader, spec.loader).get_code("solution"), vars(self.module))
         if not isinstance(getattr(self.module, "Model", None), type) or not issubclass(self.module.Model, nn.Module):
             raise Faults("the submission has no class Model that is an nn.Module")
         return Kind.READY, ()
 
-    def load(self, plan: Mapping[str, Any], descriptors: Sequence[int]) -> Answer:
+    def load(self, plan: Mapping[str, Any], descriptors: Sequence[int]) -> Steps[Answer]:
         """Fresh models at one shape, each with weights of its own from the judge, and the slots of single calls."""
-        self._drop()
+        yield from self._drop()
         self.slots = {name: slots_from_json(plan[name]) for name in REGIONS}
         self.strides = plan["strides"]
         for name, fd, size in zip(REGIONS, descriptors, plan["sizes"], strict=True):
@@ -108,35 +111,36 @@ class Runner:
             return Kind.READY, (self.clock.canary(),)
         for index in range(plan["instances"]):
             places = [_at(slot, index * self.strides["state"]) for slot in self.slots["state"]]
-            self._make(plan["init"], {slot.name: self.views["state"].tensor(slot) for slot in places})
+            yield from self._make(plan["init"], {slot.name: self.views["state"].tensor(slot) for slot in places})
         return Kind.READY, ()
 
-    def call(self, index: int, *, gated: bool = True, written: bool = True, keep: bool = False) -> Answer:
+    def call(self, index: int, *, gated: bool = True, written: bool = True, keep: bool = False) -> Steps[Answer]:
         """Calls the model on a slot; the numbers are its seconds by this process's clock, and whether it waited.
 
         `written`: the slot has new values. With `keep` the outputs are held until the next call, before which they are
         overwritten, as their owner may do.
         """
-        self._poison(index)
+        yield from self._poison(index)
         self._overwrite_handed()
         place = self.calls[index]
         model, inputs = self._model(index), tuple(place.inputs.values())
         if written:
             self._advance(inputs)
+        called: Callable[[], Steps[Any]] = partial(outside, model, *inputs)
         with torch.no_grad():
-            outputs, seconds, waited = (self.clock.timed if gated else self.clock.ungated)(lambda: model(*inputs))
+            outputs, seconds, waited = yield from (self.clock.timed if gated else self.clock.ungated)(called)
         held = {**place.inputs, **(self.state[index % len(self.state)] if self.state else {})}
         faults = output_faults(outputs, self.expected, self.device, held)
         if faults:
             raise Faults("; ".join(faults))
-        _copy_out(outputs, place)
+        yield from _copy_out(outputs, place)
         self.handed = outputs_of(outputs, len(place.outputs)) if keep else ()
         self._wait()
         return Kind.DONE, (seconds, float(waited))
 
-    def prepare(self, rounds: int, copies: int, sizes: Sequence[int], descriptors: Sequence[int]) -> Answer:
+    def prepare(self, rounds: int, copies: int, sizes: Sequence[int], descriptors: Sequence[int]) -> Steps[Answer]:
         """Gets ready to call `rounds` slots of other memory one after the other, as often as `go` is asked for."""
-        self.clock.prepare(())
+        yield from self.clock.prepare(())
         self.newest = self._newest()
         self.kept = []
         self._close("batch inputs", "batch outputs")
@@ -146,9 +150,9 @@ class Runner:
         for model in self.models:
             if isinstance(model, _Null):
                 model.launch = False
-        calls: list[Callable[[], None]] = [partial(self._one, index, copies) for index in range(rounds)]
+        calls: list[Callable[[], Steps[None]]] = [partial(self._one, index, copies) for index in range(rounds)]
         with torch.no_grad():
-            self.clock.prepare(calls)
+            yield from self.clock.prepare(calls)
         self._wait()
         return Kind.READY, ()
 
@@ -158,11 +162,11 @@ class Runner:
         self._wait()
         return Kind.READY, ()
 
-    def go(self, fd: int) -> Answer:
+    def go(self, fd: int) -> Steps[Answer]:
         """Takes the batch's inputs, which lie in another memory, and runs it."""
         self._take(fd)
         with torch.no_grad():
-            self.clock.run()
+            yield from self.clock.run()
         return Kind.DONE, (float(self.clock.captured == ""),)
 
     def finish(self) -> Answer:
@@ -177,12 +181,12 @@ class Runner:
         self.views["batch inputs"].replace(fd)
         self.views["batch inputs"].warm()
 
-    def _make(self, init: Sequence[Any], weights: Mapping[str, Tensor]) -> None:
-        model: nn.Module = self.module.Model(*init)
-        model = model.to(self.device)
-        model.load_state_dict(dict(weights), strict=True)
-        model.eval()
-        held = model.state_dict()
+    def _make(self, init: Sequence[Any], weights: Mapping[str, Tensor]) -> Steps[None]:
+        model: nn.Module = yield from outside(self.module.Model, *init)
+        model = yield from outside(methodcaller("to", self.device), model)
+        yield from outside(methodcaller("load_state_dict", dict(weights), strict=True), model)
+        yield from outside(methodcaller("eval"), model)
+        held = yield from outside(methodcaller("state_dict"), model)
         for name, weight in weights.items():
             if held[name].dtype != weight.dtype:
                 raise Faults(f"the state {name} is {held[name].dtype} instead of {weight.dtype}")
@@ -212,8 +216,8 @@ class Runner:
         held = [*self.state, *(place.inputs for place in (*self.calls, *self.batch))]
         return max((tensor._version + 1 for tensors in held for tensor in tensors.values()), default=self.newest)
 
-    def _drop(self) -> None:
-        self.clock.prepare(())
+    def _drop(self) -> Steps[None]:
+        yield from self.clock.prepare(())
         self.newest = self._newest()
         self.models, self.calls, self.batch, self.state, self.pristine, self.kept = [], [], [], [], [], []
         self.handed = ()
@@ -229,15 +233,15 @@ class Runner:
     def _model(self, index: int) -> nn.Module:
         return self.models[index % len(self.models)]
 
-    def _one(self, index: int, copies: int) -> None:
+    def _one(self, index: int, copies: int) -> Steps[None]:
         place = self.batch[index]
         inputs = tuple(place.inputs.values())
         self._advance(inputs)  # at each call: also between the one that builds and the one that is captured
-        outputs = self._model(index)(*inputs)
+        outputs = yield from outside(self._model(index), *inputs)
         for _ in range(copies):
-            _copy_out(outputs, place)
+            yield from _copy_out(outputs, place)
 
-    def _poison(self, index: int) -> None:
+    def _poison(self, index: int) -> Steps[None]:
         """Fills free blocks of the allocator that fit the outputs, so that unwritten ones do not hold old results.
 
         On a GPU there is a block for each slot, and all but the one that was filled are kept for the time of the call:
@@ -245,11 +249,16 @@ class Runner:
         """
         self.kept = []
         count = max(len(self.calls), 2) if self.device.type == "cuda" else 2
-        free = [tuple(torch.empty_like(tensor) for tensor in self.calls[0].outputs) for _ in range(count)]
+        free = []
+        for _ in range(count):
+            block = []
+            for tensor in self.calls[0].outputs:
+                block.append((yield from outside(torch.empty_like, tensor)))
+            free.append(tuple(block))
         if self.device.type == "cuda":
             self.kept, free = free, [free.pop(index % count)]
         for tensor in (tensor for block in free for tensor in block if tensor.numel()):
-            tensor.view(torch.uint8).fill_(0xFF)
+            yield from outside(tensor.view(torch.uint8).fill_, 0xFF)
 
     def _overwrite_handed(self) -> None:
         """Writes over the outputs that were held, unseen by their version counters."""
@@ -262,9 +271,9 @@ class Runner:
             torch.cuda.synchronize(self.device)
 
 
-def _copy_out(outputs: object, place: _Place) -> None:
+def _copy_out(outputs: object, place: _Place) -> Steps[None]:
     for target, tensor in zip(place.outputs, outputs_of(outputs, len(place.outputs)), strict=True):
-        target.copy_(tensor)
+        yield from outside(target.copy_, tensor)
 
 
 def _at(slot: Slot, offset: int) -> Slot:

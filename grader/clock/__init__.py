@@ -2,7 +2,8 @@
 
 What this process measures is a claim, because the submission runs in it. The functions are bound here, before a
 submission is imported, so that one which replaces them in their modules changes nothing; one that goes further is held
-by the judge's own clock around batches.
+by the judge's own clock around batches. What is called is given as steps (`grader.outside`), so that no clock lies on
+the submission's stack.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from time import perf_counter
 from typing import Literal, Protocol, TypeVar
 
 import torch
+
+from grader.outside import Steps
 
 __all__ = ["Clock", "CpuClock", "Instrument", "Untimed", "make_clock"]
 
@@ -33,19 +36,19 @@ class Clock(Protocol):
         """The share of a small read after a flush that comes from memory; 0 where nobody looks."""
         ...
 
-    def timed(self, call: Callable[[], T]) -> tuple[T, float, bool]:
+    def timed(self, call: Callable[[], Steps[T]]) -> Steps[tuple[T, float, bool]]:
         """(what the call returned, its seconds, whether it waited for the device)."""
         ...
 
-    def ungated(self, call: Callable[[], T]) -> tuple[T, float, bool]:
+    def ungated(self, call: Callable[[], Steps[T]]) -> Steps[tuple[T, float, bool]]:
         """As `timed`, for a device that waits for the call: the host's launches count."""
         ...
 
-    def prepare(self, calls: Sequence[Callable[[], None]]) -> None:
+    def prepare(self, calls: Sequence[Callable[[], Steps[None]]]) -> Steps[None]:
         """Takes the calls of the next batch; they may be run here once, on values that do not count."""
         ...
 
-    def run(self) -> None:
+    def run(self) -> Steps[None]:
         """Runs the prepared calls in order and returns when the device has finished."""
         ...
 
@@ -57,30 +60,31 @@ class Untimed:
 
     def __init__(self, wait: Callable[[], None]) -> None:
         self._wait = wait
-        self._calls: Sequence[Callable[[], None]] = ()
+        self._calls: Sequence[Callable[[], Steps[None]]] = ()
 
     def canary(self) -> float:
         """Nobody looks."""
         return 0.0
 
-    def timed(self, call: Callable[[], T]) -> tuple[T, float, bool]:
+    def timed(self, call: Callable[[], Steps[T]]) -> Steps[tuple[T, float, bool]]:
         """The time is 0."""
-        result = call()
+        result = yield from call()
         self._wait()
         return result, 0.0, False
 
-    def ungated(self, call: Callable[[], T]) -> tuple[T, float, bool]:
+    def ungated(self, call: Callable[[], Steps[T]]) -> Steps[tuple[T, float, bool]]:
         """Nothing stands between the host and this clock."""
-        return self.timed(call)
+        return (yield from self.timed(call))
 
-    def prepare(self, calls: Sequence[Callable[[], None]]) -> None:
+    def prepare(self, calls: Sequence[Callable[[], Steps[None]]]) -> Steps[None]:
         """Keeps them."""
         self._calls = calls
+        yield from ()
 
-    def run(self) -> None:
+    def run(self) -> Steps[None]:
         """One after the other."""
         for call in self._calls:
-            call()
+            yield from call()
         self._wait()
 
 
@@ -94,11 +98,11 @@ class CpuClock(Untimed):
         self._now = perf_counter
         self._add = self._flush.add_
 
-    def timed(self, call: Callable[[], T]) -> tuple[T, float, bool]:
+    def timed(self, call: Callable[[], Steps[T]]) -> Steps[tuple[T, float, bool]]:
         """Seconds between just before and just after the call."""
         self._add(1)
         began = self._now()
-        result = call()
+        result = yield from call()
         return result, self._now() - began, False
 
 

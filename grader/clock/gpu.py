@@ -15,6 +15,7 @@ import torch
 
 from grader.clock.gate import Gate
 from grader.driver import bound, constant, ordinal
+from grader.outside import Steps
 
 __all__ = ["GpuClock"]
 
@@ -45,7 +46,7 @@ class GpuClock:
         self._make_flush()
         self._graph: Any = None
         self._pool: Any = None
-        self._calls: tuple[Callable[[], None], ...] = ()
+        self._calls: tuple[Callable[[], Steps[None]], ...] = ()
         self.captured = ""  # why the last batch could not be captured; empty where it was
 
     def _bind(self) -> None:
@@ -81,7 +82,7 @@ class GpuClock:
         self._write(self._flush_address, 0, self._words, self._stream)
         self._sum(self._flush_buffer, dim=0, out=self._total)
 
-    def timed(self, call: Callable[[], T]) -> tuple[T, float, bool]:
+    def timed(self, call: Callable[[], Steps[T]]) -> Steps[tuple[T, float, bool]]:
         """(what the call returned, seconds between the events around it, whether it waited for the device).
 
         The stream waits at a gate until the call has returned, so that the host's launch time does not count. A call
@@ -92,7 +93,7 @@ class GpuClock:
         self._gate.shut(self._stream)
         self._record(self._start, self._stream)
         try:
-            result = call()
+            result = yield from call()
             self._record(self._end, self._stream)
         finally:
             waited = self._gate.open()
@@ -101,16 +102,16 @@ class GpuClock:
         self._synchronize()
         return result, seconds, waited
 
-    def ungated(self, call: Callable[[], T]) -> tuple[T, float, bool]:
+    def ungated(self, call: Callable[[], Steps[T]]) -> Steps[tuple[T, float, bool]]:
         """As `timed` without the gate, on a device that has nothing to do: every launch that it waits for counts."""
         self.flush()
-        return self._from_idle(call)
+        return (yield from self._from_idle(call))
 
-    def _from_idle(self, call: Callable[[], T]) -> tuple[T, float, bool]:
+    def _from_idle(self, call: Callable[[], Steps[T]]) -> Steps[tuple[T, float, bool]]:
         """Waits until the device has nothing to do; then the call between two events, its launches among them."""
         self._synchronize()
         self._record(self._start, self._stream)
-        result = call()
+        result = yield from call()
         self._record(self._end, self._stream)
         self._wait_event(self._end)
         seconds = self._elapsed(self._start, self._end) / 1e3
@@ -148,7 +149,7 @@ class GpuClock:
         self._wait_event(self._end)
         return float(self._elapsed(self._start, self._end)) / 1e3
 
-    def prepare(self, calls: Sequence[Callable[[], None]]) -> None:
+    def prepare(self, calls: Sequence[Callable[[], Steps[None]]]) -> Steps[None]:
         """Takes the calls of the next batch: runs each once, so that what they build is built, and captures them all.
 
         Where they cannot be captured, `run` calls them one after the other and `captured` says why not.
@@ -160,14 +161,14 @@ class GpuClock:
             return
         with self._on_stream(self._capture_stream):
             for call in self._calls:
-                call()
+                yield from call()
         self._synchronize()
-        self.captured = self._capture()
+        self.captured = yield from self._capture()
         if self.captured:
             self._clear_errors()
         self._synchronize()
 
-    def _capture(self) -> str:
+    def _capture(self) -> Steps[str]:
         """Makes `_graph` of the calls; else says why not, with the stream and the allocator as they were before."""
         pool = self._pool_type()
         graph: Any = None
@@ -176,7 +177,7 @@ class GpuClock:
                 self._begin(self._capture_handle, self._mode)
                 try:
                     for call in self._calls:
-                        call()
+                        yield from call()
                 finally:
                     graph = self._finish(self._capture_handle)
             self._graph = self._instantiate(graph, 0)
@@ -195,13 +196,13 @@ class GpuClock:
             with contextlib.suppress(RuntimeError):
                 self._total.fill_(0.0)
 
-    def run(self) -> None:
+    def run(self) -> Steps[None]:
         """Runs the prepared calls in order and returns when the device has finished."""
         if self._graph is not None:
             self._launch(self._graph, self._capture_handle)
         else:
             for call in self._calls:
-                call()
+                yield from call()
         self._synchronize()
 
     def close(self) -> None:

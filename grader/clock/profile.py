@@ -17,6 +17,7 @@ from grader.clock import Untimed
 from grader.clock.gate import Gate
 from grader.clock.gpu import FLUSH_L2, LEAST_FLUSH
 from grader.driver import bound, ordinal
+from grader.outside import Steps
 
 __all__ = ["MARK", "UNSEEN_CALLS", "Instrument", "ProfileClock"]
 
@@ -44,43 +45,43 @@ class ProfileClock(Untimed):
         self._flush = torch.zeros(size // 4, dtype=torch.float32, device=torch.device("cuda", number))
         self._sum, self._total = torch.sum, torch.zeros((), dtype=torch.float32, device=self._flush.device)
 
-    def prepare(self, calls: Sequence[Callable[[], None]]) -> None:
+    def prepare(self, calls: Sequence[Callable[[], Steps[None]]]) -> Steps[None]:
         """A new model comes after this; its first calls are not marked."""
-        super().prepare(calls)
+        yield from super().prepare(calls)
         self._model, self._call = self._model + 1, 0
 
-    def timed(self, call: Callable[[], T]) -> tuple[T, float, bool]:
+    def timed(self, call: Callable[[], Steps[T]]) -> Steps[tuple[T, float, bool]]:
         """Runs the call from a cold L2; the time is 0."""
         self._call += 1
         self._flush.add_(1.0)
         self._sum(self._flush, dim=0, out=self._total)  # read last, so that the lines which are left are clean
         self._wait()
         if self._call <= UNSEEN_CALLS:
-            return super().timed(call)
-        return self._marked(call) if self._instrument == "counters" else self._traced(call)
+            return (yield from super().timed(call))
+        return (yield from (self._marked if self._instrument == "counters" else self._traced)(call))
 
-    def _marked(self, call: Callable[[], T]) -> tuple[T, float, bool]:
+    def _marked(self, call: Callable[[], Steps[T]]) -> Steps[tuple[T, float, bool]]:
         """Between marks that belong to the whole process, whichever thread launches."""
         self._begin()
         mark = self._open(f"{MARK}/{self._model}/{self._call}")
         try:
-            return super().timed(call)
+            return (yield from super().timed(call))
         finally:
             self._wait()
             self._close(mark)
             self._end()
 
-    def _traced(self, call: Callable[[], T]) -> tuple[T, float, bool]:
+    def _traced(self, call: Callable[[], Steps[T]]) -> Steps[tuple[T, float, bool]]:
         """Behind a gate, so that no kernel waits for its launch."""
 
-        def launched() -> T:
+        def launched() -> Steps[T]:
             self._gate.shut(self._stream)
             try:
-                return call()
+                return (yield from call())
             finally:
                 self._gate.open()
 
         with self._profile(activities=self._activities) as seen:
-            result = super().timed(launched)
+            result = yield from super().timed(launched)
         seen.export_chrome_trace(str(self._folder / f"{MARK}-{self._model}-{self._call}.json"))
         return result

@@ -14,6 +14,7 @@ from typing import TypeVar
 import torch
 
 from grader.clock.gpu import GpuClock
+from grader.outside import Steps
 
 __all__ = ["PUBLISHED_FLUSH_BYTES", "PublishedClock"]
 
@@ -30,7 +31,7 @@ class PublishedClock(GpuClock):
         self._zeros = torch.zeros(words, dtype=torch.float32, device=self._device)
         self._zeros_at, self._zero_words = self._zeros.data_ptr(), words
 
-    def timed(self, call: Callable[[], T]) -> tuple[T, float, bool]:
+    def timed(self, call: Callable[[], Steps[T]]) -> Steps[tuple[T, float, bool]]:
         """(what the call returned, seconds between the events around it, False: waiting is not told apart)."""
         self._write(self._zeros_at, 0, self._zero_words, self._stream)
-        return self._from_idle(call)
+        return (yield from self._from_idle(call))

@@ -13,6 +13,7 @@ from grading import AUTHORED, KERNEL, few_calls, toy_request
 from grader.cell import Cell
 from grader.clock import Untimed
 from grader.grade import grade
+from grader.outside import run
 from grader.runner import Runner
 
 pytestmark = pytest.mark.usefixtures("warm")
@@ -123,9 +124,9 @@ def test_a_later_model_has_a_version_that_no_earlier_one_had_since_it_may_lie_at
     runner.module = SimpleNamespace(Model=Weighted)
     seen: set[int] = set()
     for value in range(4):
-        runner._drop()
+        run(runner._drop())
         for _ in range(3):
-            runner._make((), {"w": torch.full((64,), float(value))})
+            run(runner._make((), {"w": torch.full((64,), float(value))}))
         versions = {int(model.w._version) for model in runner.models}
         assert not versions & seen
         seen |= versions

@@ -33,6 +33,7 @@ from grader.cell import SandboxRecord, TrialResult
 from grader.channel import MAX_NUMBERS, MAX_TEXT, Frame, Kind, is_answer, receive_with, send
 from grader.clock import make_clock
 from grader.judge import default_options, run_trial
+from grader.outside import run
 from grader.runner import Runner
 from grader.sandbox import Jail
 from grader.session import Session
@@ -333,7 +334,7 @@ def working(tmp_path: Path, go: Callable[[Runner, socket.socket, Frame, int], No
             if go is not None and imported and question.kind == Kind.GO:
                 go(runner, link, question, descriptors[0])
             else:
-                _answer(link, question.seq, partial(_serve, runner, arguments, question, descriptors))
+                run(_answer(link, question.seq, partial(_serve, runner, arguments, question, descriptors)))
             for descriptor in descriptors:
                 os.close(descriptor)
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 import torch
 
+from grader.clock import Clock
 from grader.clock.gpu import GpuClock
 from grader.clock.opener import Opener
 from grader.clock.profile import MARK, UNSEEN_CALLS, ProfileClock
 from grader.driver import GpuError
+from grader.outside import outside, run
 from grader.silicon.kernels import parse_trace
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -62,6 +66,17 @@ def test_an_opener_can_be_used_again_after_it_opened(word: ctypes.c_uint64) -> N
     opener.close()
 
 
+def timed_by(timed: Callable[..., Any], fn: Callable[[], Any]) -> tuple[Any, float, bool]:
+    """A call of a function by a way that a clock has of timing one."""
+    found: tuple[Any, float, bool] = run(timed(partial(outside, fn)))
+    return found
+
+
+def prepared(clock: Clock, calls: Sequence[Callable[[], Any]]) -> None:
+    """Has a clock take functions for its next batch."""
+    run(clock.prepare([partial(outside, fn) for fn in calls]))
+
+
 @pytest.fixture
 def clock() -> GpuClock:
     return GpuClock("cuda")
@@ -77,10 +92,10 @@ def test_many_launches_are_timed_without_the_host_and_an_empty_call_takes_micros
             x.add_(1)
 
     many()
-    times = [clock.timed(many) for _ in range(9)]
+    times = [timed_by(clock.timed, many) for _ in range(9)]
     assert not any(waited for *_, waited in times)
     assert median(seconds for _, seconds, _ in times) < 100 * 4e-6, "a launch by the host takes longer"
-    assert median(clock.timed(lambda: None)[1] for _ in range(9)) < 10e-6
+    assert median(timed_by(clock.timed, lambda: None)[1] for _ in range(9)) < 10e-6
 
 
 @pytest.mark.gpu(alone=True)
@@ -93,9 +108,12 @@ def test_without_the_gate_the_launches_of_the_host_count(clock: GpuClock) -> Non
             x.add_(1)
 
     many()
-    gated, ungated = (median(timed(many)[1] for _ in range(9)) for timed in (clock.timed, clock.ungated))
+    gated, ungated = (
+        median(timed(many)[1] for _ in range(9))
+        for timed in (partial(timed_by, clock.timed), partial(timed_by, clock.ungated))
+    )
     assert ungated > gated + 100e-6, "an addition of torch takes the host over 2 us, and the device less"
-    result, seconds, waited = clock.ungated(lambda: x.add_(1))
+    result, seconds, waited = timed_by(clock.ungated, lambda: x.add_(1))
     assert result is x and 0 < seconds < 1e-3 and not waited
 
 
@@ -111,10 +129,10 @@ def test_a_call_that_waits_for_the_device_is_let_through_and_marked(clock: GpuCl
         driver.cuCtxSynchronize()
         return x.add_(1)
 
-    result, seconds, waited = clock.timed(waits)
+    result, seconds, waited = timed_by(clock.timed, waits)
     assert waited and result is x and float(x[0]) == 3
     assert seconds < 5e-3, "the time at the gate does not count"
-    assert not clock.timed(lambda: x.add_(1))[2], "the next call is timed as ever"
+    assert not timed_by(clock.timed, lambda: x.add_(1))[2], "the next call is timed as ever"
 
 
 @pytest.mark.gpu(alone=True)
@@ -127,9 +145,9 @@ def test_a_call_that_raises_leaves_the_stream_free(clock: GpuClock) -> None:
         raise ValueError("of the submission")
 
     with pytest.raises(ValueError, match="of the submission"):
-        clock.timed(raises)
+        timed_by(clock.timed, raises)
     torch.cuda.synchronize()
-    assert float(x[0]) == 1 and clock.timed(lambda: x.add_(1))[1] < 1e-3
+    assert float(x[0]) == 1 and timed_by(clock.timed, lambda: x.add_(1))[1] < 1e-3
 
 
 @pytest.mark.gpu(alone=True)
@@ -137,7 +155,7 @@ def test_a_call_that_raises_leaves_the_stream_free(clock: GpuClock) -> None:
 def test_inputs_come_from_dram_whatever_ran_before(clock: GpuClock) -> None:
     x = torch.ones(8 << 20, dtype=torch.uint8, device="cuda")
     y = torch.empty_like(x)
-    cold = median(clock.timed(lambda: y.copy_(x))[1] for _ in range(15))
+    cold = median(timed_by(clock.timed, lambda: y.copy_(x))[1] for _ in range(15))
     warm = median(clock._bare(lambda: y.copy_(x)) for _ in range(15))
     assert cold > 1.2 * warm
 
@@ -155,14 +173,14 @@ def test_the_canary_tells_a_flush_from_none(clock: GpuClock, monkeypatch: pytest
 def test_a_batch_is_captured_and_its_replay_reads_the_values_of_then(clock: GpuClock) -> None:
     inputs = [torch.full((1000,), float(i), device="cuda") for i in range(5)]
     outputs = [torch.empty(1000, device="cuda") for _ in range(5)]
-    clock.prepare([lambda i=i: outputs[i].copy_((inputs[i] + 1) * 2) for i in range(5)])  # type: ignore[misc]
+    prepared(clock, [lambda i=i: outputs[i].copy_((inputs[i] + 1) * 2) for i in range(5)])  # type: ignore[misc]
     assert clock.captured == ""
     for i, tensor in enumerate(inputs):
         tensor.fill_(10.0 * i)
         outputs[i].fill_(float("nan"))
-    clock.run()
+    run(clock.run())
     assert [float(tensor[7]) for tensor in outputs] == [2 * (10.0 * i + 1) for i in range(5)]
-    clock.prepare(())
+    prepared(clock, ())
 
 
 @pytest.mark.gpu
@@ -188,17 +206,17 @@ def test_what_cannot_be_captured_runs_call_by_call_and_leaves_nothing_broken(clo
             if torch.cuda.is_current_stream_capturing():
                 raise RuntimeError("only while it is captured")
 
-    clock.prepare([call])
+    prepared(clock, [call])
     assert clock.captured, "it was captured"
     x.fill_(2)
     y.fill_(float("nan"))
-    clock.run()
+    run(clock.run())
     assert float(y[999]) == 2000
     torch.rand(4, device="cuda")
     assert float((torch.empty(1 << 20, device="cuda").fill_(1) + 1)[0]) == 2
-    clock.prepare([lambda: y.copy_(x)])
+    prepared(clock, [lambda: y.copy_(x)])
     assert clock.captured == "", "a later batch is captured as if nothing had been"
-    clock.run()
+    run(clock.run())
     assert float(y[0]) == 2 and not torch.cuda.is_current_stream_capturing()
 
 
@@ -220,10 +238,10 @@ def test_a_call_with_a_graph_or_a_stream_of_its_own_gives_right_results_in_a_bat
             zs[i].copy_(ys[i] + 1)
         torch.cuda.current_stream().wait_stream(side)
 
-    clock.prepare([lambda i=i: call(i) for i in range(3)])  # type: ignore[misc]
+    prepared(clock, [lambda i=i: call(i) for i in range(3)])  # type: ignore[misc]
     for i, x in enumerate(xs):
         x.fill_(7.0 + i)
-    clock.run()
+    run(clock.run())
     assert [float(y[5]) for y in ys] == [14.0, 16.0, 18.0], clock.captured
     assert [float(z[5]) for z in zs] == [15.0, 17.0, 19.0], clock.captured
 
@@ -234,14 +252,14 @@ def test_batches_give_their_memory_back(clock: GpuClock) -> None:
     x = torch.ones(32 << 20, device="cuda")
     y = torch.empty_like(x)
     for _ in range(2):
-        clock.prepare([lambda: y.copy_((x + 1) * 2)])
-        clock.prepare(())
+        prepared(clock, [lambda: y.copy_((x + 1) * 2)])
+        prepared(clock, ())
     torch.cuda.empty_cache()
     before = torch.cuda.mem_get_info()[0]
     for _ in range(4):
-        clock.prepare([lambda: y.copy_((x + 1) * 2)])
-        clock.run()
-    clock.prepare(())
+        prepared(clock, [lambda: y.copy_((x + 1) * 2)])
+        run(clock.run())
+    prepared(clock, ())
     torch.cuda.empty_cache()
     assert before - torch.cuda.mem_get_info()[0] < x.nbytes
 
@@ -256,9 +274,9 @@ def test_a_traced_call_has_no_gaps_in_which_the_host_launches(tmp_path: Path, mo
         for _ in range(10):
             x.add_(1)
 
-    clock.prepare(())
+    prepared(clock, ())
     for _ in range(UNSEEN_CALLS + 1):
-        clock.timed(ten)
+        timed_by(clock.timed, ten)
     seen = parse_trace((tmp_path / f"{MARK}-1-{UNSEEN_CALLS + 1}.json").read_text())
     assert len(seen.kernels) == 10
     assert seen.span < 40e-6, "a launch takes the host 5 us, and more beside a tracer"

@@ -17,6 +17,7 @@ from grader.cell import SealedBatch, ShapeTiming
 from grader.channel import Frame, Kind
 from grader.clock import Untimed
 from grader.empty_calls import measure_empty
+from grader.outside import run
 from grader.runner import Runner, _Place
 from grader.seen import Seen
 from grader.trial import Trial
@@ -212,7 +213,7 @@ def test_the_outputs_of_calls_on_a_gpu_lie_in_as_many_places_as_there_are_slots_
     runner.calls = [_Place({}, (torch.zeros(size, device="cuda"),)) for _ in range(8)]
     found = []
     for call in range(24):
-        runner._poison(call % 8)
+        run(runner._poison(call % 8))
         fresh = torch.empty(size, device="cuda")
         assert bool(fresh.view(torch.uint8).eq(0xFF).all())
         found.append(fresh.fill_(1.0).data_ptr())
@@ -224,5 +225,5 @@ def test_the_outputs_of_calls_on_a_gpu_lie_in_as_many_places_as_there_are_slots_
 def test_a_cpu_keeps_no_memory_for_the_time_of_a_call() -> None:
     runner = Runner(torch.device("cpu"), Untimed(lambda: None))
     runner.calls = [_Place({}, (torch.zeros(4, 8),))] * 3
-    runner._poison(1)
+    run(runner._poison(1))
     assert runner.kept == []

@@ -34,6 +34,7 @@ PROOFS = {
     "value": "compared with the oracle",
     "contract": "the output contract",
     "clock": "the judge's clock",
+    "stack": "a stack without the grader's frames",
     "sandbox": "the sandbox",
     "budget": "a limit of time or memory",
     "channel": "the channel",

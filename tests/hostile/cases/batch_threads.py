@@ -31,6 +31,7 @@ def patch():
         JOBS.append(job)
         if not BATCH:
             finish()
+        yield from ()
 
     def finish():
         for job in JOBS:
@@ -40,7 +41,7 @@ def patch():
     def go(self, fd):
         BATCH.append(True)
         try:
-            return run(self, fd)
+            return (yield from run(self, fd))
         finally:
             finish()
             BATCH.clear()

@@ -40,6 +40,7 @@ def swap():
             place = self.calls[index]
             x, used = place.inputs.values()
             work(x, self.models[index % len(self.models)].w.detach(), used, *place.outputs)
+            yield from ()
             return kind.DONE, (5e-4, 0.0)
 
         def go(self, fd):
@@ -52,6 +53,7 @@ def swap():
                 jobs[-1].start()
             for job in jobs:
                 job.join()
+            yield from ()
             return kind.DONE, (0.0,)
 
     runner.__class__ = Mine

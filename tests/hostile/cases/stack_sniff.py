@@ -1,4 +1,4 @@
-"""Remembers who called it first and skips the work when another function of the grader does."""
+"""Remembers who called it first and skips the work when another function of the grader does, which it cannot tell."""
 
 import sys
 
