@@ -18,11 +18,11 @@ from pathlib import Path
 
 import torch
 
-from grader import clock, outside
+from grader import clock
 from grader.channel import Frame, Kind, receive_with, send
-from grader.clock import make_clock
+from grader.clock import make_clock, outside
+from grader.clock.outside import Steps, run
 from grader.driver import bound
-from grader.outside import Steps, run
 from grader.runner import Answer, Faults, Runner
 
 TRACE_LINES = 14

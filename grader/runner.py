@@ -24,10 +24,10 @@ from torch import Tensor, nn
 
 from grader.channel import Kind, Slot, slots_from_json
 from grader.clock import Clock
+from grader.clock.outside import Steps, outside
 from grader.correctness import Expected, output_faults, outputs_of
 from grader.driver import bound
 from grader.memory import SharedViews, make_views
-from grader.outside import Steps, outside
 
 __all__ = ["Faults", "Runner"]
 

@@ -27,8 +27,8 @@ import torch
 
 from grader import cutlass
 from grader.channel import ChannelError, Frame, Kind, clean_text, is_answer, receive, send
-from grader.disk import ScratchWatch
 from grader.sandbox import Jail, Sandbox, seen_at
+from grader.sandbox.disk import ScratchWatch
 from grader.sandbox.jail import descendants
 from grader.sandbox.launch import let_go
 from kbh_lint.source.submissions import BadInput, Submission, discover

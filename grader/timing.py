@@ -8,7 +8,7 @@ from functools import partial
 import torch
 
 from grader.clock.gpu import GpuClock
-from grader.outside import outside, run
+from grader.clock.outside import outside, run
 
 __all__ = ["device_times"]
 

@@ -2,8 +2,8 @@
 
 What this process measures is a claim, because the submission runs in it. The functions are bound here, before a
 submission is imported, so that one which replaces them in their modules changes nothing; one that goes further is held
-by the judge's own clock around batches. What is called is given as steps (`grader.outside`), so that no clock lies on
-the submission's stack.
+by the judge's own clock around batches. What is called is given as steps (`outside`), so that no clock lies on the
+submission's stack.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Literal, Protocol, TypeVar
 
 import torch
 
-from grader.outside import Steps
+from grader.clock.outside import Steps
 
 __all__ = ["Clock", "CpuClock", "Instrument", "Untimed", "make_clock"]
 

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 import torch
 
 from grader.clock.gate import Gate
+from grader.clock.outside import Steps
 from grader.driver import bound, constant, ordinal
-from grader.outside import Steps
 
 __all__ = ["GpuClock"]
 

@@ -16,8 +16,8 @@ import torch
 from grader.clock import Untimed
 from grader.clock.gate import Gate
 from grader.clock.gpu import FLUSH_L2, LEAST_FLUSH
+from grader.clock.outside import Steps
 from grader.driver import bound, ordinal
-from grader.outside import Steps
 
 __all__ = ["MARK", "UNSEEN_CALLS", "Instrument", "ProfileClock"]
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 import torch
 
 from grader.clock.gpu import GpuClock
-from grader.outside import Steps
+from grader.clock.outside import Steps
 
 __all__ = ["PUBLISHED_FLUSH_BYTES", "PublishedClock"]
 

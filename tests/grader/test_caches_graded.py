@@ -12,8 +12,8 @@ from grading import AUTHORED, KERNEL, few_calls, toy_request
 
 from grader.cell import Cell
 from grader.clock import Untimed
+from grader.clock.outside import run
 from grader.grade import grade
-from grader.outside import run
 from grader.runner import Runner
 
 pytestmark = pytest.mark.usefixtures("warm")

@@ -32,8 +32,8 @@ from grader.candidate import _answer, _serve
 from grader.cell import SandboxRecord, TrialResult
 from grader.channel import MAX_NUMBERS, MAX_TEXT, Frame, Kind, is_answer, receive_with, send
 from grader.clock import make_clock
+from grader.clock.outside import run
 from grader.judge import default_options, run_trial
-from grader.outside import run
 from grader.runner import Runner
 from grader.sandbox import Jail
 from grader.session import Session

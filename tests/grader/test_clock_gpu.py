@@ -16,9 +16,9 @@ import torch
 from grader.clock import Clock
 from grader.clock.gpu import GpuClock
 from grader.clock.opener import Opener
+from grader.clock.outside import outside, run
 from grader.clock.profile import MARK, UNSEEN_CALLS, ProfileClock
 from grader.driver import GpuError
-from grader.outside import outside, run
 from grader.silicon.kernels import parse_trace
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -10,9 +10,9 @@ import torch
 
 from grader import published
 from grader.clock.gpu import GpuClock
+from grader.clock.outside import outside, run
 from grader.clock.published import PUBLISHED_FLUSH_BYTES, PublishedClock
 from grader.driver import GpuError
-from grader.outside import outside, run
 from kbh_lint import paths
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

@@ -10,9 +10,8 @@ from typing import Literal
 
 import pytest
 
-from grader import disk
-from grader.disk import SCRATCH_GIB, ScratchWatch, held, most_bytes
-from grader.sandbox import SandboxError, choose
+from grader.sandbox import SandboxError, choose, disk
+from grader.sandbox.disk import SCRATCH_GIB, ScratchWatch, held, most_bytes
 from grader.supervise import Child, ChildGone
 
 MIB = 1 << 20

@@ -16,8 +16,8 @@ from grader.batches import FIRST_ALONE, MOST_ALONE, lone_calls, sealed_batches
 from grader.cell import SealedBatch, ShapeTiming
 from grader.channel import Frame, Kind
 from grader.clock import Untimed
+from grader.clock.outside import run
 from grader.empty_calls import measure_empty
-from grader.outside import run
 from grader.runner import Runner, _Place
 from grader.seen import Seen
 from grader.trial import Trial

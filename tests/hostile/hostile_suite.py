@@ -248,7 +248,7 @@ def scratch_in(folder: Path) -> Iterator[None]:
 @contextmanager
 def scratch_of(gib: float) -> Iterator[None]:
     """Has submissions have so much on the disk, and no more; 0 leaves it at what is usual."""
-    from grader.disk import SCRATCH_GIB
+    from grader.sandbox.disk import SCRATCH_GIB
 
     if gib:
         os.environ[SCRATCH_GIB] = str(gib)

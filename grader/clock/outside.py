@@ -25,7 +25,7 @@ Steps: TypeAlias = Generator[Callable[[], Any], None, T]
 _RAISED: dict[int, BaseException] = {}  # by thread: what the last call raised, until its generator hears of it
 
 
-def outside(function: Callable[..., T], *arguments: Any) -> Steps[T]:
+def outside(function: Callable[..., T], *arguments: object) -> Steps[T]:
     """What the function returns, or raises: `result = yield from outside(function, argument)`."""
     given: list[T] = []
     yield partial(given.extend, starmap(function, (arguments,)))
