@@ -292,8 +292,9 @@ class Child:
             )
         process = self._process
         self._scratch = ScratchWatch(
-            jail.write, lambda: [pid for pid, _ in descendants(process.pid)], lambda: let_go(process)
-        )
+            jail.write, lambda: [pid for pid, _ in descendants(process.pid)], lambda: let_go(process),
+            [also[folder] for folder in write if folder in also],
+        )  # fmt: skip
 
     def begin(self, budget: float) -> None:
         """Gives it a new budget from now on: what came before was our own work."""

@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 __all__ = ["SCRATCH_GIB", "ScratchWatch", "held", "most_bytes"]
 
@@ -38,13 +38,19 @@ def most_bytes() -> int:
     return int((given if 0 < given < 1 << 20 else MOST_GIB) * (1 << 30))
 
 
-def held(folders: Sequence[Path], processes: Iterable[int], stop: threading.Event) -> tuple[int, int]:
+def held(
+    folders: Sequence[Path], processes: Iterable[int], stop: threading.Event, seen: Sequence[PurePath] = ()
+) -> tuple[int, int]:  # fmt: skip
     """Bytes and number of the files below folders, with those that processes hold open after their names were deleted.
 
-    Raises TimeoutError where there are too many to count in COUNT_S, and when told to `stop`.
+    `seen` is where the processes see the folders, where that is elsewhere. Raises TimeoutError where there are too many
+    to count in COUNT_S, and when told to `stop`.
     """
     sizes = [_listed(folders, [], stop), _listed(folders, ["--inodes"], stop)]
-    deleted = {(found.st_dev, found.st_ino): found.st_blocks * BLOCK for found in _deleted(folders, processes)}
+    deleted = {
+        (found.st_dev, found.st_ino): found.st_blocks * BLOCK
+        for found in _deleted([*map(os.path.realpath, folders), *map(str, seen)], processes)
+    }
     return sizes[0] + sum(deleted.values()), sizes[1] + len(deleted)
 
 
@@ -67,9 +73,9 @@ def _listed(folders: Sequence[Path], more: Sequence[str], stop: threading.Event)
     return int(last[0].split()[0]) if last else 0
 
 
-def _deleted(folders: Sequence[Path], processes: Iterable[int]) -> Iterable[os.stat_result]:
+def _deleted(folders: Sequence[str], processes: Iterable[int]) -> Iterable[os.stat_result]:
     """The files of folders that have no name any more and are open in a process."""
-    below = tuple(os.path.realpath(folder) + os.sep for folder in folders)
+    below = tuple(folder + os.sep for folder in folders)
     for process in processes:
         place = f"/proc/{process}/fd"
         with contextlib.suppress(OSError):  # it has ended, or it is not ours to look at
@@ -102,10 +108,11 @@ class ScratchWatch:
     """
 
     def __init__(
-        self, folders: Sequence[Path], processes: Callable[[], Iterable[int]], end: Callable[[], None]
+        self, folders: Sequence[Path], processes: Callable[[], Iterable[int]], end: Callable[[], None],
+        seen: Sequence[PurePath] = (),
     ) -> None:  # fmt: skip
         self.over = ""
-        self._folders, self._processes, self._end = folders, processes, end
+        self._folders, self._processes, self._end, self._seen = folders, processes, end, seen
         self._most = most_bytes()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -134,7 +141,7 @@ class ScratchWatch:
 
     def _too_much(self) -> str:
         try:
-            size, files = held(self._folders, self._processes(), self._closed)
+            size, files = held(self._folders, self._processes(), self._closed, self._seen)
         except TimeoutError:
             size, files = 0, 0 if self._closed.is_set() else MOST_FILES + 1
         if size > self._most:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2] / "grader"
 ALLOWED = {
-    "candidate", "channel", "clock", "clock.gate", "clock.gpu", "clock.opener", "clock.outside",
-    "clock.profile", "clock.published", "correctness", "driver", "interpreter", "interpreter.formats", "interpreter.libdevice", "interpreter.ops",
-    "interpreter.reduce", "memory", "runner", "vmm",
+    "candidate", "channel", "clock", "clock.gate", "clock.gpu", "clock.opener", "clock.outside", "clock.profile",
+    "clock.published", "correctness", "driver", "interpreter", "interpreter.formats", "interpreter.libdevice",
+    "interpreter.ops", "interpreter.reduce", "memory", "runner", "vmm",
 }  # fmt: skip
 
 
