@@ -108,13 +108,21 @@ def from_tilelang(name: str) -> str | None:
 
 
 def from_aten(name: str) -> str | None:
-    """`kBFloat16`, with or without `at::` or `torch::` before it -> `bf16`."""
-    return _ATEN.get(name.rsplit("::", 1)[-1])
+    """`kBFloat16`, with or without `at::` or `torch::` before it, or `at::ScalarType::BFloat16` -> `bf16`."""
+    owner, _, last = name.rpartition("::")
+    return _ATEN.get(f"k{last}" if owner.rpartition("::")[2] == "ScalarType" else last)
 
 
 def from_cpp(name: str) -> str | None:
     """A C++ scalar type name, qualified or not -> its element type."""
     return _CPP.get(name) or _CPP.get(name.rsplit("::", 1)[-1])
+
+
+def cpp_name(dtype: str, lanes: int = 1) -> str:
+    """A name that C++ has for an element type, or for a packed vector of it: `f32` -> `float`; itself without one."""
+    if lanes > 1:
+        return next((name for name, found in _CPP_VECTORS.items() if found == (dtype, lanes)), dtype)
+    return next((name for name, found in _CPP.items() if found == dtype), dtype)
 
 
 def vector_from_cpp(name: str) -> tuple[str, int] | None:

@@ -114,6 +114,7 @@ class Call:
     args: tuple[Expr, ...]
     keywords: tuple[tuple[str | None, Expr], ...]  # a None key is `**value`
     loc: Loc
+    braces: bool = False  # `T{a}`
 
 
 @dataclass(slots=True)

@@ -70,6 +70,12 @@ class Env(Brief):
     vars: dict[str, Any] = field(default_factory=dict)
     parent: Env | None = None
     types: dict[str, str] | None = None  # of the constants of C++ that are not of type int
+    namespace: str = ""  # of C++, whose scope this is
+
+    @property
+    def outermost(self) -> bool:
+        """Whether this is the scope of a C++ file or of a namespace in it, and of no function."""
+        return self.parent is None or bool(self.namespace)
 
     def lookup(self, name: str) -> Any:
         """The value bound to `name` here or outside; raises KeyError."""

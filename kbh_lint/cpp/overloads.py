@@ -41,6 +41,9 @@ def choose(
     """The overload that fits the types of arguments best (None: not known), of templates for the arguments that are
     `given` in the scope `at`; of the primary template that is chosen, its specialisation. None when no function takes
     so many. `outer` are the template arguments of the class whose functions these are."""
+    if len(funcs) == 1:
+        only = funcs[0]
+        return Choice(only, _bound(domain, only, args, given, at, outer)[0] if only.node.template else {})
     special = [func for func in funcs if func.node.explicit]
     others = [func for func in funcs if not func.node.explicit and not _instantiates(func)] or special
     usable = [f for f in others if f.node.body is not None or f.node.template and special] or others
@@ -93,19 +96,7 @@ def _fit(
     packs = any(param.pack for param in node.template)
     if len(given) > len(node.template) and not packs and not node.explicit:
         return None
-    explicit = templates.bind(domain, node.template[: len(given)], given, at, func.env, outer)
-    names = {param.name for param in node.template} - set(explicit)
-    deduced = dict(explicit)
-    scope = domain.scope(func.env, {**outer, **explicit})
-    costs: dict[int, int] = {}
-    for i, (param, arg) in enumerate(zip(node.params, args, strict=False)):
-        ref = param.type
-        if param.kind == "star" or not isinstance(ref, ir.TypeRef) or not templates.mentions(ref, names):
-            continue
-        found = templates.deduce(domain, ref, arg, names, deduced, scope)
-        if found is not None:
-            costs[i] = EXACT if found else NEVER
-    bound = templates.bind(domain, node.template, given, at, func.env, outer, deduced)
+    bound, costs = _bound(domain, func, args, given, at, outer)
     scope = domain.scope(func.env, {**outer, **bound})
     total = 0
     for i, (param, arg) in enumerate(zip(node.params, args, strict=False)):
@@ -118,6 +109,33 @@ def _fit(
         else:
             total += PROMOTION
     return total, bound
+
+
+def _bound(
+    domain: Domain,
+    func: Func,
+    args: Sequence[Bound | None],
+    given: Sequence[ir.Expr],
+    at: Scope,
+    outer: Mapping[str, Bound],
+) -> tuple[dict[str, Bound], dict[int, int]]:
+    """The template arguments of a call, and what it costs to pass those arguments that they were deduced from."""
+    node = func.node
+    if not node.template:
+        return {}, {}
+    explicit = templates.bind(domain, node.template[: len(given)], given, at, func.env, outer)
+    names = {param.name for param in node.template} - set(explicit)
+    deduced = dict(explicit)
+    scope = domain.scope(func.env, {**outer, **explicit})
+    costs: dict[int, int] = {}
+    for i, (param, arg) in enumerate(zip(node.params, args, strict=False)):
+        ref = param.type
+        if param.kind == "star" or not isinstance(ref, ir.TypeRef) or not templates.mentions(ref, names):
+            continue
+        found = templates.deduce(domain, ref, arg, names, deduced, scope)
+        if found is not None:
+            costs[i] = EXACT if found else NEVER
+    return templates.bind(domain, node.template, given, at, func.env, outer, deduced), costs
 
 
 def conversion(domain: Domain, given: Bound | None, wanted: Bound | None, ref: ir.TypeRef) -> int:

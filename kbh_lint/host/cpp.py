@@ -8,22 +8,24 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import dtypes, ir
+from kbh_lint.cpp.overloads import Choice
 from kbh_lint.host import (
+    cpp_classes,
     cpp_expressions,
     cpp_launches,
     cpp_libraries,
     cpp_numbers,
-    cpp_overloads,
     cpp_places,
     cpp_statements,
     cpp_std,
+    cpp_templates,
     cpp_types,
 )
 from kbh_lint.host.datamodel import operators
 from kbh_lint.host.values.frames import MAX_FRAMES, Returned, target_names
 from kbh_lint.host.values.objects import ExtFunction, LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Unknown
-from kbh_lint.values import CppType, DType, Env, Func, Overloads, TypeValue
+from kbh_lint.values import CppType, Env, Func, Overloads, TypeValue
 
 
 def _first_type(overloads: Overloads) -> str:
@@ -37,6 +39,7 @@ class Cpp:
 
     def __init__(self, interp: Any) -> None:
         self.interp = interp
+        self.types = cpp_templates.Types(self)
         self.statics: dict[int, dict[str, Any]] = {}
         self.globals: dict[tuple[int, str], dict[str, Any]] = {}
         self.depth = 0
@@ -63,27 +66,34 @@ class Cpp:
     def call_export(self, func: ExtFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         """A call from Python."""
         target = func.func
-        args = [*args, *cpp_overloads.in_order(target, len(args), kwargs)]
+        args = [*args, *cpp_templates.in_order(target, len(args), kwargs)]
         if isinstance(target, Overloads) and "PyObject" in _first_type(target):
             fast = len(target.funcs[-1].node.params) == 3
             args = [None, list(args), len(args)] if fast else [None, list(args)]
         if isinstance(target, CppType) or not isinstance(target, Overloads):
             self.interp.miss(f"{func.name} of an extension is not a function that could be read", loc)
             return Unknown((), "extension")
-        chosen = self.choose(target, args)
+        choice = self.choose(target, args)
+        chosen = choice.func
         if chosen.node.body is None:
             self.interp.miss(f"the source of {func.name} is not part of what the extension is built from", loc)
-        result, made = self.call(chosen, args, loc), chosen.node.returns
+        result, made = self.call(chosen, args, loc, choice.bound), chosen.node.returns
         kind = made.name.rpartition("::")[2] if isinstance(made, ir.TypeRef) else ""
         # `return {values, indices};` makes what the function is declared to return
         filled = isinstance(result, cpp_libraries.PyTuple) or isinstance(result, list) and kind in ("tuple", "pair")
         return tuple(result) if filled else result
 
     def choose(
-        self, overloads: Overloads, args: list[Any], given: tuple[ir.Expr, ...] = (), env: Env | None = None
-    ) -> Func:
+        self,
+        target: Overloads | Func,
+        args: list[Any],
+        given: tuple[ir.Expr, ...] = (),
+        env: Env | None = None,
+        nodes: tuple[ir.Expr, ...] = (),
+    ) -> Choice:
         """The function that a call means, for template arguments that are `given` in a scope."""
-        return cpp_overloads.choose(self, overloads, args, given, env)
+        funcs = target.funcs if isinstance(target, Overloads) else [target]
+        return cpp_templates.choose(self, funcs, args, given, env, nodes)
 
     def call(
         self, func: Func, args: list[Any], loc: ir.Loc | None, template: dict[str, Any] | None = None, this: Any = None
@@ -102,10 +112,11 @@ class Cpp:
             if param.kind == "star":
                 env.vars[param.name] = tuple(args[i:])
             elif i < len(args):
-                env.vars[param.name] = self.parameter(param.type, args[i], env)
+                env.vars[param.name] = value = self.parameter(param.type, args[i], env)
+                if type(value) in (int, float, bool) and isinstance(param.type, ir.TypeRef):
+                    self.widths[(id(env.vars), param.name)] = env.vars, dtypes.from_cpp(param.type.name) or ""
             elif param.default is not None:
                 env.vars[param.name] = self.eval(param.default, env)
-        self.deduce(func, args, env)
         self.depth += 1
         interp.frames.append(_Place(loc))
         try:
@@ -113,15 +124,17 @@ class Cpp:
         finally:
             self.depth -= 1
             interp.frames.pop()
-        return signal.value if isinstance(signal, Returned) else None
+        value = signal.value if isinstance(signal, Returned) else None
+        returns = func.node.returns
+        plain = isinstance(returns, ir.TypeRef) and not returns.pointers and not returns.reference
+        return cpp_types.converted(self, returns, value, env) if plain and isinstance(returns, ir.TypeRef) else value
 
     def parameter(self, kind: Any, value: Any, env: Env) -> Any:
         """An argument as a parameter of its type takes it."""
-        if not isinstance(kind, ir.TypeRef) or kind.pointers or kind.reference:
+        if not isinstance(kind, ir.TypeRef) or kind.pointers or kind.reference and not kind.const:
             return value
-        if type(value) in (int, float):
-            return cpp_types.cast(self, kind, value, env) if dtypes.from_cpp(kind.name) else value
-        return cpp_std.copied(self.interp, value)
+        made = cpp_types.converted(self, kind, value, env)
+        return made if made is not value or kind.reference else cpp_std.copied(self.interp, value)
 
     def by_reference(self, func: Func, nodes: tuple[ir.Expr, ...], args: list[Any], env: Env) -> list[Any]:
         """The arguments of a call, with places for the parameters that a function may change."""
@@ -133,31 +146,6 @@ class Cpp:
             changed = isinstance(kind, ir.TypeRef) and kind.reference and not kind.const
             if changed and i < len(out) and isinstance(node, (ir.Name, ir.Attr, ir.Index)):
                 out[i] = self.place(node, env) or out[i]
-        return out
-
-    def deduce(self, func: Func, args: list[Any], env: Env) -> None:
-        """Template parameters that were not given: from pointer arguments of that type, else their defaults."""
-        for param in func.node.template:
-            if param.name in env.vars:
-                continue
-            for formal, actual in zip(func.node.params, args, strict=False):
-                if (
-                    isinstance(formal.type, ir.TypeRef)
-                    and formal.type.name == param.name
-                    and isinstance(actual, Pointer)
-                ):
-                    env.vars[param.name] = DType(actual.dtype)
-                elif isinstance(formal.type, ir.TypeRef) and formal.type.name == param.name:
-                    own = actual.kwargs.get("type") if isinstance(actual, LibObject) else None
-                    env.vars[param.name] = own or (actual if not isinstance(actual, (int, float)) else DType("i32"))
-            if param.name not in env.vars and param.default is not None:
-                env.vars[param.name] = cpp_types.argument(self, param.default, env)
-
-    def template_of(self, func: Func, given: tuple[ir.Expr, ...], env: Env) -> dict[str, Any]:
-        """Explicit template arguments by parameter name."""
-        out: dict[str, Any] = {}
-        for param, arg in zip(func.node.template, given, strict=False):
-            out[param.name] = cpp_types.argument(self, arg, env)
         return out
 
     # --- statements
@@ -226,6 +214,10 @@ class Cpp:
 
     def binary(self, op: str, left: Any, right: Any, loc: ir.Loc | None) -> Any:
         """C++ arithmetic: integer division truncates, pointers carry their tensor."""
+        if isinstance(left, LibObject) and left.path.startswith("struct:"):
+            found = cpp_classes.operator(self, op, left, right, loc)
+            if found is not NotImplemented:
+                return found
         if isinstance(left, Pointer) and op in "+-":
             return left.moved(-right if op == "-" and type(right) is int else right if op == "+" else Unknown())
         if isinstance(right, Pointer) and op == "+":

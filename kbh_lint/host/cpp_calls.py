@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
+from kbh_lint.cpp.overloads import Choice
 from kbh_lint.host import cpp_classes, cpp_libraries, cpp_std, cpp_streams, cpp_types
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.effects import foreign
@@ -15,6 +16,9 @@ from kbh_lint.host.values import bounds, unknowns
 from kbh_lint.host.values.objects import Blob, LibObject, Method, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Env, Func, Overloads, Sym, TypeValue
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp import Cpp
 
 CHECKS = frozenset(
     "TORCH_CHECK AT_ASSERT AT_ASSERTM C10_CUDA_CHECK AT_CUDA_CHECK TORCH_INTERNAL_ASSERT CUDA_CHECK "
@@ -39,7 +43,7 @@ _STATUS = frozenset(
 _SOLID = ("cublas", "cudnn", "cusparse", "cusolver", "thrust::", "cub::Device", "nvinfer", "cutensor", "cusparseLt")
 
 
-def call(run: Any, node: ir.Call, env: Env) -> Any:
+def call(run: Cpp, node: ir.Call, env: Env) -> Any:
     """Evaluate a C++ call expression."""
     func = node.func
     if isinstance(func, ir.Name) and (func.id in CHECKS or func.id.startswith("TORCH_CHECK")):
@@ -60,10 +64,8 @@ def call(run: Any, node: ir.Call, env: Env) -> Any:
         return cpp_libraries.tensor_map(args)  # the driver's function, found in a way that could not be followed
     if isinstance(target, LibObject):
         return _object(run, target, args, node, env)
-    if isinstance(target, Overloads):
-        target = run.choose(target, args)
-    if isinstance(target, Func):
-        return run.call(target, run.by_reference(target, node.args, args, env), node.loc)
+    if isinstance(target, (Overloads, Func)):
+        return _chosen(run, run.choose(target, args, (), env, node.args), args, node, env)
     if isinstance(target, Sym) and target.path in cpp_std.EXCHANGES:
         args = [run.place(item, env) or value for item, value in zip(node.args, args, strict=False)]
     args = [a.get() if isinstance(a, Slot) and not _wants_place(target) else a for a in args]
@@ -85,12 +87,18 @@ def call(run: Any, node: ir.Call, env: Env) -> Any:
     return cpp_libraries.opaque(run, "unknown function", args, node.loc)
 
 
+def _chosen(run: Cpp, choice: Choice, args: list[Any], node: ir.Call, env: Env, this: Any = None) -> Any:
+    """Calls the function that a call means."""
+    args = run.by_reference(choice.func, node.args, args, env)
+    return run.call(choice.func, args, node.loc, choice.bound, this=this)
+
+
 def _wants_place(target: Any) -> bool:
     """Library functions that write through an address."""
     return isinstance(target, Sym) and target.path.startswith(("cu", "nvrtc", "memcpy", "std::"))
 
 
-def _checked(run: Any, node: ir.Call, env: Env) -> Any:
+def _checked(run: Cpp, node: ir.Call, env: Env) -> Any:
     """A check macro: what it runs matters, what it tests is taken to hold."""
     for arg in node.args[:1]:
         if isinstance(arg, ir.Const) and not arg.value:
@@ -100,7 +108,7 @@ def _checked(run: Any, node: ir.Call, env: Env) -> Any:
     return None
 
 
-def _dispatch(run: Any, node: ir.Call, env: Env) -> Any:
+def _dispatch(run: Cpp, node: ir.Call, env: Env) -> Any:
     """AT_DISPATCH_*: run the lambda with scalar_t as the tensor's element type."""
     kind = run.eval(node.args[0], env) if node.args else None
     for label, func in _lambdas(node.args):
@@ -126,7 +134,7 @@ def _lambdas(args: tuple[ir.Expr, ...]) -> list[tuple[ir.Expr | None, ir.FuncDef
     return found
 
 
-def _sizeof(run: Any, node: ir.Call, env: Env) -> Any:
+def _sizeof(run: Cpp, node: ir.Call, env: Env) -> Any:
     if node.args and isinstance(node.args[0], ir.TypeRef):
         ref = node.args[0]
         if ref.pointers:
@@ -140,15 +148,14 @@ def _sizeof(run: Any, node: ir.Call, env: Env) -> Any:
     return Unknown((), "sizeof")
 
 
-def _type_call(run: Any, target: TypeValue, args: list[Any], node: ir.Call, env: Env) -> Any:
+def _type_call(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env: Env) -> Any:
     """`T(a)`, `T{a}` and calls of templates outside the text: `std::min<int>(a, b)`."""
     ref = target.ref
     short = ref.name.rpartition("::")[2]
     if ref.member:
         own = cpp_classes.static_method(run, ref, env)
         if own is not None:
-            func = run.choose(own, args)
-            return run.call(func, run.by_reference(func, node.args, args, env), node.loc)
+            return _chosen(run, run.choose(own, args, (), env, node.args), args, node, env)
         resolved, scope = cpp_types.resolve(run, ref, env)
         if ref.member[-1] in ("get_workspace_size", "can_implement", "get_smem_size"):
             return 0
@@ -158,24 +165,20 @@ def _type_call(run: Any, target: TypeValue, args: list[Any], node: ir.Call, env:
     if dtypes.from_cpp(ref.name) or cpp_types.element(run, ref, env):
         value = args[0] if args else 0
         return cpp_types.cast(run, ref, value, env)
+    if short in cpp_types.CONTAINERS:
+        return cpp_types.construct(run, ref, args, env, node.loc, braces=node.braces)
     if short[:1].islower() and short not in ("dim3",) and not short.endswith("_t"):
         return cpp_libraries.library(run, ref.name, ref.args, args, node.loc)
     return cpp_types.construct(run, ref, args, env, node.loc)
 
 
-def _object(run: Any, target: LibObject, args: list[Any], node: ir.Call, env: Env) -> Any:
+def _object(run: Cpp, target: LibObject, args: list[Any], node: ir.Call, env: Env) -> Any:
     if target.path == "cpp.template":
-        func = run.choose(target.attrs["overloads"], args, target.attrs["args"], target.attrs["env"])
-        if func.node.kind == "global":
-            return target
-        args = run.by_reference(func, node.args, args, env)
-        return run.call(func, args, node.loc, run.template_of(func, target.attrs["args"], target.attrs["env"]))
+        choice = run.choose(target.attrs["overloads"], args, target.attrs["args"], env, node.args)
+        return target if choice.func.node.kind == "global" else _chosen(run, choice, args, node, env)
     if target.path == "cpp.method":
-        func = run.choose(target.attrs["overloads"], args)
-        args = run.by_reference(func, node.args, args, env)
-        return run.call(
-            func, args, node.loc, run.template_of(func, target.attrs["args"], env), this=target.attrs["this"]
-        )
+        choice = run.choose(target.attrs["overloads"], args, target.attrs["args"], env, node.args)
+        return _chosen(run, choice, args, node, env, target.attrs["this"])
     if target.path == "cpp.bound":
         method: Method = target.attrs["method"]
         plain = [a.get() if isinstance(a, Slot) else a for a in args]
@@ -185,11 +188,11 @@ def _object(run: Any, target: LibObject, args: list[Any], node: ir.Call, env: En
     if target.path.startswith("struct:"):
         found = cpp_classes.method(target, "operator()")
         if found is not None:
-            return run.call(run.choose(found, args), args, node.loc, this=target)
+            return _chosen(run, run.choose(found, args, (), env, node.args), args, node, env, target)
     return cpp_libraries.opaque(run, target.path, args, node.loc)
 
 
-def bound(run: Any, owner: Any, name: str, given: tuple[ir.Expr, ...], args: list[Any], node: ir.Call, env: Env) -> Any:
+def bound(run: Cpp, owner: Any, name: str, given: tuple[ir.Expr, ...], args: list[Any], node: ir.Call, env: Env) -> Any:
     """A method of a library value."""
     interp = run.interp
     if isinstance(owner, Slot):
@@ -257,7 +260,7 @@ def _list_method(owner: list[Any], name: str, args: list[Any]) -> Any:
 
 
 def _tensor_method(
-    run: Any, owner: Tensor, name: str, given: tuple[ir.Expr, ...], args: list[Any], node: ir.Call, env: Env
+    run: Cpp, owner: Tensor, name: str, given: tuple[ir.Expr, ...], args: list[Any], node: ir.Call, env: Env
 ) -> Any:
     interp = run.interp
     if name in ("data_ptr", "const_data_ptr", "mutable_data_ptr", "data"):

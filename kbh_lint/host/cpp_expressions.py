@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
+from kbh_lint.cpp import traits
 from kbh_lint.host import cpp_calls, cpp_classes, cpp_statements, cpp_std, cpp_types
 from kbh_lint.host.datamodel import operators, subscripts
 from kbh_lint.host.torch import tensor_attributes
@@ -14,16 +16,22 @@ from kbh_lint.host.values.objects import LibObject, Method, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.values import CppType, Env, Func, Overloads, Sym, TypeValue
 
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp import Cpp
 
-def e_const(run: Any, node: ir.Const, env: Env) -> Any:
+
+def e_const(run: Cpp, node: ir.Const, env: Env) -> Any:
     return node.value
 
 
-def e_name(run: Any, node: ir.Name, env: Env) -> Any:
+def e_name(run: Cpp, node: ir.Name, env: Env) -> Any:
     return run.lookup(node.id, env)
 
 
-def e_type(run: Any, node: ir.TypeRef, env: Env) -> Any:
+def e_type(run: Cpp, node: ir.TypeRef, env: Env) -> Any:
+    if traits.asked(node):
+        known = traits.value(run.types, node, env)
+        return Unknown((), "a trait of a type") if known is None else known
     try:
         found = env.lookup(node.name)
     except KeyError:
@@ -39,7 +47,7 @@ def e_type(run: Any, node: ir.TypeRef, env: Env) -> Any:
     return TypeValue(node, env)
 
 
-def e_attr(run: Any, node: ir.Attr, env: Env) -> Any:
+def e_attr(run: Cpp, node: ir.Attr, env: Env) -> Any:
     owner = run.eval(node.value, env)
     if isinstance(owner, Slot):
         owner = owner.get()
@@ -49,6 +57,11 @@ def e_attr(run: Any, node: ir.Attr, env: Env) -> Any:
         found = cpp_classes.method(owner, node.name)
         if found is not None:
             return LibObject("cpp.method", {"this": owner, "overloads": found, "args": node.args or (), "env": env})
+        kind = owner.kwargs.get("type")
+        if isinstance(kind, TypeValue):
+            constant = cpp_types.static_member(run, replace(kind.ref, member=(*kind.ref.member, node.name)), kind.env)
+            if constant is not None:
+                return constant
     if isinstance(owner, tuple) and len(owner) == 2 and node.name in ("first", "second"):
         return owner[node.name == "second"]
     if isinstance(owner, Unknown):
@@ -59,7 +72,7 @@ def e_attr(run: Any, node: ir.Attr, env: Env) -> Any:
     return LibObject("cpp.bound", {"method": method, "args": node.args or (), "env": env})
 
 
-def e_index(run: Any, node: ir.Index, env: Env) -> Any:
+def e_index(run: Cpp, node: ir.Index, env: Env) -> Any:
     owner, key = run.eval(node.value, env), run.eval(node.index, env)
     if isinstance(owner, (list, tuple)) and isinstance(key, int) and not 0 <= key < len(owner):
         return Unknown((), "an element past the end")
@@ -73,17 +86,17 @@ def e_index(run: Any, node: ir.Index, env: Env) -> Any:
     return unknowns.merged(run.interp, owner)
 
 
-def e_call(run: Any, node: ir.Call, env: Env) -> Any:
+def e_call(run: Cpp, node: ir.Call, env: Env) -> Any:
     return cpp_calls.call(run, node, env)
 
 
-def e_binary(run: Any, node: ir.Binary, env: Env) -> Any:
+def e_binary(run: Cpp, node: ir.Binary, env: Env) -> Any:
     left = run.eval(node.left, env)
     right = run.eval(node.right, env)
     return right if node.op == "," else run.binary(node.op, left, right, node.loc)
 
 
-def e_unary(run: Any, node: ir.Unary, env: Env) -> Any:
+def e_unary(run: Cpp, node: ir.Unary, env: Env) -> Any:
     if node.op == "&":
         place = run.place(node.value, env)
         return place if place is not None else run.eval(node.value, env)
@@ -101,7 +114,7 @@ def e_unary(run: Any, node: ir.Unary, env: Env) -> Any:
     return operators.unary(run.interp, node.op, value, node.loc)
 
 
-def e_bool(run: Any, node: ir.Bool, env: Env) -> Any:
+def e_bool(run: Cpp, node: ir.Bool, env: Env) -> Any:
     value: Any = node.op == "and"
     for item in node.values:
         value = run.interp.truth(run.eval(item, env), item.loc)
@@ -110,7 +123,7 @@ def e_bool(run: Any, node: ir.Bool, env: Env) -> Any:
     return value
 
 
-def e_compare(run: Any, node: ir.Compare, env: Env) -> Any:
+def e_compare(run: Cpp, node: ir.Compare, env: Env) -> Any:
     left, right = run.eval(node.left, env), run.eval(node.rights[0], env)
     if isinstance(right, Sym) and isinstance(left, (Sym, LibObject, Unknown)):
         # a status compared with success: builds and calls succeed
@@ -130,26 +143,26 @@ def e_compare(run: Any, node: ir.Compare, env: Env) -> Any:
     return operators.compare(run.interp, node.ops[0], left, right, node.loc)
 
 
-def e_cond(run: Any, node: ir.Cond, env: Env) -> Any:
+def e_cond(run: Cpp, node: ir.Cond, env: Env) -> Any:
     test = run.interp.truth(run.eval(node.test, env), node.test.loc)
     return run.eval(node.yes if test else node.no, env)
 
 
-def e_seq(run: Any, node: ir.Seq, env: Env) -> Any:
+def e_seq(run: Cpp, node: ir.Seq, env: Env) -> Any:
     if any(isinstance(i, ir.Star) for i in node.items):
         return run.arguments(node.items, env)
     return [run.eval(i, env) for i in node.items]
 
 
-def e_lambda(run: Any, node: ir.Lambda, env: Env) -> Any:
+def e_lambda(run: Cpp, node: ir.Lambda, env: Env) -> Any:
     return Func(node.func, cpp_std.captured(run, node.func, env))
 
 
-def e_cast(run: Any, node: ir.Cast, env: Env) -> Any:
+def e_cast(run: Cpp, node: ir.Cast, env: Env) -> Any:
     return cpp_types.cast(run, node.type, run.eval(node.value, env), env)
 
 
-def e_assign(run: Any, node: ir.AssignE, env: Env) -> Any:
+def e_assign(run: Cpp, node: ir.AssignE, env: Env) -> Any:
     value = run.eval(node.value, env)
     if node.op:
         old = run.eval(node.target, env)
@@ -160,11 +173,11 @@ def e_assign(run: Any, node: ir.AssignE, env: Env) -> Any:
     return value
 
 
-def e_launch(run: Any, node: ir.Launch, env: Env) -> Any:
+def e_launch(run: Cpp, node: ir.Launch, env: Env) -> Any:
     return run.launch(node, env)
 
 
-def e_opaque(run: Any, node: ir.Opaque, env: Env) -> Any:
+def e_opaque(run: Cpp, node: ir.Opaque, env: Env) -> Any:
     for child in node.children:
         if child is not None:
             run.statement(child, env) if type(child) in cpp_statements.STATEMENTS else run.eval(child, env)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
+from kbh_lint.cpp.overloads import Choice
 from kbh_lint.host import cpp_libraries, cpp_types
 from kbh_lint.host.gpu import device_flags, launch_arguments, launches
 from kbh_lint.host.python import lanes
@@ -13,8 +14,11 @@ from kbh_lint.host.values.objects import LibObject, Slot
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.values import UNKNOWN, Env, Func, Overloads
 
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp import Cpp
 
-def launch(run: Any, node: ir.Launch, env: Env) -> Any:
+
+def launch(run: Cpp, node: ir.Launch, env: Env) -> Any:
     """`kernel<<<grid, block, shared, stream>>>(...)`."""
     target = run.eval(node.func, env)
     args = [a.get() if isinstance(a, Slot) else a for a in run.arguments(node.args, env)]
@@ -24,32 +28,26 @@ def launch(run: Any, node: ir.Launch, env: Env) -> Any:
         return launch_value(run, target, args, shape, node.loc)
 
 
-def launch_value(run: Any, target: Any, args: list[Any], grid: Any, loc: ir.Loc | None) -> Any:
+def launch_value(run: Cpp, target: Any, args: list[Any], grid: Any, loc: ir.Loc | None) -> Any:
     """Launch whatever a kernel expression gave; `grid` is [grid, block] where known."""
+    args = [launch_arguments.opened(run.interp, arg) for arg in args]
+    given, env = (), None
     if isinstance(target, LibObject) and target.path == "cpp.template":
-        func = run.choose(target.attrs["overloads"], args, target.attrs["args"], target.attrs["env"])
-        return launch_kernel(
-            run, func, args, run.template_of(func, target.attrs["args"], target.attrs["env"]), grid, loc
-        )
-    if isinstance(target, Overloads):
-        return launch_kernel(run, run.choose(target, args), args, {}, grid, loc)
-    if isinstance(target, Func):
-        return launch_kernel(run, target, args, {}, grid, loc)
+        target, given, env = target.attrs["overloads"], target.attrs["args"], target.attrs["env"]
+    if isinstance(target, (Func, Overloads)):
+        return launch_kernel(run, run.choose(target, args, given, env), args, grid, loc)
     run.interp.miss("a kernel that is not in the text was launched", loc)
     return cpp_libraries.opaque(run, "unread kernel", args, loc)
 
 
-def launch_kernel(
-    run: Any, func: Func, args: list[Any], template: dict[str, Any], grid: Any, loc: ir.Loc | None
-) -> Any:
+def launch_kernel(run: Cpp, choice: Choice, args: list[Any], grid: Any, loc: ir.Loc | None) -> Any:
     """Record the launch of a CUDA kernel."""
-    interp = run.interp
+    interp, func = run.interp, choice.func
     arguments = {
         param.name: launch_arguments.tree(interp, value) for param, value in zip(func.node.params, args, strict=False)
     }
     bound = {name: argument.value for name, argument in arguments.items()}
-    env = Env(dict(template), func.env)
-    run.deduce(func, list(bound.values()), env)
+    env = Env(dict(choice.bound), func.env)
     tensors = launch_arguments.tensors(arguments.values())
     binding: dict[str, Any] = {p.name: _template_arg(env.vars.get(p.name)) for p in func.node.template}
     for param in func.node.params:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host import cpp_calls, cpp_std, cpp_streams, cpp_texts
@@ -13,6 +13,9 @@ from kbh_lint.host.values import device
 from kbh_lint.host.values.objects import Blob, Extension, Graph, HostDescriptor, LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 from kbh_lint.values import Env, Func, Overloads, Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp import Cpp
 
 C_FUNCTIONS = frozenset(
     "abort calloc ceil ceilf clock_gettime close exit exp expf fabs fabsf floor fmod fprintf free getenv gettimeofday "
@@ -25,7 +28,7 @@ _DEVICE_QUERIES = frozenset(
 )
 
 
-def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[Any], loc: ir.Loc | None) -> Any:
+def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[Any], loc: ir.Loc | None) -> Any:
     """A function outside the text, by its C++ name."""
     interp = run.interp
     short = name.rpartition("::")[2]
@@ -90,7 +93,7 @@ def library(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[
     return LibObject(name, {"pointers": cpp_calls.pointers(args), "items": args})
 
 
-def _aten(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def _aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """A function or a type of torch's C++ interface."""
     short = name.rpartition("::")[2]
     if short in ("dtype", "TensorOptions", "device"):
@@ -108,7 +111,7 @@ def _aten(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     return torchlib.call(run.interp, name, plain, kwargs, loc)
 
 
-def _standard(run: Any, name: str, given: tuple[Any, ...] | list[Any], args: list[Any]) -> Any:
+def _standard(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[Any]) -> Any:
     """Minima, moves and tuples of the standard library; NotImplemented for anything else."""
     if name in ("std::min", "min", "std::max", "max", "fmin", "fmax"):
         known = [a for a in args if isinstance(a, (int, float))]
@@ -125,7 +128,7 @@ def _pure(name: str, args: list[Any]) -> Any:
     return args[0] if name in ("static_cast", "int", "round", "std::round") and args else Unknown((), name)
 
 
-def _memcpy(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def _memcpy(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """A copy by the runtime or the driver: first comes where to, then where from."""
     ends = [a.get() if isinstance(a, Slot) else a for a in args]
     found = [a for a in ends if isinstance(a, (Pointer, Tensor))]
@@ -151,7 +154,7 @@ def tensor_map(args: list[Any]) -> Any:
     return Sym("CUDA_SUCCESS")
 
 
-def _from_blob(run: Any, args: list[Any], loc: ir.Loc | None) -> Any:
+def _from_blob(run: Cpp, args: list[Any], loc: ir.Loc | None) -> Any:
     """torch::from_blob over host memory: what the numbers in it were computed from."""
     if isinstance(args[0], Pointer):
         return args[0].tensor
@@ -176,7 +179,7 @@ def _entry_point(name: str, args: list[Any]) -> Any:
     return Sym("cudaSuccess")
 
 
-def _launch_call(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def _launch_call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """cudaLaunchKernelEx(&config, kernel, args...) and cudaLaunchKernel(kernel, grid, block, array, ...)."""
     plain = [a.get() if isinstance(a, Slot) else a for a in args]
     at = next(
@@ -204,7 +207,7 @@ def _launch_shape(name: str, args: list[Any], at: int) -> Any:
     return args[at + 1 : at + 3] if name == "cudaLaunchKernel" and len(args) > at + 3 else None
 
 
-def _allocate(run: Any, args: list[Any]) -> Any:
+def _allocate(run: Cpp, args: list[Any]) -> Any:
     """cudaMalloc(&pointer, bytes)."""
     size = args[1].get() if len(args) > 1 and isinstance(args[1], Slot) else args[1] if len(args) > 1 else None
     if args and isinstance(args[0], Slot):
@@ -238,7 +241,7 @@ def _python_interface(name: str, args: list[Any]) -> Any:
     return args[0] if args else None
 
 
-def _function(run: Any, args: list[Any]) -> Any:
+def _function(run: Cpp, args: list[Any]) -> Any:
     """A kernel by its symbol, or by name out of the texts that were compiled at run time."""
     plain = [a.get() if isinstance(a, Slot) else a for a in args[1:]]
     name = next((a for a in plain if isinstance(a, str)), None)
@@ -256,7 +259,7 @@ def _function(run: Any, args: list[Any]) -> Any:
     return Sym("cudaSuccess")
 
 
-def _program(run: Any, args: list[Any], loc: ir.Loc | None) -> Any:
+def _program(run: Cpp, args: list[Any], loc: ir.Loc | None) -> Any:
     """nvrtcCreateProgram(&program, text, ...): the text is lowered like any other."""
     text = next((a for a in (x.get() if isinstance(x, Slot) else x for x in args[1:]) if isinstance(a, str)), None)
     if text is None:
@@ -266,7 +269,7 @@ def _program(run: Any, args: list[Any], loc: ir.Loc | None) -> Any:
     return Sym("NVRTC_SUCCESS")
 
 
-def _graph(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def _graph(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """Stream capture and graph launch through the runtime's own functions."""
     from kbh_lint.host.gpu.graphs import replay
 
@@ -289,7 +292,7 @@ def _graph(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     return Sym("cudaSuccess")
 
 
-def _device_query(run: Any, short: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def _device_query(run: Cpp, short: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """What the runtime and the driver say of the GPU."""
     found = run.interp.session.device
     attribute = getattr(args[1], "path", "") if len(args) > 1 else ""
@@ -314,7 +317,7 @@ _WORKING = frozenset(
 )
 
 
-def solid(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def solid(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """cuBLAS, cuDNN, thrust, cub device-wide: library work on the pointers it is given; the last one is written."""
     found = cpp_calls.pointers(args)
     interp = run.interp
@@ -351,7 +354,7 @@ def _written(interp: Any, found: list[Pointer], name: str) -> tuple[int, ...]:
     return tuple(places) or tuple(range(len(found))[-1:])
 
 
-def _work(run: Any, kind: str, name: str, found: list[Pointer], loc: ir.Loc | None, attrs: dict[str, Any]) -> None:
+def _work(run: Cpp, kind: str, name: str, found: list[Pointer], loc: ir.Loc | None, attrs: dict[str, Any]) -> None:
     """The event of a library's work on pointers."""
     places = _written(run.interp, found, name)
     reads = [pointer.tensor for place, pointer in enumerate(found) if place not in places]
@@ -374,7 +377,7 @@ def _cuda_type(name: str) -> str:
     }.get(name, "?")
 
 
-def cutlass_method(run: Any, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def cutlass_method(run: Cpp, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """Methods of a CUTLASS device object."""
     owner.attrs["pointers"] = [*owner.attrs.get("pointers", ()), *cpp_calls.pointers(args)]
     if name in ("run", "operator()", "__call__"):
@@ -382,7 +385,7 @@ def cutlass_method(run: Any, owner: LibObject, name: str, args: list[Any], loc: 
     return Sym("kSuccess") if name != "get_workspace_size" else 0
 
 
-def cutlass_run(run: Any, owner: LibObject, args: list[Any], loc: ir.Loc | None) -> Any:
+def cutlass_run(run: Cpp, owner: LibObject, args: list[Any], loc: ir.Loc | None) -> Any:
     """The launch of a CUTLASS kernel: a device-side product written by template."""
     found: list[Pointer] = []
     for pointer in [*owner.attrs.get("pointers", ()), *cpp_calls.pointers(args)]:
@@ -395,7 +398,7 @@ def cutlass_run(run: Any, owner: LibObject, args: list[Any], loc: ir.Loc | None)
     return Sym("kSuccess")
 
 
-def declared(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def declared(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """A function that the text declares and does not define: the system's, or one of what it is linked with."""
     if name.startswith(("cu", "nv", "nccl", "std::", "at::", "torch::", "c10::")) or name in C_FUNCTIONS:
         return library(run, name, [], args, loc)
@@ -403,7 +406,7 @@ def declared(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     return opaque(run, name, args, loc)
 
 
-def opaque(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def opaque(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """Something that could not be read was given pointers."""
     found = cpp_calls.pointers(args)
     if found:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import cpp_classes, cpp_numbers, cpp_std, cpp_types
+from kbh_lint.cpp import conversions
+from kbh_lint.host import cpp_classes, cpp_std, cpp_types
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import keys
 from kbh_lint.host.values.objects import LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.values import DType, Env, Sym
+from kbh_lint.values import DType, Env, Sym, TypeValue
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp import Cpp
 
 
-def place(run: Any, node: ir.Expr, env: Env) -> Slot | None:
+def place(run: Cpp, node: ir.Expr, env: Env) -> Slot | None:
     """Where an lvalue lives."""
     if isinstance(node, ir.Name):
         found: Env | None = env
@@ -61,7 +66,7 @@ def place(run: Any, node: ir.Expr, env: Env) -> Slot | None:
     return None
 
 
-def field_owner(run: Any, node: ir.Expr, env: Env) -> Any:
+def field_owner(run: Cpp, node: ir.Expr, env: Env) -> Any:
     """The object whose field is assigned; fields of library structs come to be when they are named."""
     if isinstance(node, ir.Attr):
         parent = field_owner(run, node.value, env)
@@ -71,7 +76,7 @@ def field_owner(run: Any, node: ir.Expr, env: Env) -> Any:
     return owner.get() if isinstance(owner, Slot) else owner
 
 
-def global_slot(run: Any, decl: ir.Decl, env: Env) -> Slot:
+def global_slot(run: Cpp, decl: ir.Decl, env: Env) -> Slot:
     """A global variable of the extension, living as long as the run."""
     table = run.globals.setdefault((id(decl), decl.name), {})
     if decl.name not in table:
@@ -79,7 +84,7 @@ def global_slot(run: Any, decl: ir.Decl, env: Env) -> Slot:
     return Slot(table, decl.name)
 
 
-def assign(run: Any, target: ir.Expr, value: Any, env: Env) -> None:
+def assign(run: Cpp, target: ir.Expr, value: Any, env: Env) -> None:
     """`target = value`."""
     if isinstance(target, (ir.Seq, ir.Call)):  # auto [a, b] = ..., std::tie(a, b) = ...
         items = iteration.iterate(run.interp, value, target.loc, 8)
@@ -102,7 +107,7 @@ def assign(run: Any, target: ir.Expr, value: Any, env: Env) -> None:
     slot = place(run, target, env)
     if slot is not None:
         holder, dtype = run.widths.get((id(slot.env), slot.name), (None, None))
-        value = cpp_numbers.wrapped(value, dtype) if holder is slot.env else value
+        value = conversions.held(value, dtype) if holder is slot.env else value
         old = slot.get() if not isinstance(slot.env, dict) or slot.name in slot.env else None
         if isinstance(old, Slot) and not isinstance(value, Slot):
             old.set(value)
@@ -124,7 +129,7 @@ def _point_elsewhere(name: str, address: Slot, env: Env) -> bool:
     return True
 
 
-def lookup(run: Any, name: str, env: Env) -> Any:
+def lookup(run: Cpp, name: str, env: Env) -> Any:
     """A name: local, of this object, of the file, or a symbol outside."""
     try:
         value = env.lookup(name)
@@ -132,11 +137,16 @@ def lookup(run: Any, name: str, env: Env) -> Any:
         value = None
     else:
         if isinstance(value, ir.Decl):
-            return global_slot(run, value, env).get()
+            fixed = "constexpr" in value.storage and value.init is not None
+            return cpp_types.initial(run, value, env) if fixed else global_slot(run, value, env).get()
         return value
     this = _this(env)
     if this is not None and name in this.attrs:
         return this.attrs[name]
+    if this is not None and isinstance(kind := this.kwargs.get("type"), TypeValue) and "::" not in name:
+        constant = cpp_types.static_member(run, replace(kind.ref, member=(*kind.ref.member, name)), kind.env)
+        if constant is not None:
+            return constant
     own = cpp_classes.method(this, name) if this is not None else None
     if own is not None:
         return LibObject("cpp.method", {"this": this, "overloads": own, "args": (), "env": env})
@@ -146,6 +156,14 @@ def lookup(run: Any, name: str, env: Env) -> Any:
     if name.startswith("CUDA_R_"):
         run.cuda_types.append(name)
     short = name.rpartition("::")[2]
+    owner, _, member = name.rpartition("::")
+    if owner:  # `Alias::member`, `T::value`
+        value = cpp_types.static_member(run, ir.TypeRef(owner, (), (), (member,)), env)
+        if value is not None:
+            return value
+        funcs = cpp_classes.static_method(run, ir.TypeRef(owner, (), (), (member,)), env)
+        if funcs is not None:
+            return funcs
     if "::" in name and short in _file_scope(env).vars:
         return lookup(run, short, _file_scope(env))
     if short == "nullopt":

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint import ir
 from kbh_lint.host import cpp_classes, cpp_std, cpp_types
 from kbh_lint.host.cpp_types import COUNTS, MAX_COUNTED, MAX_LOOP
 from kbh_lint.host.datamodel import iteration
@@ -16,8 +16,11 @@ from kbh_lint.host.values.objects import LibObject, Slot
 from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.values import CppType, Env
 
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp import Cpp
 
-def s_decl(run: Any, node: ir.Decl, env: Env) -> None:
+
+def s_decl(run: Cpp, node: ir.Decl, env: Env) -> None:
     if node.storage & {"static", "thread_local"}:
         table = run.statics.setdefault(id(node), {})
         if node.name not in table:
@@ -33,46 +36,46 @@ def s_decl(run: Any, node: ir.Decl, env: Env) -> None:
     if node.type is None or not (node.type.pointers or node.type.reference):
         value = cpp_std.fresh(run, node.init, value, env)
         cpp_classes.ends_with_scope(value, env)
-    if type(value) is int and isinstance(node.type, ir.TypeRef) and not node.type.pointers:
+    if type(value) in (int, float, bool) and isinstance(node.type, ir.TypeRef) and not node.type.pointers:
         dtype = cpp_types.element(run, node.type, env)
-        if dtype in dtypes.INTS:
+        if dtype is not None:
             run.widths[(id(env.vars), node.name)] = env.vars, dtype
     if isinstance(value, Tensor) and isinstance(node.type, ir.TypeRef) and node.type.name in COUNTS:
         value = tensor_attributes.scalar(run.interp, "item", [value], {}, node.loc)  # an element through an accessor
     env.vars[node.name] = value
 
 
-def s_assign(run: Any, node: ir.Assign, env: Env) -> None:
+def s_assign(run: Cpp, node: ir.Assign, env: Env) -> None:
     value = cpp_std.fresh(run, node.value, run.eval(node.value, env), env)
     for target in node.targets:
         run.assign(target, value, env)
 
 
-def s_aug(run: Any, node: ir.AugAssign, env: Env) -> None:
+def s_aug(run: Cpp, node: ir.AugAssign, env: Env) -> None:
     old = run.eval(node.target, env)
     run.assign(node.target, run.binary(node.op, old, run.eval(node.value, env), node.loc), env)
 
 
-def s_expr(run: Any, node: ir.ExprS, env: Env) -> None:
+def s_expr(run: Cpp, node: ir.ExprS, env: Env) -> None:
     run.eval(node.value, env)
 
 
-def s_if(run: Any, node: ir.If, env: Env) -> Any:
+def s_if(run: Cpp, node: ir.If, env: Env) -> Any:
     test = run.interp.truth(run.eval(node.test, env), node.test.loc)
     return run.block(node.body if test else node.orelse, Env({}, env))
 
 
-def s_while(run: Any, node: ir.While, env: Env) -> Any:
+def s_while(run: Cpp, node: ir.While, env: Env) -> Any:
     return _rounds(run, node, None, node.test, Env({}, env), node.once)
 
 
-def s_cfor(run: Any, node: ir.CFor, env: Env) -> Any:
+def s_cfor(run: Cpp, node: ir.CFor, env: Env) -> Any:
     inner = Env({}, env)
     run.block(node.init, inner)
     return _rounds(run, node, node.step, node.test, inner, False)
 
 
-def s_for(run: Any, node: ir.For, env: Env) -> Any:
+def s_for(run: Cpp, node: ir.For, env: Env) -> Any:
     found = run.eval(node.iterable, env)
     pairs = isinstance(found, dict) and not isinstance(found, cpp_std.Keys)
     items = list(found.items() if pairs else iteration.iterate(run.interp, found, node.loc))
@@ -92,7 +95,7 @@ def s_for(run: Any, node: ir.For, env: Env) -> Any:
     return None
 
 
-def s_switch(run: Any, node: ir.Switch, env: Env) -> Any:
+def s_switch(run: Cpp, node: ir.Switch, env: Env) -> Any:
     value = run.eval(node.value, env)
     taken = False
     for matches in (False, True):  # the default only when nothing else matched
@@ -111,36 +114,36 @@ def s_switch(run: Any, node: ir.Switch, env: Env) -> Any:
     return None
 
 
-def _is_case(run: Any, value: Any, label: ir.Expr, env: Env) -> bool:
+def _is_case(run: Cpp, value: Any, label: ir.Expr, env: Env) -> bool:
     """Whether a switch on `value` goes to `label`; a decision when the value is not known."""
     same = equality.same(run.interp, run.eval(label, env), value)
     return run.interp.truth(same, label.loc) if isinstance(same, Unknown) else same is True
 
 
-def s_return(run: Any, node: ir.Return, env: Env) -> Any:
+def s_return(run: Cpp, node: ir.Return, env: Env) -> Any:
     return Returned(run.eval(node.value, env) if node.value is not None else None)
 
 
-def s_jump(run: Any, node: ir.Jump, env: Env) -> Any:
+def s_jump(run: Cpp, node: ir.Jump, env: Env) -> Any:
     if node.kind == "goto":
         run.interp.ran_unread("a goto of C++ is not followed", node.loc)
     return {"break": BREAK, "continue": CONTINUE}.get(node.kind)
 
 
-def s_block(run: Any, node: ir.Block, env: Env) -> Any:
+def s_block(run: Cpp, node: ir.Block, env: Env) -> Any:
     return run.block(node.body, Env({}, env))
 
 
-def s_using(run: Any, node: ir.Using, env: Env) -> None:
+def s_using(run: Cpp, node: ir.Using, env: Env) -> None:
     if node.name:
         env.vars[node.name] = CppType(node, env)
 
 
-def s_class(run: Any, node: ir.ClassDef, env: Env) -> None:
+def s_class(run: Cpp, node: ir.ClassDef, env: Env) -> None:
     env.vars[node.name] = CppType(node, env)
 
 
-def s_raise(run: Any, node: ir.Raise, env: Env) -> None:
+def s_raise(run: Cpp, node: ir.Raise, env: Env) -> None:
     made = run.eval(node.value, env) if node.value is not None else None
     if node.value is None and run.interp.handling:
         raise Raised(run.interp.handling[-1], node.loc)
@@ -149,7 +152,7 @@ def s_raise(run: Any, node: ir.Raise, env: Env) -> None:
     raise Raised(LibObject("builtins.RuntimeError", {"args": (), "cpp": named or type(made).__name__}), node.loc)
 
 
-def s_try(run: Any, node: ir.Try, env: Env) -> Any:
+def s_try(run: Cpp, node: ir.Try, env: Env) -> Any:
     try:
         return run.block(node.body, Env({}, env))
     except Raised as raised:
@@ -173,7 +176,7 @@ def _catches(kind: ir.Expr | None, value: Any) -> bool:
     )
 
 
-def s_opaque(run: Any, node: ir.Opaque, env: Env) -> Any:
+def s_opaque(run: Cpp, node: ir.Opaque, env: Env) -> Any:
     for child in node.children:
         if child is None:
             continue
@@ -183,7 +186,7 @@ def s_opaque(run: Any, node: ir.Opaque, env: Env) -> Any:
     return None
 
 
-def _rounds(run: Any, node: Any, step: ir.Expr | None, test: ir.Expr | None, env: Env, once: bool) -> Any:
+def _rounds(run: Cpp, node: Any, step: ir.Expr | None, test: ir.Expr | None, env: Env, once: bool) -> Any:
     start = before = len(run.interp.trace.events)
     done, numbers = 0, _numbers(env)
     while True:
@@ -221,7 +224,7 @@ def _numbers(env: Env) -> list[tuple[dict[str, Any], str, int]]:
     """The whole numbers among the variables of a function, with where they are."""
     found: list[tuple[dict[str, Any], str, int]] = []
     inner: Env | None = env
-    while inner is not None and inner.parent is not None:  # the outermost scope is the file
+    while inner is not None and not inner.outermost:  # the outermost scope is the file
         found += [(inner.vars, name, value) for name, value in inner.vars.items() if type(value) is int]
         inner = inner.parent
     return found

@@ -3,7 +3,7 @@ what they are given."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host.python import lanes
@@ -11,6 +11,9 @@ from kbh_lint.host.values import bounds, keys, unknowns
 from kbh_lint.host.values.objects import LibObject, Slot
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.values import Env, Func
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp import Cpp
 
 EXCHANGES = frozenset(("std::swap", "std::exchange"))  # their arguments are references
 MAX_NESTED = 4  # containers in containers that a copy goes down
@@ -51,7 +54,7 @@ def copied(interp: Any, value: Any, depth: int = 0) -> Any:
     return value
 
 
-def fresh(run: Any, node: Any, value: Any, env: Env) -> Any:
+def fresh(run: Cpp, node: Any, value: Any, env: Env) -> Any:
     """The value of `node` for a variable of its own: a copy when the node names what another variable holds."""
     if not isinstance(value, (list, dict, LibObject)) or not isinstance(node, (ir.Name, ir.Attr, ir.Index)):
         return value
@@ -62,7 +65,7 @@ def fresh(run: Any, node: Any, value: Any, env: Env) -> Any:
     return value if isinstance(held, Slot) else copied(run.interp, value)  # a place may be a pointer
 
 
-def captured(run: Any, func: ir.FuncDef, env: Env) -> Env:
+def captured(run: Cpp, func: ir.FuncDef, env: Env) -> Env:
     """The scope of a lambda: copies of what it captures by value over the scope around it."""
     own: dict[str, Any] = {}
     for capture in func.captures:
@@ -79,14 +82,14 @@ def captured(run: Any, func: ir.FuncDef, env: Env) -> Env:
 def _local(env: Env, name: str) -> Env | None:
     """The scope below that of the file which has a name."""
     inner: Env | None = env
-    while inner is not None and inner.parent is not None:
+    while inner is not None and not inner.outermost:
         if name in inner.vars:
             return inner
         inner = inner.parent
     return None
 
 
-def call(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """A function of the standard library; NotImplemented for all others."""
     short = name.removeprefix("std::")
     plain = [a.get() if isinstance(a, Slot) else a for a in args]
@@ -117,7 +120,7 @@ def call(run: Any, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     return NotImplemented
 
 
-def _calling(run: Any, name: str, args: list[Any], at: int, loc: ir.Loc | None) -> Any:
+def _calling(run: Cpp, name: str, args: list[Any], at: int, loc: ir.Loc | None) -> Any:
     """A function that calls the one it is given: with what is known of its arguments, otherwise with unknowns."""
     func: Func = args[at]
     count = len(func.node.params)
@@ -139,7 +142,7 @@ def _calling(run: Any, name: str, args: list[Any], at: int, loc: ir.Loc | None) 
     return result if name == "invoke" else unknowns.merged(run.interp, result, why=name)
 
 
-def thread(run: Any, items: list[Any], loc: ir.Loc | None) -> LibObject:
+def thread(run: Cpp, items: list[Any], loc: ir.Loc | None) -> LibObject:
     """std::thread: it runs from where it is made, beside the caller."""
     made = LibObject("threading.Thread", {})
     if items and isinstance(items[0], Func):
@@ -147,7 +150,7 @@ def thread(run: Any, items: list[Any], loc: ir.Loc | None) -> LibObject:
     return made
 
 
-def map_method(run: Any, owner: dict[Any, Any], name: str, args: list[Any]) -> Any:
+def map_method(run: Cpp, owner: dict[Any, Any], name: str, args: list[Any]) -> Any:
     """A method of std::map, std::set and their unordered kin."""
     interp = run.interp
     if name in ("size", "empty"):

@@ -6,18 +6,21 @@ it is no lane. What is not understood here counts as a wait for everything: a la
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint.host.python import lanes
 from kbh_lint.host.values.objects import LibObject, Slot
 from kbh_lint.values import Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp import Cpp
 
 _DONE = Sym("cudaSuccess")
 _WAITS = ("cudaDeviceSynchronize", "cuCtxSynchronize", "cudaThreadSynchronize", "cudaEventSynchronize",
           "cuEventSynchronize")  # fmt: skip
 
 
-def call(run: Any, short: str, args: list[Any]) -> Any:
+def call(run: Cpp, short: str, args: list[Any]) -> Any:
     """A runtime function about streams and events; NotImplemented for all others."""
     state: lanes.Lanes = run.interp.lanes
     plain = [a.get() if isinstance(a, Slot) else a for a in args]
@@ -60,7 +63,7 @@ def _is_event(value: Any) -> bool:
     return isinstance(value, LibObject) and value.path == "cpp.event"
 
 
-def method(run: Any, owner: LibObject, name: str) -> Any:
+def method(run: Cpp, owner: LibObject, name: str) -> Any:
     """`stream.stream()`, `event.block(stream)`: a stream stays itself, and what blocks waits for everything."""
     if lanes.is_stream(owner) and name in ("stream", "unwrap", "id"):
         return owner

@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host import cpp_calls, cpp_classes, cpp_numbers, cpp_std
+from kbh_lint.cpp import conversions, templates
+from kbh_lint.host import cpp_calls, cpp_classes, cpp_std, cpp_templates
 from kbh_lint.host.values import bounds, equality
 from kbh_lint.host.values.objects import LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.values import CppType, DType, Env, TypeValue
 
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp import Cpp
+
 MAX_LOOP = 256  # rounds of a loop that works on tensors
 MAX_COUNTED = 1024  # rounds of one that only computes
 COUNTS = frozenset({"int", "int32_t", "int64_t", "long", "size_t", "long long", "unsigned", "uint32_t"})
 MAX_DEPTH = 24
+MAX_ELEMENTS = 256  # of an array that is laid out
+CONTAINERS = frozenset({"vector", "initializer_list", "array"})
 MAX_LEAVES = 4000
 
 
-def argument(run: Any, node: ir.Expr, env: Env) -> Any:
+def argument(run: Cpp, node: ir.Expr, env: Env) -> Any:
     """A template argument: a number, an element type, or a type with its scope."""
     if isinstance(node, (ir.TypeRef, ir.Name)):
         name = node.name if isinstance(node, ir.TypeRef) else node.id
         plain = isinstance(node, ir.Name) or not (node.args or node.member)
+        if isinstance(node, ir.TypeRef) and (node.pointers or node.dims):
+            return TypeValue(node, env)
         if plain:
             try:
                 found = env.lookup(name)
@@ -48,7 +56,7 @@ def argument(run: Any, node: ir.Expr, env: Env) -> Any:
     return value.get() if isinstance(value, Slot) else value
 
 
-def resolve(run: Any, ref: ir.TypeRef, env: Env, depth: int = 0) -> tuple[ir.TypeRef, Env]:
+def resolve(run: Cpp, ref: ir.TypeRef, env: Env, depth: int = 0) -> tuple[ir.TypeRef, Env]:
     """Follow aliases (`using`, template parameters, members of template structs) to the type that is meant."""
     while depth < MAX_DEPTH:
         depth += 1
@@ -77,7 +85,8 @@ def resolve(run: Any, ref: ir.TypeRef, env: Env, depth: int = 0) -> tuple[ir.Typ
         if isinstance(found.node, ir.Using):
             if found.node.type is None:
                 return ref, env
-            inner = Env(bound_parameters(run, found.node.template, ref.args, env), found.env)
+            own = templates.bind(run.types, found.node.template, ref.args, env, found.env, {})
+            inner = Env(own, found.env)
             target = found.node.type
             member = (*target.member, *ref.member)
             if target.name == ref.name and found.env is env:
@@ -86,9 +95,9 @@ def resolve(run: Any, ref: ir.TypeRef, env: Env, depth: int = 0) -> tuple[ir.Typ
             continue
         if not ref.member:
             return ref, env
-        found, args = specialised(run, found, ref.args, env)
+        found, own = cpp_templates.instance(run, found, ref.args, env)
         assert isinstance(found.node, ir.ClassDef)
-        inner = Env(bound_parameters(run, found.node.template, args, env), found.env)
+        inner = Env(own, found.env)
         inside = next((s for s in found.node.body if isinstance(s, ir.Using) and s.name == ref.member[0]), None)
         for stmt in found.node.body:
             if isinstance(stmt, ir.Using) and stmt.name:
@@ -107,55 +116,28 @@ def resolve(run: Any, ref: ir.TypeRef, env: Env, depth: int = 0) -> tuple[ir.Typ
     return ref, env
 
 
-def spelled(run: Any, node: ir.Expr, env: Env) -> Any:
-    """A template argument as something that can be compared."""
-    value = argument(run, node, env)
-    return value.ref.name if isinstance(value, TypeValue) else value
+def _bases(run: Cpp, ref: ir.TypeRef, env: Env) -> list[TypeValue]:
+    """The classes that the class whose member is named is derived from."""
+    return list(run.types.bases(TypeValue(replace(ref, member=ref.member[:-1]), env)))
 
 
-def specialised(run: Any, found: CppType, args: tuple[ir.Expr, ...], env: Env) -> tuple[CppType, tuple[ir.Expr, ...]]:
-    """The specialisation of a class template that arguments pick, with the arguments for its own parameters; the
-    template itself and all arguments when there is none."""
-    given = [*args, *(p.default for p in found.node.template[len(args) :] if p.default is not None)]
-    for kind in found.special:
-        assert isinstance(kind.node, ir.ClassDef)
-        own = {param.name: param.default for param in kind.node.template}
-        for pattern, arg in zip(kind.node.specialization, given, strict=False):
-            name = getattr(pattern, "name", getattr(pattern, "id", ""))
-            if name in own and not getattr(pattern, "args", ()) and not getattr(pattern, "pointers", 0):
-                own[name] = arg
-            elif spelled(run, pattern, kind.env) != spelled(run, arg, env):
-                break
-        else:
-            return kind, tuple(arg for arg in own.values() if arg is not None)
-    return found, args
-
-
-def bound_parameters(
-    run: Any, params: tuple[ir.TemplateParam, ...], args: tuple[ir.Expr, ...], env: Env
-) -> dict[str, Any]:
-    """Template parameters by name, for the arguments that are given and the defaults of the others."""
-    out: dict[str, Any] = {}
-    for i, param in enumerate(params):
-        if i < len(args):
-            out[param.name] = argument(run, args[i], env)
-        elif param.default is not None:
-            out[param.name] = argument(run, param.default, Env(dict(out), env))
-    return out
-
-
-def static_member(run: Any, ref: ir.TypeRef, env: Env) -> Any:
-    """`Traits<T>::value`: a constant of a struct."""
+def static_member(run: Cpp, ref: ir.TypeRef, env: Env, depth: int = 0) -> Any:
+    """`Traits<T>::value`: a constant of a struct or of its bases."""
     target, inner = resolve(run, ref, env)
     name = (target.member or ref.member)[-1]
     found = inner.vars.get(name)
+    if found is None and depth < MAX_DEPTH:
+        for base in _bases(run, ref, env):
+            value = static_member(run, replace(base.ref, member=(*base.ref.member, name)), base.env, depth + 1)
+            if value is not None:
+                return value
     if isinstance(found, ir.Decl) and found.init is not None:
         init = found.init.items[0] if isinstance(found.init, ir.Seq) and found.init.items else found.init
         return run.eval(init, inner)
     return found if isinstance(found, (int, float, bool)) else None
 
 
-def element(run: Any, ref: ir.TypeRef, env: Env) -> str | None:
+def element(run: Cpp, ref: ir.TypeRef, env: Env) -> str | None:
     """The element type a C++ type stands for; `void` and structs have none."""
     direct = dtypes.from_cpp(ref.name)
     if direct is not None and not ref.member:
@@ -178,7 +160,7 @@ def element(run: Any, ref: ir.TypeRef, env: Env) -> str | None:
     return found or (dtypes.vector_from_cpp(target.name) or (None, 0))[0]
 
 
-def cast(run: Any, ref: ir.TypeRef, value: Any, env: Env) -> Any:
+def cast(run: Cpp, ref: ir.TypeRef, value: Any, env: Env) -> Any:
     """A cast on the host: pointers change the type they are seen as, integers become pointers to what lives there."""
     if isinstance(value, Slot) and not ref.pointers:
         value = value.get()
@@ -194,7 +176,7 @@ def cast(run: Any, ref: ir.TypeRef, value: Any, env: Env) -> Any:
     dtype = element(run, ref, env)
     if isinstance(value, float) and dtype in dtypes.INTS:
         return int(value)
-    return 0 if equality.is_success(value) and dtype in dtypes.INTS else cpp_numbers.wrapped(value, dtype)
+    return 0 if equality.is_success(value) and dtype in dtypes.INTS else conversions.held(value, dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +192,7 @@ class CutlassType:
     element_loc: ir.Loc | None
 
 
-def cutlass(run: Any, ref: ir.TypeRef, env: Env) -> CutlassType | None:
+def cutlass(run: Cpp, ref: ir.TypeRef, env: Env) -> CutlassType | None:
     """The product inside a CUTLASS device-level type; None when it is not one."""
     seen: list[tuple[ir.TypeRef, Env, ir.Loc]] = []
     _flatten(run, ref, env, seen, 0)
@@ -256,7 +238,7 @@ def cutlass(run: Any, ref: ir.TypeRef, env: Env) -> CutlassType | None:
     return CutlassType(a, b, acc, arch, ref.loc, arch_loc, where) if a != "?" or arch is not None else None
 
 
-def _leaf(run: Any, node: ir.Expr, env: Env) -> str:
+def _leaf(run: Cpp, node: ir.Expr, env: Env) -> str:
     value = argument(run, node, env)
     if isinstance(value, DType):
         return value.name
@@ -268,7 +250,7 @@ def _leaf(run: Any, node: ir.Expr, env: Env) -> str:
     return "?"
 
 
-def _flatten(run: Any, ref: ir.TypeRef, env: Env, out: list[tuple[ir.TypeRef, Env, ir.Loc]], depth: int) -> None:
+def _flatten(run: Cpp, ref: ir.TypeRef, env: Env, out: list[tuple[ir.TypeRef, Env, ir.Loc]], depth: int) -> None:
     if depth > MAX_DEPTH or len(out) > MAX_LEAVES:
         return
     run.interp.burn(2)
@@ -281,7 +263,39 @@ def _flatten(run: Any, ref: ir.TypeRef, env: Env, out: list[tuple[ir.TypeRef, En
             _flatten(run, ir.TypeRef(arg.id, (), arg.loc), scope, out, depth + 1)
 
 
-def initial(run: Any, node: ir.Decl, env: Env) -> Any:
+def converted(run: Cpp, ref: ir.TypeRef, value: Any, env: Env) -> Any:
+    """A value as a variable, parameter, field or result of a type holds it: numbers convert, braces make an object,
+    objects convert by their operators, and numbers by a constructor. Itself where the type says nothing."""
+    number = isinstance(value, (bool, int, float))
+    if ref.pointers or not (number or isinstance(value, (list, LibObject))):
+        return value
+    if isinstance(value, LibObject) and not value.path.startswith("struct:"):
+        return value
+    dtype = dtypes.from_cpp(ref.name) if not ref.args and not ref.member else None
+    if dtype is None or isinstance(value, list):
+        kind = None if ref.name in ("auto", "void", "") else _class(run, ref, env)
+        if kind is not None and not isinstance(value, LibObject):
+            return construct(
+                run, replace(ref, reference=False), value if isinstance(value, list) else [value], env, None
+            )
+        dtype = element(run, ref, env) if kind is None and not isinstance(value, list) else None
+    if isinstance(value, LibObject) and dtype is not None:
+        made = cpp_classes.conversion(run, value, dtype)
+        return value if made is NotImplemented else conversions.held(made, dtype)
+    return conversions.held(value, dtype) if number else value
+
+
+def _class(run: Cpp, ref: ir.TypeRef, env: Env) -> CppType | None:
+    """The class of the text that a type is."""
+    target, scope = resolve(run, ref, env)
+    try:
+        found = scope.lookup(target.name)
+    except KeyError:
+        return None
+    return found if isinstance(found, CppType) and isinstance(found.node, ir.ClassDef) and not target.member else None
+
+
+def initial(run: Cpp, node: ir.Decl, env: Env) -> Any:
     """The value of a declared variable."""
     init = node.init
     ref = node.type
@@ -291,25 +305,43 @@ def initial(run: Any, node: ir.Decl, env: Env) -> Any:
             value = value.get()
         if ref.pointers and isinstance(value, (int, Tensor, Pointer)):
             return cast(run, ref, value, env)
-        dtype = "" if ref.pointers else element(run, ref, env) or "f32"
-        if dtype in dtypes.INTS and isinstance(value, float):
-            return int(value)
-        return cpp_numbers.wrapped(value, dtype)
+        return value if ref.reference or ref.dims else converted(run, ref, value, env)
     items = [run.eval(i, env) for i in init.items] if isinstance(init, ir.Seq) else []
     if ref is None:
         return items[0] if items else Unknown()
-    if ref.name.rpartition("::")[2] == "vector" and init is not None:
-        if isinstance(init, ir.Seq) and init.kind == "init" and not any(isinstance(item, list) for item in items):
-            return items
-        if len(items) == 1 and isinstance(items[0], int) and 0 <= items[0] <= bounds.MAX_WIDTH:
-            return [0] * items[0]
     if ref.dims:
-        return items or [Unknown() for _ in range(16)]
-    return construct(run, ref, items, env, node.loc)
+        return _array(run, ref, items, init is not None, env)
+    named = any(isinstance(i, ir.AssignE) for i in init.items) if isinstance(init, ir.Seq) else False
+    if named and isinstance(init, ir.Seq):  # `S s{.b = 4}`
+        made = construct(run, ref, [], env, node.loc)
+        for item, value in zip(init.items, items, strict=True):
+            if isinstance(made, LibObject) and isinstance(item, ir.AssignE) and isinstance(item.target, ir.Name):
+                made.attrs[item.target.id] = value
+        return made
+    braces = isinstance(init, ir.Seq) and init.kind == "init"
+    return construct(run, ref, items, env, node.loc, braces=braces)
 
 
-def construct(run: Any, ref: ir.TypeRef, items: list[Any], env: Env, loc: ir.Loc | None) -> Any:
-    """An object of a C++ type from constructor arguments."""
+def _array(run: Cpp, ref: ir.TypeRef, items: list[Any], given: bool, env: Env) -> Any:
+    """An array from the values in braces; what they leave out is zero."""
+    size = run.eval(ref.dims[0], env)
+    one = replace(ref, dims=ref.dims[1:])
+    kind = None if one.dims else _class(run, one, env)
+    if kind is not None and (items or isinstance(size, int) and 0 < size <= MAX_ELEMENTS):
+        rows = [item if isinstance(item, list) else [item] for item in items if not isinstance(item, LibObject)]
+        made = [construct(run, one, row, env, None) for row in rows] if len(rows) == len(items) else list(items)
+        more = size - len(made) if isinstance(size, int) and size <= MAX_ELEMENTS else 0
+        return made + [construct(run, one, [], env, None) for _ in range(more)]
+    if given and not one.dims and isinstance(size, int) and len(items) < size <= MAX_ELEMENTS:
+        if element(run, one, env) is not None and not ref.pointers:
+            items = items + [0] * (size - len(items))
+    return items or [Unknown() for _ in range(16)]
+
+
+def construct(
+    run: Cpp, ref: ir.TypeRef, items: list[Any], env: Env, loc: ir.Loc | None, *, braces: bool = False
+) -> Any:
+    """An object of a C++ type from constructor arguments, or from what stands in `braces`."""
     short = ref.name.rpartition("::")[2]
     if ref.pointers:
         return items[0] if items else None
@@ -321,22 +353,13 @@ def construct(run: Any, ref: ir.TypeRef, items: list[Any], env: Env, loc: ir.Loc
         made = cpp_std.keyed(short, items)
         if made is not None:
             return made
-    if short in ("vector", "initializer_list", "array"):
-        return (
-            items[0]
-            if items and isinstance(items[0], list)
-            else (
-                [items[1] if len(items) > 1 else 0] * items[0]
-                if items
-                and isinstance(items[0], int)
-                and ref.args
-                and items[0] < 4096
-                and len(items) <= 2
-                and short == "vector"
-                and len(items) == 2
-                else list(items)
-            )
-        )
+    if short in CONTAINERS:
+        if len(items) == 1 and isinstance(items[0], list):
+            return items[0]
+        count = items[0] if items and not braces and short == "vector" and type(items[0]) is int else -1
+        if 0 <= count <= bounds.MAX_WIDTH and len(items) <= 2:
+            return [items[1] if len(items) > 1 else 0] * count
+        return list(items)
     if short in ("Tensor",):
         return items[0] if items else None
     if short == "dim3":
@@ -350,15 +373,14 @@ def construct(run: Any, ref: ir.TypeRef, items: list[Any], env: Env, loc: ir.Loc
         )
     scalar = element(run, ref, env)
     if scalar is not None:
-        return items[0] if items else 0
+        return converted(run, ref, items[0], env) if items else 0
     target, scope = resolve(run, ref, env)
     try:
         found = scope.lookup(target.name)
     except KeyError:
         found = None
     if isinstance(found, CppType) and isinstance(found.node, ir.ClassDef) and not target.member:
-        found, args = specialised(run, found, target.args, scope)
-        return cpp_classes.struct(run, found, replace(target, args=args), items, scope)
+        return cpp_classes.struct(run, found, target, items, scope)
     kind = cutlass(run, target, scope) if not target.member or target.member[-1] != "Arguments" else None
     if kind is not None:
         return LibObject("cutlass", {"kind": kind, "pointers": cpp_calls.pointers(items), "__name__": target.name})

@@ -113,7 +113,7 @@ def call(m: Machine, node: ir.Call, frame: Frame) -> Any:
     if isinstance(callee, Num):
         return callee
     if frame.this is not None and isinstance(callee, Sym):
-        callee = _own_method(frame.this, callee)
+        callee = _own_method(m, frame.this, callee)
     args, keywords = _arguments(m, node, frame, callee)
     return invoke(m, callee, args, keywords, node, frame, targs)
 
@@ -139,30 +139,30 @@ def _arguments(m: Machine, node: ir.Call, frame: Frame, callee: Any) -> tuple[li
     return args, keywords
 
 
-def _functions(callee: Any) -> list[ir.FuncDef]:
+def _functions(m: Machine, callee: Any) -> list[ir.FuncDef]:
     if isinstance(callee, values.Overloads):
         return [f.node for f in callee.funcs]
     if isinstance(callee, values.Func | Closure):
         return [callee.node]
     if isinstance(callee, Method) and isinstance(callee.value, Obj):
-        return own.methods(callee.value.type, callee.name)
+        return [func.node for func in own.methods(m, callee.value.type, callee.name)]
     return []
 
 
 def _reference_positions(m: Machine, callee: Any) -> frozenset[int]:
     """Which arguments some function of this name takes by reference."""
     if not isinstance(callee, values.Overloads):
-        return _by_reference(callee)
+        return _by_reference(m, callee)
     known = m.reference_positions.get(id(callee))
     if known is None:
-        known = m.reference_positions[id(callee)] = _by_reference(callee)
+        known = m.reference_positions[id(callee)] = _by_reference(m, callee)
     return known
 
 
-def _by_reference(callee: Any) -> frozenset[int]:
+def _by_reference(m: Machine, callee: Any) -> frozenset[int]:
     return frozenset(
         i
-        for node in _functions(callee)
+        for node in _functions(m, callee)
         for i, p in enumerate(node.params)
         if isinstance(p.type, ir.TypeRef) and p.type.reference and not p.type.const
     )
@@ -175,7 +175,7 @@ def _template_callee(m: Machine, func: ir.TypeRef, frame: Frame) -> tuple[Any, t
         if func.name.endswith("numeric_limits"):
             return literal(LIMITS.get(last, 0.0)), ()
         owner = ctypes.resolve(m, ir.TypeRef(func.name, func.args, func.loc, func.member[:-1]), frame)
-        if owner.kind == "struct" and own.methods(owner, last):
+        if owner.kind == "struct" and own.methods(m, owner, last):
             return Method(ctypes.zero(m, owner), last), ()
         kind = ctypes.resolve(m, func, frame)
         return (kind, ()) if kind is not OTHER else (Sym(f"{func.name}::{last}"), ())
@@ -203,8 +203,8 @@ def _method(m: Machine, func: ir.Attr, frame: Frame) -> Any:
     return Method(value, func.name, where)
 
 
-def _own_method(this: Obj, callee: Sym) -> Any:
-    return Method(this, callee.path) if own.methods(this.type, callee.path) else callee
+def _own_method(m: Machine, this: Obj, callee: Sym) -> Any:
+    return Method(this, callee.path) if own.methods(m, this.type, callee.path) else callee
 
 
 def invoke(
@@ -228,9 +228,11 @@ def invoke(
             return m.call(chosen.func.node, chosen.func.env, args, keywords, node, frame, bound=chosen.bound)
     if isinstance(callee, Closure):
         outer = callee.frame
-        return m.call(callee.node, outer.env, args, keywords, node, frame, outer=outer.scopes, this=outer.this)
+        scopes = [*outer.scopes, callee.held] if callee.held else outer.scopes
+        return m.call(callee.node, outer.env, args, keywords, node, frame, outer=scopes, this=outer.this)
     if isinstance(callee, values.CppType | values.TypeValue | CType):
-        return own.construct(m, ctypes.of_value(m, callee), [_loaded(m, a, node, frame) for a in args], node, frame)
+        items = [_loaded(m, a, node, frame) for a in args]
+        return own.construct(m, ctypes.of_value(m, callee), items, node, frame, braces=getattr(node, "braces", False))
     if isinstance(callee, DType) and args:
         return ctypes.convert(m, args[0], ctypes.scalar(callee.name), m.site(frame, node))
     if isinstance(callee, Obj):
@@ -256,14 +258,12 @@ def _call_method(m: Machine, callee: Method, args: list[Any], packed: Args, targ
 
     value = callee.value
     if isinstance(value, Obj):
-        found = own.methods(value.type, callee.name)
-        if found:
-            env = value.type.struct.env
-            funcs = [values.Func(f, env) for f in found]
+        funcs = own.methods(m, value.type, callee.name)
+        if funcs:
             chosen = own.chosen_of(m, funcs, args, targs, packed.frame, value.type.args)
             func = funcs[0] if chosen is None else chosen.func
             bound = {**value.type.args, **({} if chosen is None else chosen.bound)}
-            return m.call(func.node, env, args, {}, packed.node, packed.frame, this=value, bound=bound)
+            return m.call(func.node, func.env, args, {}, packed.node, packed.frame, this=value, bound=bound)
     if m.cute:
         from kbh_lint.kernels import compensation_cute
 

@@ -14,7 +14,18 @@ from kbh_lint.kernels import compensation_ops as ops
 from kbh_lint.kernels import compensation_own as own
 from kbh_lint.kernels import compensation_places as places
 from kbh_lint.kernels.compensation_numbers import Num
-from kbh_lint.kernels.compensation_state import OTHER, Bits, CType, Frame, Memory, Obj, Ptr, Reference
+from kbh_lint.kernels.compensation_state import (
+    MAX_CELLS,
+    OTHER,
+    Bits,
+    CType,
+    Frame,
+    Memory,
+    Method,
+    Obj,
+    Ptr,
+    Reference,
+)
 from kbh_lint.values import UNKNOWN, CppType, DType, Env, TypeValue
 
 if TYPE_CHECKING:
@@ -100,7 +111,10 @@ def of_value(
     if isinstance(value.node, ir.Using):
         if value.node.type is None:
             return OTHER
-        return resolve(m, value.node.type, Frame([{}], value.env, True, 0), depth + 1)
+        own_args: dict[str, Any] = {}
+        if value.node.template and ref is not None and frame is not None:
+            own_args = templates.bind(m.types, value.node.template, ref.args, frame, value.env, {})
+        return resolve(m, value.node.type, Frame([own_args], value.env, True, 0), depth + 1)
     if not value.node.template:
         return CType("struct", struct=value)
     given = () if ref is None or frame is None else ref.args
@@ -126,16 +140,27 @@ def _member_type(m: Machine, owner: CType, name: str, depth: int) -> CType:
     return OTHER
 
 
-def static_member(m: Machine, owner: CType, name: str) -> Any:
-    """A static constant of a struct, or None."""
-    if owner.kind != "struct":
+def scoped(m: Machine, name: str, frame: Frame) -> Any:
+    """`Alias::member`, `T::value`, `T::f`: a constant or a function of a struct, or None."""
+    owner, _, last = name.rpartition("::")
+    kind = resolve(m, ir.TypeRef(owner, (), ()), frame)
+    if kind.kind != "struct":
+        return None
+    constant = static_member(m, kind, last)
+    return Method(zero(m, kind), last) if constant is None and own.methods(m, kind, last) else constant
+
+
+def static_member(m: Machine, owner: CType, name: str, depth: int = 0) -> Any:
+    """A static constant of a struct or of its bases, or None."""
+    if owner.kind != "struct" or depth > MAX_DEPTH or not isinstance(owner.struct.node, ir.ClassDef):
         return None
     for stmt in owner.struct.node.body:
         if isinstance(stmt, ir.Decl) and stmt.name == name and stmt.storage & {"static", "constexpr"}:
             return declared(m, stmt, Frame([dict(owner.args)], owner.struct.env, True, 0))
         if isinstance(stmt, ir.Using) and stmt.name == name:
             return _member_type(m, owner, name, 0)
-    return None
+    found = (static_member(m, base, name, depth + 1) for base in m.types.bases(owner))
+    return next((value for value in found if value is not None), None)
 
 
 def field_type(m: Machine, owner: CType, name: str) -> CType | None:
@@ -215,6 +240,9 @@ def convert(m: Machine, value: Any, kind: CType, site: int = 0) -> Any:
         number = ops.number(value, m.numbers, site)
         return UNKNOWN if number is None else m.numbers.cast(number, kind.dt)
     if kind.kind in ("int", "bool"):
+        if isinstance(value, Obj) and kind.dt in dtypes.INTS:
+            made = own.conversion(m, value, kind.dt)
+            value = value if made is None else made
         if isinstance(value, Num):
             if value.src or not math.isfinite(value.f) or abs(value.f) >= 1e15:
                 return UNKNOWN
@@ -232,16 +260,23 @@ def convert(m: Machine, value: Any, kind: CType, site: int = 0) -> Any:
         parts = {LANES[i]: convert(m, items[i], inner, site) for i in range(min(kind.lanes, 4, len(items)))}
         return Obj({**zero(m, kind).fields, **parts}, kind)
     if kind.kind == "struct" and isinstance(value, tuple):
-        return aggregate(m, kind, list(value), site)
+        return own.construct(m, kind, list(value), kind.struct.node, Frame([{}], kind.struct.env, True, 0), braces=True)
+    if kind.kind == "struct" and isinstance(value, Num | int) and own.makers(kind, 1):
+        return own.construct(m, kind, [value], kind.struct.node, Frame([{}], kind.struct.env, True, 0))
     return value.copy() if isinstance(value, Obj) else value
 
 
 def aggregate(m: Machine, kind: CType, items: list[Any], site: int) -> Any:
-    """A struct from the values of its fields, in order."""
+    """A struct from the values of its fields, in order; a field without one and without one of its own is zero."""
     made = zero(m, kind)
     if isinstance(made, Obj):
         for (name, old), item in zip(list(made.fields.items()), items, strict=False):
-            made.fields[name] = like(m, old, item)
+            held = field_type(m, kind, name) if old is UNKNOWN else None
+            made.fields[name] = like(m, old, item) if held is None else convert(m, item, held, site)
+        for name in list(made.fields)[len(items) :]:
+            held = field_type(m, kind, name) if made.fields[name] is UNKNOWN else None
+            if held is not None and held.kind in ("int", "bool"):
+                made.fields[name] = convert(m, 0, held)
     return made
 
 
@@ -283,7 +318,8 @@ def declared(m: Machine, decl: ir.Decl, frame: Frame, depth: int = 0) -> Any:
                     old = made.fields.get(item.target.id)
                     made.fields[item.target.id] = like(m, old, expr.evaluate(m, item.value, frame))
             return made
-        return own.construct(m, kind, [expr.evaluate(m, i, frame) for i in init.items], decl, frame)
+        braces = init.kind == "init"
+        return own.construct(m, kind, [expr.evaluate(m, i, frame) for i in init.items], decl, frame, braces=braces)
     value = expr.evaluate(m, init, frame)
     return convert(m, value, kind, m.site(frame, decl))
 
@@ -295,10 +331,23 @@ def _array(m: Machine, decl: ir.Decl, ref: ir.TypeRef, kind: CType, frame: Frame
     if memory.kind == "local":
         memory.default = zero(m, kind) if kind.kind in ("float", "vec", "struct") else None
     if isinstance(decl.init, ir.Seq):
-        for i, item in enumerate(decl.init.items[:64]):
-            if not isinstance(item, ir.Seq):
-                memory.put(i * kind.lanes, convert(m, expr.evaluate(m, item, frame), kind))
+        if memory.default is None and kind.kind in ("int", "bool"):
+            memory.default = convert(m, 0, kind)
+        _fill(m, memory, kind, dims, decl.init, 0, frame)
+        if memory.default is not None and kind.kind in ("int", "bool"):
+            for cell in range(min(math.prod(dims), MAX_CELLS)):
+                memory.cells.setdefault(cell, memory.default)
     return Ptr(memory, 0, kind, dims)
+
+
+def _fill(m: Machine, memory: Memory, kind: CType, dims: tuple[int, ...], given: ir.Seq, at: int, frame: Frame) -> None:
+    """The elements of an array from what stands in braces, from an offset on."""
+    step = math.prod(dims[1:]) * kind.lanes
+    for i, item in enumerate(given.items[:64]):
+        if isinstance(item, ir.Seq) and len(dims) > 1:
+            _fill(m, memory, kind, dims[1:], item, at + i * step, frame)
+        elif len(dims) == 1:
+            memory.put(at + i * step, convert(m, expr.evaluate(m, item, frame), kind))
 
 
 # --- parameters ------------------------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ def _group_reduce(m: Machine, c: Args) -> Any:
 
 def _sizeof(m: Machine, c: Args) -> Any:
     value = c.get(0)
-    kind = resolve(m, value.ref, c.frame) if isinstance(value, TypeValue) else None
+    kind = resolve(m, value.ref, c.frame) if isinstance(value, TypeValue) else value if type(value) is CType else None
     if kind is None or kind.dt not in dtypes.BITS:
         return UNKNOWN
     return whole.typed(max(1, dtypes.BITS[kind.dt] // 8) * kind.lanes, "u64")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir, values
+from kbh_lint.cpp import traits
 from kbh_lint.kernels import compensation_builtins as builtins
 from kbh_lint.kernels import compensation_ctypes as ctypes
 from kbh_lint.kernels import compensation_integers as whole
@@ -24,6 +25,7 @@ from kbh_lint.kernels.compensation_state import (
     Range,
     Reference,
     VarRef,
+    copied,
 )
 from kbh_lint.values import UNKNOWN, DType, Sym
 
@@ -56,6 +58,9 @@ def _name(m: Machine, node: ir.Name, frame: Frame) -> Any:
     if frame.this is not None:
         if name in frame.this.fields:
             return places.load(m, VarRef(frame.this.fields, name), node, frame)
+        member = ctypes.static_member(m, frame.this.type, name)
+        if member is not None:
+            return member
         if name == "this":
             return Reference(VarRef({"this": frame.this}, "this"), address=True)
     return named(m, name, frame)
@@ -66,6 +71,10 @@ def named(m: Machine, name: str, frame: Frame) -> Any:
     try:
         value = frame.env.lookup(name)
     except KeyError:
+        if frame.cpp and "::" in name:
+            member = ctypes.scoped(m, name, frame)
+            if member is not None:
+                return member
         return builtins.constant(name) if frame.cpp else Sym(name)
     if isinstance(value, ir.Decl):
         known = m.globals.get(id(value))
@@ -348,10 +357,28 @@ def _cast(m: Machine, node: ir.Cast, frame: Frame) -> Any:
 
 
 def _lambda(m: Machine, node: ir.Lambda, frame: Frame) -> Any:
-    return Closure(node.func, frame)
+    return Closure(node.func, frame, captured(m, node.func, frame))
+
+
+def captured(m: Machine, func: ir.FuncDef, frame: Frame) -> dict[str, Any]:
+    """What a lambda of C++ holds itself: copies, and references that it gives a name."""
+    held: dict[str, Any] = {}
+    for capture in func.captures:
+        if capture.init is not None:
+            where = places.place(m, capture.init, frame) if capture.reference else None
+            held[capture.name] = evaluate(m, capture.init, frame) if where is None else Reference(where)
+        elif not capture.reference and (scope := frame.find(capture.name)) is not None:
+            value = scope[capture.name]
+            if type(value) is Reference and not value.address:
+                value = places.load(m, value.place, func, frame)
+            held[capture.name] = copied(value, {})
+    return held
 
 
 def _type_ref(m: Machine, node: ir.TypeRef, frame: Frame) -> Any:
+    if frame.cpp and traits.asked(node):
+        known = traits.value(m.types, node, frame)
+        return UNKNOWN if known is None else known
     if node.member:
         constant = ctypes.static_member(m, ctypes.resolve(m, _owner(node), frame), node.member[-1])
         if constant is not None:
@@ -369,7 +396,10 @@ def _opaque(m: Machine, node: ir.Opaque, frame: Frame) -> Any:
 
 
 def _call(m: Machine, node: ir.Call, frame: Frame) -> Any:
-    return builtins.call(m, node, frame)
+    value = builtins.call(m, node, frame)
+    if type(value) is Reference and not value.address and frame.cpp:
+        return places.load(m, value.place, node, frame)
+    return value
 
 
 _EXPRESSIONS: dict[type, Callable[[Machine, Any, Frame], Any]] = {

@@ -203,10 +203,16 @@ class Machine:
             self.note("a branch on a value of the host that is not known", test)
 
     def _return(self, stmt: ir.Return, frame: Frame) -> str:
-        frame.result = None if stmt.value is None else expr.evaluate(self, stmt.value, frame)
+        where = places.place(self, stmt.value, frame) if frame.by_place and stmt.value is not None else None
+        if where is not None:
+            frame.result = Reference(where)
+        else:
+            frame.result = None if stmt.value is None else expr.evaluate(self, stmt.value, frame)
         return "return"
 
     def _jump(self, stmt: ir.Jump, frame: Frame) -> str | None:
+        if stmt.kind == "goto":
+            self.note("a goto is not followed", stmt)
         return stmt.kind if stmt.kind in ("break", "continue") else None
 
     def _block(self, stmt: ir.Block, frame: Frame) -> str | None:
@@ -259,6 +265,8 @@ class Machine:
             return UNKNOWN
         scope: dict[str, Any] = dict(bound or {})
         inner = Frame([*(outer or []), scope], env, frame.cpp, self.sites.number(frame.ctx, at) // 8 + 1, this)
+        returns = node.returns
+        inner.by_place = frame.cpp and isinstance(returns, ir.TypeRef) and returns.reference and not returns.const
         self._bind(node, inner, scope, args, keywords, defaults or {})
         self.calls += 1
         depth, self.depth = self.depth, min(self.depth, len(loops.CAPS) - 1)
@@ -268,7 +276,7 @@ class Machine:
             self.calls -= 1
             self.depth = depth
         result = inner.result
-        if inner.cpp and isinstance(node.returns, ir.TypeRef) and isinstance(result, Num | int):
+        if inner.cpp and isinstance(node.returns, ir.TypeRef) and isinstance(result, Num | int | tuple):
             result = ctypes.passed(self, node.returns, result, inner)
         return result.copy() if isinstance(result, Obj) else result
 

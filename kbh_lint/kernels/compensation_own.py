@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from kbh_lint.kernels.compensation_machine import Machine
 
 
-def methods(kind: CType, name: str) -> list[ir.FuncDef]:
-    """The functions of a struct with this name."""
-    if kind.kind != "struct":
+def methods(m: Machine, kind: CType, name: str, depth: int = 0) -> list[values.Func]:
+    """The functions of a struct with this name, else those of its bases."""
+    if kind.kind != "struct" or depth > ctypes.MAX_DEPTH or not isinstance(kind.struct.node, ir.ClassDef):
         return []
-    return [s for s in kind.struct.node.body if isinstance(s, ir.FuncDef) and s.name == name and s.body is not None]
+    own = [s for s in kind.struct.node.body if isinstance(s, ir.FuncDef) and s.name == name and s.body is not None]
+    if own:
+        return [values.Func(func, kind.struct.env) for func in own]
+    return [func for base in m.types.bases(kind) for func in methods(m, base, name, depth + 1)]
 
 
 def chosen_of(
@@ -38,14 +41,13 @@ def operator(m: Machine, name: str, args: list[Any], node: Any, frame: Frame) ->
     """A submission's own operator on its structs; None when there is none for these values."""
     first = args[0]
     if isinstance(first, Obj):
-        found = [f for f in methods(first.type, name) if len(f.params) == len(args) - 1]
+        found = [f for f in methods(m, first.type, name) if overloads.arity(f.node, len(args) - 1)]
         if found:
-            env = first.type.struct.env
             bound = dict(first.type.args)
-            fitting = chosen_of(m, [values.Func(f, env) for f in found], args[1:], (), frame, bound)
-            func = found[0] if fitting is None else fitting.func.node
+            fitting = chosen_of(m, found, args[1:], (), frame, bound)
+            func = found[0] if fitting is None else fitting.func
             bound.update({} if fitting is None else fitting.bound)
-            result = m.call(func, env, list(args[1:]), {}, node, frame, this=first, bound=bound)
+            result = m.call(func.node, func.env, list(args[1:]), {}, node, frame, this=first, bound=bound)
             return UNKNOWN if result is None else result
     try:
         free = frame.env.lookup(name)
@@ -75,27 +77,33 @@ def conversion(m: Machine, value: Any, wanted: str = "") -> Any:
         for s in value.type.struct.node.body
         if isinstance(s, ir.FuncDef) and s.name.startswith("operator ") and s.body is not None
     }
-    numeric = {dt: s for dt, s in found.items() if dt in dtypes.FLOATS}
+    numeric = {dt: s for dt, s in found.items() if dt in dtypes.FLOATS or wanted in dtypes.INTS and dt in dtypes.INTS}
     if not numeric:
         return None
     func, env = numeric.get(wanted) or next(iter(numeric.values())), value.type.struct.env
     return m.call(func, env, [], {}, func, Frame([{}], env, True, 0), this=value, bound=dict(value.type.args))
 
 
-def construct(m: Machine, kind: CType, args: list[Any], node: Any, frame: Frame) -> Any:
+def makers(kind: CType, count: int) -> list[values.Func]:
+    """The constructors of a struct that take so many arguments."""
+    node, env = kind.struct.node, kind.struct.env
+    named_so = [s for s in node.body if isinstance(s, ir.FuncDef) and s.name == node.name and s.body is not None]
+    return [values.Func(maker, env) for maker in named_so if overloads.arity(maker, count)]
+
+
+def construct(m: Machine, kind: CType, args: list[Any], node: Any, frame: Frame, *, braces: bool = False) -> Any:
     """`T(a, b)`, `T{a, b}`, `T x(a, b)`: by a constructor, field by field, or as a conversion."""
     if kind.kind == "struct" and isinstance(kind.struct.node, ir.ClassDef):
         if len(args) == 1 and isinstance(args[0], Obj) and args[0].type.struct is kind.struct:
             return args[0].copy()
         made = ctypes.zero(m, kind)
-        makers = methods(kind, kind.struct.node.name)
-        funcs = [values.Func(f, kind.struct.env) for f in makers]
+        funcs = makers(kind, len(args))
         chosen = chosen_of(m, funcs, args, (), frame, kind.args)
         if chosen is not None and isinstance(made, Obj):
             bound = {**kind.args, **chosen.bound}
             m.call(chosen.func.node, kind.struct.env, args, {}, node, frame, this=made, bound=bound)
             return made
-        return ctypes.aggregate(m, kind, args, m.site(frame, node)) if args else made
+        return ctypes.aggregate(m, kind, args, m.site(frame, node)) if args or braces else made
     if kind.kind == "vec":
         return ctypes.convert(m, tuple(args), kind, m.site(frame, node))
     if not args:

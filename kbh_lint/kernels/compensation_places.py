@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
+from kbh_lint.kernels import compensation_builtins as builtins
 from kbh_lint.kernels import compensation_ctypes as ctypes
 from kbh_lint.kernels import compensation_expr as expr
 from kbh_lint.kernels import compensation_memory as memory
@@ -54,6 +55,9 @@ def place(m: Machine, node: Any, frame: Frame) -> Place | None:
         return place(m, node.no if test is False else node.yes, frame)
     if kind is ir.Cast:
         return place(m, node.value, frame)
+    if kind is ir.Call and frame.cpp:
+        value = builtins.call(m, node, frame)
+        return value.place if type(value) is Reference and not value.address else None
     return None
 
 

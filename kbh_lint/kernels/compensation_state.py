@@ -200,10 +200,10 @@ class Obj:
     fields: dict[str, Any]
     type: CType = OTHER
 
-    def copy(self, copied: dict[int, Memory] | None = None) -> Obj:
+    def copy(self, made: dict[int, Memory] | None = None) -> Obj:
         """A value of its own: arrays inside are copied, what pointers point to is not."""
-        copied = {} if copied is None else copied
-        return Obj({k: _copied(v, copied) for k, v in self.fields.items()}, self.type)
+        made = {} if made is None else made
+        return Obj({k: copied(v, made) for k, v in self.fields.items()}, self.type)
 
 
 @dataclass(slots=True, eq=False)
@@ -256,12 +256,13 @@ class Range:
     step: Any
 
 
-def _copied(value: Any, copied: dict[int, Memory]) -> Any:
+def copied(value: Any, made: dict[int, Memory]) -> Any:
+    """A value of its own; `made` are the memories that were copied so far."""
     if isinstance(value, Obj):
-        return value.copy(copied)
+        return value.copy(made)
     if isinstance(value, Reference) and isinstance(value.place, Ptr) and not value.address:
-        return Reference(_own(value.place, copied))
-    return _own(value, copied) if isinstance(value, Ptr) and value.rest else value
+        return Reference(_own(value.place, made))
+    return _own(value, made) if isinstance(value, Ptr) and value.rest else value
 
 
 def _own(ptr: Ptr, copied: dict[int, Memory]) -> Ptr:
@@ -276,10 +277,11 @@ def _own(ptr: Ptr, copied: dict[int, Memory]) -> Ptr:
 
 @dataclass(slots=True, eq=False)
 class Closure:
-    """A lambda with the scopes it can see."""
+    """A lambda with the scopes it can see, and what it holds itself."""
 
     node: ir.FuncDef
     frame: Frame
+    held: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -301,6 +303,7 @@ class Frame:
     ctx: int
     this: Obj | None = None
     result: Any = None
+    by_place: bool = False  # whether the function gives a reference
 
     def find(self, name: str) -> dict[str, Any] | None:
         """The innermost scope that has `name`."""

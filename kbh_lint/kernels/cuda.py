@@ -7,13 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 from kbh_lint import ir, values
+from kbh_lint.cpp import overloads
 from kbh_lint.kernels.core.expressions import Env
 from kbh_lint.kernels.core.value import NOTHING, CType, Struct, Unbound, V
 from kbh_lint.kernels.cuda_builtins import builtin
-from kbh_lint.kernels.cuda_call import CppCall
 from kbh_lint.kernels.cuda_libraries import library_method
 from kbh_lint.kernels.cuda_objects import CudaObjects
-from kbh_lint.kernels.cuda_places import IN_MEMORY, TENSOR_MAP, Ref
+from kbh_lint.kernels.cuda_places import IN_MEMORY, TENSOR_MAP, CppCall, Ref
 from kbh_lint.kernels.cuda_types import element, is_pointer
 from kbh_lint.kernels.languages.ptx.ptx import run_asm
 
@@ -176,25 +176,25 @@ class CudaMachine(CudaObjects):
         *, this: V | None = None, extra: dict[str, V] | None = None,
     ) -> V:  # fmt: skip
         """Chooses an overload, binds its parameters and runs it."""
-        func = self.choose(funcs, args, explicit)
-        env = dict(extra) if extra else {}
+        types = self.cpp
+        given = [types.type_of(arg) for arg in args]
+        choice = overloads.choose(types, funcs, given, explicit, types.here(), extra or {})
+        func = funcs[0] if choice is None else choice.func
+        env = {**(extra or {}), **({} if choice is None else choice.bound)}
         node = func.node
-        if node.template:
-            env.update(self.template_arguments(node.template, explicit))
-            self.deduce(func, args, env)
         saved, outer = self.frame.env, self.frame.outer
-        types: list[CType] = []
+        kinds: list[CType] = []
         self.frame.env, self.frame.outer = {**saved, **env} if env else saved, func.env
         try:
             for param in node.params:
-                types.append(self.resolve_type(param.type) if isinstance(param.type, ir.TypeRef) else CType())
+                kinds.append(self.resolve_type(param.type) if isinstance(param.type, ir.TypeRef) else CType())
         finally:
             self.frame.env, self.frame.outer = saved, outer
         for position, param in enumerate(node.params):
             if param.kind == "star":
                 env[param.name] = V(x=tuple(args[position:]))
                 break
-            ct = types[position]
+            ct = kinds[position]
             if position >= len(args):
                 env[param.name] = self.eval(param.default) if param.default is not None else V(ct.dtype, ct.dtype)
                 continue
@@ -220,52 +220,3 @@ class CudaMachine(CudaObjects):
         if ct.dtype not in ("?", "") and not isinstance(value.x, Struct):
             return self.cast_to(value, ct, loc)
         return value
-
-    def deduce(self, func: values.Func, args: list[V], env: dict[str, V]) -> None:
-        """Binds type parameters from the arguments' types."""
-        names = {p.name for p in func.node.template if p.kind == "type" and p.name not in env}
-        for param, value in zip(func.node.params, args, strict=False):
-            ref = param.type
-            if isinstance(ref, ir.TypeRef) and ref.name in names and not ref.args and ref.name not in env:
-                ct = value.ct or CType(value.dtype)
-                for _ in range(ref.pointers + len(ref.dims)):
-                    ct = element(ct)
-                env[ref.name] = V(const=ct)
-
-    def choose(self, funcs: list[values.Func], args: list[V], explicit: tuple[Any, ...]) -> values.Func:
-        """The overload whose parameters fit best; definitions before declarations."""
-        if len(funcs) == 1:
-            return funcs[0]
-        best, best_score = funcs[0], -1000
-        given = [_exact(self.template_value(e, "value")) for e in explicit]
-        for func in funcs:
-            node = func.node
-            needed = sum(1 for p in node.params if p.default is None and p.kind != "star")
-            score = 0 if needed <= len(args) <= len(node.params) else -20
-            score += 0 if node.body is not None else -50
-            if node.specialization:
-                special = [_exact(self.template_value(e, "value")) for e in node.specialization]
-                score += 10 if special == given else -30
-            for param, value in zip(node.params, args, strict=False):
-                if isinstance(param.type, ir.TypeRef):
-                    score += self._fit(param.type, value, func)
-            if score > best_score:
-                best, best_score = func, score
-        return best
-
-    def _fit(self, ref: ir.TypeRef, value: V, func: values.Func) -> int:
-        if any(p.name == ref.name for p in func.node.template):
-            return 1
-        ct = self.resolve_type(ref)
-        if is_pointer(ct) != is_pointer(value.ct):
-            return -3
-        if ct.decl is not None:
-            return 3 if value.ct is not None and value.ct.decl is ct.decl else -3
-        lanes = value.ct.lanes if value.ct is not None else 1
-        return (2 if ct.dtype == value.dtype else 0) + (1 if ct.lanes == lanes else -1)
-
-
-def _exact(value: Any) -> tuple[type, Any]:
-    """A template argument to compare: `1` and `true` are two."""
-    const = getattr(value, "const", None)
-    return type(const), const

@@ -11,7 +11,6 @@ from kbh_lint.kernels.core import cache_policy
 from kbh_lint.kernels.core.joins import join, mix
 from kbh_lint.kernels.core.origins import data_origins, flagged, union, union_casts
 from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, UNKNOWN_V, CType, Mul, V, in_order, offset_of
-from kbh_lint.kernels.cuda_call import CppCall
 from kbh_lint.kernels.cuda_libraries import (
     cute_gemm,
     fragment_fill,
@@ -20,6 +19,7 @@ from kbh_lint.kernels.cuda_libraries import (
     fragment_store,
     library,
 )
+from kbh_lint.kernels.cuda_places import CppCall
 from kbh_lint.kernels.cuda_types import is_pointer
 from kbh_lint.kernels.languages.ptx.ptx import copy_bytes, multiply_add
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.kernels.cuda_call import CppCall
+from kbh_lint.kernels.cuda_places import CppCall
 from kbh_lint.kernels.cuda_types import is_pointer
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kbh_lint import dtypes, ir
+from kbh_lint.cpp import conversions
 from kbh_lint.kernels.core.joins import join, mix
 from kbh_lint.kernels.core.origins import union, union_casts
 from kbh_lint.kernels.core.value import NOTHING, CType, Struct, Unbound, V, in_order
@@ -269,6 +270,9 @@ class CudaMemory(CudaCells):
             return value
         if value.cells and ct.dtype in dtypes.INTS:
             return value.with_(ct=None)
+        kept = value.const if ct.lanes > 1 else conversions.held(value.const, ct.dtype)
+        if kept is not value.const and ct.dtype in dtypes.INTS:
+            value = value.with_(const=kept)
         if value.dtype == ct.dtype:
             if value.content in dtypes.FLOATS and value.content != ct.dtype and ct.dtype in dtypes.FLOATS:
                 return self.convert(value, ct.dtype, loc)

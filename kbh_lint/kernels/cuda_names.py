@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kbh_lint import dtypes, ir, values
+from kbh_lint.cpp import traits
 from kbh_lint.kernels.core.joins import mix
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, CType, Offset, Struct, V, constant
 from kbh_lint.kernels.cuda_memory import CudaMemory
@@ -176,15 +177,9 @@ class CudaNames(CudaMemory):
 
     def _type_member(self, node: ir.TypeRef) -> V | None:
         """`Config<64>::kSize`, `std::is_same<A, B>::value`, `is_same_v<A, B>`."""
-        last = node.name.rsplit("::", 1)[-1]
-        if last in ("is_same_v", "is_same") and len(node.args) == 2:
-            a, b = (self.resolve_argument(x) for x in node.args)
-            if a.name or b.name or a.dtype != "?":
-                deps = frozenset().union(*(self._type_deps(x) for x in node.args))
-                same = (a.dtype, a.lanes, a.pointers) == (b.dtype, b.lanes, b.pointers) and (
-                    a.dtype != "?" or a.name == b.name
-                )
-                return constant(same, deps)
+        if traits.asked(node):
+            known = traits.value(self.cpp, node, self.cpp.here())
+            return UNKNOWN_V if known is None else constant(known)
         if not node.member:
             return None
         base = self.resolve_type(ir.TypeRef(node.name, node.args, node.loc))

@@ -8,6 +8,7 @@ from typing import Any
 from kbh_lint import dtypes, ir, values
 from kbh_lint.kernels.core import cache_policy
 from kbh_lint.kernels.core.joins import join, mix
+from kbh_lint.kernels.core.machine import HELD
 from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, CType, Mul, Struct, Unbound, V
 from kbh_lint.kernels.cuda_names import CudaNames
 from kbh_lint.kernels.cuda_places import IN_MEMORY, Ref
@@ -16,6 +17,21 @@ from kbh_lint.kernels.cuda_types import element, is_pointer, pointer_to
 
 class CudaObjects(CudaNames):
     """Makes, converts and assigns objects."""
+
+    # --- lambdas ---
+
+    def e_lambda(self, node: ir.Lambda) -> V:
+        made = self.closure(node.func)
+        held: dict[str, V] = {}
+        for capture in node.func.captures:
+            if capture.init is not None:
+                known = capture.reference
+                held[capture.name] = self.reference(capture.init, CType()) if known else self.eval(capture.init)
+            elif not capture.reference and capture.name in self.frame.env:
+                held[capture.name] = self.eval(ir.Name(capture.name, capture.loc))
+        if held:
+            made.const.env.vars[HELD] = held
+        return made
 
     # --- casts ---
 
@@ -218,6 +234,10 @@ class CudaObjects(CudaNames):
         elif isinstance(target, ir.AssignE):
             self.assign(target.target, value)
         elif isinstance(target, ir.Call):
+            named = target.func.id if isinstance(target.func, ir.Name) else ""
+            if any(isinstance(f.node.returns, ir.TypeRef) and f.node.returns.reference for f in self.overloads(named)):
+                self.unread(f"an assignment to the result of {named}", loc)
+                return
             base = self.eval(target.func.value if isinstance(target.func, ir.Attr) else target.func)
             if base.cells:
                 self.store(base, value, loc, raw=True)

@@ -7,8 +7,10 @@ from functools import lru_cache
 from typing import Any
 
 from kbh_lint import dtypes, ir, values
+from kbh_lint.cpp import templates
 from kbh_lint.kernels.core.machine import Machine
 from kbh_lint.kernels.core.value import NO_NAMES, NOTHING, CType, V
+from kbh_lint.kernels.cuda_templates import Types
 
 _MAX_ALIASES = 24
 _ARRAYS = frozenset({"array", "Array", "AlignedArray", "AlignedBuffer", "aligned_array"})
@@ -18,21 +20,13 @@ _TRANSPARENT = frozenset(
 _BITS_TYPES = {"uint128_t": ("u32", 4), "__uint128_t": ("u32", 4), "__int128": ("u32", 4)}
 
 
-def _meant(value: V) -> Any:
-    """A template argument as something to compare: a type by what it is, not by how it is spelled."""
-    ct = value.const
-    if not isinstance(ct, CType):
-        return type(ct), ct
-    named = ct.name if ct.dtype in ("", "?") else ""
-    return ct.dtype, ct.lanes, ct.pointers, ct.dims, named
-
-
 class CudaTypes(Machine):
     """Resolves types; a type as a value is `V(const=CType)`."""
 
     def __init__(self, name: str, fuel: int) -> None:
         super().__init__(name, fuel)
         self.plain_types: dict[int, tuple[ir.TypeRef, CType]] = {}  # the reference stays alive with its id
+        self.cpp = Types(self)
         self.types: dict[tuple[int, str], values.CppType | None] = {}
 
     def resolve_type(self, ref: ir.TypeRef) -> CType:
@@ -126,39 +120,19 @@ class CudaTypes(Machine):
 
     def _declared(self, found: values.CppType, ref: ir.TypeRef, depth: int) -> CType:
         node = found.node
-        args = self.template_arguments(node.template, ref.args) if node.template else {}
+        args: dict[str, V] = {}
+        if node.template:
+            args = templates.bind(self.cpp, node.template, ref.args, self.cpp.here(), found.env, {})
         if isinstance(node, ir.Using):
             if node.type is None:
                 return CType(name=node.name)
             made = self.under(args, found.env, node.type, depth)
         else:
-            kind, args = self._specialised(found, args) if found.special else (found, args)
+            kind, args = templates.specialised(self.cpp, found, args) if found.special else (found, args)
             made = CType(name=node.name, decl=kind, args=tuple(args.items()))
         for member in ref.member:
             made = self.member_type(made, member) or CType(name=f"{made.name}::{member}")
         return made
-
-    def _specialised(self, found: values.CppType, args: dict[str, V]) -> tuple[values.CppType, dict[str, V]]:
-        """The specialisation of a class template that arguments pick, with its own parameters; else the template."""
-        params = found.node.template
-        for kind in found.special:
-            assert isinstance(kind.node, ir.ClassDef)
-            own = {param.name for param in kind.node.template}
-            bound: dict[str, V] = {}
-            for pattern, param in zip(kind.node.specialization, params, strict=False):
-                value, name = args.get(param.name), getattr(pattern, "name", getattr(pattern, "id", ""))
-                if value is None:
-                    break
-                if name in own and not getattr(pattern, "args", ()) and not getattr(pattern, "pointers", 0):
-                    bound[name] = value
-                elif value.const is NOTHING:
-                    self.unread(f"a specialisation of {found.node.name} for something unknown", pattern.loc)
-                    break
-                elif _meant(self.template_value(pattern, param.kind)) != _meant(value):
-                    break
-            else:
-                return kind, bound
-        return found, args
 
     def under(self, args: dict[str, V], env: values.Env, ref: ir.TypeRef, depth: int) -> CType:
         """Resolves a type where template arguments are bound, or in another scope."""
@@ -228,24 +202,6 @@ class CudaTypes(Machine):
         name = getattr(node, "name", getattr(node, "id", ""))
         value = self.frame.env.get(name)
         return value.deps if value is not None else NO_NAMES
-
-    def template_arguments(self, params: tuple[ir.TemplateParam, ...], given: tuple[Any, ...]) -> dict[str, V]:
-        """Template parameters by name: explicit arguments, then defaults."""
-        bound: dict[str, V] = {}
-        for position, param in enumerate(params):
-            if param.pack:
-                bound[param.name] = V(x=tuple(self.template_value(a, param.kind) for a in given[position:]))
-                break
-            if position < len(given):
-                bound[param.name] = self.template_value(given[position], param.kind)
-            elif param.default is not None:
-                saved = self.frame.env
-                self.frame.env = {**saved, **bound}
-                try:
-                    bound[param.name] = self.template_value(param.default, param.kind)
-                finally:
-                    self.frame.env = saved
-        return bound
 
     def argument_value(self, value: Any, name: str) -> V:
         """A template argument given by the launch."""

@@ -9,8 +9,8 @@ SLACK = 8  # so that what others have under way is not stopped by a figure that 
 
 MOST = {
     "kbh_lint": {
-        "untyped parameters": 730,
-        "untyped runs": 111,
+        "untyped parameters": 651,
+        "untyped runs": 15,
         "imports in functions": 115,
         "modules in circles": 30,
         "largest circle": 13,

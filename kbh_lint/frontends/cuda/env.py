@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kbh_lint import dtypes, ir, values
+from kbh_lint.cpp import conversions
 
 _MAX_BITS = 256
 _SIZES = {
@@ -18,66 +20,178 @@ _SIZES = {
 
 
 def module_env(module: ir.Module) -> values.Env:
-    """C++ names of a module, qualified and not: Overloads, CppType, folded integer constants, Decl nodes."""
+    """C++ names of a module, qualified and not: Overloads, CppType, folded integer constants, Decl nodes.
+
+    What stands in a namespace is defined in a scope of its own, within the file's, which knows its names first. In the
+    file's scope the names of namespaces are known without them too, unless the file has others of the name: those of
+    the namespaces that it uses, or of all.
+    """
     env = values.Env()
-    _add(env, module.body, module.unit, "", env)
+    scopes = {"": env}
+    _add(env, module.body, module.unit, "", scopes)
+    used = [node for node in module.body if isinstance(node, ir.Using)]
+    for node in used:
+        if node.type is not None and node.name and not node.template:
+            _rename(env, scopes, node, _prefix(module.unit, node))
+    _unqualified(env, scopes, [node.namespace for node in used if node.namespace])
     return env
 
 
-def _add(env: values.Env, body: tuple[ir.Stmt, ...], unit: Any, owner: str, scope: values.Env) -> None:
+def _prefix(unit: Any, node: Any) -> str:
+    return str(unit.namespace_at(node.loc[1])) if hasattr(unit, "namespace_at") else ""
+
+
+def _scope(scopes: dict[str, values.Env], prefix: str) -> values.Env:
+    """The scope of a namespace."""
+    found = scopes.get(prefix)
+    if found is None:
+        around = _scope(scopes, prefix.rpartition("::")[0])
+        found = scopes[prefix] = values.Env(parent=around, namespace=prefix)
+    return found
+
+
+def _add(
+    env: values.Env, body: tuple[ir.Stmt, ...], unit: Any, owner: str, scopes: dict[str, values.Env], inside: str = ""
+) -> None:
     for node in body:
-        prefix = owner or (unit.namespace_at(node.loc[1]) if hasattr(unit, "namespace_at") else "")
+        space = inside if owner else _prefix(unit, node)
+        prefix, scope = owner or space, _scope(scopes, space)
         if isinstance(node, ir.FuncDef):
-            _bind_function(env, node, prefix, bool(owner))
+            _bind_function(env, scope, node, prefix, bool(owner))
+            if not owner and "::" in node.name and not node.explicit:
+                _define_method(scope, node)
         elif isinstance(node, ir.ClassDef):
-            kind = values.CppType(node, env)
-            primary = env.vars.get(node.name) if node.specialization else None
+            kind = values.CppType(node, scope)
+            primary = _known(scope, node.name) if node.specialization else None
             if isinstance(primary, values.CppType):
                 primary.special.append(kind)
             if not node.specialization:
-                _bind(env, node.name, prefix, kind, bool(owner))
+                _bind(env, scope, node.name, prefix, kind, bool(owner))
             if node.name and not node.template and not node.specialization:
-                _add(env, node.body, unit, f"{prefix}::{node.name}" if prefix else node.name, scope)
+                inner = f"{prefix}::{node.name}" if prefix else node.name
+                _add(env, node.body, unit, inner, scopes, space)
         elif isinstance(node, ir.Using):
             if node.namespace is None and node.name:
-                _bind(env, node.name, prefix, values.CppType(node, env), bool(owner))
+                _bind(env, scope, node.name, prefix, values.CppType(node, scope), bool(owner))
         elif isinstance(node, ir.Decl) and node.name:
             if owner and not (node.storage & {"static", "enum"}):
                 continue
             value = constant(node, env, prefix)
-            _bind(env, node.name, prefix, value, bool(owner))
+            _bind(env, scope, node.name, prefix, value, bool(owner))
             dt = dtypes.from_cpp(node.type.name) if type(value) is int and node.type is not None else None
             if dt in dtypes.INTS and dt != "i32":
                 env.types = {**(env.types or {}), node.name: dt, **({f"{prefix}::{node.name}": dt} if prefix else {})}
+                scope.types = env.types if scope is env else {**(scope.types or {}), node.name: dt}
         elif isinstance(node, (ir.Opaque, ir.Block)):
-            inner = node.children if isinstance(node, ir.Opaque) else node.body
-            kept = tuple(item for item in inner if isinstance(item, (ir.FuncDef, ir.ClassDef, ir.Decl, ir.Using)))
-            _add(env, kept, unit, owner, scope)
+            below = node.children if isinstance(node, ir.Opaque) else node.body
+            kept = tuple(item for item in below if isinstance(item, (ir.FuncDef, ir.ClassDef, ir.Decl, ir.Using)))
+            _add(env, kept, unit, owner, scopes, inside)
 
 
-def _bind(env: values.Env, name: str, prefix: str, value: Any, member: bool) -> None:
+def _known(env: values.Env, name: str) -> Any:
+    try:
+        return env.lookup(name)
+    except KeyError:
+        return None
+
+
+def _bind(env: values.Env, scope: values.Env, name: str, prefix: str, value: Any, member: bool) -> None:
     if prefix:
         env.vars[f"{prefix}::{name}"] = value
-    if not member or not prefix:
-        env.vars.setdefault(name, value)
-        if not prefix:
-            env.vars[name] = value
-    head, _, last = name.rpartition("::")
-    if not member and prefix and head and last:
-        env.vars.setdefault(name, value)
+    if not member:
+        scope.vars[name] = value
+    elif not prefix:
+        env.vars[name] = value
 
 
-def _bind_function(env: values.Env, node: ir.FuncDef, prefix: str, member: bool) -> None:
-    func = values.Func(node, env)
-    names = [] if member else [node.name]
+def _bind_function(env: values.Env, scope: values.Env, node: ir.FuncDef, prefix: str, member: bool) -> None:
+    func = values.Func(node, scope)
+    places = [] if member else [(scope, node.name)]
     if prefix:
-        names.append(f"{prefix}::{node.name}")
-    for name in names:
-        known = env.vars.get(name)
+        places.append((env, f"{prefix}::{node.name}"))
+    for place, name in places:
+        known = place.vars.get(name)
         if isinstance(known, values.Overloads):
+            _take_defaults(known, node)
             known.funcs.append(func)
         else:
-            env.vars[name] = values.Overloads([func])
+            place.vars[name] = values.Overloads([func])
+
+
+def _take_defaults(known: values.Overloads, node: ir.FuncDef) -> None:
+    """Gives a definition the default arguments of its declaration."""
+    for other in known.funcs:
+        alike = len(other.node.params) == len(node.params) and other.node.body is None and node.body is not None
+        if alike and all(_same_type(a.type, b.type) for a, b in zip(other.node.params, node.params, strict=True)):
+            pairs = zip(node.params, other.node.params, strict=True)
+            node.params = tuple(replace(own, default=own.default or said.default) for own, said in pairs)
+
+
+def _same_type(one: Any, other: Any) -> bool:
+    """Whether two parameters are written with the same type."""
+    if not isinstance(one, ir.TypeRef) or not isinstance(other, ir.TypeRef):
+        return one is other
+    return (one.name, one.pointers, one.reference, len(one.args)) == (
+        other.name, other.pointers, other.reference, len(other.args),
+    )  # fmt: skip
+
+
+def _define_method(scope: values.Env, node: ir.FuncDef) -> None:
+    """`int S::f() {...}`: the body of a method that the class declares."""
+    owner, _, name = node.name.rpartition("::")
+    found = _known(scope, owner)
+    kind = found.node if isinstance(found, values.CppType) else None
+    if node.body is None or not isinstance(kind, ir.ClassDef):
+        return
+    params = len(kind.template)
+    for at, member in enumerate(kind.body):
+        declares = isinstance(member, ir.FuncDef) and member.body is None and member.name == name
+        if not declares or not isinstance(member, ir.FuncDef) or len(member.params) != len(node.params):
+            continue
+        renamed = [param.name for param in node.template[:params]] != [param.name for param in kind.template]
+        pairs = list(zip(node.params, member.params, strict=True))
+        if renamed or not all(_same_type(own.type, said.type) for own, said in pairs):
+            continue
+        defined = tuple(replace(own, default=own.default or said.default) for own, said in pairs)
+        template = node.template[params:]
+        made = replace(node, name=name, kind="method", params=defined, template=template, attributes=member.attributes)
+        kind.body = (*kind.body[:at], made, *kind.body[at + 1 :])
+        return
+
+
+def _rename(env: values.Env, scopes: dict[str, values.Env], node: ir.Using, prefix: str) -> None:
+    """`using b::f;` of what is no type, and `namespace c = a::b;`."""
+    assert node.type is not None
+    scope, target = _scope(scopes, prefix), node.type.name
+    if node.type.args or node.type.member or target == node.name:
+        return
+    found = env.vars.get(target) or _known(scope, target)
+    if found is not None and not isinstance(found, values.CppType):
+        scope.vars[node.name] = found
+        return
+    whole = next((name for name in (f"{prefix}::{target}" if prefix else target, target) if name in scopes), None)
+    if whole is not None:
+        for name, value in list(env.vars.items()):
+            if name.startswith(f"{whole}::"):
+                env.vars.setdefault(node.name + name[len(whole) :], value)
+
+
+def _unqualified(env: values.Env, scopes: dict[str, values.Env], used: list[str]) -> None:
+    """Names of namespaces, in the scope of the file."""
+    for wanted in (used, [name for name in scopes if name]):
+        found: dict[str, list[Any]] = {}
+        for space in wanted:
+            for name, value in scopes[space].vars.items() if space in scopes else ():
+                found.setdefault(name, []).append(value)
+        for name, options in found.items():
+            functions = [option for option in options if isinstance(option, values.Overloads)]
+            if name in env.vars:
+                continue
+            if functions == options and len(options) > 1:
+                merged = {id(func.node): func for option in functions for func in option.funcs}
+                env.vars[name] = values.Overloads(sorted(merged.values(), key=lambda func: int(func.node.loc[1])))
+            else:
+                env.vars[name] = options[0]
 
 
 def constant(node: ir.Decl, env: values.Env, prefix: str = "") -> Any:
@@ -94,12 +208,9 @@ def constant(node: ir.Decl, env: values.Env, prefix: str = "") -> Any:
 
 
 def _kept(value: Any, kind: ir.TypeRef) -> Any:
-    """A folded number as a variable of a type holds it: modulo two to its width."""
+    """A folded number as a variable of a type holds it."""
     dt = dtypes.from_cpp(kind.name)
-    if type(value) is not int or dt not in dtypes.INTS or dt == "bool":
-        return value
-    low = value & (1 << dtypes.BITS[dt]) - 1
-    return low - (1 << dtypes.BITS[dt]) if dt[0] == "i" and low >> dtypes.BITS[dt] - 1 else low
+    return value if type(value) is not int or dt == "bool" else conversions.held(value, dt)
 
 
 def fold(node: ir.Expr, env: values.Env, prefix: str = "", depth: int = 0) -> int | float | bool | None:
@@ -116,7 +227,7 @@ def _folded(node: ir.Expr, env: values.Env, prefix: str, depth: int) -> int | fl
     if isinstance(node, ir.Const):
         return node.value if isinstance(node.value, (bool, int, float)) else None
     if isinstance(node, (ir.Name, ir.TypeRef)):
-        return _known(node, env, prefix)
+        return _number(node, env, prefix)
     if isinstance(node, ir.Unary):
         value = fold(node.value, env, prefix, depth + 1)
         if value is None:
@@ -143,7 +254,7 @@ def _folded(node: ir.Expr, env: values.Env, prefix: str, depth: int) -> int | fl
     return None
 
 
-def _known(node: ir.Name | ir.TypeRef, env: values.Env, prefix: str) -> int | float | bool | None:
+def _number(node: ir.Name | ir.TypeRef, env: values.Env, prefix: str) -> int | float | bool | None:
     if isinstance(node, ir.TypeRef):
         if node.args or node.member or node.pointers:
             return None

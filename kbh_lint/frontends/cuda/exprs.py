@@ -190,6 +190,12 @@ class Exprs(Types):
     def _assignment(self, node: Node) -> ir.Expr:
         operator = node.child_by_field_name("operator")
         op = "=" if operator is None else operator.type
+        cut = next((child for child in node.children if child.type == "ERROR"), None)
+        if (
+            cut is not None and len(cut.children) == 2 and cut.children[1].type == ","
+        ):  # `(a = 4, b)`: an error to the grammar
+            first = ir.AssignE(self.field(node, "left"), op[:-1], self.expr(cut.children[0]), self.loc(node))
+            return ir.Binary(",", first, self.field(node, "right"), self.loc(node))
         return ir.AssignE(self.field(node, "left"), op[:-1], self.field(node, "right"), self.loc(node))
 
     def _conditional(self, node: Node) -> ir.Expr:
@@ -284,7 +290,7 @@ class Exprs(Types):
     def _compound_literal(self, node: Node) -> ir.Expr:
         func: ir.Expr = self.type_of(node.child_by_field_name("type"))
         value = node.child_by_field_name("value")
-        return ir.Call(func, () if value is None else self.exprs(value.named_children), (), self.loc(node))
+        return ir.Call(func, () if value is None else self.exprs(value.named_children), (), self.loc(node), True)
 
     def _initializer(self, node: Node) -> ir.Expr:
         return ir.Seq("init", self.exprs(node.named_children), self.loc(node))

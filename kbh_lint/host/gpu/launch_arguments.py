@@ -72,8 +72,7 @@ def tree(interp: Run, value: Any, depth: int = 0) -> Argument:
         return Argument(value, tensor, tensor.dtype if tensor is not None else "?")
     if depth >= MAX_DEPTH:
         return Argument(value)
-    if _is_lambda(value):
-        value = functor(interp, value)
+    value = opened(interp, value)
     if isinstance(value, LibObject) and value.path.startswith("struct:"):
         return Argument(value, parts=_parts(interp, value.attrs.items(), depth), struct=True)
     if isinstance(value, (tuple, list)):
@@ -85,6 +84,11 @@ def tree(interp: Run, value: Any, depth: int = 0) -> Argument:
 
 def _parts(interp: Run, items: Iterable[tuple[Any, Any]], depth: int) -> tuple[tuple[str, Argument], ...]:
     return tuple((str(name), tree(interp, item, depth + 1)) for name, item in items)
+
+
+def opened(interp: Run, value: Any) -> Any:
+    """What a launch is given, a lambda as the object that it is."""
+    return functor(interp, value) if _is_lambda(value) else value
 
 
 def functor(interp: Run, func: Func) -> LibObject:
@@ -113,7 +117,7 @@ def _is_lambda(value: Any) -> bool:
 def _around(env: Env, name: str) -> Any:
     """What a name holds around a lambda, below the scope of the file."""
     inner: Env | None = env
-    while inner is not None and inner.parent is not None:
+    while inner is not None and not inner.outermost:
         if name in inner.vars:
             return inner.vars[name]
         inner = inner.parent
@@ -123,7 +127,7 @@ def _around(env: Env, name: str) -> Any:
 def _functor_type(func: Func, fields: Iterable[str], types: Mapping[str, Any]) -> TypeValue:
     """The class of a lambda. A field is of the type of the object that it holds, or `auto`."""
     node, env = func.node, func.env
-    while env.parent is not None:
+    while not env.outermost and env.parent is not None:
         env = env.parent
     own = Env({}, env)
     body: list[ir.Stmt] = []

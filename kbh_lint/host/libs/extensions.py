@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
+from kbh_lint.cpp.overloads import Choice
 from kbh_lint.host import cpp_texts
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import artifacts, builds
@@ -195,7 +196,8 @@ def call_raw(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, A
     words = [w.strip() for w in given.rstrip("> ").split(",")] if given else []
     template = {p.name: _template_word(w) for p, w in zip(kernel.node.template, words, strict=False)}
     shape = [args[0], args[1]] if len(args) > 1 else args[0] if args else None
-    return interp.cpp.launch_kernel(kernel, list(values), template, shape, loc)
+    bound = {**interp.cpp.choose(kernel, list(values)).bound, **template}
+    return interp.cpp.launch_kernel(Choice(kernel, bound), list(values), shape, loc)
 
 
 def _template_word(word: str) -> Any:

@@ -14,6 +14,9 @@ from kbh_lint.kernels.core.value import Offset, V, constant
 MAX_CALL_DEPTH = 24
 
 
+HELD = "="  # in the scope of a lambda, beside its frame: what it captured by value
+
+
 class Machine(Statements):
     """Executes statements and calls; subclasses supply the language."""
 
@@ -67,7 +70,8 @@ class Machine(Statements):
         definer = func.env.vars.get("")
         own = frozenset(env)
         if isinstance(definer, Frame):
-            env = {**definer.env, **env}
+            held = func.env.vars.get(HELD, {})  # copies that a lambda of C++ made
+            env, own = {**definer.env, **held, **env}, own | frozenset(held)
         saved = self.frame
         frame = Frame(env, func.env, func, (*saved.key, id(node), loc))
         frame.this = this
@@ -86,6 +90,8 @@ class Machine(Statements):
             for name, value in frame.env.items():
                 if name not in own and definer.env.get(name, value) is not value:
                     definer.env[name] = join(definer.env[name], value)
+            for name in func.env.vars.get(HELD, ()):
+                func.env.vars[HELD][name] = frame.env[name]
         return frame.returned if frame.returned is not None else constant(None)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kbh_lint import dtypes, ir, values
+from kbh_lint.cpp import conversions
 from kbh_lint.frontends.walk import walk
 from kbh_lint.kernels.extents.assigned import assigned_names
 from kbh_lint.kernels.extents.intervals import Atoms, Limits, Linear, highest, limited, lowest
@@ -68,7 +69,7 @@ def reach(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims)
     """How far the stores of a launch of `grid` and `block` can reach, and which of them may not be made at all."""
     body = kernel.node.body or ()
     nodes = walk(body)
-    if any(isinstance(n, (ir.Lambda, ir.FuncDef)) or isinstance(n, ir.Decl) and _is_reference(n) for n in nodes):
+    if any(_unfollowed(node) for node in nodes):
         return Reach({}, set())
     follow = _Follow(kernel, args, grid, block)
     try:
@@ -77,6 +78,12 @@ def reach(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims)
         return Reach({}, set())
     ends = {at: n for at, n in follow.found.items() if n is not None}
     return Reach(ends, follow.doubtful - follow.firm)
+
+
+def _unfollowed(node: Any) -> bool:
+    """Whether a kernel with such a node in it is left alone."""
+    jumps = isinstance(node, ir.Jump) and node.kind == "goto"
+    return jumps or isinstance(node, (ir.Lambda, ir.FuncDef)) or isinstance(node, ir.Decl) and _is_reference(node)
 
 
 def _counts_elements(ref: Any, args: Mapping[str, Any]) -> bool:
@@ -162,7 +169,7 @@ class _Follow:
         elif isinstance(stmt, ir.Decl):
             scalar = stmt.init is not None and not isinstance(stmt.init, ir.Seq) and not (stmt.type and stmt.type.dims)
             self._assigned(stmt.init)
-            self.env[stmt.name] = self.value(stmt.init) if scalar else self.unknown()
+            self.env[stmt.name] = self._held(self.value(stmt.init), stmt.type) if scalar else self.unknown()
         elif isinstance(stmt, ir.Assign):
             self._assigned(stmt.value)
             value = self.value(stmt.value)
@@ -183,6 +190,15 @@ class _Follow:
         else:
             self._assigned(stmt)
         return limits
+
+    def _held(self, value: _Value, kind: ir.TypeRef | None) -> _Value:
+        """What a declared variable holds of a value: a narrow type does not hold all."""
+        dtype = dtypes.from_cpp(kind.name) if self.cpp and kind is not None and not kind.pointers else None
+        if not isinstance(value, Linear) or dtype is None or dtype in dtypes.INTS and dtypes.BITS[dtype] >= 32:
+            return value
+        if value.terms or conversions.held(value.const, dtype) != value.const:
+            return self.unknown()
+        return value
 
     def _if(self, stmt: ir.If, limits: Limits) -> Limits:
         self._assigned(stmt.test)

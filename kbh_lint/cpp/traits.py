@@ -1,0 +1,44 @@
+"""What the standard library says of types: `std::is_same_v<A, B>`, `std::is_integral<T>::value`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kbh_lint import dtypes, ir
+from kbh_lint.cpp.domain import Domain, Scope, Type
+
+_TRAITS: dict[str, Callable[[Type], bool]] = {
+    "is_pointer": lambda kind: kind.pointers > 0,
+    "is_floating_point": lambda kind: _number(kind, frozenset({"f32", "f64"})),
+    "is_integral": lambda kind: _number(kind, dtypes.INTS),
+    "is_arithmetic": lambda kind: _number(kind, dtypes.INTS | {"f32", "f64"}),
+    "is_class": lambda kind: not kind.pointers and isinstance(kind.base, int),
+    "is_void": lambda kind: not kind.pointers and kind.base == "void",
+    "is_unsigned": lambda kind: _number(kind, dtypes.INTS) and (kind.base == "bool" or str(kind.base)[0] == "u"),
+    "is_signed": lambda kind: _number(kind, dtypes.INTS | {"f32", "f64"}) and str(kind.base)[0] in "if",
+}
+
+
+def _number(kind: Type, among: frozenset[str]) -> bool:
+    return not kind.pointers and kind.lanes == 1 and kind.base in among
+
+
+def asked(ref: ir.TypeRef) -> str:
+    """The trait that a template-id asks for as a value; empty when it is none."""
+    last = ref.name.rpartition("::")[2]
+    name = last.removesuffix("_v") if not ref.member else last if ref.member == ("value",) else ""
+    if ref.pointers or last == name and not ref.member:
+        return ""
+    return name if name in _TRAITS and len(ref.args) == 1 or name == "is_same" and len(ref.args) == 2 else ""
+
+
+def value(domain: Domain, ref: ir.TypeRef, scope: Scope) -> bool | None:
+    """What a trait says; None when a type is not known, or for what is no trait."""
+    trait = asked(ref)
+    kinds = [domain.argument(arg, "type", scope) for arg in ref.args] if trait else []
+    keys = [None if kind is None else domain.key(kind) for kind in kinds]
+    if not keys or None in keys:
+        return None
+    if trait == "is_same":
+        return keys[0] == keys[1]
+    return _TRAITS[trait](keys[0]) if isinstance(keys[0], Type) else None
