@@ -22,7 +22,7 @@ from kbh_lint.host import (
     cpp_types,
 )
 from kbh_lint.host.datamodel import operators
-from kbh_lint.host.values.frames import MAX_FRAMES, Returned, target_names
+from kbh_lint.host.values.frames import MAX_FRAMES, SERIALS, Returned, target_names
 from kbh_lint.host.values.objects import ExtFunction, LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.values import CppType, Env, Func, Overloads, TypeValue
@@ -234,3 +234,4 @@ class _Place:
 
     def __init__(self, loc: ir.Loc | None) -> None:
         self.loc = loc
+        self.serial = next(SERIALS)

@@ -209,7 +209,7 @@ class Run:
 
     def decide(self, key: Any, value: Unknown) -> bool:
         """The side of a branch on an unknown (see `Decisions.side`)."""
-        return self.decisions.side(key, value, self.frames[-1] if self.frames else None)
+        return self.decisions.side(key, value, self.frames[-1].serial if self.frames else 0)
 
     def settle(self, loc: ir.Loc | None, answer: bool, contents: tuple[Content, ...]) -> bool:
         """What the legal domain of the inputs, or a check that passes, decides at a place."""

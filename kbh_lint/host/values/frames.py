@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 from kbh_lint import ir
@@ -54,10 +55,13 @@ BREAK = object()
 CONTINUE = object()
 
 
+SERIALS = count(1)  # of calls: what id() gives of one that ended is given out again
+
+
 class Frame:
     """One call: its variables, and where it was called from."""
 
-    __slots__ = ("env", "globals", "outer", "loc", "func", "cls", "named")
+    __slots__ = ("env", "globals", "outer", "loc", "func", "cls", "named", "serial")
 
     def __init__(self, env: Env, globals_: Env, loc: ir.Loc | None, func: Func | None) -> None:
         self.env = env
@@ -67,6 +71,7 @@ class Frame:
         self.loc = loc
         self.func = func
         self.cls: ClassV | None = func.cls if func is not None else None
+        self.serial = next(SERIALS)
 
 
 def target_names(target: ir.Expr) -> list[str]:

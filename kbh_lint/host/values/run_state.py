@@ -61,17 +61,17 @@ class Decisions:
         self.settled.setdefault(key, Unknown(contents, "likely" if answer else ""))
         return self.flips.get(key, answer)
 
-    def side(self, key: Any, value: Unknown, frame: object) -> bool:
+    def side(self, key: Any, value: Unknown, call: int) -> bool:
         """The side of a branch on an unknown: one a place and run, but for a loop that asks it of many elements.
 
-        No real run answers all elements alike, so the second time one call of a function (`frame`) asks, it is the
-        other side.
+        No real run answers all elements alike, so the second time one call of a function (by its number) asks, it
+        is the other side.
         """
         if key not in self.decided or value.why.startswith(asking.MARK):
             self.decided[key] = self.choice(key, value)
         if value.why.startswith("likely: the path"):  # files are all there, or none is yet
             return self.decided[key]
-        here = (key, 0 if frame is None else id(frame))
+        here = (key, call)
         self.asked[here] = self.asked.get(here, 0) + 1
         if self.asked[here] == 2:
             self.mixed.add(key)
