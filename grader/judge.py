@@ -14,6 +14,7 @@ import random
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -122,6 +123,7 @@ def build(
     values come from a key that is thrown away. `opened` is given the process, for who may want to end it.
     """
     code, master = load_code(problem), new_master()
+    options = replace(options, timing=False)  # a clock would use the device before it is held
     with _session(snapshot, device, options, sandbox, scratch) as session:
         opened(session)
         trial = Trial(problem, code, master, options, device, session, progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import os
@@ -218,6 +219,46 @@ def test_the_second_process_starts_beside_the_first_and_runs_the_submission_when
     before = [call for call in calls if call < float(second[3])]
     assert len(before) > 8 and len(calls) - len(before) == 8, "two warm-ups and six samples come after its import"
     assert not list(here.scratch.glob("first-*"))
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_a_process_is_up_before_its_turn_and_runs_the_submission_only_within(
+    ground: Callable[[str], Ground], monkeypatch: pytest.MonkeyPatch, early: bool
+) -> None:
+    events: list[str] = []
+
+    def spy(name: str) -> None:
+        original = getattr(Session, name)
+
+        def noted(self: Session, *rest: Any, **more: Any) -> Any:
+            events.append(name)
+            return original(self, *rest, **more)
+
+        monkeypatch.setattr(Session, name, noted)
+
+    @contextlib.contextmanager
+    def held() -> Iterator[None]:
+        events.append("take")
+        yield
+        events.append("give")
+
+    for name in ("__init__", "up", "start", "submission", "load", "close"):
+        spy(name)
+    monkeypatch.setattr(judge, "enough", lambda: early)
+    here = ground(HONEST)
+    trial = run_trial(
+        here.problem, here.snapshot, index=0, master=MASTER, caches=None, keep_log=here.keep, held=held,
+        **here.settings(OPTIONS),  # type: ignore[arg-type]
+    )  # fmt: skip
+    assert trial.status == "right", trial.message
+    first = ["__init__", "up", "take"] if early else ["take", "__init__", "up"]
+    order = [name for number, name in enumerate(events) if name != events[number - 1]]
+    assert order[:3] == first and order[-2:] == ["close", "give"]
+    assert events.count("take") == 1 and events.index("take") < events.index("load") < events.index("submission")
+    events.clear()
+    replay(here.problem, here.snapshot, trial, caches=None, held=held, **here.settings(OPTIONS))  # type: ignore[arg-type]
+    assert events[:3] == first and events[-1] == ("give" if not early else events[-1])
+    assert events.index("take") < events.index("submission") < events.index("give")
 
 
 def test_a_second_process_that_is_not_wanted_any_more_is_ended(
