@@ -14,7 +14,7 @@ from kbh_lint.host.values.tensors import Event, Tensor, product, row_major
 from kbh_lint.values import UNKNOWN, Buffer, Descriptor, Func, Made, StructArg
 
 if TYPE_CHECKING:
-    from kbh_lint.kernels.compensation import CompensationFacts
+    from kbh_lint.kernels.numeric.compensation import CompensationFacts
 
 # Of the memory that holds exponentials or their partial sums: three buffers may share one, and have room for more rows.
 MIN_SHARE = 1 / 16
@@ -91,7 +91,7 @@ def _evaluated(event: Event, i: int) -> CompensationFacts:
     """The compensation of one launch, evaluated once for equal launches."""
     cache: dict[object, CompensationFacts] = event.attrs["cache"]
     from kbh_lint.host.gpu.kernel_cache import identity, normal_key
-    from kbh_lint.kernels import compensation
+    from kbh_lint.kernels.numeric import compensation
 
     kernel, binding, grid, block = _configured(event, i)
     key = ("compensation", identity(kernel), normal_key(binding), grid, block)
@@ -160,8 +160,8 @@ def _together(
     """One configuration of all launches, evaluated once for equal ones."""
     from kbh_lint.host.gpu.kernel_cache import identity, normal
     from kbh_lint.host.gpu.kernel_scope import exact
-    from kbh_lint.kernels import compensation
-    from kbh_lint.kernels.compensation_runs import Launch
+    from kbh_lint.kernels.numeric import compensation
+    from kbh_lint.kernels.numeric.runs import Launch
 
     numbers: dict[int, int] = {}
     launches: list[Launch] = []

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.host.cpp import Cpp
+from kbh_lint.host.cpp.cpp import Cpp
 from kbh_lint.host.datamodel import enums, exceptions, iteration, prelude, subscripts
 from kbh_lint.host.effects import decoding, foreign
 from kbh_lint.host.gpu import launches

@@ -18,7 +18,7 @@ from kbh_lint.kernels.languages.triton.triton import TritonMachine
 from kbh_lint.limits import Budget
 
 if TYPE_CHECKING:
-    from kbh_lint.kernels.cuda import CudaMachine
+    from kbh_lint.kernels.languages.cuda.cuda import CudaMachine
 
 DEFAULT_FUEL = 60_000
 _MAX_RUNS = 3
@@ -28,7 +28,7 @@ def _machine(kernel: values.Func, fuel: int, outer: Callable[[Any], Any] | None)
     """The interpreter of a kernel's language; all but Triton's are imported when they are met."""
     name = kernel.node.name
     if kernel.node.kind != "python":
-        from kbh_lint.kernels.cuda import CudaMachine
+        from kbh_lint.kernels.languages.cuda.cuda import CudaMachine
 
         return CudaMachine(name, fuel)
     if kernel.language.startswith("cute"):

@@ -10,8 +10,8 @@ from kbh_lint.frontends import cuda, python
 from kbh_lint.host.run import Run
 from kbh_lint.host.values.session import Session
 from kbh_lint.kernels.analyze import analyze
-from kbh_lint.kernels.compensation import evaluate
 from kbh_lint.kernels.extents.reach import reach
+from kbh_lint.kernels.numeric.compensation import evaluate
 from kbh_lint.values import Buffer
 
 HEAD = "#include <torch/extension.h>\n#include <type_traits>\n"

@@ -6,7 +6,7 @@ from typing import Any
 
 from kbh_lint import ir, values
 from kbh_lint.frontends import cuda
-from kbh_lint.kernels.compensation import CompensationFacts, evaluate
+from kbh_lint.kernels.numeric.compensation import CompensationFacts, evaluate
 from kbh_lint.values import Buffer
 
 HEAD = """

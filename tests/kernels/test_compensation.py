@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbh_lint import ir
-from kbh_lint.kernels.compensation import evaluate
+from kbh_lint.kernels.numeric.compensation import evaluate
 from kbh_lint.values import UNKNOWN, DType, Scalar
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kbh_lint import ir, values
 from kbh_lint.frontends import cuda
-from kbh_lint.kernels.compensation import CompensationFacts, evaluate
+from kbh_lint.kernels.numeric.compensation import CompensationFacts, evaluate
 from kbh_lint.values import UNKNOWN
 
 
@@ -197,7 +197,7 @@ def test_an_evaluation_that_fails_is_said_and_hides_nothing_else(monkeypatch: py
     def fail(*args: object, **options: object) -> None:
         raise OverflowError
 
-    monkeypatch.setattr("kbh_lint.kernels.compensation_machine.Machine.run", fail)
+    monkeypatch.setattr("kbh_lint.kernels.numeric.machine.Machine.run", fail)
     found = thread("s += e;")
     assert found.state == "unknown"
     assert [reason for reason, _ in found.unread] == ["the evaluation of the kernel failed (OverflowError)"]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from compensation_cuda_support import KERNEL, facts, kernel_of
 
-from kbh_lint.kernels.compensation import evaluate
+from kbh_lint.kernels.numeric.compensation import evaluate
 from kbh_lint.values import UNKNOWN, Buffer
 
 STRUCT = """

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbh_lint.kernels.compensation_numbers import EXP, PRIME, Num, Numbers, exact, literal, rounded
+from kbh_lint.kernels.numeric.numbers import EXP, PRIME, Num, Numbers, exact, literal, rounded
 
 F32 = st.floats(width=32, min_value=2.0**-60, max_value=2.0**60)
 

@@ -7,7 +7,7 @@ import textwrap
 import pytest
 from compensation_support import MERGE, PERSISTENT, ROW, STEP, X, Y, Z, facts, row, scope
 
-from kbh_lint.kernels.compensation import evaluate
+from kbh_lint.kernels.numeric.compensation import evaluate
 
 
 def test_rescaling_the_pair_with_the_running_maximum_keeps_it() -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
-from kbh_lint.host.cpp_calls import pointers
-from kbh_lint.host.cpp_libraries import library
+from kbh_lint.host.cpp.calls import pointers
+from kbh_lint.host.cpp.libraries import library
 from kbh_lint.host.values.equality import SUCCESS
 from kbh_lint.host.values.objects import LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor

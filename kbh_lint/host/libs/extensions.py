@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.cpp.overloads import Choice
-from kbh_lint.host import cpp_texts
+from kbh_lint.host.cpp import texts as cpp_texts
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import artifacts, builds
 from kbh_lint.host.libs import driver

@@ -1,0 +1,1 @@
+"""C++ host code: statements, expressions, calls, libraries, launches."""

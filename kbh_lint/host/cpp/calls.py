@@ -1,0 +1,337 @@
+"""Calls in C++ host code: functions of the text, methods of tensors, at:: and torch::, the CUDA libraries, CUTLASS."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.cpp.overloads import Choice
+from kbh_lint.host.cpp import classes as cpp_classes
+from kbh_lint.host.cpp import libraries as cpp_libraries
+from kbh_lint.host.cpp import std as cpp_std
+from kbh_lint.host.cpp import streams as cpp_streams
+from kbh_lint.host.cpp import types as cpp_types
+from kbh_lint.host.datamodel import exceptions
+from kbh_lint.host.effects import foreign
+from kbh_lint.host.gpu import device_flags
+from kbh_lint.host.python import lanes
+from kbh_lint.host.torch import tensor_attributes, torchlib
+from kbh_lint.host.values import bounds, unknowns
+from kbh_lint.host.values.objects import Blob, LibObject, Method, Pointer, Slot
+from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.values import DType, Env, Func, Overloads, Sym, TypeValue
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp.cpp import Cpp
+
+CHECKS = frozenset(
+    "TORCH_CHECK AT_ASSERT AT_ASSERTM C10_CUDA_CHECK AT_CUDA_CHECK TORCH_INTERNAL_ASSERT CUDA_CHECK "
+    "assert C10_CUDA_KERNEL_LAUNCH_CHECK TORCH_CUBLAS_CHECK TORCH_WARN printf fprintf static_assert".split()
+)
+
+
+DISPATCHERS = ("AT_DISPATCH", "AT_PRIVATE")
+
+
+_METHODS = {"sizes": "shape", "scalar_type": "dtype", "dtype": "dtype", "device": "device", "is_cuda": "is_cuda"}
+
+
+_STATUS = frozenset(
+    "cudaGetLastError cudaPeekAtLastError cudaDeviceSynchronize cudaStreamSynchronize cudaFuncSetAttribute "
+    "cudaSetDevice cuInit cuCtxSetCurrent cuCtxSynchronize cuFuncSetAttribute cudaFree cuModuleLoadData "
+    "nvrtcCompileProgram "
+    "cudaFuncSetCacheConfig cudaStreamWaitEvent cudaEventRecord cuStreamSynchronize cudaMemsetAsync cudaMemset".split()
+)
+
+
+_SOLID = ("cublas", "cudnn", "cusparse", "cusolver", "thrust::", "cub::Device", "nvinfer", "cutensor", "cusparseLt")
+
+
+def call(run: Cpp, node: ir.Call, env: Env) -> Any:
+    """Evaluate a C++ call expression."""
+    func = node.func
+    if isinstance(func, ir.Name) and (func.id in CHECKS or func.id.startswith("TORCH_CHECK")):
+        return _checked(run, node, env)
+    if isinstance(func, ir.Name) and func.id.startswith(DISPATCHERS):
+        return _dispatch(run, node, env)
+    if isinstance(func, ir.Name) and func.id == "sizeof":
+        return _sizeof(run, node, env)
+    if isinstance(func, ir.Name) and func.id in device_flags.SYMBOL_CALLS:
+        done = device_flags.symbol_call(run, func.id, node, env)
+        if done is not NotImplemented:
+            return done
+    target = run.eval(func, env)
+    args = run.arguments(node.args, env)
+    if isinstance(target, Slot):
+        target = target.get()
+    if isinstance(target, Unknown) and any(isinstance(a, Sym) and a.path.startswith("CU_TENSOR_MAP") for a in args):
+        return cpp_libraries.tensor_map(args)  # the driver's function, found in a way that could not be followed
+    if isinstance(target, LibObject):
+        return _object(run, target, args, node, env)
+    if isinstance(target, (Overloads, Func)):
+        return _chosen(run, run.choose(target, args, (), env, node.args), args, node, env)
+    if isinstance(target, Sym) and target.path in cpp_std.EXCHANGES:
+        args = [run.place(item, env) or value for item, value in zip(node.args, args, strict=False)]
+    args = [a.get() if isinstance(a, Slot) and not _wants_place(target) else a for a in args]
+    if isinstance(target, Tensor):  # operator() on an accessor, or a functional cast of a tensor
+        return target
+    if isinstance(target, TypeValue):
+        return _type_call(run, target, args, node, env)
+    if isinstance(target, DType) or hasattr(target, "node"):
+        ref = (
+            func
+            if isinstance(func, ir.TypeRef)
+            else ir.TypeRef(func.id if isinstance(func, ir.Name) else "?", (), node.loc)
+        )
+        return cpp_types.construct(run, ref, args, env, node.loc)
+    if isinstance(target, Sym):
+        return cpp_libraries.library(run, target.path, (), args, node.loc)
+    if isinstance(target, Blob):
+        return foreign.call_blob(run.interp, target, args, {}, node.loc)
+    return cpp_libraries.opaque(run, "unknown function", args, node.loc)
+
+
+def _chosen(run: Cpp, choice: Choice, args: list[Any], node: ir.Call, env: Env, this: Any = None) -> Any:
+    """Calls the function that a call means."""
+    args = run.by_reference(choice.func, node.args, args, env)
+    return run.call(choice.func, args, node.loc, choice.bound, this=this)
+
+
+def _wants_place(target: Any) -> bool:
+    """Library functions that write through an address."""
+    return isinstance(target, Sym) and target.path.startswith(("cu", "nvrtc", "memcpy", "std::"))
+
+
+def _checked(run: Cpp, node: ir.Call, env: Env) -> Any:
+    """A check macro: what it runs matters, what it tests is taken to hold."""
+    for arg in node.args[:1]:
+        if isinstance(arg, ir.Const) and not arg.value:
+            exceptions.raise_("RuntimeError", [], node.loc)
+        if any(isinstance(n, (ir.Call, ir.Launch)) for n in (arg, getattr(arg, "left", None))):
+            run.eval(arg, env)
+    return None
+
+
+def _dispatch(run: Cpp, node: ir.Call, env: Env) -> Any:
+    """AT_DISPATCH_*: run the lambda with scalar_t as the tensor's element type."""
+    kind = run.eval(node.args[0], env) if node.args else None
+    for label, func in _lambdas(node.args):
+        wanted = run.eval(label, env) if label is not None else kind
+        if wanted == kind or not isinstance(kind, DType) or not isinstance(wanted, DType):
+            made = kind if isinstance(kind, DType) else wanted if isinstance(wanted, DType) else DType("f32")
+            return run.call(Func(func, Env({"scalar_t": made}, env)), [], node.loc)
+    run.interp.miss("a dispatch by element types could not be followed", node.loc)
+    return None
+
+
+def _lambdas(args: tuple[ir.Expr, ...]) -> list[tuple[ir.Expr | None, ir.FuncDef]]:
+    """The lambdas among the arguments of a dispatch, with the type that each is for: that of AT_DISPATCH_CASE."""
+    found: list[tuple[ir.Expr | None, ir.FuncDef]] = []
+    for arg in args:
+        if isinstance(arg, ir.Lambda):
+            found.append((None, arg.func))
+        elif isinstance(arg, ir.Call):
+            case = isinstance(arg.func, ir.Name) and arg.func.id == "AT_DISPATCH_CASE"
+            found += [(arg.args[0] if case else label, func) for label, func in _lambdas(arg.args)]
+        elif isinstance(arg, ir.Opaque):
+            found += _lambdas(tuple(child for child in arg.children if child is not None))
+    return found
+
+
+def _sizeof(run: Cpp, node: ir.Call, env: Env) -> Any:
+    if node.args and isinstance(node.args[0], ir.TypeRef):
+        ref = node.args[0]
+        if ref.pointers:
+            return 8
+        vector = dtypes.vector_from_cpp(ref.name)
+        if vector is not None:
+            return dtypes.BITS[vector[0]] // 8 * vector[1]
+        found = cpp_types.element(run, ref, env)
+        if found is not None:
+            return max(dtypes.BITS[found] // 8, 1)
+    return Unknown((), "sizeof")
+
+
+def _type_call(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env: Env) -> Any:
+    """`T(a)`, `T{a}` and calls of templates outside the text: `std::min<int>(a, b)`."""
+    ref = target.ref
+    short = ref.name.rpartition("::")[2]
+    if ref.member:
+        own = cpp_classes.static_method(run, ref, env)
+        if own is not None:
+            return _chosen(run, run.choose(own, args, (), env, node.args), args, node, env)
+        resolved, scope = cpp_types.resolve(run, ref, env)
+        if ref.member[-1] in ("get_workspace_size", "can_implement", "get_smem_size"):
+            return 0
+        if ref.member[-1][:1].islower():
+            return cpp_libraries.library(run, "::".join((ref.name, *ref.member)), ref.args, args, node.loc)
+        return cpp_types.construct(run, resolved, args, scope, node.loc)
+    if dtypes.from_cpp(ref.name) or cpp_types.element(run, ref, env):
+        value = args[0] if args else 0
+        return cpp_types.cast(run, ref, value, env)
+    if short in cpp_types.CONTAINERS:
+        return cpp_types.construct(run, ref, args, env, node.loc, braces=node.braces)
+    if short[:1].islower() and short not in ("dim3",) and not short.endswith("_t"):
+        return cpp_libraries.library(run, ref.name, ref.args, args, node.loc)
+    return cpp_types.construct(run, ref, args, env, node.loc)
+
+
+def _object(run: Cpp, target: LibObject, args: list[Any], node: ir.Call, env: Env) -> Any:
+    if target.path == "cpp.template":
+        choice = run.choose(target.attrs["overloads"], args, target.attrs["args"], env, node.args)
+        return target if choice.func.node.kind == "global" else _chosen(run, choice, args, node, env)
+    if target.path == "cpp.method":
+        choice = run.choose(target.attrs["overloads"], args, target.attrs["args"], env, node.args)
+        return _chosen(run, choice, args, node, env, target.attrs["this"])
+    if target.path == "cpp.bound":
+        method: Method = target.attrs["method"]
+        plain = [a.get() if isinstance(a, Slot) else a for a in args]
+        return bound(run, method.self, method.name, target.attrs["args"], plain, node, env)
+    if target.path == "cutlass":
+        return cpp_libraries.cutlass_run(run, target, [a.get() if isinstance(a, Slot) else a for a in args], node.loc)
+    if target.path.startswith("struct:"):
+        found = cpp_classes.method(target, "operator()")
+        if found is not None:
+            return _chosen(run, run.choose(found, args, (), env, node.args), args, node, env, target)
+    return cpp_libraries.opaque(run, target.path, args, node.loc)
+
+
+def bound(run: Cpp, owner: Any, name: str, given: tuple[ir.Expr, ...], args: list[Any], node: ir.Call, env: Env) -> Any:
+    """A method of a library value."""
+    interp = run.interp
+    if isinstance(owner, Slot):
+        owner = owner.get()
+    if isinstance(owner, Tensor):
+        return _tensor_method(run, owner, name, given, args, node, env)
+    if owner is None and name in ("defined", "has_value"):  # a tensor that nothing was assigned to
+        return False
+    if isinstance(owner, list):
+        if name in ("push_back", "emplace_back", "append"):
+            owner.extend(args[:1])
+            return None
+        return _list_method(owner, name, args)
+    if isinstance(owner, dict):
+        return cpp_std.map_method(run, owner, name, args)
+    if name in ("has_value", "value", "value_or") and (owner is None or isinstance(owner, (int, float, str))):
+        known = owner is not None
+        return known if name == "has_value" else owner if known else args[0] if args else Unknown((), name)
+    if isinstance(owner, LibObject):
+        if owner.path == "cpp.future" and name in ("get", "wait"):
+            return owner.attrs["result"]
+        if owner.path in lanes.THREADS:
+            done = lanes.method(interp, owner, name, args, {}, node.loc)
+            return None if done is NotImplemented else done
+        ordered = cpp_streams.method(run, owner, name)
+        if ordered is not NotImplemented:
+            return ordered
+        if "TensorOptions" in owner.path or name in ("dtype", "device", "requires_grad", "layout"):
+            return tensor_options(owner, args)
+        if owner.path == "cutlass":
+            return cpp_libraries.cutlass_method(run, owner, name, args, node.loc)
+        if name in ("multiProcessorCount",):
+            return run.interp.session.device.sms
+        return LibObject(f"{owner.path}.{name}", {"pointers": pointers(args)})
+    if isinstance(owner, tuple) and name in ("size",):
+        return len(owner)
+    if isinstance(owner, (TypeValue, Sym)):
+        return cpp_libraries.library(run, f"{getattr(owner, 'path', '')}.{name}", given, args, node.loc)
+    return unknowns.merged(interp, owner, args)
+
+
+def _list_method(owner: list[Any], name: str, args: list[Any]) -> Any:
+    """A method of std::vector and its like that is not push_back."""
+    count = args[0] if args else 0
+    if name in ("size", "length"):
+        return len(owner)
+    if name == "empty":
+        return not owner
+    if name in ("data", "begin", "vec"):
+        return owner
+    if name == "clear":
+        owner.clear()
+        return None
+    if name == "pop_back":
+        return owner.pop() if owner else None
+    if name in ("resize", "assign") and isinstance(count, int) and 0 <= count <= bounds.MAX_WIDTH:
+        kept = owner[:count] if name == "resize" else []
+        owner[:] = kept + [args[1] if len(args) > 1 else 0] * (count - len(kept))
+        return None
+    if name in ("erase", "insert", "resize", "assign", "swap"):  # what is in it is not known any more
+        owner[:] = [Unknown((), name)] * max(len(owner), 1)
+        return Unknown((), name)
+    at = {"front": 0, "back": -1, "at": count}.get(name)
+    return owner[at] if isinstance(at, int) and -1 <= at < len(owner) and owner else Unknown((), name)
+
+
+def _tensor_method(
+    run: Cpp, owner: Tensor, name: str, given: tuple[ir.Expr, ...], args: list[Any], node: ir.Call, env: Env
+) -> Any:
+    interp = run.interp
+    if name in ("data_ptr", "const_data_ptr", "mutable_data_ptr", "data"):
+        seen = owner.dtype
+        if given:
+            value = cpp_types.argument(run, given[0], env)
+            seen = value.name if isinstance(value, DType) else seen
+        return Pointer(owner, seen)
+    if name in _METHODS:
+        return tensor_attributes.attribute(interp, owner, _METHODS[name], node.loc)
+    if name == "options":
+        return LibObject("TensorOptions", {"dtype": DType(owner.dtype), "device": owner.device})
+    if name in ("defined", "is_contiguous", "has_value"):
+        return True
+    if name in ("get_device", "index"):
+        return 0
+    if name in ("value", "unsafeGetTensorImpl", "packed_accessor32", "packed_accessor64", "accessor"):
+        return owner
+    if name in ("sym_size", "sym_stride"):
+        name = name[4:]
+    value = tensor_attributes.attribute(interp, owner, name, node.loc)
+    if value is not NotImplemented:
+        return value
+    plain, kwargs = torch_args(args)
+    return torchlib.call(interp, f"at::Tensor::{name}", [owner, *plain], kwargs, node.loc)
+
+
+def tensor_options(owner: LibObject, args: list[Any]) -> LibObject:
+    """TensorOptions().dtype(...).device(...)."""
+    attrs = dict(owner.attrs)
+    for value in args:
+        if isinstance(value, DType):
+            attrs["dtype"] = value
+    return LibObject("TensorOptions", attrs)
+
+
+def torch_args(args: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """C++ arguments as Python ones: options become keywords."""
+    plain: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for value in args:
+        if isinstance(value, Slot):
+            value = value.get()
+        if isinstance(value, LibObject) and "TensorOptions" in value.path:
+            if isinstance(value.attrs.get("dtype"), DType):
+                kwargs["dtype"] = value.attrs["dtype"]
+        elif isinstance(value, LibObject) and value.path == "cpp:at::IntArrayRef":
+            plain.append(value.attrs["items"])
+        else:
+            plain.append(value)
+    return plain, kwargs
+
+
+def pointers(args: Any, depth: int = 0) -> list[Pointer]:
+    """The device pointers among arguments, also inside structs, lists and addresses."""
+    out: list[Pointer] = []
+    for value in args if isinstance(args, (list, tuple)) else [args]:
+        if isinstance(value, Slot):
+            value = value.get()
+        if isinstance(value, Pointer):
+            out.append(value)
+        elif isinstance(value, Tensor):
+            out.append(Pointer(value, value.dtype))
+        elif isinstance(value, (list, tuple)) and depth < 6:
+            out.extend(pointers(value, depth + 1))
+        elif isinstance(value, LibObject) and depth < 6:
+            out.extend(value.attrs.get("pointers", ()))
+            if value.path.startswith(("struct:", "cpp:")):
+                out.extend(pointers(list(value.attrs.values()), depth + 1))
+    return out

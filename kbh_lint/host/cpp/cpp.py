@@ -1,0 +1,235 @@
+"""The C++ host side of an extension: from the call in Python to launches and library calls.
+
+The same bounded walk as for Python, over the same IR: sizes, template arguments and aliases are real, tensors abstract.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.cpp.overloads import Choice
+from kbh_lint.host.cpp import classes as cpp_classes
+from kbh_lint.host.cpp import expressions as cpp_expressions
+from kbh_lint.host.cpp import launches as cpp_launches
+from kbh_lint.host.cpp import libraries as cpp_libraries
+from kbh_lint.host.cpp import numbers as cpp_numbers
+from kbh_lint.host.cpp import places as cpp_places
+from kbh_lint.host.cpp import statements as cpp_statements
+from kbh_lint.host.cpp import std as cpp_std
+from kbh_lint.host.cpp import templates as cpp_templates
+from kbh_lint.host.cpp import types as cpp_types
+from kbh_lint.host.datamodel import operators
+from kbh_lint.host.values.frames import MAX_FRAMES, SERIALS, Returned, target_names
+from kbh_lint.host.values.objects import ExtFunction, LibObject, Pointer, Slot
+from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.values import CppType, Env, Func, Overloads, TypeValue
+
+
+def _first_type(overloads: Overloads) -> str:
+    """The type of the first parameter: `PyObject` marks a function written against Python's own C interface."""
+    params = overloads.funcs[-1].node.params
+    return params[0].type.name if params and isinstance(params[0].type, ir.TypeRef) else ""
+
+
+class Cpp:
+    """Runs C++ host functions for one interpreter run."""
+
+    def __init__(self, interp: Any) -> None:
+        self.interp = interp
+        self.types = cpp_templates.Types(self)
+        self.statics: dict[int, dict[str, Any]] = {}
+        self.globals: dict[tuple[int, str], dict[str, Any]] = {}
+        self.depth = 0
+        self.cuda_types: list[str] = []
+        self.programs: list[Env] = []  # texts compiled at run time
+        self.capture: Any = None
+        self.named: dict[
+            CppType, TypeValue
+        ] = {}  # types of classes that are no templates: one each, for equal launches
+        self.widths: dict[tuple[int, Any], tuple[Any, str]] = {}  # integer types of variables, by scope and name
+
+    # --- what the other parts of this side ask for, and cannot import
+
+    launch = cpp_launches.launch
+    launch_value = cpp_launches.launch_value
+    launch_kernel = cpp_launches.launch_kernel
+    place = cpp_places.place
+    global_slot = cpp_places.global_slot
+    assign = cpp_places.assign
+    lookup = cpp_places.lookup
+
+    # --- calls
+
+    def call_export(self, func: ExtFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+        """A call from Python."""
+        target = func.func
+        args = [*args, *cpp_templates.in_order(target, len(args), kwargs)]
+        if isinstance(target, Overloads) and "PyObject" in _first_type(target):
+            fast = len(target.funcs[-1].node.params) == 3
+            args = [None, list(args), len(args)] if fast else [None, list(args)]
+        if isinstance(target, CppType) or not isinstance(target, Overloads):
+            self.interp.miss(f"{func.name} of an extension is not a function that could be read", loc)
+            return Unknown((), "extension")
+        choice = self.choose(target, args)
+        chosen = choice.func
+        if chosen.node.body is None:
+            self.interp.miss(f"the source of {func.name} is not part of what the extension is built from", loc)
+        result, made = self.call(chosen, args, loc, choice.bound), chosen.node.returns
+        kind = made.name.rpartition("::")[2] if isinstance(made, ir.TypeRef) else ""
+        # `return {values, indices};` makes what the function is declared to return
+        filled = isinstance(result, cpp_libraries.PyTuple) or isinstance(result, list) and kind in ("tuple", "pair")
+        return tuple(result) if filled else result
+
+    def choose(
+        self,
+        target: Overloads | Func,
+        args: list[Any],
+        given: tuple[ir.Expr, ...] = (),
+        env: Env | None = None,
+        nodes: tuple[ir.Expr, ...] = (),
+    ) -> Choice:
+        """The function that a call means, for template arguments that are `given` in a scope."""
+        funcs = target.funcs if isinstance(target, Overloads) else [target]
+        return cpp_templates.choose(self, funcs, args, given, env, nodes)
+
+    def call(
+        self, func: Func, args: list[Any], loc: ir.Loc | None, template: dict[str, Any] | None = None, this: Any = None
+    ) -> Any:
+        interp = self.interp
+        if func.node.body is None:
+            return cpp_libraries.declared(self, func.node.name, args, loc)
+        if self.depth > MAX_FRAMES:
+            interp.miss("C++ calls nest too deep", loc)
+            return Unknown()
+        interp.burn(4)
+        env = Env(dict(template or {}), func.env)
+        if this is not None:
+            env.vars["this"] = this
+        for i, param in enumerate(func.node.params):
+            if param.kind == "star":
+                env.vars[param.name] = tuple(args[i:])
+            elif i < len(args):
+                env.vars[param.name] = value = self.parameter(param.type, args[i], env)
+                if type(value) in (int, float, bool) and isinstance(param.type, ir.TypeRef):
+                    self.widths[(id(env.vars), param.name)] = env.vars, dtypes.from_cpp(param.type.name) or ""
+            elif param.default is not None:
+                env.vars[param.name] = self.eval(param.default, env)
+        self.depth += 1
+        interp.frames.append(_Place(loc))
+        try:
+            signal = self.block(func.node.body, env)
+        finally:
+            self.depth -= 1
+            interp.frames.pop()
+        value = signal.value if isinstance(signal, Returned) else None
+        returns = func.node.returns
+        plain = isinstance(returns, ir.TypeRef) and not returns.pointers and not returns.reference
+        return cpp_types.converted(self, returns, value, env) if plain and isinstance(returns, ir.TypeRef) else value
+
+    def parameter(self, kind: Any, value: Any, env: Env) -> Any:
+        """An argument as a parameter of its type takes it."""
+        if not isinstance(kind, ir.TypeRef) or kind.pointers or kind.reference and not kind.const:
+            return value
+        made = cpp_types.converted(self, kind, value, env)
+        return made if made is not value or kind.reference else cpp_std.copied(self.interp, value)
+
+    def by_reference(self, func: Func, nodes: tuple[ir.Expr, ...], args: list[Any], env: Env) -> list[Any]:
+        """The arguments of a call, with places for the parameters that a function may change."""
+        if func.node.body is None or any(isinstance(node, ir.Star) for node in nodes):
+            return args
+        out = list(args)
+        for i, (param, node) in enumerate(zip(func.node.params, nodes, strict=False)):
+            kind = param.type
+            changed = isinstance(kind, ir.TypeRef) and kind.reference and not kind.const
+            if changed and i < len(out) and isinstance(node, (ir.Name, ir.Attr, ir.Index)):
+                out[i] = self.place(node, env) or out[i]
+        return out
+
+    # --- statements
+
+    def block(self, body: tuple[ir.Stmt, ...], env: Env) -> Any:
+        signal = None
+        for node in body:
+            signal = self.statement(node, env)
+            if signal is not None:
+                break
+        if "~" in env.vars:  # destructors, but of what is returned
+            kept = signal.value if isinstance(signal, Returned) else None
+            for held, ending in reversed(env.vars.pop("~")):
+                if held is not kept:
+                    self.call(ending, [], ending.node.loc, this=held)
+        return signal
+
+    def statement(self, node: Any, env: Env) -> Any:
+        self.interp.burn()
+        handler = cpp_statements.STATEMENTS.get(type(node))
+        if handler is None:
+            return None
+        try:
+            return handler(self, node, env)
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
+            self.interp.miss(f"could not follow this C++ ({type(error).__name__}: {str(error)[:60]})", node.loc)
+            target: Any = getattr(node, "target", None)
+            for name in target_names(target) if target is not None else ():
+                env.vars[name] = Unknown((), "not followed")
+            if isinstance(node, ir.Decl):
+                env.vars[node.name] = Unknown((), "not followed")
+            return None
+
+    # --- expressions
+
+    def eval(self, node: Any, env: Env) -> Any:
+        self.interp.fuel -= 1
+        handler = cpp_expressions.EXPRESSIONS.get(type(node))
+        value = handler(self, node, env) if handler is not None else Unknown((), type(node).__name__)
+        return value.get() if isinstance(value, Slot) and not isinstance(node, ir.Unary) else value
+
+    def eval_place(self, node: Any, env: Env) -> Any:
+        """An argument: a variable of class type or an address goes as a place, so that the callee can change it."""
+        if isinstance(node, ir.Unary) and node.op == "&":
+            return cpp_expressions.e_unary(self, node, env)
+        if isinstance(node, ir.Name):  # a parameter that holds the address of a handle: `encode(CUtensorMap* map)`
+            try:
+                held = env.lookup(node.id)
+            except KeyError:
+                held = None
+            if isinstance(held, Slot) and isinstance(held.get(), (Unknown, LibObject, type(None))):
+                return held
+        return self.eval(node, env)
+
+    def arguments(self, nodes: Any, env: Env) -> list[Any]:
+        """The arguments of a call, with parameter packs laid out."""
+        out: list[Any] = []
+        for node in nodes:
+            if not isinstance(node, ir.Star):
+                out.append(self.eval_place(node, env))
+                continue
+            value = self.eval_place(node.value, env)
+            value = value.get() if isinstance(value, Slot) else value
+            out.extend(value if isinstance(value, (tuple, list)) else [value])
+        return out
+
+    def binary(self, op: str, left: Any, right: Any, loc: ir.Loc | None) -> Any:
+        """C++ arithmetic: integer division truncates, pointers carry their tensor."""
+        if isinstance(left, LibObject) and left.path.startswith("struct:"):
+            found = cpp_classes.operator(self, op, left, right, loc)
+            if found is not NotImplemented:
+                return found
+        if isinstance(left, Pointer) and op in "+-":
+            return left.moved(-right if op == "-" and type(right) is int else right if op == "+" else Unknown())
+        if isinstance(right, Pointer) and op == "+":
+            return right.moved(left)
+        if op in "/%" and isinstance(left, int) and isinstance(right, int):
+            return cpp_numbers.divided(op, left, right)
+        if op == "<<" and isinstance(left, LibObject):
+            return left
+        return operators.binary(self.interp, op, left, right, loc)
+
+
+class _Place:
+    """A frame that only says where a call stands."""
+
+    def __init__(self, loc: ir.Loc | None) -> None:
+        self.loc = loc
+        self.serial = next(SERIALS)

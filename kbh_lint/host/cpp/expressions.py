@@ -1,0 +1,196 @@
+"""Expressions of C++ host code, one function a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.cpp import traits
+from kbh_lint.host.cpp import calls as cpp_calls
+from kbh_lint.host.cpp import classes as cpp_classes
+from kbh_lint.host.cpp import statements as cpp_statements
+from kbh_lint.host.cpp import std as cpp_std
+from kbh_lint.host.cpp import types as cpp_types
+from kbh_lint.host.datamodel import operators, subscripts
+from kbh_lint.host.torch import tensor_attributes
+from kbh_lint.host.values import keys, unknowns
+from kbh_lint.host.values.objects import LibObject, Method, Pointer, Slot
+from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.values import CppType, Env, Func, Overloads, Sym, TypeValue
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp.cpp import Cpp
+
+
+def e_const(run: Cpp, node: ir.Const, env: Env) -> Any:
+    return node.value
+
+
+def e_name(run: Cpp, node: ir.Name, env: Env) -> Any:
+    return run.lookup(node.id, env)
+
+
+def e_type(run: Cpp, node: ir.TypeRef, env: Env) -> Any:
+    if traits.asked(node):
+        known = traits.value(run.types, node, env)
+        return Unknown((), "a trait of a type") if known is None else known
+    try:
+        found = env.lookup(node.name)
+    except KeyError:
+        found = None
+    if isinstance(found, Overloads):
+        return LibObject("cpp.template", {"overloads": found, "args": node.args, "env": env})
+    if node.member and isinstance(found, CppType):
+        value = cpp_types.static_member(run, node, env)
+        if value is not None:
+            return value
+    if found is not None and not node.args and not isinstance(found, CppType):
+        return found
+    return TypeValue(node, env)
+
+
+def e_attr(run: Cpp, node: ir.Attr, env: Env) -> Any:
+    owner = run.eval(node.value, env)
+    if isinstance(owner, Slot):
+        owner = owner.get()
+    if isinstance(owner, LibObject) and node.name in owner.attrs and "TensorOptions" not in owner.path:
+        return owner.attrs[node.name]
+    if isinstance(owner, LibObject) and owner.path.startswith("struct:"):
+        found = cpp_classes.method(owner, node.name)
+        if found is not None:
+            return LibObject("cpp.method", {"this": owner, "overloads": found, "args": node.args or (), "env": env})
+        kind = owner.kwargs.get("type")
+        if isinstance(kind, TypeValue):
+            constant = cpp_types.static_member(run, replace(kind.ref, member=(*kind.ref.member, node.name)), kind.env)
+            if constant is not None:
+                return constant
+    if isinstance(owner, tuple) and len(owner) == 2 and node.name in ("first", "second"):
+        return owner[node.name == "second"]
+    if isinstance(owner, Unknown):
+        return owner
+    if isinstance(owner, Sym):
+        return Sym(f"{owner.path}.{node.name}")
+    method = Method(owner, node.name)
+    return LibObject("cpp.bound", {"method": method, "args": node.args or (), "env": env})
+
+
+def e_index(run: Cpp, node: ir.Index, env: Env) -> Any:
+    owner, key = run.eval(node.value, env), run.eval(node.index, env)
+    if isinstance(owner, (list, tuple)) and isinstance(key, int) and not 0 <= key < len(owner):
+        return Unknown((), "an element past the end")
+    if isinstance(owner, dict):
+        held = keys.find_key(run.interp, owner, cpp_std.hashed(key))
+        return Unknown((), "a missing entry") if held is keys.MISSING else held
+    if isinstance(owner, (list, tuple, Tensor)):
+        return subscripts.get_item(run.interp, owner, key, node.loc)
+    if isinstance(owner, Pointer):  # an element of a tensor on the host
+        return tensor_attributes.scalar(run.interp, "item", [owner.tensor], {}, node.loc)
+    return unknowns.merged(run.interp, owner)
+
+
+def e_call(run: Cpp, node: ir.Call, env: Env) -> Any:
+    return cpp_calls.call(run, node, env)
+
+
+def e_binary(run: Cpp, node: ir.Binary, env: Env) -> Any:
+    left = run.eval(node.left, env)
+    right = run.eval(node.right, env)
+    return right if node.op == "," else run.binary(node.op, left, right, node.loc)
+
+
+def e_unary(run: Cpp, node: ir.Unary, env: Env) -> Any:
+    if node.op == "&":
+        place = run.place(node.value, env)
+        return place if place is not None else run.eval(node.value, env)
+    value = run.eval(node.value, env)
+    if node.op == "*":
+        if isinstance(value, Pointer):
+            return tensor_attributes.scalar(run.interp, "item", [value.tensor], {}, node.loc)
+        return value.get() if isinstance(value, Slot) else value
+    if isinstance(value, Slot):
+        value = value.get()
+    if node.op == "not":
+        if isinstance(value, (Pointer, LibObject, Sym)):
+            return False
+        return not run.interp.truth(value, node.loc)
+    return operators.unary(run.interp, node.op, value, node.loc)
+
+
+def e_bool(run: Cpp, node: ir.Bool, env: Env) -> Any:
+    value: Any = node.op == "and"
+    for item in node.values:
+        value = run.interp.truth(run.eval(item, env), item.loc)
+        if value != (node.op == "and"):
+            return value
+    return value
+
+
+def e_compare(run: Cpp, node: ir.Compare, env: Env) -> Any:
+    left, right = run.eval(node.left, env), run.eval(node.rights[0], env)
+    if isinstance(right, Sym) and isinstance(left, (Sym, LibObject, Unknown)):
+        # a status compared with success: builds and calls succeed
+        good = right.path.rsplit("::", 1)[-1] in (
+            "kSuccess",
+            "cudaSuccess",
+            "CUDA_SUCCESS",
+            "CUBLAS_STATUS_SUCCESS",
+        )
+        if good:
+            return node.ops[0] == "=="
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, LibObject) and one.path.startswith("cpp:") and isinstance(other, (int, float, str)):
+            return unknowns.merged(run.interp, one, other, why="a comparison")  # what a method of it said
+    if isinstance(left, Pointer) and right in (None, 0):
+        return node.ops[0] == "!="
+    return operators.compare(run.interp, node.ops[0], left, right, node.loc)
+
+
+def e_cond(run: Cpp, node: ir.Cond, env: Env) -> Any:
+    test = run.interp.truth(run.eval(node.test, env), node.test.loc)
+    return run.eval(node.yes if test else node.no, env)
+
+
+def e_seq(run: Cpp, node: ir.Seq, env: Env) -> Any:
+    if any(isinstance(i, ir.Star) for i in node.items):
+        return run.arguments(node.items, env)
+    return [run.eval(i, env) for i in node.items]
+
+
+def e_lambda(run: Cpp, node: ir.Lambda, env: Env) -> Any:
+    return Func(node.func, cpp_std.captured(run, node.func, env))
+
+
+def e_cast(run: Cpp, node: ir.Cast, env: Env) -> Any:
+    return cpp_types.cast(run, node.type, run.eval(node.value, env), env)
+
+
+def e_assign(run: Cpp, node: ir.AssignE, env: Env) -> Any:
+    value = run.eval(node.value, env)
+    if node.op:
+        old = run.eval(node.target, env)
+        value = run.binary(node.op, old, value, node.loc)
+        run.assign(node.target, value, env)
+        return old if node.post else value
+    run.assign(node.target, value, env)
+    return value
+
+
+def e_launch(run: Cpp, node: ir.Launch, env: Env) -> Any:
+    return run.launch(node, env)
+
+
+def e_opaque(run: Cpp, node: ir.Opaque, env: Env) -> Any:
+    for child in node.children:
+        if child is not None:
+            run.statement(child, env) if type(child) in cpp_statements.STATEMENTS else run.eval(child, env)
+    return Unknown((), node.reason)
+
+
+EXPRESSIONS: dict[type, Callable[[Any, Any, Any], Any]] = {
+    ir.Const: e_const, ir.Name: e_name, ir.TypeRef: e_type, ir.Attr: e_attr, ir.Index: e_index,
+    ir.Call: e_call, ir.Binary: e_binary, ir.Unary: e_unary, ir.Bool: e_bool, ir.Compare: e_compare,
+    ir.Cond: e_cond, ir.Seq: e_seq, ir.Lambda: e_lambda, ir.Cast: e_cast, ir.AssignE: e_assign,
+    ir.Launch: e_launch, ir.Opaque: e_opaque,
+}  # fmt: skip

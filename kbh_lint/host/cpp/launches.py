@@ -1,0 +1,78 @@
+"""Launches of CUDA kernels from C++: which kernel, and what it is given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.cpp.overloads import Choice
+from kbh_lint.host.cpp import libraries as cpp_libraries
+from kbh_lint.host.cpp import types as cpp_types
+from kbh_lint.host.gpu import device_flags, launch_arguments, launches
+from kbh_lint.host.python import lanes
+from kbh_lint.host.torch import tensor_flags
+from kbh_lint.host.values.objects import LibObject, Slot
+from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.values import UNKNOWN, Env, Func, Overloads
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp.cpp import Cpp
+
+
+def launch(run: Cpp, node: ir.Launch, env: Env) -> Any:
+    """`kernel<<<grid, block, shared, stream>>>(...)`."""
+    target = run.eval(node.func, env)
+    args = [a.get() if isinstance(a, Slot) else a for a in run.arguments(node.args, env)]
+    shape = [run.eval(n, env) if n is not None else None for n in (node.grid, node.block)]
+    stream = run.eval(node.stream, env) if node.stream is not None else None
+    with lanes.on(run.interp, stream.get() if isinstance(stream, Slot) else stream):
+        return launch_value(run, target, args, shape, node.loc)
+
+
+def launch_value(run: Cpp, target: Any, args: list[Any], grid: Any, loc: ir.Loc | None) -> Any:
+    """Launch whatever a kernel expression gave; `grid` is [grid, block] where known."""
+    args = [launch_arguments.opened(run.interp, arg) for arg in args]
+    given, env = (), None
+    if isinstance(target, LibObject) and target.path == "cpp.template":
+        target, given, env = target.attrs["overloads"], target.attrs["args"], target.attrs["env"]
+    if isinstance(target, (Func, Overloads)):
+        return launch_kernel(run, run.choose(target, args, given, env), args, grid, loc)
+    run.interp.miss("a kernel that is not in the text was launched", loc)
+    return cpp_libraries.opaque(run, "unread kernel", args, loc)
+
+
+def launch_kernel(run: Cpp, choice: Choice, args: list[Any], grid: Any, loc: ir.Loc | None) -> Any:
+    """Record the launch of a CUDA kernel."""
+    interp, func = run.interp, choice.func
+    arguments = {
+        param.name: launch_arguments.tree(interp, value) for param, value in zip(func.node.params, args, strict=False)
+    }
+    bound = {name: argument.value for name, argument in arguments.items()}
+    env = Env(dict(choice.bound), func.env)
+    tensors = launch_arguments.tensors(arguments.values())
+    binding: dict[str, Any] = {p.name: _template_arg(env.vars.get(p.name)) for p in func.node.template}
+    for param in func.node.params:
+        argument, seen = arguments.get(param.name), param.type
+        if argument is None:
+            binding[param.name] = None
+            continue
+        pointed = isinstance(seen, ir.TypeRef) and seen.pointers and argument.tensor is not None
+        dtype = cpp_types.element(run, seen, env) if pointed and isinstance(seen, ir.TypeRef) else None
+        binding[param.name] = launch_arguments.given(argument, seen_as=dtype or "")
+    held = {**device_flags.values(interp, func), **tensor_flags.values(interp, bound)}
+    (facts,) = interp.analyse_kernel(func, [{**binding, **held}])
+    dims = (
+        [cpp_libraries.dim(g) for g in grid]
+        if isinstance(grid, list) and len(grid) == 2
+        else [cpp_libraries.dim(grid), None]
+    )
+    steer = interp.contents_of([*(v for v in bound.values() if isinstance(v, Unknown)), *dims])
+    event = launches.record(interp, func, tensors, [binding], [facts], dims[0], loc, steer, dims[1])
+    event.attrs["numbers"], event.attrs["starts"] = launches.numbers(interp, bound), launch_arguments.starts(arguments)
+    device_flags.settle(interp, func, facts)
+    tensor_flags.settle(interp, bound, [facts])
+    return None
+
+
+def _template_arg(value: Any) -> Any:
+    return UNKNOWN if value is None or isinstance(value, Unknown) else value

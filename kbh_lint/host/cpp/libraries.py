@@ -1,0 +1,430 @@
+"""C++ functions outside the text: at:: and torch::, the CUDA runtime and driver, cuBLAS and its kin, CUTLASS."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.cpp import calls as cpp_calls
+from kbh_lint.host.cpp import std as cpp_std
+from kbh_lint.host.cpp import streams as cpp_streams
+from kbh_lint.host.cpp import texts as cpp_texts
+from kbh_lint.host.effects import outside
+from kbh_lint.host.gpu import l2
+from kbh_lint.host.torch import recording, tensor_attributes, tensor_makers, torchlib
+from kbh_lint.host.values import device
+from kbh_lint.host.values.objects import Blob, Extension, Graph, HostDescriptor, LibObject, Pointer, Slot
+from kbh_lint.host.values.tensors import Content, Tensor, Unknown
+from kbh_lint.values import Env, Func, Overloads, Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp.cpp import Cpp
+
+C_FUNCTIONS = frozenset(
+    "abort calloc ceil ceilf clock_gettime close exit exp expf fabs fabsf floor fmod fprintf free getenv gettimeofday "
+    "log logf malloc memcmp memcpy memmove memset open posix_memalign pow powf printf rand read realloc sleep snprintf "
+    "sprintf sqrt sqrtf srand strcmp strlen strncmp time usleep write".split()
+)
+_DEVICE_QUERIES = frozenset(
+    "cudaGetDeviceProperties cudaDeviceGetAttribute cuDeviceGetAttribute getCurrentDeviceProperties "
+    "getDeviceProperties".split()
+)
+
+
+def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[Any], loc: ir.Loc | None) -> Any:
+    """A function outside the text, by its C++ name."""
+    interp = run.interp
+    short = name.rpartition("::")[2]
+    l2.noticed(interp, short, args, loc)
+    told = outside.native(interp, short, [a.get() if isinstance(a, Slot) else a for a in args], loc)
+    if told is not None:
+        return told
+    ordered = cpp_streams.call(run, short, args)
+    if ordered is not NotImplemented:
+        return ordered
+    standard = cpp_std.call(run, name, args, loc)
+    if standard is not NotImplemented:
+        return standard
+    if short in _DEVICE_QUERIES:
+        return _device_query(run, short, args, loc)
+    if name.startswith(("at::cuda::", "c10::cuda::", "at::get", "torch::cuda")):
+        return LibObject(name)
+    if name.startswith(("at::", "torch::", "c10::", "aten::")):
+        return _aten(run, name, args, loc)
+    plain = _standard(run, name, given, args)
+    if plain is not NotImplemented:
+        return plain
+    if short.startswith(("cudaMemcpy", "cuMemcpy")):
+        return _memcpy(run, short, args, loc)
+    if short.startswith("cuTensorMapEncode"):
+        return tensor_map(args)
+    if short in ("dlopen", "dlmopen"):
+        return interp.load_library(short, args[short == "dlmopen" :], {}, loc)
+    if short.startswith(("cudaGetDriverEntryPoint", "cuGetProcAddress", "dlsym")):
+        return _entry_point(short, args)
+    if short == "dim3":
+        sizes = [tensor_attributes.scalar(interp, "item", [a], {}, loc) if isinstance(a, Tensor) else a for a in args]
+        return LibObject("dim3", dict(zip("xyz", [*sizes, 1, 1, 1], strict=False)))
+    if short.startswith(("cudaLaunch", "cuLaunchKernel", "cudaLaunchKernelEx")):
+        return _launch_call(run, short, args, loc)
+    if short in ("cudaMalloc", "cudaMallocAsync", "cudaMallocManaged", "cuMemAlloc", "cuMemAlloc_v2"):
+        return _allocate(run, args)
+    if short in ("cudaGetFuncBySymbol", "cuModuleGetFunction", "cudaGetKernel"):
+        return _function(run, args)
+    if "Graph" in short or "Capture" in short:
+        return _graph(run, short, args, loc)
+    if short.startswith(("THPVariable_", "Py")):
+        return _python_interface(short, args)
+    if short.startswith("nvrtcCreateProgram"):
+        return _program(run, args, loc)
+    if short.startswith("cudaOccupancyMaxActiveBlocksPerMultiprocessor"):
+        if args and isinstance(args[0], Slot):
+            args[0].set(1)
+        return Sym("cudaSuccess")
+    if name.startswith(cpp_calls._SOLID) or short.startswith(("cublas", "cudnn")):
+        return solid(run, name, args, loc)
+    if short in cpp_calls._STATUS:
+        return Sym("cudaSuccess")
+    if short.startswith(("cuda", "cu", "nvrtc")) and not cpp_calls.pointers(args):
+        return LibObject(name)
+    if not cpp_calls.pointers(args):
+        return _pure(name, args)
+    if short.startswith(
+        ("cudaFree", "cudaMalloc", "cudaStream", "cudaEvent", "cudaFunc", "cudaGet", "cudaMemset", "cuMem", "make_")
+    ):
+        return LibObject(name, {"pointers": cpp_calls.pointers(args)})
+    return LibObject(name, {"pointers": cpp_calls.pointers(args), "items": args})
+
+
+def _aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """A function or a type of torch's C++ interface."""
+    short = name.rpartition("::")[2]
+    if short in ("dtype", "TensorOptions", "device"):
+        return cpp_calls.tensor_options(LibObject("TensorOptions"), args)
+    if short in ("kCUDA", "kCPU", "None", "nullopt", "optional", "Device", "getCurrentCUDAStream"):
+        return LibObject(name)
+    if short.endswith("_out") and len(args) > 1:
+        plain, kwargs = cpp_calls.torch_args(args[1:])
+        return torchlib.call(run.interp, f"at::{short.removesuffix('_out')}", plain, {**kwargs, "out": args[0]}, loc)
+    if short == "from_blob" and args and isinstance(args[0], (list, Pointer)):
+        return _from_blob(run, args, loc)
+    plain, kwargs = cpp_calls.torch_args(args)
+    if short in ("empty_cuda", "zeros_cuda", "empty_strided_cuda", "empty_generic"):
+        name = f"at::{short.rpartition('_')[0]}"
+    return torchlib.call(run.interp, name, plain, kwargs, loc)
+
+
+def _standard(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[Any]) -> Any:
+    """Minima, moves and tuples of the standard library; NotImplemented for anything else."""
+    if name in ("std::min", "min", "std::max", "max", "fmin", "fmax"):
+        known = [a for a in args if isinstance(a, (int, float))]
+        return (min if "min" in name else max)(known) if len(known) == len(args) and known else Unknown((), name)
+    if name == "std::get" and args and isinstance(args[0], (tuple, list)) and given:
+        index = run.eval(given[0], Env())
+        return args[0][index] if isinstance(index, int) and index < len(args[0]) else Unknown()
+    if name in ("std::move", "std::forward", "std::make_tuple", "std::make_pair", "std::tie", "std::get"):
+        return args[0] if name in ("std::move", "std::forward") and args else tuple(args)
+    return NotImplemented
+
+
+def _pure(name: str, args: list[Any]) -> Any:
+    return args[0] if name in ("static_cast", "int", "round", "std::round") and args else Unknown((), name)
+
+
+def _memcpy(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """A copy by the runtime or the driver: first comes where to, then where from."""
+    ends = [a.get() if isinstance(a, Slot) else a for a in args]
+    found = [a for a in ends if isinstance(a, (Pointer, Tensor))]
+    if len(found) >= 2:
+        target, source = (p.tensor if isinstance(p, Pointer) else p for p in found[:2])
+        event = recording.record(run.interp, "copy", name, loc, [source], {"cast": False})
+        recording.write(run.interp, target, event, dtype=source.storage.content.dtype)
+    return Sym("cudaSuccess")
+
+
+def tensor_map(args: list[Any]) -> Any:
+    """cuTensorMapEncodeTiled(&map, type, rank, base, ...): the map is a descriptor of base."""
+    base = next(
+        (
+            a.get() if isinstance(a, Slot) else a
+            for a in args[1:]
+            if isinstance(a, Pointer) or (isinstance(a, Slot) and isinstance(a.get(), Pointer))
+        ),
+        None,
+    )
+    if args and isinstance(args[0], Slot) and base is not None:
+        args[0].set(HostDescriptor(base.tensor))
+    return Sym("CUDA_SUCCESS")
+
+
+def _from_blob(run: Cpp, args: list[Any], loc: ir.Loc | None) -> Any:
+    """torch::from_blob over host memory: what the numbers in it were computed from."""
+    if isinstance(args[0], Pointer):
+        return args[0].tensor
+    items = [list(a.attrs.values()) if isinstance(a, LibObject) else a for a in args[0]]
+    made = tensor_makers.from_values(run.interp, [items], {}, "cpu", loc)
+    size = args[1] if len(args) > 1 and isinstance(args[1], (list, tuple)) else ()
+    made.shape = tuple(d if isinstance(d, int) else None for d in size) or made.shape
+    return made
+
+
+def _entry_point(name: str, args: list[Any]) -> Any:
+    """A function found by its name, of the driver through an address, of a library that was loaded by dlsym."""
+    symbol = next((Sym(str(a)) for a in args if isinstance(a, str)), None)
+    if name.startswith("dlsym") and args and symbol is not None and isinstance(args[0], (Blob, Extension)):
+        owner, own = args[0], symbol.path
+        return Blob(f"{owner.path}:{own}", owner.loc) if isinstance(owner, Blob) else owner.env.vars.get(own)
+    if name.startswith("dlsym"):
+        return symbol if symbol is not None else Unknown((), name)
+    place = next((a for a in args if isinstance(a, Slot)), None)
+    if place is not None and symbol is not None:
+        place.set(symbol)
+    return Sym("cudaSuccess")
+
+
+def _launch_call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """cudaLaunchKernelEx(&config, kernel, args...) and cudaLaunchKernel(kernel, grid, block, array, ...)."""
+    plain = [a.get() if isinstance(a, Slot) else a for a in args]
+    at = next(
+        (
+            i
+            for i, a in enumerate(plain)
+            if isinstance(a, (Overloads, Func)) or isinstance(a, LibObject) and a.path == "cpp.template"
+        ),
+        None,
+    )
+    if at is None:
+        return opaque(run, name, plain, loc)
+    rest = plain[at + 1 :]
+    packed = next((a for a in rest if isinstance(a, list)), None)
+    if packed is not None and "Ex" not in name:
+        rest = [a.get() if isinstance(a, Slot) else a for a in packed]
+    run.launch_value(plain[at], rest, _launch_shape(name, plain, at), loc)
+    return Sym("cudaSuccess")
+
+
+def _launch_shape(name: str, args: list[Any], at: int) -> Any:
+    """[grid, block] where the call spells them out: six numbers for the driver, two dim3 for the runtime."""
+    if name == "cuLaunchKernel" and len(args) > at + 6:
+        return [tuple(args[at + 1 : at + 4]), tuple(args[at + 4 : at + 7])]
+    return args[at + 1 : at + 3] if name == "cudaLaunchKernel" and len(args) > at + 3 else None
+
+
+def _allocate(run: Cpp, args: list[Any]) -> Any:
+    """cudaMalloc(&pointer, bytes)."""
+    size = args[1].get() if len(args) > 1 and isinstance(args[1], Slot) else args[1] if len(args) > 1 else None
+    if args and isinstance(args[0], Slot):
+        made = recording.make(run.interp, (size if isinstance(size, int) else None,), "u8", "empty")
+        args[0].set(Pointer(made, "?"))
+    return Sym("cudaSuccess")
+
+
+class PyTuple(list[Any]):
+    """A tuple of Python while C++ fills it."""
+
+
+def _python_interface(name: str, args: list[Any]) -> Any:
+    """Python's own C interface: objects pass through, and tuples can be written to until Python gets them."""
+    if name.endswith(("_Check", "_CheckExact")):
+        return True
+    if name == "PyTuple_New":
+        return PyTuple([None] * (args[0] if args and isinstance(args[0], int) and args[0] < 64 else 0))
+    if (
+        name in ("PyTuple_SET_ITEM", "PyTuple_SetItem", "PyList_SetItem")
+        and len(args) > 2
+        and isinstance(args[0], list)
+    ):
+        if isinstance(args[1], int) and args[1] < len(args[0]):
+            args[0][args[1]] = args[2]
+        return 0
+    if name == "PyTuple_Pack":
+        return PyTuple(args[1:])
+    if name in ("PyTuple_GET_ITEM", "PyTuple_GetItem") and len(args) > 1 and isinstance(args[0], (list, tuple)):
+        return args[0][args[1]] if isinstance(args[1], int) and args[1] < len(args[0]) else Unknown()
+    return args[0] if args else None
+
+
+def _function(run: Cpp, args: list[Any]) -> Any:
+    """A kernel by its symbol, or by name out of the texts that were compiled at run time."""
+    plain = [a.get() if isinstance(a, Slot) else a for a in args[1:]]
+    name = next((a for a in plain if isinstance(a, str)), None)
+    found = next(
+        (a for a in plain if isinstance(a, (Overloads, Func)) or isinstance(a, LibObject) and a.path == "cpp.template"),
+        None,
+    )
+    if found is None and name is not None:
+        for env in reversed(run.programs):
+            found = env.vars.get(name)
+            if isinstance(found, Overloads):
+                break
+    if found is not None and args and isinstance(args[0], Slot):
+        args[0].set(found)
+    return Sym("cudaSuccess")
+
+
+def _program(run: Cpp, args: list[Any], loc: ir.Loc | None) -> Any:
+    """nvrtcCreateProgram(&program, text, ...): the text is lowered like any other."""
+    text = next((a for a in (x.get() if isinstance(x, Slot) else x for x in args[1:]) if isinstance(a, str)), None)
+    if text is None:
+        run.interp.miss("the text of a kernel compiled at run time is not known", loc)
+        return Sym("NVRTC_SUCCESS")
+    run.programs.append(cpp_texts.build_env(run.interp, [text], [], None)[0])
+    return Sym("NVRTC_SUCCESS")
+
+
+def _graph(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """Stream capture and graph launch through the runtime's own functions."""
+    from kbh_lint.host.gpu.graphs import replay
+
+    interp = run.interp
+    slots = [a for a in args if isinstance(a, Slot)]
+    held = next((v for v in (a.get() if isinstance(a, Slot) else a for a in args) if isinstance(v, Graph)), None)
+    if "BeginCapture" in name:
+        run.capture = Graph()
+        interp.capturing.append(run.capture)
+    elif "EndCapture" in name:
+        if run.capture in interp.capturing:
+            interp.capturing.remove(run.capture)
+        if slots and run.capture is not None:
+            slots[-1].set(run.capture)
+    elif "Instantiate" in name:
+        if slots and (held or run.capture) is not None:
+            slots[0].set(held or run.capture)
+    elif "Launch" in name and held is not None:
+        replay(interp, held, loc)
+    return Sym("cudaSuccess")
+
+
+def _device_query(run: Cpp, short: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """What the runtime and the driver say of the GPU."""
+    found = run.interp.session.device
+    attribute = getattr(args[1], "path", "") if len(args) > 1 else ""
+    if "Attribute" not in short or "apability" in attribute or "CAPABILITY" in attribute:
+        run.interp.note("capability-read", {}, loc)
+    if short == "getCurrentDeviceProperties" or short == "getDeviceProperties":
+        return LibObject("cudaDeviceProp", device.cpp_properties(found))
+    if args and isinstance(args[0], Slot):
+        old = args[0].get()
+        if short.endswith("DeviceGetAttribute"):
+            args[0].set(device.attribute(found, attribute.rpartition("::")[2]))
+        elif isinstance(old, LibObject):
+            old.attrs.update(device.cpp_properties(found))
+        else:
+            args[0].set(LibObject("cudaDeviceProp", device.cpp_properties(found)))
+    return Sym("cudaSuccess")
+
+
+# Parts of the names of functions that do work; others set something up.
+_WORKING = frozenset(
+    "gemm Gemm Matmul Sort sort Reduce reduce Scan scan Select TopK conv Conv forward Forward gemv Gemv dot".split()
+)
+
+
+def solid(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """cuBLAS, cuDNN, thrust, cub device-wide: library work on the pointers it is given; the last one is written."""
+    found = cpp_calls.pointers(args)
+    interp = run.interp
+    types = [
+        a.path.rsplit("::", 1)[-1]
+        for a in args
+        if isinstance(a, Sym) and a.path.rsplit("::", 1)[-1].startswith("CUDA_R_")
+    ]
+    if not found or not any(word in name for word in _WORKING):
+        return LibObject(name, {"pointers": found})
+    interp.note("symbol", {"symbol": name, "spelled": "call", "layer": "c++"}, loc)
+    operands = tuple(_cuda_type(t) for t in (types or run.cuda_types)[:2]) or tuple(p.dtype for p in found[:2])
+    _work(run, "library", name, found, loc, {"symbol": name, "operands": operands, "flops": None})
+    return Sym("CUBLAS_STATUS_SUCCESS")
+
+
+def _written(interp: Any, found: list[Pointer], name: str) -> tuple[int, ...]:
+    """Which of the pointers that a library's work gets it writes: to memory that holds nothing yet, and to a workspace
+    that is kept, which holds what an earlier `forward` left there in the same place of a call of the same function.
+    Where there is neither, the last.
+    """
+
+    def scratch(content: Content, place: int) -> bool:
+        event = content.event
+        if event is None or event.name != name or content.previous is not None:
+            return False
+        if event.attrs.get("round", interp.trace.round) == interp.trace.round:
+            return False
+        before = zip(event.writes, event.attrs["places"], strict=False)
+        return any(held is content and at == place for held, at in before)
+
+    contents = [pointer.tensor.storage.content for pointer in found]
+    places = [place for place, held in enumerate(contents) if held.label == "empty" or scratch(held, place)]
+    return tuple(places) or tuple(range(len(found))[-1:])
+
+
+def _work(run: Cpp, kind: str, name: str, found: list[Pointer], loc: ir.Loc | None, attrs: dict[str, Any]) -> None:
+    """The event of a library's work on pointers."""
+    places = _written(run.interp, found, name)
+    reads = [pointer.tensor for place, pointer in enumerate(found) if place not in places]
+    event = recording.record(
+        run.interp, kind, name, loc, reads, {**attrs, "places": places, "round": run.interp.trace.round}
+    )
+    for place in places:
+        recording.write(run.interp, found[place].tensor, event)
+
+
+def _cuda_type(name: str) -> str:
+    return {
+        "CUDA_R_16BF": "bf16",
+        "CUDA_R_16F": "f16",
+        "CUDA_R_32F": "f32",
+        "CUDA_R_8F_E4M3": "e4m3",
+        "CUDA_R_8F_E5M2": "e5m2",
+        "CUDA_R_8I": "i8",
+        "CUDA_R_64F": "f64",
+    }.get(name, "?")
+
+
+def cutlass_method(run: Cpp, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """Methods of a CUTLASS device object."""
+    owner.attrs["pointers"] = [*owner.attrs.get("pointers", ()), *cpp_calls.pointers(args)]
+    if name in ("run", "operator()", "__call__"):
+        return cutlass_run(run, owner, args, loc)
+    return Sym("kSuccess") if name != "get_workspace_size" else 0
+
+
+def cutlass_run(run: Cpp, owner: LibObject, args: list[Any], loc: ir.Loc | None) -> Any:
+    """The launch of a CUTLASS kernel: a device-side product written by template."""
+    found: list[Pointer] = []
+    for pointer in [*owner.attrs.get("pointers", ()), *cpp_calls.pointers(args)]:
+        if all(pointer.tensor.storage is not other.tensor.storage for other in found):
+            found.append(pointer)
+    kind = owner.attrs.get("kind")
+    name = owner.attrs.get("__name__", "cutlass")
+    operands = (kind.a, kind.b) if kind else ()
+    _work(run, "cutlass", name, found, loc, {"cutlass": kind, "operands": operands})
+    return Sym("kSuccess")
+
+
+def declared(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """A function that the text declares and does not define: the system's, or one of what it is linked with."""
+    if name.startswith(("cu", "nv", "nccl", "std::", "at::", "torch::", "c10::")) or name in C_FUNCTIONS:
+        return library(run, name, [], args, loc)
+    run.interp.ran_unread(f"{name} is declared here and defined nowhere that could be read", loc)
+    return opaque(run, name, args, loc)
+
+
+def opaque(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """Something that could not be read was given pointers."""
+    found = cpp_calls.pointers(args)
+    if found:
+        run.interp.miss(f"C++ could not be followed into {name}", loc)
+        event = recording.record(run.interp, "unread", name, loc, [p.tensor for p in found])
+        for pointer in found:
+            if pointer.tensor.storage.content.label == "empty":
+                recording.write(run.interp, pointer.tensor, event)
+    return Unknown((), name)
+
+
+def dim(value: Any) -> Any:
+    """A grid as a tuple."""
+    if isinstance(value, Slot):
+        value = value.get()
+    if isinstance(value, LibObject) and value.path == "dim3":
+        return (value.attrs["x"], value.attrs["y"], value.attrs["z"])
+    return value

@@ -1,0 +1,188 @@
+"""Where lvalues of C++ live, what is assigned to them, and what names mean."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.cpp import conversions
+from kbh_lint.host.cpp import classes as cpp_classes
+from kbh_lint.host.cpp import std as cpp_std
+from kbh_lint.host.cpp import types as cpp_types
+from kbh_lint.host.datamodel import iteration
+from kbh_lint.host.torch import tensor_views
+from kbh_lint.host.values import keys
+from kbh_lint.host.values.objects import LibObject, Pointer, Slot
+from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.values import DType, Env, Sym, TypeValue
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp.cpp import Cpp
+
+
+def place(run: Cpp, node: ir.Expr, env: Env) -> Slot | None:
+    """Where an lvalue lives."""
+    if isinstance(node, ir.Name):
+        found: Env | None = env
+        while found is not None:
+            if node.id in found.vars:
+                value = found.vars[node.id]
+                if isinstance(value, Slot):
+                    return value
+                if isinstance(value, ir.Decl):
+                    return global_slot(run, value, found)
+                return Slot(found.vars, node.id)
+            found = found.parent
+        this = _this(env)
+        return Slot(this.attrs, node.id) if this is not None else Slot(env.vars, node.id)
+    if isinstance(node, ir.Attr):
+        owner = field_owner(run, node.value, env)
+        return Slot(owner.attrs, node.name) if isinstance(owner, LibObject) else None
+    if isinstance(node, ir.Index):
+        owner, key = run.eval(node.value, env), run.eval(node.index, env)
+        if isinstance(node.value, ir.Attr) and isinstance(owner, Unknown) and isinstance(key, int):
+            field = place(run, node.value, env)  # an array in a struct comes to be when an element is assigned
+            if field is not None:
+                owner = []
+                field.set(owner)
+        if isinstance(owner, list) and isinstance(key, int):
+            while len(owner) <= key < 256:
+                owner.append(Unknown())
+            return Slot(owner, key) if 0 <= key < len(owner) else None
+        if isinstance(owner, dict):
+            key = cpp_std.hashed(key)
+            found = keys.held_key(run.interp, owner, key)
+            return Slot(owner, key if found is keys.MISSING else found)
+        return None
+    if isinstance(node, ir.Unary) and node.op == "*":
+        if isinstance(node.value, ir.Name):  # a pointer to a variable is that variable's place
+            try:
+                held = env.lookup(node.value.id)
+            except KeyError:
+                held = None
+            if isinstance(held, Slot):
+                return held
+        value = run.eval(node.value, env)
+        return value if isinstance(value, Slot) else None
+    return None
+
+
+def field_owner(run: Cpp, node: ir.Expr, env: Env) -> Any:
+    """The object whose field is assigned; fields of library structs come to be when they are named."""
+    if isinstance(node, ir.Attr):
+        parent = field_owner(run, node.value, env)
+        if isinstance(parent, LibObject) and parent.path.startswith("cpp:"):
+            return parent.attrs.setdefault(node.name, LibObject("cpp:field", {}))
+    owner = run.eval(node, env)
+    return owner.get() if isinstance(owner, Slot) else owner
+
+
+def global_slot(run: Cpp, decl: ir.Decl, env: Env) -> Slot:
+    """A global variable of the extension, living as long as the run."""
+    table = run.globals.setdefault((id(decl), decl.name), {})
+    if decl.name not in table:
+        table[decl.name] = cpp_types.initial(run, decl, env)
+    return Slot(table, decl.name)
+
+
+def assign(run: Cpp, target: ir.Expr, value: Any, env: Env) -> None:
+    """`target = value`."""
+    if isinstance(target, (ir.Seq, ir.Call)):  # auto [a, b] = ..., std::tie(a, b) = ...
+        items = iteration.iterate(run.interp, value, target.loc, 8)
+        targets = target.items if isinstance(target, ir.Seq) else target.args
+        for part, item in zip(targets, items, strict=False):
+            if isinstance(target, ir.Seq) and isinstance(part, ir.Name):
+                env.vars[part.id] = item
+            else:
+                assign(run, part, item, env)
+        return
+    if isinstance(target, ir.Index):
+        owner = run.eval(target.value, env)
+        if isinstance(owner, Pointer):
+            owner = owner.tensor
+        if isinstance(owner, Tensor):
+            tensor_views.assign_index(run.interp, owner, run.eval(target.index, env), value, target.loc)
+            return
+    if isinstance(value, Slot) and isinstance(target, ir.Name) and _point_elsewhere(target.id, value, env):
+        return
+    slot = place(run, target, env)
+    if slot is not None:
+        holder, dtype = run.widths.get((id(slot.env), slot.name), (None, None))
+        value = conversions.held(value, dtype) if holder is slot.env else value
+        old = slot.get() if not isinstance(slot.env, dict) or slot.name in slot.env else None
+        if isinstance(old, Slot) and not isinstance(value, Slot):
+            old.set(value)
+        else:
+            slot.set(value)
+
+
+def _point_elsewhere(name: str, address: Slot, env: Env) -> bool:
+    """Lets a pointer that points at a number or an object point at another; false when the name is no such pointer."""
+    found: Env | None = env
+    while found is not None and name not in found.vars:
+        found = found.parent
+    held = found.vars[name] if found is not None else None
+    at = held.get() if isinstance(held, Slot) and (not isinstance(held.env, dict) or held.name in held.env) else None
+    plain = isinstance(at, (int, float, str, list)) or isinstance(at, LibObject) and at.path.startswith("struct:")
+    if found is None or not plain:
+        return False
+    found.vars[name] = address
+    return True
+
+
+def lookup(run: Cpp, name: str, env: Env) -> Any:
+    """A name: local, of this object, of the file, or a symbol outside."""
+    try:
+        value = env.lookup(name)
+    except KeyError:
+        value = None
+    else:
+        if isinstance(value, ir.Decl):
+            fixed = "constexpr" in value.storage and value.init is not None
+            return cpp_types.initial(run, value, env) if fixed else global_slot(run, value, env).get()
+        return value
+    this = _this(env)
+    if this is not None and name in this.attrs:
+        return this.attrs[name]
+    if this is not None and isinstance(kind := this.kwargs.get("type"), TypeValue) and "::" not in name:
+        constant = cpp_types.static_member(run, replace(kind.ref, member=(*kind.ref.member, name)), kind.env)
+        if constant is not None:
+            return constant
+    own = cpp_classes.method(this, name) if this is not None else None
+    if own is not None:
+        return LibObject("cpp.method", {"this": this, "overloads": own, "args": (), "env": env})
+    found = dtypes.from_aten(name)
+    if found is not None:
+        return DType(found)
+    if name.startswith("CUDA_R_"):
+        run.cuda_types.append(name)
+    short = name.rpartition("::")[2]
+    owner, _, member = name.rpartition("::")
+    if owner:  # `Alias::member`, `T::value`
+        value = cpp_types.static_member(run, ir.TypeRef(owner, (), (), (member,)), env)
+        if value is not None:
+            return value
+        funcs = cpp_classes.static_method(run, ir.TypeRef(owner, (), (), (member,)), env)
+        if funcs is not None:
+            return funcs
+    if "::" in name and short in _file_scope(env).vars:
+        return lookup(run, short, _file_scope(env))
+    if short == "nullopt":
+        return None
+    return {"true": True, "false": False, "NULL": None, "nullptr": None}.get(name, Sym(name))
+
+
+def _this(env: Env) -> LibObject | None:
+    """The object a method runs on."""
+    try:
+        this = env.lookup("this")
+    except KeyError:
+        return None
+    return this if isinstance(this, LibObject) else None
+
+
+def _file_scope(env: Env) -> Env:
+    while env.parent is not None:
+        env = env.parent
+    return env

@@ -1,0 +1,240 @@
+"""Statements of C++ host code, one function a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.cpp import classes as cpp_classes
+from kbh_lint.host.cpp import std as cpp_std
+from kbh_lint.host.cpp import types as cpp_types
+from kbh_lint.host.cpp.types import COUNTS, MAX_COUNTED, MAX_LOOP
+from kbh_lint.host.datamodel import iteration
+from kbh_lint.host.torch import tensor_attributes
+from kbh_lint.host.values import equality
+from kbh_lint.host.values.frames import BREAK, CONTINUE, FULL_ITERATIONS, Raised, Returned
+from kbh_lint.host.values.objects import LibObject, Slot
+from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.values import CppType, Env
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp.cpp import Cpp
+
+
+def s_decl(run: Cpp, node: ir.Decl, env: Env) -> None:
+    if node.storage & {"static", "thread_local"}:
+        table = run.statics.setdefault(id(node), {})
+        if node.name not in table:
+            table[node.name] = cpp_types.initial(run, node, env)
+        env.vars[node.name] = Slot(table, node.name)
+        return
+    if node.type is not None and node.type.reference and isinstance(node.init, (ir.Name, ir.Attr, ir.Index)):
+        place = run.place(node.init, env)
+        if place is not None:
+            env.vars[node.name] = place
+            return
+    value = cpp_types.initial(run, node, env)
+    if node.type is None or not (node.type.pointers or node.type.reference):
+        value = cpp_std.fresh(run, node.init, value, env)
+        cpp_classes.ends_with_scope(value, env)
+    if type(value) in (int, float, bool) and isinstance(node.type, ir.TypeRef) and not node.type.pointers:
+        dtype = cpp_types.element(run, node.type, env)
+        if dtype is not None:
+            run.widths[(id(env.vars), node.name)] = env.vars, dtype
+    if isinstance(value, Tensor) and isinstance(node.type, ir.TypeRef) and node.type.name in COUNTS:
+        value = tensor_attributes.scalar(run.interp, "item", [value], {}, node.loc)  # an element through an accessor
+    env.vars[node.name] = value
+
+
+def s_assign(run: Cpp, node: ir.Assign, env: Env) -> None:
+    value = cpp_std.fresh(run, node.value, run.eval(node.value, env), env)
+    for target in node.targets:
+        run.assign(target, value, env)
+
+
+def s_aug(run: Cpp, node: ir.AugAssign, env: Env) -> None:
+    old = run.eval(node.target, env)
+    run.assign(node.target, run.binary(node.op, old, run.eval(node.value, env), node.loc), env)
+
+
+def s_expr(run: Cpp, node: ir.ExprS, env: Env) -> None:
+    run.eval(node.value, env)
+
+
+def s_if(run: Cpp, node: ir.If, env: Env) -> Any:
+    test = run.interp.truth(run.eval(node.test, env), node.test.loc)
+    return run.block(node.body if test else node.orelse, Env({}, env))
+
+
+def s_while(run: Cpp, node: ir.While, env: Env) -> Any:
+    return _rounds(run, node, None, node.test, Env({}, env), node.once)
+
+
+def s_cfor(run: Cpp, node: ir.CFor, env: Env) -> Any:
+    inner = Env({}, env)
+    run.block(node.init, inner)
+    return _rounds(run, node, node.step, node.test, inner, False)
+
+
+def s_for(run: Cpp, node: ir.For, env: Env) -> Any:
+    found = run.eval(node.iterable, env)
+    pairs = isinstance(found, dict) and not isinstance(found, cpp_std.Keys)
+    items = list(found.items() if pairs else iteration.iterate(run.interp, found, node.loc))
+    if len(items) > MAX_LOOP:
+        run.interp.miss(f"a loop of more than {MAX_LOOP} rounds", node.loc)
+    for i, item in enumerate(items[:MAX_LOOP]):
+        inner = Env({}, env)
+        if isinstance(node.target, ir.Name):
+            inner.vars[node.target.id] = Slot(found, i) if node.reference and isinstance(found, list) else item
+        else:
+            run.assign(node.target, item, inner)
+        signal = run.block(node.body, inner)
+        if signal is BREAK:
+            break
+        if isinstance(signal, Returned):
+            return signal
+    return None
+
+
+def s_switch(run: Cpp, node: ir.Switch, env: Env) -> Any:
+    value = run.eval(node.value, env)
+    taken = False
+    for matches in (False, True):  # the default only when nothing else matched
+        for labels, body in node.cases:
+            if not taken:
+                hit = not labels if matches else any(_is_case(run, value, label, env) for label in labels)
+                taken = hit
+            if taken:
+                signal = run.block(body, Env({}, env))
+                if signal is BREAK:
+                    return None
+                if signal is not None:
+                    return signal
+        if taken:
+            break
+    return None
+
+
+def _is_case(run: Cpp, value: Any, label: ir.Expr, env: Env) -> bool:
+    """Whether a switch on `value` goes to `label`; a decision when the value is not known."""
+    same = equality.same(run.interp, run.eval(label, env), value)
+    return run.interp.truth(same, label.loc) if isinstance(same, Unknown) else same is True
+
+
+def s_return(run: Cpp, node: ir.Return, env: Env) -> Any:
+    return Returned(run.eval(node.value, env) if node.value is not None else None)
+
+
+def s_jump(run: Cpp, node: ir.Jump, env: Env) -> Any:
+    if node.kind == "goto":
+        run.interp.ran_unread("a goto of C++ is not followed", node.loc)
+    return {"break": BREAK, "continue": CONTINUE}.get(node.kind)
+
+
+def s_block(run: Cpp, node: ir.Block, env: Env) -> Any:
+    return run.block(node.body, Env({}, env))
+
+
+def s_using(run: Cpp, node: ir.Using, env: Env) -> None:
+    if node.name:
+        env.vars[node.name] = CppType(node, env)
+
+
+def s_class(run: Cpp, node: ir.ClassDef, env: Env) -> None:
+    env.vars[node.name] = CppType(node, env)
+
+
+def s_raise(run: Cpp, node: ir.Raise, env: Env) -> None:
+    made = run.eval(node.value, env) if node.value is not None else None
+    if node.value is None and run.interp.handling:
+        raise Raised(run.interp.handling[-1], node.loc)
+    named = getattr(getattr(node.value, "func", node.value), "name", "") or getattr(node.value, "id", "")
+    # what Python sees of an exception of C++
+    raise Raised(LibObject("builtins.RuntimeError", {"args": (), "cpp": named or type(made).__name__}), node.loc)
+
+
+def s_try(run: Cpp, node: ir.Try, env: Env) -> Any:
+    try:
+        return run.block(node.body, Env({}, env))
+    except Raised as raised:
+        for kind, name, body in node.handlers:
+            if not _catches(kind, raised.value):
+                continue
+            run.interp.handling.append(raised.value)
+            try:
+                return run.block(body, Env({name: raised.value} if name else {}, env))
+            finally:
+                run.interp.handling.pop()
+        raise
+
+
+def _catches(kind: ir.Expr | None, value: Any) -> bool:
+    """Whether a catch takes an exception: all of them, its own type, or those of the standard library and of torch."""
+    name = kind.name.rpartition("::")[2] if isinstance(kind, ir.TypeRef) else ""
+    thrown = str(getattr(value, "attrs", {}).get("cpp", "runtime_error")).rpartition("::")[2]
+    return (
+        kind is None or name in ("exception", "Error", thrown) or thrown.endswith("_error") and name.endswith("_error")
+    )
+
+
+def s_opaque(run: Cpp, node: ir.Opaque, env: Env) -> Any:
+    for child in node.children:
+        if child is None:
+            continue
+        signal = run.statement(child, env) if type(child) in STATEMENTS else run.eval(child, env)
+        if signal is BREAK or signal is CONTINUE or isinstance(signal, Returned):
+            return signal
+    return None
+
+
+def _rounds(run: Cpp, node: Any, step: ir.Expr | None, test: ir.Expr | None, env: Env, once: bool) -> Any:
+    start = before = len(run.interp.trace.events)
+    done, numbers = 0, _numbers(env)
+    while True:
+        if done >= MAX_LOOP and (done >= MAX_COUNTED or len(run.interp.trace.events) > start):
+            run.interp.miss(f"a loop of more than {done} rounds", node.loc)
+            for table, name, value in numbers:
+                if table.get(name) != value:  # a counter: where it ends is not known
+                    table[name] = Unknown((), "counted in a loop that was not followed to its end")
+            break
+        numbers = _numbers(env) if done == MAX_LOOP - 1 or done == MAX_COUNTED - 1 else numbers
+        if test is not None and not (once and done == 0):
+            value = run.eval(test, env)
+            if isinstance(value, (Unknown, Tensor)):
+                if done:
+                    break
+            elif not run.interp.truth(value, test.loc):
+                break
+        before = len(run.interp.trace.events)
+        signal = run.block(node.body, Env({}, env))
+        if signal is BREAK:
+            break
+        if isinstance(signal, Returned):
+            return signal
+        if step is not None:
+            run.eval(step, env)
+        run.interp.burn(2)
+        done += 1
+    if done > FULL_ITERATIONS:  # what only the last round leaves behind stands for what all of them did
+        for event in run.interp.trace.events[before:]:
+            event.weight *= done
+    return None
+
+
+def _numbers(env: Env) -> list[tuple[dict[str, Any], str, int]]:
+    """The whole numbers among the variables of a function, with where they are."""
+    found: list[tuple[dict[str, Any], str, int]] = []
+    inner: Env | None = env
+    while inner is not None and not inner.outermost:  # the outermost scope is the file
+        found += [(inner.vars, name, value) for name, value in inner.vars.items() if type(value) is int]
+        inner = inner.parent
+    return found
+
+
+STATEMENTS: dict[type, Callable[[Any, Any, Any], Any]] = {
+    ir.Decl: s_decl, ir.Assign: s_assign, ir.AugAssign: s_aug, ir.ExprS: s_expr, ir.If: s_if,
+    ir.While: s_while, ir.CFor: s_cfor, ir.For: s_for, ir.Switch: s_switch, ir.Return: s_return,
+    ir.Jump: s_jump, ir.Block: s_block, ir.Using: s_using, ir.ClassDef: s_class, ir.Try: s_try,
+    ir.Raise: s_raise, ir.Opaque: s_opaque,
+}  # fmt: skip

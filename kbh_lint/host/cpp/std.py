@@ -1,0 +1,186 @@
+"""C++'s standard library in host code: what copies and what refers, containers, and functions that call or change
+what they are given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.python import lanes
+from kbh_lint.host.values import bounds, keys, unknowns
+from kbh_lint.host.values.objects import LibObject, Slot
+from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.values import Env, Func
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp.cpp import Cpp
+
+EXCHANGES = frozenset(("std::swap", "std::exchange"))  # their arguments are references
+MAX_NESTED = 4  # containers in containers that a copy goes down
+# Algorithms that write through iterators or addresses, besides those below: what is there then is not known.
+WRITERS = frozenset(
+    "memcpy memmove memset strcpy strncpy sprintf snprintf copy copy_n copy_if transform generate sort stable_sort "
+    "reverse rotate shuffle partial_sum inclusive_scan exclusive_scan replace unique remove remove_if swap_ranges "
+    "nth_element partial_sort partition".split()
+)
+
+
+class Keys(dict[Any, Any]):
+    """std::set and std::unordered_set, as a dict of its keys."""
+
+
+def keyed(kind: str, items: list[Any]) -> dict[Any, Any] | None:
+    """A std::set or std::map, or their unordered kin, of what it is made with; None for other types."""
+    rows = items[0] if len(items) == 1 and isinstance(items[0], list) else items
+    if kind in ("set", "unordered_set"):
+        return Keys((hashed(key), True) for key in rows)
+    if kind in ("map", "unordered_map"):
+        known = all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows)
+        return {hashed(row[0]): row[1] for row in rows} if known else {}
+    return None
+
+
+def copied(interp: Any, value: Any, depth: int = 0) -> Any:
+    """A vector, map or struct of its own, as C++ makes where a value is given to a variable of class type."""
+    if isinstance(value, list) and depth < MAX_NESTED:
+        return [copied(interp, item, depth + 1) for item in bounds.visited(interp, value)]
+    if isinstance(value, dict) and depth < MAX_NESTED:
+        made = type(value)()
+        made.update((key, copied(interp, item, depth + 1)) for key, item in bounds.visited(interp, value).items())
+        return made
+    if isinstance(value, LibObject) and value.path.startswith("struct:") and depth < MAX_NESTED:
+        attrs = {name: copied(interp, item, depth + 1) for name, item in bounds.visited(interp, value.attrs).items()}
+        return LibObject(value.path, attrs, value.args, value.kwargs)
+    return value
+
+
+def fresh(run: Cpp, node: Any, value: Any, env: Env) -> Any:
+    """The value of `node` for a variable of its own: a copy when the node names what another variable holds."""
+    if not isinstance(value, (list, dict, LibObject)) or not isinstance(node, (ir.Name, ir.Attr, ir.Index)):
+        return value
+    try:
+        held = env.lookup(node.id) if isinstance(node, ir.Name) else None
+    except KeyError:
+        held = None
+    return value if isinstance(held, Slot) else copied(run.interp, value)  # a place may be a pointer
+
+
+def captured(run: Cpp, func: ir.FuncDef, env: Env) -> Env:
+    """The scope of a lambda: copies of what it captures by value over the scope around it."""
+    own: dict[str, Any] = {}
+    for capture in func.captures:
+        if capture.init is not None:
+            place = run.place(capture.init, env) if capture.reference else None
+            own[capture.name] = place if place is not None else copied(run.interp, run.eval(capture.init, env))
+        elif not capture.reference and capture.name != "this":
+            held = _local(env, capture.name)
+            if held is not None:
+                own[capture.name] = copied(run.interp, held.vars[capture.name])
+    return Env(own, env) if own else env
+
+
+def _local(env: Env, name: str) -> Env | None:
+    """The scope below that of the file which has a name."""
+    inner: Env | None = env
+    while inner is not None and not inner.outermost:
+        if name in inner.vars:
+            return inner
+        inner = inner.parent
+    return None
+
+
+def call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """A function of the standard library; NotImplemented for all others."""
+    short = name.removeprefix("std::")
+    plain = [a.get() if isinstance(a, Slot) else a for a in args]
+    called = next((i for i, value in enumerate(plain) if isinstance(value, Func)), None)
+    if short in ("getenv", "secure_getenv"):  # a clean environment: what is asked for is not set
+        return run.interp.process.environ.get(str(plain[0])) if plain else None
+    if name in EXCHANGES and len(args) > 1 and isinstance(args[0], Slot):
+        old = args[0].get()
+        args[0].set(plain[1])
+        if short == "swap" and isinstance(args[1], Slot):
+            args[1].set(old)
+        return old if short == "exchange" else None
+    if short in ("fill", "iota") and len(plain) > 2 and isinstance(plain[0], list):
+        count = len(bounds.visited(run.interp, plain[0]))
+        first = plain[2]
+        counted = short == "iota" and isinstance(first, int)
+        plain[0][:] = [first + i for i in range(count)] if counted else [first] * count
+        return None
+    if called is not None and not short.startswith(("cu", "nvrtc")):
+        return _calling(run, short, plain, called, loc)
+    if short in WRITERS:
+        for value, given in zip(plain, args, strict=True):
+            if isinstance(value, list):
+                value[:] = [Unknown(run.interp.contents_of(value), name)] * len(value)
+            elif isinstance(given, Slot) and not isinstance(value, LibObject):
+                given.set(Unknown(run.interp.contents_of(value), name))
+        return Unknown((), name)
+    return NotImplemented
+
+
+def _calling(run: Cpp, name: str, args: list[Any], at: int, loc: ir.Loc | None) -> Any:
+    """A function that calls the one it is given: with what is known of its arguments, otherwise with unknowns."""
+    func: Func = args[at]
+    count = len(func.node.params)
+    if name == "for_each" and isinstance(args[0], list):
+        for i in range(len(bounds.visited(run.interp, args[0]))):
+            run.call(func, [Slot(args[0], i)], loc)
+        return None
+    if name in ("call_once", "invoke", "async"):
+        given = args[at + 1 :]
+    elif name.endswith("parallel_for") and at >= 2:
+        given = args[:2]
+    else:
+        given = []
+        if any(isinstance(value, list) for value in args):
+            call(run, "transform", args[:at] + args[at + 1 :], loc)
+    result = run.call(func, [*given, *[Unknown((), name)] * (count - len(given))], loc)
+    if name == "async":
+        return LibObject("cpp.future", {"result": result})
+    return result if name == "invoke" else unknowns.merged(run.interp, result, why=name)
+
+
+def thread(run: Cpp, items: list[Any], loc: ir.Loc | None) -> LibObject:
+    """std::thread: it runs from where it is made, beside the caller."""
+    made = LibObject("threading.Thread", {})
+    if items and isinstance(items[0], Func):
+        made.attrs[lanes.GAVE] = lanes.run(run.interp, made, items[0], items[1:], {}, loc)
+    return made
+
+
+def map_method(run: Cpp, owner: dict[Any, Any], name: str, args: list[Any]) -> Any:
+    """A method of std::map, std::set and their unordered kin."""
+    interp = run.interp
+    if name in ("size", "empty"):
+        return len(owner) if name == "size" else not owner
+    if name == "end":
+        return "end"
+    if name == "clear":
+        return owner.clear()
+    if name in ("insert", "emplace", "try_emplace", "insert_or_assign") and args:
+        pair = isinstance(args[0], (list, tuple)) and len(args[0]) == 2 and len(args) == 1 and type(owner) is dict
+        key, value = args[0] if pair else (args[0], args[-1])
+        key = hashed(key)
+        held = keys.held_key(interp, owner, key)
+        added = held is keys.MISSING
+        if added or name == "insert_or_assign":
+            owner[key if added else held] = value
+        return (LibObject("cpp.iterator", {"first": key, "second": value}), added)
+    if name in ("find", "count", "contains", "at", "erase") and args:
+        held = keys.held_key(interp, owner, hashed(args[0]))
+        found = held is not keys.MISSING
+        if name == "find":
+            return LibObject("cpp.iterator", {"first": held, "second": owner[held]}) if found else "end"
+        if name == "erase" and found:
+            owner.pop(held)
+        if name == "at":
+            return owner[held] if found else Unknown((), "a missing entry")
+        return found if name == "contains" else int(found)
+    return Unknown((), name)
+
+
+def hashed(key: Any) -> Any:
+    """A key of C++ as one of ours: pairs and vectors are tuples."""
+    return tuple(map(hashed, key)) if isinstance(key, (list, tuple)) else key

@@ -1,0 +1,220 @@
+"""Types of C++ host code as the rules of the language see them: for overloads, template arguments, specialisations."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.cpp import overloads, templates
+from kbh_lint.cpp.domain import Type
+from kbh_lint.host.cpp import types as cpp_types
+from kbh_lint.host.values.objects import LibObject, Pointer, Slot
+from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.values import CppType, DType, Env, Func, Overloads, Sym, TypeValue
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp.cpp import Cpp
+
+MAX_DEPTH = 8
+
+
+class Types:
+    """The types of one run, a `kbh_lint.cpp.domain.Domain`. Template parameters are bound to numbers, `DType`s, types
+    with their scopes, and `Type`s where only an argument tells them."""
+
+    def __init__(self, run: Cpp) -> None:
+        self.run = run
+
+    def scope(self, env: Env, bound: Mapping[str, Any]) -> Env:
+        """Template parameters as variables."""
+        return Env(dict(bound), env)
+
+    def argument(self, node: ir.Expr, kind: str, scope: Env) -> Any:
+        """A type or a constant."""
+        value = cpp_types.argument(self.run, node, scope)
+        return None if isinstance(value, Unknown) else value
+
+    def named(self, ref: ir.TypeRef, scope: Env) -> Any:
+        """The type that is written, with where it is."""
+        return TypeValue(ref, scope)
+
+    def key(self, value: Any, depth: int = 0) -> Hashable | None:
+        """What it is compared by."""
+        if isinstance(value, (bool, int, float, str)):
+            return int(value) if isinstance(value, bool) else value
+        if isinstance(value, Type):
+            return value
+        if isinstance(value, DType):
+            return Type(value.name)
+        if isinstance(value, Sym):
+            return value.path.rpartition("::")[2]
+        if isinstance(value, (Func, Overloads)):
+            return id(value.node if isinstance(value, Func) else value.funcs[0].node)
+        return self._written(value, depth) if isinstance(value, TypeValue) and depth < MAX_DEPTH else None
+
+    def _written(self, value: TypeValue, depth: int) -> Type | None:
+        """The key of a type in its scope."""
+        ref = value.ref
+        pointers = ref.pointers + len(ref.dims)
+        held = _lookup(value.env, ref.name)
+        if isinstance(held, Type) and not ref.member:
+            return replace(held, pointers=held.pointers + pointers)
+        target, scope = cpp_types.resolve(self.run, ref, value.env)
+        pointers = max(pointers, target.pointers)
+        found = _lookup(scope, target.name)
+        if isinstance(found, Type) and not target.member:
+            return replace(found, pointers=found.pointers + pointers)
+        if isinstance(found, CppType) and isinstance(found.node, ir.ClassDef) and not target.member:
+            kind, bound = instance(self.run, found, target.args, scope)
+            keys = tuple(self.key(bound[p.name], depth + 1) for p in kind.node.template if p.name in bound)
+            return None if None in keys else Type(id(kind.node), 1, pointers, keys)
+        vector = dtypes.vector_from_cpp(target.name)
+        if vector is not None:
+            return Type(*vector, pointers)
+        element = cpp_types.element(self.run, replace(ref, pointers=0, dims=()), value.env)
+        if element is not None:
+            return Type(element, 1, pointers)
+        name = target.name.rpartition("::")[2]
+        return Type(name, 1, pointers) if name not in ("", "auto", "decltype") and not isinstance(found, Sym) else None
+
+    def type_of(self, value: Any) -> Any:
+        """The type of an argument of a call. A whole number is taken for an `int`, another one for a `float`."""
+        if isinstance(value, Slot):  # an address
+            held = value.get() if not isinstance(value.env, dict) or value.name in value.env else None
+            known = self.declared(value.env, value.name)
+            inner = self.key(known or self.type_of(held)) if known or not isinstance(held, (int, float, Slot)) else None
+            return replace(inner, pointers=inner.pointers + 1) if isinstance(inner, Type) else None
+        if isinstance(value, Pointer):
+            return Type(value.dtype, 1, 1)
+        if isinstance(value, Tensor):
+            return Type("Tensor")
+        if isinstance(value, (bool, int, float)):
+            return DType("bool" if isinstance(value, bool) else "i32" if isinstance(value, int) else "f32")
+        if isinstance(value, DType):
+            return Type("ScalarType")
+        if isinstance(value, list):
+            return Type("vector")
+        return value.kwargs.get("type") if isinstance(value, LibObject) else None
+
+    def declared(self, table: Any, name: Any) -> DType | None:
+        """The element type that a variable was declared with, where it holds a number."""
+        holder, dtype = self.run.widths.get((id(table), name), (None, ""))
+        return DType(dtype) if holder is table and dtype else None
+
+    def of_argument(self, node: ir.Expr | None, value: Any, env: Env | None) -> Any:
+        """The type of an argument, by the variable that it names where it names one."""
+        if isinstance(node, ir.Name) and isinstance(value, (bool, int, float)):
+            inner = env
+            while inner is not None and node.id not in inner.vars:
+                inner = inner.parent
+            known = self.declared(inner.vars, node.id) if inner is not None else None
+            if known is not None:
+                return known
+        return self.type_of(value)
+
+    def pointed(self, kind: Any, levels: int) -> Any:
+        """What so many pointers lead to."""
+        if isinstance(kind, TypeValue):
+            left = kind.ref.pointers - levels
+            return TypeValue(replace(kind.ref, pointers=left), kind.env) if left >= 0 else self.key(kind)
+        if not isinstance(kind, Type):
+            return kind
+        inner = replace(kind, pointers=max(kind.pointers - levels, 0))
+        plain = not inner.pointers and inner.lanes == 1 and isinstance(inner.base, str) and inner.base in dtypes.BITS
+        return DType(str(inner.base)) if plain else inner
+
+    def inside(self, kind: Any) -> tuple[str, tuple[Any, ...]]:
+        """The class template that a type was made of."""
+        if isinstance(kind, Type):
+            return str(kind.base), ()
+        if not isinstance(kind, TypeValue):
+            return "", ()
+        target, scope = cpp_types.resolve(self.run, kind.ref, kind.env)
+        found = _lookup(scope, target.name)
+        name = target.name.rpartition("::")[2]
+        if isinstance(found, CppType) and isinstance(found.node, ir.ClassDef):
+            bound = templates.bind(self, found.node.template, target.args, scope, found.env, {})
+            return name, tuple(bound.values())
+        return name, tuple(cpp_types.argument(self.run, arg, scope) for arg in target.args)
+
+    def bases(self, kind: Any) -> Iterable[Any]:
+        """The classes that a class is derived from."""
+        if not isinstance(kind, TypeValue):
+            return []
+        target, scope = cpp_types.resolve(self.run, kind.ref, kind.env)
+        found = _lookup(scope, target.name)
+        if not isinstance(found, CppType) or not isinstance(found.node, ir.ClassDef):
+            return []
+        own, bound = instance(self.run, found, target.args, scope)
+        inner = Env(dict(bound), own.env)
+        assert isinstance(own.node, ir.ClassDef)
+        return [TypeValue(base, inner) for base in own.node.bases if isinstance(base, ir.TypeRef)]
+
+    def pack(self, values: list[Any]) -> Any:
+        """A pack is a tuple."""
+        return tuple(values)
+
+    def unsure(self, what: str, loc: ir.Loc) -> None:
+        """It is a hole of the run."""
+        self.run.interp.miss(what, loc)
+
+
+def _lookup(env: Env, name: str) -> Any:
+    try:
+        return env.lookup(name)
+    except KeyError:
+        return None
+
+
+def choose(
+    run: Cpp,
+    funcs: list[Func],
+    args: list[Any],
+    given: tuple[ir.Expr, ...] = (),
+    env: Env | None = None,
+    nodes: tuple[ir.Expr, ...] = (),
+) -> overloads.Choice:
+    """The function that a call means, for template arguments that are `given` in a scope; `nodes` are the arguments as
+    they are written there."""
+    types: Types = run.types
+    written = nodes if len(nodes) == len(args) else (None,) * len(args)
+    kinds = [types.of_argument(node, arg, env) for node, arg in zip(written, args, strict=True)]
+    found = overloads.choose(types, funcs, kinds, given, Env() if env is None else env, {})
+    if found is None:
+        return overloads.Choice(funcs[-1], {})
+    return overloads.Choice(found.func, {name: bindable(value) for name, value in found.bound.items()})
+
+
+def bindable(value: Any) -> Any:
+    """A type that only an argument told, as one that is written: equal ones are the same."""
+    if not isinstance(value, Type) or isinstance(value.base, int):
+        return value
+    if not value.pointers and value.lanes == 1 and value.base in dtypes.BITS:
+        return DType(value.base)
+    return _spelled(value.base, value.lanes, value.pointers)
+
+
+@lru_cache(maxsize=512)
+def _spelled(base: str, lanes: int, pointers: int) -> TypeValue:
+    return TypeValue(ir.TypeRef(dtypes.cpp_name(base, lanes), (), (), pointers=pointers), Env())
+
+
+def instance(run: Cpp, found: CppType, args: tuple[ir.Expr, ...], env: Env) -> tuple[CppType, dict[str, Any]]:
+    """The class that arguments make of a class template: it or a specialisation of it, and what its own parameters
+    are bound to."""
+    if not found.node.template:
+        return found, {}
+    types: Types = run.types
+    bound = templates.bind(types, found.node.template, args, env, found.env, {})
+    return templates.specialised(types, found, bound) if found.special else (found, bound)
+
+
+def in_order(target: Any, count: int, kwargs: dict[str, Any]) -> list[Any]:
+    """Keyword arguments after `count` others in the order of a function's parameters, where it has them all."""
+    names = [p.name for p in target.funcs[-1].node.params][count:] if kwargs and isinstance(target, Overloads) else []
+    if set(names[: len(kwargs)]) == set(kwargs):
+        return [kwargs[name] for name in names[: len(kwargs)]]
+    return list(kwargs.values())

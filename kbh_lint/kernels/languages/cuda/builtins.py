@@ -1,0 +1,423 @@
+"""What CUDA's built-in functions and the libraries' device functions do to abstract values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kbh_lint import dtypes, ir
+from kbh_lint.kernels.core import cache_policy
+from kbh_lint.kernels.core.joins import join, mix
+from kbh_lint.kernels.core.origins import data_origins, flagged, union, union_casts
+from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, UNKNOWN_V, CType, Mul, V, in_order, offset_of
+from kbh_lint.kernels.languages.cuda.libraries import (
+    cute_gemm,
+    fragment_fill,
+    fragment_load,
+    fragment_product,
+    fragment_store,
+    library,
+)
+from kbh_lint.kernels.languages.cuda.places import CppCall
+from kbh_lint.kernels.languages.cuda.types import is_pointer
+from kbh_lint.kernels.languages.ptx.ptx import copy_bytes, multiply_add
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.languages.cuda.cuda import CudaMachine
+
+
+Builtin = Callable[[CppCall], V]
+
+# --- conversions by name --------------------------------------------------------------------------------------
+
+_NUMBER_NAMES = {
+    "float": ("f32", 1), "float2": ("f32", 2), "double": ("f64", 1), "half": ("f16", 1), "half2": ("f16", 2),
+    "bfloat16": ("bf16", 1), "bfloat162": ("bf16", 2), "int": ("i32", 1), "uint": ("u32", 1), "ll": ("i64", 1),
+    "ull": ("u64", 1), "short": ("i16", 1), "ushort": ("u16", 1), "halfraw": ("f16", 1), "halfraw2": ("f16", 2),
+    "halfraw2_rn": ("f16", 2), "bfloat16raw": ("bf16", 1), "bfloat16raw2": ("bf16", 2), "bf16": ("bf16", 1),
+    "char": ("i8", 1), "uchar": ("u8", 1), "fp8": ("e4m3", 1), "fp8x2": ("e4m3", 2), "fp8x4": ("e4m3", 4),
+    "e4m3": ("e4m3", 1), "e5m2": ("e5m2", 1), "e8m0": ("e8m0", 1), "fp4": ("e2m1", 1), "fp4x2": ("e2m1", 2),
+}  # fmt: skip
+_NAMES = "|".join(sorted(_NUMBER_NAMES, key=len, reverse=True))
+_NUMERIC = re.compile(rf"__(?:nv_cvt_)?(?P<source>{_NAMES})s?(?:_to_|2)(?P<target>{_NAMES})(?:_(?:r[nzud]|rna|sat))*$")
+_FROM_FLOATS = re.compile(r"__floats2(?P<target>half2|bfloat162)(?:_rn)?$")
+_BIT_MOVE = re.compile(rf"__(?P<source>{_NAMES})_as_(?P<target>{_NAMES})$")
+
+
+def _conversion(call: CppCall, name: str) -> V | None:
+    """`__float2bfloat16_rn`, `__nv_cvt_fp8x2_to_halfraw2`, `__uint_as_float`; None for other names."""
+    if name.endswith("2float") and name.startswith(("__low", "__high")):
+        return call.m.convert(call.arg(0), "f32", call.loc).with_(ct=None)
+    found = _BIT_MOVE.match(name)
+    if found:
+        return call.m.bitcast(call.arg(0), _NUMBER_NAMES[found["target"]][0], call.loc).with_(ct=None)
+    found = _NUMERIC.match(name) or _FROM_FLOATS.match(name)
+    if not found:
+        return None
+    target, lanes = _NUMBER_NAMES[found["target"]]
+    source = found.groupdict().get("source") or "float"
+    value = mix(call.args[:2]) if name.startswith("__floats2") else call.arg(0)
+    if source.startswith(("fp8", "e4m3", "e5m2")) or "fp8" in found["target"]:
+        kinds = " ".join(getattr(node, "id", getattr(node, "name", "")) for node in call.nodes)
+        if source.startswith("fp8") and value.content not in dtypes.FP8:
+            value = value.with_(content="e5m2" if "E5M2" in kinds else "e4m3", x=None)
+        if "fp8" in found["target"]:
+            target = "e5m2" if "E5M2" in kinds else "e4m3"
+    made = call.m.convert(value, target, call.loc)
+    if "fp8" in found["target"]:
+        made = made.with_(dtype="u8" if lanes == 1 else "u16")
+    return made.with_(ct=CType(target, lanes) if lanes > 1 else None)
+
+
+# --- memory ---
+
+
+def _read(call: CppCall) -> V:
+    return call.m.read_through(call.arg(0), call.loc)
+
+
+def _write(call: CppCall) -> V:
+    call.m.write_through(call.arg(0), call.arg(1), call.loc)
+    return UNKNOWN_V
+
+
+def _copy(call: CppCall) -> V:
+    """memcpy and its asynchronous forms: (destination, source, ...)."""
+    target, source = call.arg(0), call.arg(1)
+    if not source.cells or not target.cells:
+        return UNKNOWN_V
+    _copy_objects(call.m, target, source, call.loc)
+    return target
+
+
+def _copy_objects(m: CudaMachine, target: V, source: V, loc: ir.Loc) -> None:
+    for cell in in_order(source.cells):
+        value = m.read_cell(cell, cell.content if cell.kind == "param" else "?", loc, offset_of(source))
+        if value is None:
+            continue
+        value = value.with_(origins=union(value.origins, flagged(source.origins, "index")))
+        for place in target.cells:
+            if place.kind == "var":
+                m.write_cell(place, value, loc)
+            else:
+                m.write_cell(place, value, loc, value.dtype, offset_of(target))
+
+
+def _copy_async(call: CppCall) -> V:
+    """cooperative_groups::memcpy_async(group, destination, source, ...), cuda::memcpy_async without the group."""
+    pointers = [v for v in call.args if is_pointer(v.ct) and v.cells]
+    if len(pointers) >= 2:
+        copy_bytes(call.m, pointers[0], pointers[1], call.loc)
+    return UNKNOWN_V
+
+
+def _access_property(call: CppCall) -> V:
+    return cache_policy.property_given(call.m, call.args, call.loc)
+
+
+def _atomic(call: CppCall) -> V:
+    m, pointer, value = call.m, call.arg(0), call.args[-1] if len(call.args) > 1 else UNKNOWN_V
+    left = m.after_atomic(call.path.rsplit("::", 1)[-1], pointer, call.args)
+    if left is not None:
+        m.write_through(pointer, left, call.loc)
+        return m.read_through(pointer, call.loc)
+    if call.path.rsplit("::", 1)[-1].startswith("atomicAdd"):
+        value = m.accumulate(UNKNOWN_V, value, pointer.dtype, call.loc, True)
+    m.write_through(pointer, value, call.loc)
+    return m.read_through(pointer, call.loc)
+
+
+# --- numbers ---
+
+
+def _binary(op: str) -> Builtin:
+    def run(call: CppCall) -> V:
+        made = call.m.binary(op, call.arg(0), call.arg(1), call.loc)
+        return made.with_(ct=call.arg(0).ct)
+
+    return run
+
+
+def _fma(call: CppCall) -> V:
+    a, b, c = call.arg(0), call.arg(1), call.arg(2)
+    made = multiply_add(call.m, a, b, c, call.loc, in_loop=True)
+    return made.with_(ct=a.ct)
+
+
+def _elementwise(flag: str) -> Builtin:
+    def run(call: CppCall) -> V:
+        found = [v for v in call.args if v.origins] or call.args[:1]
+        made = mix(found)
+        dtype = made.dtype if made.dtype in dtypes.FLOATS or made.dtype == "?" else "f32"
+        if made.dtype in dtypes.INTS and not flag:
+            dtype = made.dtype
+        origins = flagged(made.origins, flag) if flag else made.origins
+        call.m.arithmetic = call.m.arithmetic or (dtype in dtypes.FLOATS and bool(made.origins))
+        return V(dtype, made.content if dtype == made.dtype else dtype, origins, made.casts, ct=call.arg(0).ct)
+
+    return run
+
+
+def _bound(call: CppCall) -> V:
+    """min, max and clamp, of floats and integers."""
+    a, b = call.arg(0), call.arg(1)
+    name = call.path.rsplit("::", 1)[-1]
+    if len(call.args) == 2 and isinstance(a.const, (int, float)) and isinstance(b.const, (int, float)):
+        return V(call.m.promote("+", a, b), "", const=(max if "max" in name else min)(a.const, b.const),
+                 deps=a.deps | b.deps)  # fmt: skip
+    target = call.m.promote("+", a, b)
+    if target in dtypes.FLOATS:
+        a, b = call.m.convert(a, target, call.loc), call.m.convert(b, target, call.loc)
+    origins = union(a.origins, b.origins)
+    if target in dtypes.FLOATS:
+        origins = flagged(origins, "max")
+    return V(target, target, origins, union_casts(a.casts, b.casts), NOTHING, a.deps | b.deps, ct=a.ct)
+
+
+def _same(position: int) -> Builtin:
+    def run(call: CppCall) -> V:
+        value = call.arg(position)
+        return value if not isinstance(value.x, Mul) and not value.known else value.with_(const=NOTHING)
+
+    return run
+
+
+def _lane(call: CppCall) -> V:
+    """One lane of a packed pair."""
+    return call.arg(0).with_(ct=None, const=NOTHING)
+
+
+def _pack(call: CppCall) -> V:
+    """make_float4, __halves2bfloat162: lanes put together."""
+    name = call.path.rsplit("::", 1)[-1]
+    vector = dtypes.vector_from_cpp(name.removeprefix("make_"))
+    made = mix(call.args) if call.args else UNKNOWN_V
+    if vector is not None and name.startswith("make_"):
+        made = mix([call.m.to_type(v, CType(vector[0]), call.loc) for v in call.args]) if call.args else made
+        return made.with_(ct=CType(*vector), dtype=vector[0] if made.dtype in ("", "?") else made.dtype)
+    dtype = made.dtype
+    for part, target in (("bfloat16", "bf16"), ("half", "f16")):
+        if part in name and made.origins:
+            made = call.m.convert(made, target, call.loc)
+            dtype = target
+            break
+        if part in name:
+            dtype = target
+            break
+    return made.with_(ct=CType(dtype, 2), dtype=dtype)
+
+
+def _bits(call: CppCall) -> V:
+    """__byte_perm, __funnelshift_*: bytes and bits move about."""
+    value = mix(call.args[:2])
+    return value.with_(x=TWIDDLED, const=NOTHING) if data_origins(value.origins) else value
+
+
+def _index(call: CppCall) -> V:
+    """A number about bits or lanes: __popc, __ballot_sync, __ffs."""
+    value = mix(call.args)
+    return V("i32", "i32", value.origins, value.casts)
+
+
+def _dp4a(call: CppCall) -> V:
+    a, b = call.arg(0), call.arg(1)
+    made = call.m.product("dp", a, b, "i32", call.loc, a_dtype="i8", b_dtype="i8")
+    return join(made, call.arg(2).with_(const=NOTHING))
+
+
+def _nothing(call: CppCall) -> V:
+    return UNKNOWN_V
+
+
+def _size(call: CppCall) -> V:
+    node = call.nodes[0] if call.nodes else None
+    if isinstance(node, ir.TypeRef):
+        return call.m.size_of(call.m.resolve_type(node))
+    value = call.arg(0)
+    return call.m.size_of(value.const if isinstance(value.const, CType) else value.ct or CType(value.dtype))
+
+
+def _address(call: CppCall) -> V:
+    """__cvta_generic_to_shared and friends: an address as an integer."""
+    value = call.arg(0)
+    return value.with_(ct=None, dtype="u64", const=NOTHING) if value.cells else value
+
+
+def _std_move(call: CppCall) -> V:
+    return call.arg(0)
+
+
+def _swap(call: CppCall) -> V:
+    m = call.m
+    if len(call.args) == 2 and len(call.nodes) == 2:
+        both = join(call.args[0], call.args[1])
+        for node in call.nodes:
+            if node is not None and not isinstance(node, (ir.Const, ir.Call)):
+                m.assign(node, both.with_(const=NOTHING))
+    return UNKNOWN_V
+
+
+def _vote(call: CppCall) -> V:
+    """__any_sync(mask, test), __syncthreads_or(test): the test of all lanes, looking for zeros if on a bare number."""
+    value = call.args[-1] if call.args else UNKNOWN_V
+    origins = flagged(value.origins, "zero") if value.dtype in dtypes.FLOATS else value.origins
+    return V("i32", "i32", origins, value.casts)
+
+
+def _fold_expression(call: CppCall) -> V:
+    """`(args + ...)`."""
+    return mix(call.args[1:]) if len(call.args) > 1 else UNKNOWN_V
+
+
+_TABLE: dict[str, Builtin] = {}
+
+
+def _add(names: str, builtin_: Builtin) -> None:
+    for name in names.split():
+        _TABLE[name] = builtin_
+
+
+_add("__ldg __ldcs __ldcg __ldca __ldcv __ldlu __builtin_nontemporal_load ldg", _read)
+_add("__stcs __stcg __stwb __stwt __builtin_nontemporal_store", _write)
+_add("memcpy __builtin_memcpy __pipeline_memcpy_async memmove", _copy)
+_add("memcpy_async", _copy_async)
+_add("memset __builtin_memset", _nothing)
+_add("associate_access_property apply_access_property", _access_property)
+_add(
+    "atomicAdd atomicMax atomicMin atomicExch atomicCAS atomicOr atomicAnd atomicXor atomicSub atomicInc "
+    "atomicDec atomicAdd_system atomicAdd_block atomicMax_block unsafeAtomicAdd gpuAtomicAdd",
+    _atomic,
+)
+_add(
+    "__fmul_rn __fmul_rz __fmul_rd __fmul_ru __hmul __hmul2 __hmul_rn __hmul2_rn __dmul_rn __mul24 __umul24 __hmul_sat",
+    _binary("*"),
+)
+_add(
+    "__fadd_rn __fadd_rz __fadd_rd __fadd_ru __hadd __hadd2 __hadd_rn __hadd2_rn __dadd_rn __vadd4 __hadd_sat",
+    _binary("+"),
+)
+_add("__fsub_rn __fsub_rz __hsub __hsub2 __hsub_rn __hsub2_rn __dsub_rn __vsub4 __vsubss4", _binary("-"))
+_add("__fdividef __fdiv_rn __hdiv __h2div __ddiv_rn fdividef", _binary("/"))
+_add(
+    "fmaf fma __fmaf_rn __fmaf_rz __fmaf_ieee_rn __hfma __hfma2 __fma_rn __hfma_relu __hfma2_relu __hfma_rn",
+    _fma,
+)
+_add(
+    "exp expf exp2 exp2f __expf exp10f __exp10f hexp hexp2 h2exp h2exp2 expm1f __nv_expf tanh tanhf __tanhf htanh "
+    "h2tanh ex2 fast_exp",
+    _elementwise("exp"),
+)
+_add("ldexp ldexpf scalbn scalbnf", _elementwise("exp"))
+_add("pow powf __powf", lambda call: _elementwise("exp" if call.arg(0).known else "")(call))
+_add(
+    "log logf __logf log2 log2f __log2f log1pf log10f hlog hlog2 sqrt sqrtf rsqrt rsqrtf __frsqrt_rn __fsqrt_rn "
+    "hrsqrt h2rsqrt hsqrt hrcp h2rcp __frcp_rn sin sinf cos cosf sincosf __sinf __cosf erf erff erfcf "
+    "floorf floor ceilf ceil roundf round rintf rint truncf trunc nearbyintf fabsf fabs abs __habs __habs2 "
+    "labs llabs fmodf __hneg __hneg2 copysignf isnan isinf isfinite __hisnan __saturatef lrintf "
+    "__exp2f_approx signbit cbrtf hypotf norm3df normcdff __usad __vabsdiffu4 mul24 __mulhi __umulhi __umul64hi "
+    "__hisinf __builtin_fabsf __builtin_sqrtf __sad",
+    _elementwise(""),
+)
+_add(
+    "max min fmaxf fminf fmax fmin __hmax __hmin __hmax2 __hmin2 umax umin llmax llmin ullmax ullmin imax imin "
+    "__vmaxs4 __vmins4 __vmaxu4 __vminu4 clamp __hmax_nan __hmin_nan __vimax3_s32 __reduce_max_sync",
+    _bound,
+)
+_add(
+    "__shfl_sync __shfl_xor_sync __shfl_down_sync __shfl_up_sync __reduce_add_sync __reduce_min_sync "
+    "__reduce_or_sync __match_any_sync",
+    _same(1),
+)
+_add("__shfl __shfl_xor __shfl_down __shfl_up", _same(0))
+_add(
+    "__low2bfloat16 __high2bfloat16 __low2half __high2half __lows2bfloat162 __highs2bfloat162 __lows2half2 "
+    "__highs2half2 __low2bfloat162 __high2bfloat162 __low2half2 __high2half2 __bfloat162bfloat162 __half2half2 "
+    "__lowhigh2highlow __builtin_assume_aligned launder to_address",
+    _lane,
+)
+_add(
+    "make_float2 make_float3 make_float4 make_int2 make_int4 make_uint2 make_uint3 make_uint4 make_half2 "
+    "make_bfloat162 make_double2 make_uchar4 make_char4 make_short2 make_ushort2 make_ushort4 make_longlong2 "
+    "make_ulonglong2 make_int3 __halves2half2 __halves2bfloat162 make_ulong2 make_char2 make_uchar2 make_pair "
+    "make_tuple",
+    _pack,
+)
+_add("__byte_perm __funnelshift_l __funnelshift_r __funnelshift_rc __funnelshift_lc __brev __brevll", _bits)
+_add(
+    "__popc __popcll __ffs __ffsll __clz __clzll __fns __activemask __builtin_popcount __float2int __isShared clock64 "
+    "clock __builtin_clz __builtin_ctz __nvvm_get_smem_pointer __match_all_sync",
+    _index,
+)
+_add("__any_sync __all_sync __ballot_sync __syncthreads_or __syncthreads_and __syncthreads_count", _vote)
+_add("__dp4a __dp2a_lo __dp2a_hi", _dp4a)
+_add(
+    "__syncthreads __syncwarp __threadfence __threadfence_block __threadfence_system __nanosleep assert "
+    "printf __builtin_unreachable __pipeline_commit __pipeline_wait_prior __pipeline_arrive_on "
+    "cudaGridDependencySynchronize cudaTriggerProgrammaticLaunchCompletion __builtin_assume __assume "
+    "static_assert __prefetch_global_l2 grid_dependency_wait this_thread_block this_grid this_cluster "
+    "tiled_partition coalesced_threads __barrier_sync cp_async_fence cp_async_wait __cluster_barrier_arrive "
+    "__cluster_barrier_wait griddepcontrol_wait cudaTriggerProgrammaticLaunchCompletion labeled_partition "
+    "binary_partition sync wait wait_prior __trap __brkpt __prof_trigger delete free __builtin_trap "
+    "warpgroup_arrive warpgroup_wait warpgroup_commit_batch make_pipeline init barrier_arrive_tx plus minus "
+    "multiplies greater less maximum minimum bit_and bit_or bit_xor cudaGetParameterBuffer quiet_NaN "
+    "__assert_fail",
+    _nothing,
+)
+_add(
+    "__cvta_generic_to_shared __cvta_generic_to_global __cvta_shared_to_generic __cvta_global_to_generic "
+    "cast_smem_ptr_to_uint __generic_to_shared",
+    _address,
+)
+_add("sizeof alignof sizeof...", _size)
+_add(
+    "move forward addressof as_const ref cref make_smem_ptr make_gmem_ptr make_rmem_ptr make_tensor partition_A "
+    "partition_B partition_C recast",
+    _std_move,
+)
+_add("swap", _swap)
+_add("fill_fragment", fragment_fill)
+_add("load_matrix_sync", fragment_load)
+_add("store_matrix_sync", fragment_store)
+_add("mma_sync", fragment_product)
+_add("...", _fold_expression)
+_add("infinity", lambda call: V("f32", "", const=float("inf")))
+_add("lowest epsilon denorm_min __int_as_float_const", lambda call: V("f32", "f32"))
+
+
+def builtin(call: CppCall) -> V:
+    """Calls something outside the file by its path."""
+    made = library(call)
+    if made is not None:
+        return made
+    path = call.path
+    name = path.rsplit("::", 1)[-1]
+    if name in ("bit_cast", "__builtin_bit_cast") and call.explicit:
+        ct = call.m.type_argument(call.explicit[0])
+        return call.m.bitcast(call.arg(0), ct.dtype, call.loc).with_(ct=ct if ct.lanes > 1 else None)
+    if name == "gemm" and "cute" in path:
+        return cute_gemm(call)
+    if name in ("max", "min") and path.endswith(("numeric_limits::max", "numeric_limits::min")):
+        return V("?", "?")
+    handler = _TABLE.get(name)
+    if handler is not None:
+        return handler(call)
+    converted = _conversion(call, name)
+    if converted is not None:
+        return converted
+    if name.startswith("__nv_") or "operator" in name:
+        return mix(call.args) if call.args else UNKNOWN_V
+    found = dtypes.from_cpp(path)
+    if found:
+        return call.m.construct(CType(found), call.args, call.loc, call.loc, "", call.nodes)
+    if "access_property::" in path:
+        return V(ct=CType(name=path))
+    if path.startswith(("std::integral_constant", "std::true_type", "std::false_type", "cute::Int")):
+        return UNKNOWN_V
+    call.m.unread(f"a call of {path or 'something unknown'}", call.loc)
+    made = call.m.havoc(call.args, "?", call.loc)
+    for value in call.args:
+        for cell in in_order(value.cells):
+            if cell.kind in ("var", "local", "shared") and data_origins(made.origins):
+                call.m.write_cell(cell, made.with_(dtype=value.dtype), call.loc)
+    return made

@@ -1,0 +1,143 @@
+"""Tensor core fragments, cub, thrust, cooperative groups and CuTe inside CUDA kernels."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.kernels.languages.cuda.places import CppCall
+from kbh_lint.kernels.languages.cuda.types import is_pointer
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.languages.cuda.cuda import CudaMachine
+from kbh_lint.kernels.core.joins import join, mix
+from kbh_lint.kernels.core.origins import data_origins, flagged
+from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, CType, V
+
+# --- tensor core fragments ---
+
+
+def fragment_fill(call: CppCall) -> V:
+    m, fragment = call.m, call.arg(0)
+    if call.nodes:
+        m.assign(call.nodes[0], V(fragment.dtype, fragment.dtype, ct=fragment.ct))
+    return UNKNOWN_V
+
+
+def fragment_load(call: CppCall) -> V:
+    m, fragment = call.m, call.arg(0)
+    value = m.load(call.arg(1), call.arg(1).dtype, call.loc)
+    if fragment.dtype != "?" and value.dtype != fragment.dtype and fragment.dtype != "tf32":
+        value = m.bitcast(value, fragment.dtype, call.loc)
+    value = value.with_(dtype=fragment.dtype if fragment.dtype != "?" else value.dtype, ct=fragment.ct)
+    if call.nodes:
+        _put(m, call.nodes[0], value)
+    return UNKNOWN_V
+
+
+def _put(m: CudaMachine, node: Any, value: V) -> None:
+    """Writes a whole fragment variable, or an element of an array of them."""
+    if isinstance(node, ir.Name) and node.id in m.frame.env and not is_pointer(m.frame.env[node.id].ct):
+        old = m.frame.env[node.id]
+        if old.x is None:
+            m.frame.env[node.id] = value
+            return
+    m.store(m.address_of(node), value, m.place, raw=True)
+
+
+def fragment_store(call: CppCall) -> V:
+    value = call.arg(1)
+    call.m.write_through(call.arg(0), value.with_(ct=None), call.loc)
+    return UNKNOWN_V
+
+
+def fragment_product(call: CppCall) -> V:
+    a, b, c = call.arg(1), call.arg(2), call.arg(3)
+    rows = dict(a.ct.args).get("rows") if a.ct is not None else None
+    made = call.m.product(
+        "wmma", a, b, c.dtype, call.loc, rows=rows if isinstance(rows, int) else None, a_dtype=a.dtype, b_dtype=b.dtype
+    )
+    if data_origins(made.origins):
+        call.m.add_sum(c.dtype, made.origins, call.loc)
+    if call.nodes:
+        _put(call.m, call.nodes[0], join(made, c.with_(const=NOTHING)).with_(ct=c.ct))
+    return UNKNOWN_V
+
+
+# --- libraries ---
+
+_WHOLE_JOBS = ("cub::", "thrust::", "cooperative_groups::reduce", "cg::reduce", "cooperative_groups::inclusive_scan")
+_ATOM = re.compile(r"SM\d+_(?:\w+_)?\d+x\d+x\d+_(?P<d>F32|F16|S32)(?P<a>[A-Z]+\d+\w*?)(?P<b>(?:F|BF|TF|E|S|U)\d+\w*?)?")
+
+
+def library(call: CppCall) -> V | None:
+    """A symbol of cub, thrust, cooperative groups; None for others."""
+    path = call.path.lstrip(":")
+    if not path.startswith(_WHOLE_JOBS):
+        return None
+    call.m.use(path.replace("cg::", "cooperative_groups::") if path.startswith("cg::") else path, call.loc)
+    made = mix(call.args) if call.args else UNKNOWN_V
+    if "educe" in path or "scan" in path.lower():
+        made = made.with_(origins=flagged(made.origins, "reduce"))
+        call.m.add_sum(made.dtype, made.origins, call.loc)
+    return made.with_(ct=CType(name=path), x=None)
+
+
+_COUNTS = frozenset(
+    {
+        "sync", "thread_rank", "size", "num_threads", "meta_group_rank", "block_rank", "any", "all", "ballot",
+        "group_index", "thread_index", "num_elements", "arrive", "wait", "barrier_wait", "barrier_arrive",
+        "producer_acquire", "producer_commit", "consumer_wait", "consumer_release", "quit", "arrive_and_wait",
+        "arrive_and_drop", "arrive_and_expect_tx", "try_wait", "dim_blocks", "dim_threads", "block_index",
+        "num_blocks", "meta_group_size",
+    }
+)  # fmt: skip
+
+
+def library_method(call: CppCall, base: V, target: Any) -> V:
+    """A method of an object whose class the file does not define."""
+    name, m = call.path, call.m
+    owner = base.ct.name if base.ct is not None else ""
+    if owner.startswith(("cub::", "thrust::")):
+        m.use(owner, call.loc)
+        values_ = [v for v in call.args if not is_pointer(v.ct)]
+        made = mix(values_) if values_ else UNKNOWN_V
+        if any(word in name for word in ("Sum", "Reduce", "Scan")):
+            m.add_sum(made.dtype, made.origins, call.loc)
+            made = made.with_(origins=flagged(made.origins, "reduce"))
+        return made.with_(ct=None, x=None)
+    if name.startswith("shfl"):
+        return call.arg(0).with_(const=NOTHING)
+    if name in _COUNTS:
+        return V("i32", "i32")
+    if name in ("data", "get", "begin", "raw", "at", "data_ptr") and base.cells:
+        return base
+    if name in ("load", "fetch_add", "exchange"):
+        return m.read_through(base, call.loc) if is_pointer(base.ct) else base
+    if name == "store" and call.args:
+        m.assign(target, call.args[0]) if target is not None and not base.cells else m.write_through(
+            base, call.args[0], call.loc
+        )
+        return UNKNOWN_V
+    if name in ("clear", "fill"):
+        return UNKNOWN_V
+    if name in ("map_shared_rank",):
+        return call.arg(0)
+    m.unread(f"a call of the method {name}", call.loc)
+    return m.havoc([base, *call.args], "?", call.loc)
+
+
+def cute_gemm(call: CppCall) -> V:
+    """cute::gemm(tiled_mma, A, B, C): the atom's name says what it multiplies."""
+    m = call.m
+    kind = call.arg(0).ct
+    atom = kind.name if kind is not None else ""
+    found = _ATOM.search(atom)
+    tensors = call.args[1:] if found or len(call.args) > 3 else call.args
+    a, b = (tensors + [UNKNOWN_V, UNKNOWN_V])[:2]
+    a_type = dtypes.from_cpp(found["a"].lower() + "_t") if found else None
+    made = m.product("cutlass", a, b, "f32", call.loc, a_dtype=a_type or "", b_dtype=a_type or "", opcode=atom)
+    if len(tensors) > 2 and tensors[2].cells:
+        m.store(tensors[2], made, call.loc, raw=True)
+    return made

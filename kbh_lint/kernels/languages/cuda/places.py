@@ -1,0 +1,69 @@
+"""Marks and cells for C++ objects that have an address."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.kernels.core.expressions import Frame
+from kbh_lint.kernels.core.value import UNKNOWN_V, Cell, CType, V
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.languages.cuda.cuda import CudaMachine
+
+LANES = frozenset("xyzwrgba")
+
+
+class VarCell(Cell):
+    """A local variable whose address was taken, or one field of it."""
+
+    __slots__ = ("frame", "variable", "path")
+
+    def __init__(self, frame: Frame, variable: str, path: tuple[str, ...] = ()) -> None:
+        super().__init__("var", variable)
+        self.frame = frame
+        self.variable = variable
+        self.path = path
+
+    def sub(self, name: str) -> Cell:
+        cell = self.subs.get(name)
+        if cell is None:
+            cell = self.subs[name] = VarCell(self.frame, self.variable, (*self.path, name))
+        return cell
+
+
+class Ref:
+    """Marks a variable that is a reference: reading and writing it goes through the pointer."""
+
+    __slots__ = ("pointer",)
+
+    def __init__(self, pointer: V) -> None:
+        self.pointer = pointer
+
+
+class InMemory:
+    """Marks a struct that lives in memory: its fields are read from the cells."""
+
+
+IN_MEMORY = InMemory()
+TENSOR_MAP = CType(pointers=1, name="CUtensorMap")
+
+
+class CppCall:
+    """One call of something the file does not define."""
+
+    __slots__ = ("m", "path", "args", "explicit", "nodes", "loc")
+
+    def __init__(
+        self, m: CudaMachine, path: str, args: list[V], explicit: tuple[Any, ...], nodes: list[Any], loc: ir.Loc
+    ) -> None:
+        self.m = m
+        self.path = path
+        self.args = args
+        self.explicit = explicit
+        self.nodes = nodes
+        self.loc = loc
+
+    def arg(self, position: int) -> V:
+        """An argument, or the unknown value."""
+        return self.args[position] if position < len(self.args) else UNKNOWN_V

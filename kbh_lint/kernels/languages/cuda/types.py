@@ -1,0 +1,252 @@
+"""C++ types inside a kernel: what a type name means where templates and aliases are bound."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from kbh_lint import dtypes, ir, values
+from kbh_lint.cpp import templates
+from kbh_lint.kernels.core.machine import Machine
+from kbh_lint.kernels.core.value import NO_NAMES, NOTHING, CType, V
+from kbh_lint.kernels.languages.cuda.templates import Types
+
+_MAX_ALIASES = 24
+_ARRAYS = frozenset({"array", "Array", "AlignedArray", "AlignedBuffer", "aligned_array"})
+_TRANSPARENT = frozenset(
+    {"decay_t", "remove_reference_t", "remove_cv_t", "remove_const_t", "remove_cvref_t", "add_const_t", "make_signed_t"}
+)
+_BITS_TYPES = {"uint128_t": ("u32", 4), "__uint128_t": ("u32", 4), "__int128": ("u32", 4)}
+
+
+class CudaTypes(Machine):
+    """Resolves types; a type as a value is `V(const=CType)`."""
+
+    def __init__(self, name: str, fuel: int) -> None:
+        super().__init__(name, fuel)
+        self.plain_types: dict[int, tuple[ir.TypeRef, CType]] = {}  # the reference stays alive with its id
+        self.cpp = Types(self)
+        self.types: dict[tuple[int, str], values.CppType | None] = {}
+
+    def resolve_type(self, ref: ir.TypeRef) -> CType:
+        """The type a reference names here; unknown ones keep their name."""
+        known = self.plain_types.get(id(ref))
+        if known is not None and ref.name not in self.frame.env:
+            return known[1]
+        base = self._named(ref, 0)
+        plain = not ref.args and not ref.member and base.decl is None and base.dtype != "?"
+        if ref.pointers or ref.dims:
+            base = replace(base, pointers=base.pointers + ref.pointers, dims=base.dims + len(ref.dims))
+        if plain and ref.name not in self.frame.env and self.lookup_type(ref.name) is None:
+            self.plain_types[id(ref)] = (ref, base)
+        return base
+
+    def _named(self, ref: ir.TypeRef, depth: int) -> CType:
+        name = ref.name
+        if depth > _MAX_ALIASES:
+            return CType(name=name)
+        last = name.rsplit("::", 1)[-1]
+        if not ref.args and not ref.member:
+            bound = self.bound_type(name)
+            if bound is not None:
+                return bound
+        if last == "fragment" and ref.args:
+            return self._fragment(ref)
+        if last in _ARRAYS and ref.args:
+            item = self.type_argument(ref.args[0])
+            return replace(item, dims=item.dims + 1)
+        if last in _TRANSPARENT and ref.args:
+            return self.type_argument(ref.args[0])
+        if last in ("conditional_t", "conditional") and len(ref.args) == 3:
+            known = self.truth(self.eval(ref.args[0]))
+            return self.type_argument(ref.args[1 if known in (True, None) else 2])
+        if last == "decltype" and ref.args:
+            value = self.eval(ref.args[0])
+            return value.ct or CType(value.dtype)
+        found = self.lookup_type(name)
+        if found is not None:
+            return self._declared(found, ref, depth)
+        if "::" in name and not ref.member:
+            scoped = self._scoped(name, ref, depth)
+            if scoped is not None:
+                return scoped
+        return self._builtin_type(name, last, ref)
+
+    def _builtin_type(self, name: str, last: str, ref: ir.TypeRef) -> CType:
+        vector = dtypes.vector_from_cpp(name)
+        if vector is not None:
+            return CType(vector[0], vector[1], name=last)
+        scalar = dtypes.from_cpp(name)
+        if scalar is not None:
+            return CType(scalar, name=last)
+        if last in _BITS_TYPES:
+            return CType(*_BITS_TYPES[last], name=last)
+        return CType(name=name, args=tuple((str(i), self.type_argument(a)) for i, a in enumerate(ref.args[:4])))
+
+    def bound_type(self, name: str) -> CType | None:
+        """A template parameter or a local alias."""
+        value = self.frame.env.get(name)
+        if value is not None and isinstance(value.const, CType):
+            self.decide(value)
+            return value.const
+        return None
+
+    def lookup_type(self, name: str) -> values.CppType | None:
+        """A class or alias of the file."""
+        key = (id(self.frame.outer), name)
+        if key not in self.types:
+            try:
+                declared = self.frame.outer.lookup(name)
+            except KeyError:
+                declared = None
+            self.types[key] = declared if isinstance(declared, values.CppType) else None
+        found = self.types[key]
+        if found is not None:
+            return found
+        member = self.this_type()
+        if member is not None and "::" not in name:
+            for node in member.decl.node.body:
+                if isinstance(node, (ir.Using, ir.ClassDef)) and node.name == name:
+                    return values.CppType(node, member.decl.env)
+        return None
+
+    def this_type(self) -> CType | None:
+        """The struct whose method runs."""
+        this = self.frame.this
+        if isinstance(this, V) and this.ct is not None and this.ct.decl is not None:
+            return this.ct
+        return None
+
+    def _declared(self, found: values.CppType, ref: ir.TypeRef, depth: int) -> CType:
+        node = found.node
+        args: dict[str, V] = {}
+        if node.template:
+            args = templates.bind(self.cpp, node.template, ref.args, self.cpp.here(), found.env, {})
+        if isinstance(node, ir.Using):
+            if node.type is None:
+                return CType(name=node.name)
+            made = self.under(args, found.env, node.type, depth)
+        else:
+            kind, args = templates.specialised(self.cpp, found, args) if found.special else (found, args)
+            made = CType(name=node.name, decl=kind, args=tuple(args.items()))
+        for member in ref.member:
+            made = self.member_type(made, member) or CType(name=f"{made.name}::{member}")
+        return made
+
+    def under(self, args: dict[str, V], env: values.Env, ref: ir.TypeRef, depth: int) -> CType:
+        """Resolves a type where template arguments are bound, or in another scope."""
+        saved = self.frame.env
+        self.frame.env = {**saved, **args} if args else saved
+        outer = self.frame.outer
+        self.frame.outer = env
+        try:
+            base = self._named(ref, depth + 1)
+        finally:
+            self.frame.env, self.frame.outer = saved, outer
+        return replace(base, pointers=base.pointers + ref.pointers, dims=base.dims + len(ref.dims))
+
+    def _scoped(self, name: str, ref: ir.TypeRef, depth: int) -> CType | None:
+        """`T::Element`, where T is a template parameter or a class of the file."""
+        owner, _, member = name.rpartition("::")
+        if dtypes.from_cpp(name) or dtypes.vector_from_cpp(name):
+            return None
+        base = self.bound_type(owner)
+        if base is None:
+            found = self.lookup_type(owner)
+            if found is None:
+                return None
+            base = self._declared(found, ir.TypeRef(owner, (), ref.loc), depth + 1)
+        return self.member_type(base, member)
+
+    def member_type(self, base: CType, member: str) -> CType | None:
+        """A type declared inside a class."""
+        if base.decl is None or not isinstance(base.decl.node, ir.ClassDef):
+            return None
+        for node in base.decl.node.body:
+            if isinstance(node, ir.Using) and node.name == member and node.type is not None:
+                return self.under(dict(base.args), base.decl.env, node.type, 0)
+            if isinstance(node, ir.ClassDef) and node.name == member:
+                return CType(name=member, decl=values.CppType(node, base.decl.env), args=base.args)
+        return None
+
+    def _fragment(self, ref: ir.TypeRef) -> CType:
+        """nvcuda::wmma::fragment<role, M, N, K, T, layout>."""
+        role = getattr(ref.args[0], "name", getattr(ref.args[0], "id", "")).rsplit("::", 1)[-1]
+        element = self.type_argument(ref.args[4]) if len(ref.args) > 4 else CType()
+        dtype = element.dtype
+        if element.name.endswith("tf32"):
+            dtype = "tf32"
+        return CType(dtype, name="fragment", role=role, args=(("rows", self.eval(ref.args[1]).const),))
+
+    def type_argument(self, node: Any) -> CType:
+        """A template argument that is a type."""
+        if isinstance(node, ir.TypeRef):
+            return self.resolve_type(node)
+        if isinstance(node, ir.Name):
+            return self.resolve_type(ir.TypeRef(node.id, (), node.loc))
+        if isinstance(node, ir.Attr) and isinstance(node.value, ir.TypeRef):
+            base = self.resolve_type(node.value)
+            return self.member_type(base, node.name) or CType(name=node.name)
+        return CType()
+
+    def template_value(self, node: Any, kind: str) -> V:
+        """A template argument as a value: a type, or a constant."""
+        if kind == "type":
+            return V(const=self.type_argument(node), deps=self._type_deps(node))
+        if isinstance(node, ir.TypeRef) and not node.args and not node.pointers:
+            return self.eval(ir.Name(node.name, node.loc))
+        return self.eval(node)
+
+    def _type_deps(self, node: Any) -> frozenset[str]:
+        name = getattr(node, "name", getattr(node, "id", ""))
+        value = self.frame.env.get(name)
+        return value.deps if value is not None else NO_NAMES
+
+    def argument_value(self, value: Any, name: str) -> V:
+        """A template argument given by the launch."""
+        deps = frozenset((name,))
+        if isinstance(value, values.TypeValue):
+            saved = self.frame.outer
+            self.frame.outer = value.env
+            try:
+                return V(const=self.resolve_type(value.ref), deps=deps)
+            finally:
+                self.frame.outer = saved
+        if isinstance(value, values.DType):
+            return V(const=CType(value.name), deps=deps)
+        if isinstance(value, (bool, int, float)):
+            return V("bool" if isinstance(value, bool) else "i32", const=value, deps=deps)
+        if isinstance(value, values.Scalar) and value.value is not values.UNKNOWN:
+            return V("i32", const=value.value, deps=deps)
+        if value is values.UNKNOWN or value is None:
+            return V(deps=deps)
+        return V(const=value, deps=deps)
+
+    def size_of(self, ct: CType) -> V:
+        """`sizeof`, where the type has a known size."""
+        if ct.pointers:
+            return V("u64", const=8)
+        bits = dtypes.BITS.get(ct.dtype)
+        return V("u64", const=bits // 8 * ct.lanes if bits and not ct.dims else NOTHING)
+
+
+@lru_cache(maxsize=2048)
+def element(ct: CType | None) -> CType:
+    """What a pointer or array points to."""
+    if ct is None:
+        return CType()
+    if ct.dims:
+        return replace(ct, dims=ct.dims - 1)
+    return replace(ct, pointers=max(ct.pointers - 1, 0))
+
+
+@lru_cache(maxsize=2048)
+def pointer_to(ct: CType) -> CType:
+    """The type of the address of something."""
+    return replace(ct, pointers=ct.pointers + 1)
+
+
+def is_pointer(ct: CType | None) -> bool:
+    """Whether a value of this type is an address."""
+    return ct is not None and (ct.pointers > 0 or ct.dims > 0)

@@ -1,0 +1,157 @@
+"""Inline PTX of an evaluated kernel: the arithmetic on floating-point registers, for one lane."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.frontends import ptx
+from kbh_lint.kernels.numeric import expr, ops, places
+from kbh_lint.kernels.numeric import math as mathematics
+from kbh_lint.kernels.numeric.builtins import Args, Builtin
+from kbh_lint.kernels.numeric.numbers import literal
+from kbh_lint.kernels.numeric.state import CType, Frame, Ptr
+from kbh_lint.values import UNKNOWN
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.numeric.machine import Machine
+
+_MAX_INSTRUCTIONS = 256
+_OPERATIONS: dict[str, Builtin] = {
+    "mov": mathematics.same,
+    "cvta": mathematics.same,
+    "add": mathematics.operation("+"),
+    "sub": mathematics.operation("-"),
+    "mul": mathematics.operation("*"),
+    "div": mathematics.operation("/"),
+    "fma": mathematics.fused,
+    "mad": mathematics.fused,
+    "neg": mathematics.negative,
+    "abs": mathematics.absolute,
+    "max": mathematics.extreme(1.0),
+    "min": mathematics.extreme(-1.0),
+    "ex2": mathematics.exponential,
+    "lg2": mathematics.transcendental("log2"),
+    "rcp": mathematics.reciprocal,
+    "sqrt": mathematics.transcendental("sqrt"),
+    "rsqrt": mathematics.transcendental("rsqrt"),
+    "tanh": mathematics.transcendental("tanh"),
+    "shfl": mathematics.other_lane(0),
+}
+
+
+def run_asm(m: Machine, stmt: ir.Asm, frame: Frame) -> None:
+    """An asm statement: runs its instructions and assigns its outputs."""
+    text = stmt.template.value if isinstance(stmt.template, ir.Const) else None
+    if not isinstance(text, str):
+        return
+    names: dict[str, Any] = {}
+    for i, (constraint, target) in enumerate(stmt.outputs):
+        names[f"%{i}"] = expr.evaluate(m, target, frame) if "+" in constraint else UNKNOWN
+    for i, (_, value) in enumerate(stmt.inputs):
+        names[f"%{len(stmt.outputs) + i}"] = expr.evaluate(m, value, frame)
+    _run(m, text, names, stmt, frame)
+    for i, (constraint, target) in enumerate(stmt.outputs):
+        where = places.place(m, target, frame)
+        if where is not None:
+            value = names[f"%{i}"]
+            if value is UNKNOWN and ("f" in constraint or "d" in constraint):
+                value = _made_of(m, names, "f64" if "d" in constraint else "f32", stmt, frame, i)
+            places.store(m, where, value)
+
+
+def inline_asm(m: Machine, c: Args) -> Any:
+    """`tl.inline_asm_elementwise(asm, constraints, args, dtype, ...)`: the first output."""
+    text, constraints, given = c.get(0, "asm"), c.get(1, "constraints"), c.get(2, "args")
+    if not isinstance(text, str) or not isinstance(constraints, str) or not isinstance(given, tuple):
+        return UNKNOWN
+    outputs = sum(1 for part in constraints.split(",") if "=" in part)
+    names: dict[str, Any] = {f"${i}": UNKNOWN for i in range(outputs)}
+    for i, value in enumerate(given):
+        names[f"${outputs + i}"] = value
+    _run(m, text, names, c.node, c.frame)
+    value = names.get("$0", UNKNOWN)
+    if value is UNKNOWN and "f" in constraints.split(",")[0]:
+        return _made_of(m, names, "f32", c.node, c.frame, 0)
+    return value
+
+
+def _made_of(m: Machine, names: dict[str, Any], dt: str, node: Any, frame: Frame, i: int) -> Any:
+    """An output nobody computed: some value made of what went in."""
+    src = ops.sources(tuple(names.values()))
+    if src:
+        m.note("inline assembly is not followed", node)
+    return m.numbers.data(m.site(frame, node) + i % 8, dt, src)
+
+
+def _run(m: Machine, text: str, names: dict[str, Any], node: Any, frame: Frame) -> None:
+    for i, instr in enumerate(ptx.parse(text)[:_MAX_INSTRUCTIONS]):
+        if not instr.operands or instr.opcode.startswith("."):
+            continue
+        target, *sources = instr.operands
+        site = m.site(frame, node) + i % 8
+        if instr.opcode == "st":
+            _store(m, instr, names)
+            continue
+        if instr.opcode == "ld":
+            _load(m, instr, names, site)
+            continue
+        handler = _OPERATIONS.get(instr.opcode)
+        values = [_value(names, s) for s in sources]
+        result = UNKNOWN if handler is None else handler(m, Args(values, {}, site, node, frame))
+        name = _name(target)
+        if name is not None:
+            names[name] = result
+
+
+def _name(operand: ptx.Operand) -> str | None:
+    if isinstance(operand, ptx.Reg):
+        return operand.name
+    if isinstance(operand, ptx.AsmOperand) and operand.index is not None:
+        return f"%{operand.index}"
+    return None
+
+
+def _value(names: dict[str, Any], operand: ptx.Operand) -> Any:
+    if isinstance(operand, ptx.Imm):
+        return literal(operand.value) if isinstance(operand.value, float) else operand.value
+    name = _name(operand)
+    return names.get(name, UNKNOWN) if name is not None else UNKNOWN
+
+
+def _address(names: dict[str, Any], operand: ptx.Operand, modifiers: tuple[str, ...]) -> Ptr | None:
+    if not isinstance(operand, ptx.Mem) or not operand.items:
+        return None
+    base = _value(names, operand.items[0])
+    if not isinstance(base, Ptr):
+        return None
+    dt = next((d for d in map(dtypes.from_ptx, modifiers) if d in ("f32", "f64")), None)
+    if dt is None or base.type.dt == dt:
+        return base
+    return Ptr(base.mem, base.off, CType("float", dt))
+
+
+def _load(m: Machine, instr: ptx.Instr, names: dict[str, Any], site: int) -> None:
+    if len(instr.operands) < 2:
+        return
+    pointer = _address(names, instr.operands[1], instr.modifiers)
+    target = instr.operands[0]
+    parts = target.items if isinstance(target, ptx.Vec) else (target,)
+    for i, part in enumerate(parts):
+        name = _name(part)
+        if name is not None and pointer is not None:
+            offset = pointer.off + i if isinstance(pointer.off, int) else pointer.off
+            scalar = pointer.type if pointer.type.kind == "float" else CType("float", "f32")
+            names[name] = m.read(Ptr(pointer.mem, offset, scalar), site + i % 8)
+
+
+def _store(m: Machine, instr: ptx.Instr, names: dict[str, Any]) -> None:
+    if len(instr.operands) < 2:
+        return
+    pointer = _address(names, instr.operands[0], instr.modifiers)
+    source = instr.operands[1]
+    parts = source.items if isinstance(source, ptx.Vec) else (source,)
+    for i, part in enumerate(parts):
+        if pointer is not None:
+            offset = pointer.off + i if isinstance(pointer.off, int) else pointer.off
+            m.write(Ptr(pointer.mem, offset, CType("float", "f32")), _value(names, part))

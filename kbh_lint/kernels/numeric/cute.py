@@ -1,0 +1,324 @@
+"""CuTe DSL's functions, tensors and methods, for one lane: views are their tensors, an index is a place in memory."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import dtypes, values
+from kbh_lint.kernels.languages.cute import cute_ops
+from kbh_lint.kernels.numeric import math as mathematics
+from kbh_lint.kernels.numeric import ops
+from kbh_lint.kernels.numeric.builtins import Args, Builtin, invoke, named
+from kbh_lint.kernels.numeric.ctypes import convert, scalar
+from kbh_lint.kernels.numeric.integers import lanes
+from kbh_lint.kernels.numeric.numbers import Num
+from kbh_lint.kernels.numeric.params import parameter
+from kbh_lint.kernels.numeric.state import MODES, Chained, Frame, Memory, Method, Obj, Ptr, Range
+from kbh_lint.kernels.numeric.triton import atomic_add, triton_builtin
+from kbh_lint.values import UNKNOWN, DType, Made, Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.numeric.machine import Machine
+
+_COPIED = 8  # elements of a fragment that a copy takes along
+
+
+def attribute(m: Machine, value: Any, name: str, frame: Frame) -> Any:
+    """`value.name` of what is special to CuTe; None for anything else."""
+    if isinstance(value, Sym) and value.path.partition(".")[0] == "cutlass":
+        dtype = dtypes.from_cutlass(name)
+        return DType(dtype) if dtype is not None else 32 if name == "WARP_SIZE" else None
+    if isinstance(value, Ptr) and name in ("element_type", "iterator", "layout", "shape", "stride"):
+        return DType(value.type.dt) if name == "element_type" else value if name == "iterator" else UNKNOWN
+    if isinstance(value, DType) and name == "width":
+        return dtypes.BITS.get(value.name, UNKNOWN)
+    if isinstance(value, Made) and any(key == name for key, _ in value.fields):
+        return parameter(m, f"self.{name}", None, value.get(name), frame)
+    if isinstance(value, Made) and value.methods is not None:  # what a class of the submission says of its objects
+        found = value.methods.vars.get(name)
+        return found if isinstance(found, (bool, int, float, str, DType)) else None
+    return None
+
+
+# --- memory -------------------------------------------------------------------------------------------------------
+
+
+def opens(index: Any) -> bool:
+    """Whether a coordinate leaves a mode open, which makes a view."""
+    return index is None or isinstance(index, tuple) and any(opens(part) for part in index)
+
+
+def at(ptr: Ptr, index: Any, site: int) -> Ptr:
+    """The place of a coordinate."""
+    places = _flat(index)
+    if not all(isinstance(place, int) for place in places) or len(places) > len(MODES):
+        return ops.moved(ptr, UNKNOWN, site)
+    return ops.moved(ptr, sum(place * step for place, step in zip(places, MODES, strict=False)), site)
+
+
+def _flat(index: Any) -> list[Any]:
+    return [place for part in index for place in _flat(part)] if isinstance(index, tuple) else [index]
+
+
+def read(m: Machine, ptr: Any, index: Any, site: int) -> Any:
+    """`tensor[index]`: an element, or a view; or what a dict of the host holds."""
+    if isinstance(ptr, Made):
+        found = ptr.get(index, UNKNOWN) if ptr.path == cute_ops.TABLE else UNKNOWN
+        return (
+            UNKNOWN if found is UNKNOWN else parameter(m, str(index), None, found, Frame([{}], values.Env(), False, 0))
+        )
+    return _slice(ptr, index, site) if opens(index) else m.read(at(ptr, index, site), site)
+
+
+def _slice(ptr: Ptr, index: Any, site: int) -> Ptr:
+    """A view that leaves modes open. Of a tensor that other launches use it is known which part of it that is."""
+    fixed = tuple(0 if place is None else place for place in _flat(index))
+    known = isinstance(ptr.mem, Chained) and all(isinstance(place, int) for place in fixed)
+    return at(ptr, fixed, site) if known else ptr
+
+
+def _memory(kind: str, dtype: Any) -> Ptr:
+    held = scalar(dtype.name if isinstance(dtype, DType) else "f32")
+    return Ptr(Memory(kind, kind, held), 0, held)
+
+
+def _registers(m: Machine, c: Args) -> Any:
+    return _memory("local", c.get(1, "dtype"))
+
+
+def _registers_like(m: Machine, c: Args) -> Any:
+    like = c.get(0)
+    known = DType(like.type.dt) if isinstance(like, Ptr) else UNKNOWN
+    return _memory("local", c.get(1, "dtype", known))
+
+
+def _shared(m: Machine, c: Args) -> Any:
+    found = next((v for v in (*c.items, *c.keywords.values()) if isinstance(v, DType)), UNKNOWN)
+    return _memory("shared", found)
+
+
+def _allocate(m: Machine, c: Args) -> Any:
+    wanted = c.get(1)
+    if isinstance(wanted, Made) and wanted.path == cute_ops.STRUCT:
+        return Obj({name: _memory("shared", dtype) for name, dtype in wanted.fields})
+    return _memory("shared", wanted)
+
+
+def _load(m: Machine, c: Args) -> Any:
+    value = c.get(0)
+    return m.read(value, c.site) if isinstance(value, Ptr) else value
+
+
+def _store(m: Machine, c: Args) -> Any:
+    target, value = c.get(0), _value(m, c.get(1, "data"), c.site)
+    if isinstance(target, Ptr):
+        m.write(target, value)
+    elif ops.sources(value):
+        m.note("a store through something unknown", c.node)
+    return None
+
+
+def fill(m: Machine, c: Args) -> Any:
+    """tensor.fill(value): every element holds it, and nothing of before is left."""
+    target, value = c.get(0), c.get(1, "value", 0)
+    if isinstance(target, Ptr):
+        target.mem.cells.clear()
+        m.write(target, value)
+        target.mem.default = m.read(target, c.site)
+    return None
+
+
+def _value(m: Machine, value: Any, site: int) -> Any:
+    return m.read(value, site) if isinstance(value, Ptr) else value
+
+
+def _copy(first: int) -> Builtin:
+    """A copy from the argument at a position to the next: of every element that was written, else of one."""
+
+    def run(m: Machine, c: Args) -> Any:
+        source, target = c.get(first, "src"), c.get(first + 1, "dst")
+        if not isinstance(source, Ptr) or not isinstance(target, Ptr):
+            m.note("a copy of memory that is not known", c.node)
+            return None
+        written = sorted(source.mem.cells)[:_COPIED]
+        if not written or not isinstance(source.off, int) or not isinstance(target.off, int):
+            m.write(target, m.read(source, c.site))
+            return None
+        for place in written:
+            moved = Ptr(target.mem, target.off + place - source.off, target.type, target.rest)
+            m.write(moved, m.read(Ptr(source.mem, place, source.type, source.rest), c.site))
+        return None
+
+    return run
+
+
+# --- numbers ------------------------------------------------------------------------------------------------------
+
+
+def _filled(position: int) -> Builtin:
+    """full(shape, value, type), full_like(tensor, value, type), zeros_like(tensor, type)."""
+
+    def run(m: Machine, c: Args) -> Any:
+        like = c.get(0)
+        dtype = next((v.name for v in (*c.items, *c.keywords.values()) if isinstance(v, DType)), None)
+        known = like.dt if isinstance(like, Num) else like.type.dt if isinstance(like, Ptr) else "f32"
+        return convert(m, c.get(position, "fill_value") if position else 0, scalar(dtype or known), c.site)
+
+    return run
+
+
+def _operation(value: Any) -> str:
+    name = value.path.rpartition(".")[2].lower() if isinstance(value, Sym) else ""
+    return "max" if "max" in name else "min" if "min" in name else "add" if name in ("add", "sum") else ""
+
+
+def _combined(m: Machine, value: Any, how: Any, c: Args) -> Any:
+    """All lanes' values under an operation."""
+    operation = _operation(how)
+    if not isinstance(value, Num):
+        return value
+    if operation in ("max", "min"):
+        return m.numbers.beyond(value, c.site, 1.0 if operation == "max" else -1.0)
+    return m.numbers.reduced(value, c.site) if operation else mathematics.combined(m, value, how, c)
+
+
+def _reduce(m: Machine, c: Args) -> Any:
+    """values.reduce(operation, initial value, profile)."""
+    how, initial = c.get(1, "op"), c.get(2, "init_val")
+    made = _combined(m, _value(m, c.get(0), c.site), how, c)
+    if not isinstance(initial, Num) or not isinstance(made, Num) or not initial.src:
+        return made
+    if _operation(how) == "add":
+        return m.numbers.add(initial, made, c.site + 1)
+    pair = Args([initial, made], {}, c.site + 1, c.node, c.frame)
+    return mathematics.extreme(-1.0 if _operation(how) == "min" else 1.0)(m, pair)
+
+
+def _warp_reduction(m: Machine, c: Args) -> Any:
+    name = getattr(c.node.func, "name", "")
+    how = c.get(1, "op") if name == "warp_reduction" else Sym(name.replace("warp_reduction_", "x."))
+    return _combined(m, c.get(0), how, c)
+
+
+def _packed(operation: str) -> Builtin:
+    def run(m: Machine, c: Args) -> Any:
+        columns = [v if isinstance(v, tuple) else (v, v) for v in c.items[:3]]
+        made = []
+        for i, items in enumerate(zip(*columns, strict=False)):
+            one = Args(list(items), {}, c.site + i, c.node, c.frame)
+            made.append(mathematics.math_builtin(operation)(m, one))  # type: ignore[misc]
+        return tuple(made)
+
+    return run
+
+
+def _range(m: Machine, c: Args) -> Any:
+    items = c.items
+    return Range(items[0], items[1], items[2] if len(items) > 2 else 1) if len(items) > 1 else Range(0, c.get(0), 1)
+
+
+def _origin(m: Machine, c: Args) -> Any:
+    return (0, 0, 0)
+
+
+def _thread(m: Machine, c: Args) -> Any:
+    count = m.block[0]
+    return lanes(0, count) if isinstance(count, int) and count > 1 and not m.lane else m.lane
+
+
+def _thread_index(m: Machine, c: Args) -> Any:
+    return (_thread(m, c), 0, 0)
+
+
+def _in_warp(op: str) -> Builtin:
+    def run(m: Machine, c: Args) -> Any:
+        return ops.integers(op, _thread(m, c), 32, True)
+
+    return run
+
+
+def _threads(m: Machine, c: Args) -> Any:
+    return m.block
+
+
+def _blocks(m: Machine, c: Args) -> Any:
+    return m.grid
+
+
+def _ceil_div(m: Machine, c: Args) -> Any:
+    a, b = c.get(0), c.get(1)
+    return -(-a // b) if isinstance(a, int) and isinstance(b, int) and b else UNKNOWN
+
+
+def _argument(m: Machine, c: Args) -> Any:
+    """What a partition is of: the first argument of the method."""
+    return c.get(1)
+
+
+def _true(m: Machine, c: Args) -> Any:
+    """Predicates of bounds: inside."""
+    return True
+
+
+FUNCTIONS: dict[str, Builtin] = {
+    **named(
+        "local_tile local_partition zipped_divide tiled_divide logical_divide flat_divide composition group_modes "
+        "select append prepend append_ones prepend_ones slice_ domain_offset coalesce flatten filter filter_zeros "
+        "make_tensor recast_tensor recast_ptr assume const_expr dynamic_expr make_warp_uniform as_numeric make_ptr",
+        mathematics.same,
+    ),
+    **named("make_fragment make_rmem_tensor", _registers),
+    **named("make_fragment_like make_rmem_tensor_like", _registers_like),
+    **named("alloc_smem get_dyn_smem retrieve_tmem_ptr", _shared),
+    **named("copy copy_atom_call", _copy(1)), **named("basic_copy autovec_copy", _copy(0)), "basic_copy_if": _copy(1),
+    **named("full full_like", _filled(1)), **named("zeros_like empty_like", _filled(0)),
+    "where": mathematics.select, "select_": mathematics.select, "range": _range, "range_constexpr": _range,
+    "range_dynamic": _range, "ceil_div": _ceil_div, "elem_less": _true,
+    **named("block_idx cluster_idx block_in_cluster_idx", _origin), "thread_idx": _thread_index,
+    "lane_idx": _in_warp("%"), **named("warp_idx canonical_warp_idx", _in_warp("/")),
+    "block_idx_in_cluster": lambda m, c: 0,
+    "block_dim": _threads, "grid_dim": _blocks,
+    **named("shuffle_sync shuffle_sync_up shuffle_sync_down shuffle_sync_bfly", mathematics.other_lane(0)),
+    **named("warp_reduction warp_reduction_sum warp_reduction_max", _warp_reduction), "atomic_add": atomic_add,
+    "add_packed_f32x2": _packed("add"), "mul_packed_f32x2": _packed("mul"), "fma_packed_f32x2": _packed("fma"),
+    "sub_packed_f32x2": _packed("sub"),
+    **named(
+        "size cosize rank depth round_up crd2idx size_in_bytes shape get product make_layout make_ordered_layout "
+        "make_identity_tensor make_identity_layout make_layout_tv make_copy_atom make_tiled_copy make_tiled_copy_tv",
+        mathematics.unknown,
+    ),
+    **named("printf print_tensor sync_threads sync_warp barrier cluster_arrive cluster_wait fence_proxy",
+            mathematics.nothing),
+}  # fmt: skip
+
+METHODS: dict[str, Builtin] = {
+    "load": _load, "store": _store, "fill": fill, "reduce": _reduce, "allocate": _allocate,
+    **named("allocate_tensor allocate_array", _shared),
+    **named("partition_S partition_D partition_A partition_B partition_C retile retile_S retile_D", _argument),
+    **named("get_slice get_tensor data_ptr align broadcast_to reshape ir_value", mathematics.same),
+}  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def cute_builtin(path: str) -> Builtin | None:
+    """The function behind a symbol path, or a Python built-in by its bare name."""
+    if path.partition(".")[0] == "cutlass":
+        name = path.rpartition(".")[2]
+        return FUNCTIONS.get(name) or mathematics.math_builtin(name)
+    return triton_builtin(path) if path.partition(".")[0] in ("math", "operator", path) else None
+
+
+def method(m: Machine, callee: Method, packed: Args) -> Any:
+    """A method that is CuTe's own, or of an object of the submission; NotImplemented for any other."""
+    value = callee.value
+    found = value.methods.vars.get(callee.name) if isinstance(value, Made) and value.methods is not None else None
+    if isinstance(found, values.Func):
+        return invoke(m, found, [value, *packed.items], packed.keywords, packed.node, packed.frame)
+    if isinstance(found, Made) and found.path == cute_ops.STATIC:
+        return invoke(m, found.get("func"), packed.items, packed.keywords, packed.node, packed.frame)
+    handler = METHODS.get(callee.name)
+    if handler is None:
+        return NotImplemented
+    packed.items.insert(0, value)
+    return handler(m, packed)

@@ -1,0 +1,261 @@
+"""Numeric library functions that Triton, libdevice and CUDA share, by their plain names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.kernels.numeric import integers, ops
+from kbh_lint.kernels.numeric.builtins import Args, Builtin, either, invoke, named
+from kbh_lint.kernels.numeric.numbers import EXP, Num, exact, literal, promoted, rounded
+from kbh_lint.kernels.numeric.state import Bits, Obj
+from kbh_lint.values import UNKNOWN, Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.numeric.machine import Machine
+
+_ONE = literal(1.0)
+_WHOLE: dict[str, Callable[[float], int]] = {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc}
+
+
+def exponential(m: Machine, c: Args) -> Any:
+    value = c.number(m, 0)
+    return UNKNOWN if value is None else m.numbers.exp(value)
+
+
+def sigmoid(m: Machine, c: Args) -> Any:
+    value = c.number(m, 0)
+    if value is None:
+        return UNKNOWN
+    grown = m.numbers.exp(m.numbers.neg(value))
+    return m.numbers.div(_ONE, m.numbers.add(_ONE, grown, c.site))
+
+
+def transcendental(name: str) -> Builtin:
+    """log, sqrt and the like. What comes out is no longer the data that went in."""
+
+    def apply(m: Machine, c: Args) -> Any:
+        value = c.number(m, 0)
+        if value is None:
+            return UNKNOWN
+        keep = name in ("sqrt", "rsqrt", "cbrt")
+        src = value.src if keep else (EXP if value.src else 0)
+        return m.numbers.function(name, value, "f32" if value.dt == "lit" else value.dt, src)
+
+    return apply
+
+
+def whole(kind: str) -> Builtin:
+    """floor, ceil, rint: a new exact value, for what is cut off is no rounding error of a sum."""
+
+    def apply(m: Machine, c: Args) -> Any:
+        value = c.number(m, 0)
+        if value is None or not math.isfinite(value.f):
+            return UNKNOWN if value is None else value
+        cut: Callable[[float], int] = _WHOLE.get(kind, round)
+        f = m.numbers.settle(float(cut(value.f)))
+        return Num(exact(f), f, value.dt, value.src)
+
+    return apply
+
+
+def extreme(sign: float) -> Builtin:
+    """max (sign 1) and min (sign -1) of two or more values."""
+
+    def apply(m: Machine, c: Args) -> Any:
+        items = list(c.items) + [c.keywords[k] for k in ("x", "y") if k in c.keywords]
+        if not items:
+            return UNKNOWN
+        out = items[0]
+        for i, item in enumerate(items[1:]):
+            out = _larger(m, out, item, sign, c.site + i % 8)
+        return out
+
+    return apply
+
+
+def _larger(m: Machine, a: Any, b: Any, sign: float, site: int) -> Any:
+    if isinstance(a, int) and isinstance(b, int):
+        pair = integers.alike(a, b)
+        return integers.typed(max(pair) if sign > 0 else min(pair), integers.common(a, b))
+    if isinstance(a, Obj) and isinstance(b, Obj):
+        return Obj({k: _larger(m, v, b.fields.get(k, v), sign, site) for k, v in a.fields.items()}, a.type)
+    if not (isinstance(a, Num) or isinstance(b, Num)):
+        return UNKNOWN
+    x, y = ops.number(a, m.numbers, site), ops.number(b, m.numbers, site)
+    if x is None or y is None:
+        return UNKNOWN
+    chosen = y if m.numbers.settle(math.isnan(x.f) or (y.f - x.f) * sign > 0) else x
+    dt = promoted(x.dt, y.dt)
+    return Num(chosen.q, chosen.f, dt, x.src | y.src, chosen.near, chosen.wide)
+
+
+def absolute(m: Machine, c: Args) -> Any:
+    value = c.get(0, "x")
+    if isinstance(value, Num):
+        return m.numbers.neg(value) if m.numbers.settle(value.f < 0) else value
+    return integers.typed(abs(value), integers.promoted(value)) if isinstance(value, int) else value
+
+
+def fused(m: Machine, c: Args) -> Any:
+    a, b, d = c.number(m, 0, "x"), c.number(m, 1, "y"), c.number(m, 2, "z")
+    if a is None or b is None or d is None:
+        return UNKNOWN
+    return m.numbers.fma(a, b, d, c.site)
+
+
+def operation(op: str) -> Builtin:
+    """A named operator: `__fadd_rn`, `libdevice.sub_rn`."""
+
+    def apply(m: Machine, c: Args) -> Any:
+        return ops.arithmetic(op, c.get(0), c.get(1), m.numbers, c.site, True)
+
+    return apply
+
+
+def reciprocal(m: Machine, c: Args) -> Any:
+    value = c.number(m, 0)
+    return UNKNOWN if value is None else m.numbers.div(_ONE, value)
+
+
+def negative(m: Machine, c: Args) -> Any:
+    return ops.negated(c.get(0), m.numbers)
+
+
+def power(m: Machine, c: Args) -> Any:
+    a, b = c.number(m, 0), c.number(m, 1)
+    if a is None or b is None:
+        return UNKNOWN
+    if not a.src:
+        return m.numbers.exp(b)
+    return m.numbers.function("pow", m.numbers.mul(a, b), promoted(a.dt, b.dt), a.src | b.src)
+
+
+def same(m: Machine, c: Args) -> Any:
+    """The first argument as it is."""
+    return c.get(0)
+
+
+def nothing(m: Machine, c: Args) -> Any:
+    """A call without a value and without an effect on values."""
+    return None
+
+
+def unknown(m: Machine, c: Args) -> Any:
+    return UNKNOWN
+
+
+def test(kind: str) -> Builtin:
+    """isnan, isinf, isfinite."""
+
+    def apply(m: Machine, c: Args) -> Any:
+        value = c.get(0)
+        f = value.f if isinstance(value, Num) else 0.0
+        return m.numbers.settle({"isnan": math.isnan, "isinf": math.isinf}.get(kind, math.isfinite)(f))
+
+    return apply
+
+
+def select(m: Machine, c: Args) -> Any:
+    """`where(condition, a, b)`."""
+    given = c.get(0, "condition")
+    condition = ops.truth(given)
+    m.decided(c.node, condition)
+    a, b = c.get(1, "x"), c.get(2, "y")
+    if condition is UNKNOWN or isinstance(given, integers.Elsewhere) and ops.sources(a) and not ops.sources(b):
+        return either(a, b)
+    chosen = a if condition else b
+    if isinstance(chosen, Num) and isinstance(a, Num) and isinstance(b, Num) and a.dt != b.dt:
+        return Num(chosen.q, rounded(chosen.f, promoted(a.dt, b.dt)), promoted(a.dt, b.dt), chosen.src, chosen.near)
+    return chosen
+
+
+def other_lane(index: int) -> Builtin:
+    """A shuffle: what another lane holds for the argument at `index`."""
+
+    def apply(m: Machine, c: Args) -> Any:
+        return ops.perturbed(c.get(index), m.numbers, c.site)
+
+    return apply
+
+
+def lane_sum(m: Machine, c: Args) -> Any:
+    """A sum over lanes."""
+    value = c.get(0, "input")
+    return m.numbers.reduced(value, c.site) if isinstance(value, Num) else UNKNOWN
+
+
+def lane_extreme(sign: float) -> Builtin:
+    """A maximum or minimum over lanes."""
+
+    def apply(m: Machine, c: Args) -> Any:
+        value = c.get(0, "input")
+        out = m.numbers.beyond(value, c.site, sign) if isinstance(value, Num) else value
+        return (out, UNKNOWN) if c.keywords.get("return_indices") is True else out
+
+    return apply
+
+
+def combined(m: Machine, value: Any, combine: Any, c: Args) -> Any:
+    """A reduction over lanes with a combine function: it meets a few other lanes' values."""
+    if isinstance(combine, Sym) and combine.path.rsplit(".", 1)[-1] in ("plus", "Sum", "add", "_sum_combine"):
+        return m.numbers.reduced(value, c.site) if isinstance(value, Num) else UNKNOWN
+    total = value
+    for i in range(3):
+        other = ops.perturbed(value, m.numbers, c.site + i)
+        parts = [*total, *other] if isinstance(total, tuple) and isinstance(other, tuple) else [total, other]
+        total = invoke(m, combine, parts, {}, c.node, c.frame)
+    return total
+
+
+def to_bits(m: Machine, c: Args) -> Any:
+    value = c.get(0)
+    return Bits(value) if isinstance(value, Num) else UNKNOWN
+
+
+def from_bits(dt: str) -> Builtin:
+    """A float from a bit pattern: the one that was taken apart, else a value computed by bit tricks."""
+
+    def apply(m: Machine, c: Args) -> Any:
+        value = c.get(0)
+        if isinstance(value, Bits) and value.value is not None:
+            return value.value
+        if isinstance(value, int):
+            return UNKNOWN
+        return m.numbers.data(c.site, dt, EXP)
+
+    return apply
+
+
+MATH: dict[str, Builtin] = {
+    **named("exp exp2 exp10 expm1 fast_expf fast_exp2f ex2 hexp hexp2", exponential),
+    **{n: transcendental(n) for n in (
+        "log", "log2", "log10", "log1p", "lg2", "sqrt", "rsqrt", "cbrt", "sin", "cos", "tan", "tanh", "erf", "erfc",
+        "sinh", "cosh", "atan", "lgamma", "sqrt_rn", "fast_tanhf",
+    )},
+    **{n: whole(n) for n in ("floor", "ceil", "trunc", "rint", "round", "nearbyint", "roundeven")},
+    **{n: test(n) for n in ("isnan", "isinf", "isfinite", "isfinited", "finitef")},
+    **{n: operation(o) for n, o in (
+        ("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/"), ("fdiv", "/"), ("fdividef", "/"),
+    )},
+    "sigmoid": sigmoid, "max": extreme(1.0), "min": extreme(-1.0), "fmax": extreme(1.0), "fmin": extreme(-1.0),
+    "maximum": extreme(1.0), "minimum": extreme(-1.0), "abs": absolute, "fabs": absolute, "fma": fused,
+    "rcp": reciprocal, "neg": negative, "pow": power, "powf": power, "fast_powf": power,
+}  # fmt: skip
+
+_ROUNDINGS = ("_rn", "_rz", "_ru", "_rd", "_approx", "_ftz")
+
+
+def math_builtin(name: str) -> Builtin | None:
+    """A function by its name, without the marks for element type and rounding: `__fadd_rn` is `add`."""
+    if name in MATH:
+        return MATH[name]
+    plain = name
+    for suffix in _ROUNDINGS:
+        plain = plain.removesuffix(suffix)
+    plain = plain.removeprefix("__")
+    for candidate in (plain, plain.removesuffix("f"), plain[1:], plain[1:].removesuffix("f"), plain[2:]):
+        if len(candidate) > 1 and candidate in MATH:
+            return MATH[candidate]
+    return None

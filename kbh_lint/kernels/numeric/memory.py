@@ -1,0 +1,97 @@
+"""Loads and stores of an evaluated kernel: memory as one lane sees it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.kernels.numeric import ctypes, ops
+from kbh_lint.kernels.numeric.numbers import Num
+from kbh_lint.kernels.numeric.state import MAX_CELLS, Chained, CType, Obj, Ptr
+from kbh_lint.values import UNKNOWN
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.numeric.machine import Machine
+
+
+def read(m: Machine, ptr: Ptr, site: int) -> Any:
+    """The value a pointer points to."""
+    mem, off, kind = ptr.mem, ptr.off, ptr.type
+    if kind.kind == "vec":
+        inner = ctypes.scalar(kind.dt)
+        parts = {
+            ctypes.LANES[i]: read(m, Ptr(mem, off + i if isinstance(off, int) else off, inner), site + i)
+            for i in range(min(kind.lanes, 4))
+        }
+        return Obj(parts, kind)
+    if isinstance(mem, Chained) and (mem.unplaced or not isinstance(off, int) or off not in mem.cells):
+        if not mem.puts:
+            return fresh(m, kind, site)
+        value = ops.perturbed(mem.found(off, site), m.numbers, site)
+    elif isinstance(mem, Chained):
+        value = mem.read(off, site)
+    elif isinstance(off, int) and off in mem.cells:
+        value = mem.cells[off]
+    elif m.cute and mem.kind == "local" and mem.default is not None and isinstance(off, int):
+        value = mem.default
+    elif mem.written():
+        value = ops.perturbed(mem.nearest(off), m.numbers, site)
+        if m.cute and mem.kind == "local" and isinstance(off, int) and len(mem.cells) < MAX_CELLS:
+            mem.cells[off] = value  # registers: they hold the same when they are read again
+    elif mem.default is not None and isinstance(off, int):
+        value = mem.default.copy() if isinstance(mem.default, Obj) else mem.default
+    else:
+        return fresh(m, kind, site)
+    if isinstance(mem, Chained):
+        mem.doubtful = mem.doubtful or isinstance(value, Obj) != (kind.kind == "struct")
+    if kind.kind == "float" and not isinstance(value, Num):
+        return ctypes.convert(m, value, kind, site)
+    return value
+
+
+def fresh(m: Machine, kind: CType, site: int) -> Any:
+    """A datum nobody in this kernel wrote."""
+    numbers = m.numbers
+    if kind.kind == "float":
+        return numbers.data(site, kind.dt, numbers.bit(site))
+    if kind.kind == "other":
+        return numbers.data(site, "f32", numbers.bit(site))
+    if kind.kind == "vec":
+        inner = ctypes.scalar(kind.dt)
+        return Obj({ctypes.LANES[i]: fresh(m, inner, site + i) for i in range(min(kind.lanes, 4))}, kind)
+    if kind.kind == "struct":
+        made = ctypes.zero(m, kind)
+        if isinstance(made, Obj):
+            for i, (name, value) in enumerate(list(made.fields.items())):
+                if isinstance(value, Num):
+                    made.fields[name] = numbers.data(site + i % 8, value.dt, numbers.bit(site + i % 8))
+        return made
+    return UNKNOWN
+
+
+def write(m: Machine, ptr: Ptr, value: Any) -> None:
+    """Puts a value where a pointer points to; vectors fill one cell a lane."""
+    off, kind = ptr.off, ptr.type
+    if isinstance(value, Obj) and value.type.kind == "vec":
+        for i, part in enumerate(value.fields.values()):
+            ptr.mem.put(off + i if isinstance(off, int) else off, part)
+        ptr.mem.last = value
+        return
+    ptr.mem.put(off, ctypes.convert(m, value, kind) if kind.kind in ("float", "int", "bool") else value)
+
+
+def lane(ptr: Ptr, name: str) -> Ptr | None:
+    """The place of one field of a CUDA vector in memory."""
+    if ptr.type.kind != "vec" or name not in ctypes.LANES:
+        return None
+    off = ptr.off + ctypes.LANES.index(name) if isinstance(ptr.off, int) else ptr.off
+    return Ptr(ptr.mem, off, ctypes.scalar(ptr.type.dt))
+
+
+def target(m: Machine, ptr: Ptr, site: int) -> Any:
+    """The struct behind a pointer, in place: fields written through the result stay written."""
+    if isinstance(ptr.off, int) and isinstance(ptr.mem.cells.get(ptr.off), Obj):
+        return ptr.mem.cells[ptr.off]
+    value = read(m, ptr, site)
+    if isinstance(value, Obj) and ptr.type.kind == "struct" and ptr.mem.kind != "param":
+        ptr.mem.put(ptr.off, value)
+    return value

@@ -1,0 +1,314 @@
+"""What a kernel's variables hold while it is evaluated for one lane: memory, pointers, structs and scopes."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from operator import eq
+from typing import Any
+
+from kbh_lint import ir
+from kbh_lint.kernels.numeric.numbers import Num
+from kbh_lint.values import UNKNOWN, Env
+
+MAX_CELLS = 512
+MODES = (1, 61, 3001, 100_003)  # distances that keep the coordinates of small tiles apart, in languages with such
+_APART = 32
+
+
+class OutOfFuel(Exception):
+    """The evaluation took more steps than allowed."""
+
+
+@dataclass(slots=True, eq=False)
+class CType:
+    """A resolved C++ type. kind: float, int, bool, vec (of `lanes` times `inner`), struct, pointer, other.
+
+    `dt` is the element type of float, int, bool and vec; `inner` what a pointer points to.
+    """
+
+    kind: str
+    dt: str = "?"
+    lanes: int = 1
+    struct: Any = None  # values.CppType
+    inner: CType | None = None
+    args: dict[str, Any] = field(default_factory=dict)  # template arguments of a struct
+
+
+OTHER = CType("other")
+F32 = CType("float", "f32")
+
+
+@dataclass(slots=True, eq=False)
+class Memory:
+    """Cells by element offset. kind: param, shared, local. Reads of a cell nobody wrote give another lane's value."""
+
+    name: str
+    kind: str
+    type: CType
+    cells: dict[int, Any] = field(default_factory=dict)
+    dims: tuple[int, ...] = ()
+    default: Any = None
+    last: Any = None
+    regions: dict[int, Memory] = field(default_factory=dict)
+    parent: Memory | None = None
+
+    def put(self, offset: Any, value: Any) -> None:
+        self.last = value
+        if self.parent is not None:
+            self.parent.last = value
+        if isinstance(offset, int) and (len(self.cells) < MAX_CELLS or offset in self.cells):
+            self.cells[offset] = value
+
+    def region(self, site: int) -> Memory:
+        """The part that starts at an offset nobody can compute, told apart by where it was computed."""
+        found = self.regions.get(site)
+        if found is None:
+            if len(self.regions) >= MAX_CELLS:
+                return self
+            found = self.regions[site] = Memory(self.name, self.kind, self.type, {}, (), self.default, None, {}, self)
+        return found
+
+    def _alike(self, near: int, at: int) -> int:
+        """The cell of a stretch of written ones that another lane's stretch has at `at`: of pairs, the same half."""
+        first = last = near
+        while first - 1 in self.cells:
+            first -= 1
+        while last + 1 in self.cells:
+            last += 1
+        return first + (at - first) % (last - first + 1)
+
+    def written(self, offset: Any = UNKNOWN) -> bool:
+        """Whether something was put here; in a tensor of several views, into the one that has the offset."""
+        return self.last is not None or (self.parent is not None and self.parent.written())
+
+    def nearest(self, offset: Any) -> Any:
+        """What was last put at the written offset that corresponds, or anywhere when the offset is unknown."""
+        if isinstance(offset, int) and self.cells:
+            at = offset
+            return self.cells[self._alike(min(self.cells, key=lambda c: (abs(c - at), c)), at)]
+        if self.last is None and self.parent is not None:
+            return self.parent.nearest(UNKNOWN)
+        return self.last
+
+
+@dataclass(slots=True, eq=False)
+class Chained(Memory):
+    """A tensor that several launches use: what one stores is what the next finds there.
+
+    Cells count elements from the start of the storage, and `starts` are where views of it begin, in bytes. `doubtful`
+    says that something was read which may have come from another store than the one that was taken.
+    """
+
+    starts: tuple[int, ...] = (0,)
+    unit: Any = None  # what a cell is: a struct by its definition, else its bytes
+    puts: int = 0
+    unplaced: bool = False
+    doubtful: bool = False
+    hits: dict[int, set[int]] = field(default_factory=dict)  # the cells that a place in the code read, as they were put
+    once: set[int] | None = None  # cells of this launch, where one cell stands for all of a view
+    modes: tuple[int, ...] = ()  # distances of coordinates, where cells are counted by them from the start of a view
+
+    @staticmethod
+    def of(ident: int, starts: tuple[int, ...]) -> Chained:
+        """The memory of a storage."""
+        return Chained(f"storage {ident}", "param", OTHER, starts=starts)
+
+    def put(self, offset: Any, value: Any) -> None:
+        self.puts += 1
+        self.unplaced = self.unplaced or not isinstance(offset, int) or len(self.cells) >= MAX_CELLS
+        if self.once is not None and isinstance(offset, int):
+            self.doubtful = self.doubtful or offset in self.once
+            self.once.add(offset)
+        Memory.put(self, offset, value)
+
+    def fill(self) -> None:
+        """The host put a constant into all of it."""
+        for cell in self.cells:
+            self.cells[cell] = Num(0, 0.0, "f32")
+        self.last = None if self.last is None else Num(0, 0.0, "f32")
+
+    def at(self, start: int) -> int:
+        """The cell where a view begins at an element. Coordinates do not run into the next view."""
+        return start << _APART if self.modes else start
+
+    def byte(self, cell: int) -> int:
+        """Where in its storage a cell lies; with coordinates, where its view begins."""
+        return (cell >> _APART if self.modes else cell) * (self.unit if isinstance(self.unit, int) else 1)
+
+    def _beside(self, offset: int) -> list[int]:
+        """The cells of the view that an offset is in."""
+        here = self.byte(offset)
+        at = bisect_right(self.starts, here) - 1
+        first = self.starts[at] if at >= 0 else 0
+        last = self.starts[at + 1] if at + 1 < len(self.starts) else None
+        return [c for c in self.cells if first <= self.byte(c) and (last is None or self.byte(c) < last)]
+
+    def _coordinates(self, cell: int) -> list[int]:
+        found, rest = [], cell & (1 << _APART) - 1
+        for step in reversed(self.modes):
+            found.append(rest // step)
+            rest %= step
+        return found
+
+    def written(self, offset: Any = UNKNOWN) -> bool:
+        known = isinstance(offset, int) and not self.unplaced
+        return bool(self._beside(offset)) if known else self.puts > 0
+
+    def read(self, offset: int, site: int) -> Any:
+        """What was put into a cell."""
+        self.hits.setdefault(site, set()).add(offset)
+        return self.cells[offset]
+
+    def found(self, offset: Any, site: int) -> Any:
+        """What another lane or block left at an offset.
+
+        What a place in the code reads in one round of a loop is what it reads in the next; else it is, of the view, the
+        last that was written before the offset.
+        """
+        if not isinstance(offset, int) or self.unplaced:
+            self.doubtful = self.doubtful or self.puts > 1
+            return self.last
+        inside = self._beside(offset)
+        if not inside:
+            self.doubtful = True
+            return self.last
+        hit = self.hits.get(site, set())
+        if len(hit) == 1 and hit <= set(inside):
+            return self.cells[next(iter(hit))]
+        if self.modes:
+            wanted = self._coordinates(offset)
+            return self.cells[max(inside, key=lambda c: sum(map(eq, self._coordinates(c), wanted)))]
+        before = [cell for cell in inside if cell <= offset]
+        return self.cells[self._alike(max(before) if before else min(inside), offset)]
+
+
+@dataclass(slots=True, eq=False)
+class Ptr:
+    """A pointer to elements of a memory. `rest` holds the dimensions of an array that are not indexed yet."""
+
+    mem: Memory
+    off: Any
+    type: CType
+    rest: tuple[int, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class Obj:
+    """A struct or vector value by fields; `methods` of a struct are found through `type`."""
+
+    fields: dict[str, Any]
+    type: CType = OTHER
+
+    def copy(self, made: dict[int, Memory] | None = None) -> Obj:
+        """A value of its own: arrays inside are copied, what pointers point to is not."""
+        made = {} if made is None else made
+        return Obj({k: copied(v, made) for k, v in self.fields.items()}, self.type)
+
+
+@dataclass(slots=True, eq=False)
+class Bits:
+    """The bit pattern of a float, as an integer: of several, those `above` lie so many bits higher.
+
+    There is no `value` (None) where the lowest bits are of none.
+    """
+
+    value: Any
+    above: dict[int, Any] = field(default_factory=dict)
+
+    def parts(self) -> dict[int, Any]:
+        """All of them by their lowest bit."""
+        return self.above if self.value is None else {0: self.value, **self.above}
+
+    @staticmethod
+    def of(parts: dict[int, Any]) -> Bits | None:
+        """Bit patterns by their lowest bit; None without any."""
+        above = {at: value for at, value in parts.items() if at > 0}
+        return Bits(parts.get(0), above) if above or 0 in parts else None
+
+
+@dataclass(slots=True, eq=False)
+class VarRef:
+    """A place: a variable of a scope or a field of a struct; `type` is that of a field that holds nothing yet."""
+
+    table: dict[str, Any]
+    name: str
+    type: CType | None = None
+
+
+Place = Ptr | VarRef
+
+
+@dataclass(slots=True, eq=False)
+class Reference:
+    """A C++ reference variable, or (`address`) the address of a variable."""
+
+    place: Place
+    address: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Range:
+    """`range(start, stop, step)`; each may be unknown."""
+
+    start: Any
+    stop: Any
+    step: Any
+
+
+def copied(value: Any, made: dict[int, Memory]) -> Any:
+    """A value of its own; `made` are the memories that were copied so far."""
+    if isinstance(value, Obj):
+        return value.copy(made)
+    if isinstance(value, Reference) and isinstance(value.place, Ptr) and not value.address:
+        return Reference(_own(value.place, made))
+    return _own(value, made) if isinstance(value, Ptr) and value.rest else value
+
+
+def _own(ptr: Ptr, copied: dict[int, Memory]) -> Ptr:
+    mem = ptr.mem
+    if mem.kind != "local":
+        return ptr
+    own = copied.get(id(mem))
+    if own is None:
+        own = copied[id(mem)] = Memory(mem.name, mem.kind, mem.type, dict(mem.cells), mem.dims, mem.default, mem.last)
+    return Ptr(own, ptr.off, ptr.type, ptr.rest)
+
+
+@dataclass(slots=True, eq=False)
+class Closure:
+    """A lambda with the scopes it can see, and what it holds itself."""
+
+    node: ir.FuncDef
+    frame: Frame
+    held: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, eq=False)
+class Method:
+    """A named method of a value: of a tensor, a pointer, a struct, a library object."""
+
+    value: Any
+    name: str
+    place: Place | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """One activation of a function. `ctx` numbers the chain of calls that led here."""
+
+    scopes: list[dict[str, Any]]
+    env: Env
+    cpp: bool
+    ctx: int
+    this: Obj | None = None
+    result: Any = None
+    by_place: bool = False  # whether the function gives a reference
+
+    def find(self, name: str) -> dict[str, Any] | None:
+        """The innermost scope that has `name`."""
+        scope: dict[str, Any]
+        for scope in reversed(self.scopes):
+            if name in scope:
+                return scope
+        return None

@@ -1,0 +1,160 @@
+"""TileLang's operations for one lane: buffers are memory, tile operations work on the element where a region starts."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.kernels.languages.tilelang.tilelang import LANGUAGE, REGIONS
+from kbh_lint.kernels.numeric import math as mathematics
+from kbh_lint.kernels.numeric import ops
+from kbh_lint.kernels.numeric.builtins import Args, Builtin, named
+from kbh_lint.kernels.numeric.ctypes import convert, scalar
+from kbh_lint.kernels.numeric.cute import at, fill, opens
+from kbh_lint.kernels.numeric.numbers import Num, literal
+from kbh_lint.kernels.numeric.state import Frame, Memory, Ptr, Range
+from kbh_lint.kernels.numeric.triton import atomic_add, triton_builtin
+from kbh_lint.values import UNKNOWN, DType, Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.numeric.machine import Machine
+
+_LANES = 4  # elements of a parallel loop that are run
+
+
+def attribute(value: Any, name: str) -> Any:
+    """`T.float32`: an element type; None for anything else."""
+    if isinstance(value, Sym) and value.path.partition(".")[0] == LANGUAGE:
+        found = dtypes.from_tilelang(name)
+        return DType(found) if found is not None else None
+    return None
+
+
+def region(m: Machine, node: Any, callee: Any, frame: Frame) -> Any:
+    """The place where an argument of a tile operation starts; None for any other argument."""
+    from kbh_lint.kernels.numeric import expr
+
+    name = callee.path.rpartition(".")[2] if isinstance(callee, Sym) else ""
+    if name not in REGIONS or not isinstance(node, ir.Index):
+        return None
+    base = expr.evaluate(m, node.value, frame)
+    if not isinstance(base, Ptr):
+        return None
+    index = expr.evaluate(m, node.index, frame)
+    return base if opens(index) else at(base, index, m.site(frame, node))
+
+
+def _dtype(value: Any) -> str | None:
+    if isinstance(value, DType):
+        return value.name
+    return dtypes.from_tilelang(value) if isinstance(value, str) else None
+
+
+def _allocated(kind: str) -> Builtin:
+    def run(m: Machine, c: Args) -> Any:
+        held = scalar(_dtype(c.get(1, "dtype")) or "f32")
+        return Ptr(Memory(kind, kind, held), 0, held)
+
+    return run
+
+
+def _variable(m: Machine, c: Args) -> Any:
+    return convert(m, c.get(1, "init", 0), scalar(_dtype(c.get(0, "dtype")) or "f32"), c.site)
+
+
+def _value(m: Machine, value: Any, site: int) -> Any:
+    return m.read(value, site) if isinstance(value, Ptr) else value
+
+
+def _copy(m: Machine, c: Args) -> Any:
+    target = c.get(1, "dst")
+    value = _value(m, c.get(0, "src"), c.site)
+    if isinstance(target, Ptr):
+        m.write(target, value)
+    else:
+        m.note("a copy to memory that is not known", c.node)
+    return None
+
+
+def _reduced(how: str) -> Builtin:
+    """reduce_sum(buffer, result, dim, clear)."""
+
+    def run(m: Machine, c: Args) -> Any:
+        value, target = _value(m, c.get(0), c.site), c.get(1, "out")
+        if not isinstance(value, Num) or not isinstance(target, Ptr):
+            return None
+        made = m.numbers.reduced(value, c.site) if how == "sum" else m.numbers.beyond(value, c.site, _SIGN[how])
+        if c.get(3, "clear", True) is False:
+            old = m.read(target, c.site + 1)
+            if how == "sum" and isinstance(old, Num):
+                made = m.numbers.add(old, made, c.site + 2)
+            elif isinstance(old, Num):
+                pair = Args([old, made], {}, c.site + 2, c.node, c.frame)
+                made = mathematics.extreme(_SIGN[how])(m, pair)
+        m.write(target, made)
+        return None
+
+    return run
+
+
+def _gemm(m: Machine, c: Args) -> Any:
+    a, b, target = _value(m, c.get(0, "A"), c.site), _value(m, c.get(1, "B"), c.site), c.get(2, "C")
+    if isinstance(a, Num) and isinstance(b, Num) and isinstance(target, Ptr):
+        product = m.numbers.perturbed(m.numbers.cast(m.numbers.mul(a, b), target.type.dt), c.site)
+        m.write(target, ops.arithmetic("+", m.read(target, c.site + 1), product, m.numbers, c.site + 2, False))
+    return None
+
+
+def _loop(m: Machine, c: Args) -> Any:
+    numbers = c.items[:3]
+    return Range(*((0, *numbers, 1) if len(numbers) == 1 else (*numbers, 1))[:3])
+
+
+def _parallel(m: Machine, c: Args) -> Any:
+    count = len(c.items)
+    return tuple((i,) * count if count > 1 else i for i in range(_LANES))
+
+
+def _indices(m: Machine, c: Args) -> Any:
+    return (0,) * len(c.items) if len(c.items) > 1 else 0
+
+
+def _ceil_div(m: Machine, c: Args) -> Any:
+    a, b = c.get(0), c.get(1)
+    return -(-a // b) if isinstance(a, int) and isinstance(b, int) and b else UNKNOWN
+
+
+def _cast(m: Machine, c: Args) -> Any:
+    """Cast(type, value) and cast(value, type)."""
+    swapped = _dtype(c.get(0)) is not None
+    value, wanted = (c.get(1), _dtype(c.get(0))) if swapped else (c.get(0), _dtype(c.get(1)))
+    return convert(m, _value(m, value, c.site), scalar(wanted), c.site) if wanted else value
+
+
+def _infinity(m: Machine, c: Args) -> Any:
+    return literal(float("inf"))
+
+
+_SIGN = {"max": 1.0, "min": -1.0, "absmax": 1.0}
+FUNCTIONS: dict[str, Builtin] = {
+    **named("alloc_shared alloc_shared_dyn", _allocated("shared")),
+    **named("alloc_fragment alloc_local alloc_buffer", _allocated("local")), "alloc_var": _variable,
+    **named("copy async_copy tma_copy", _copy), **named("fill clear", fill), "gemm": _gemm,
+    "reduce_sum": _reduced("sum"), "reduce_max": _reduced("max"), "reduce_min": _reduced("min"),
+    "reduce_absmax": _reduced("absmax"), "atomic_add": atomic_add,
+    **named("serial Serial unroll Unroll Pipelined vectorized Vectorized", _loop), **named("Parallel grid", _parallel),
+    "Kernel": _indices, **named("ceildiv cdiv", _ceil_div), **named("Cast cast", _cast), "infinity": _infinity,
+    **named("get_thread_binding get_lane_idx get_warp_idx get_block_binding", lambda m, c: 0),
+    **named("if_then_else Select", mathematics.select),
+    **named("annotate_layout use_swizzle sync_threads sync_warp print", mathematics.nothing),
+}  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def tile_builtin(path: str) -> Builtin | None:
+    """The function behind a symbol path, or a Python built-in by its bare name."""
+    if path.partition(".")[0] == LANGUAGE:
+        name = path.rpartition(".")[2]
+        return FUNCTIONS.get(name) or mathematics.math_builtin(name)
+    return triton_builtin(path) if path.partition(".")[0] in ("math", path) else None

@@ -1,0 +1,289 @@
+"""Triton's functions and tensor methods, for one lane of a tensor."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import dtypes
+from kbh_lint.kernels.numeric import math as mathematics
+from kbh_lint.kernels.numeric import ops
+from kbh_lint.kernels.numeric.asm import inline_asm
+from kbh_lint.kernels.numeric.builtins import Args, Builtin, named
+from kbh_lint.kernels.numeric.ctypes import convert, scalar
+from kbh_lint.kernels.numeric.integers import Elsewhere, lanes
+from kbh_lint.kernels.numeric.memory import fresh
+from kbh_lint.kernels.numeric.numbers import EXP, Num, literal
+from kbh_lint.kernels.numeric.state import OTHER, Bits, Ptr, Range
+from kbh_lint.values import UNKNOWN, DType, Sym
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.numeric.machine import Machine
+
+
+def _dtype(value: Any) -> str | None:
+    if isinstance(value, DType):
+        return value.name
+    return dtypes.from_triton(value.path.rsplit(".", 1)[-1]) if isinstance(value, Sym) else None
+
+
+def _load(m: Machine, c: Args) -> Any:
+    pointer, other = c.get(0, "pointer"), c.get(2, "other", None)
+    if ops.truth(c.get(1, "mask", True)) is False:
+        return literal(0.0) if other is None else other
+    if isinstance(pointer, Ptr):
+        return m.read(pointer, c.site)
+    return fresh(m, OTHER, c.site)
+
+
+def _store(m: Machine, c: Args) -> Any:
+    pointer, value = c.get(0, "pointer"), c.get(1, "value")
+    mask = c.get(2, "mask", None)
+    mask = True if mask is None else UNKNOWN if isinstance(mask, Elsewhere) else ops.truth(mask)
+    if mask is False:
+        return None
+    if isinstance(pointer, Ptr):
+        m.unsure += mask is UNKNOWN
+        m.write(pointer, value)
+        m.unsure -= mask is UNKNOWN
+    else:
+        m.stores.append(("?", value.f if isinstance(value, Num) else None))
+    return None
+
+
+def _descriptor_store(m: Machine, c: Args) -> Any:
+    pointer, value = c.get(0), c.get(2, "value")
+    if isinstance(pointer, Ptr):
+        m.write(pointer, value)
+    return None
+
+
+def atomic_add(m: Machine, c: Args) -> Any:
+    """Adds to memory that other blocks add to as well; what was there is unknown, but made of the same data."""
+    pointer, value = c.get(0, "pointer"), c.get(1, "val")
+    if not isinstance(value, Num):
+        return UNKNOWN
+    if isinstance(pointer, Ptr) and pointer.mem.written(pointer.off):
+        old = m.read(pointer, c.site)
+    else:
+        old = ops.perturbed(value, m.numbers, c.site)
+    total = ops.arithmetic("+", old, value, m.numbers, c.site, True)
+    if isinstance(pointer, Ptr):
+        m.write(pointer, total)
+    else:
+        m.stores.append(("?", value.f))
+    return old
+
+
+def _zeros(m: Machine, c: Args) -> Any:
+    return _filled(m, 0, _dtype(c.get(1, "dtype")), c)
+
+
+def _full(m: Machine, c: Args) -> Any:
+    return _filled(m, c.get(1, "value"), _dtype(c.get(2, "dtype")), c)
+
+
+def _zeros_like(m: Machine, c: Args) -> Any:
+    like = c.get(0)
+    return _filled(m, 0, like.dt if isinstance(like, Num) else None, c)
+
+
+def _full_like(m: Machine, c: Args) -> Any:
+    like = c.get(0)
+    return _filled(m, c.get(1, "value"), like.dt if isinstance(like, Num) else None, c)
+
+
+def _filled(m: Machine, value: Any, dt: str | None, c: Args) -> Any:
+    if dt is None:
+        return value if isinstance(value, Num) else ops.number(value, m.numbers, c.site)
+    return convert(m, value, scalar(dt), c.site)
+
+
+def _to(m: Machine, c: Args) -> Any:
+    """`x.to(dtype)`, `tl.cast(x, dtype)`."""
+    value, dt = c.get(0, "input"), _dtype(c.get(1, "dtype"))
+    bitcast = c.get(3, "bitcast", False)
+    if isinstance(value, Ptr) or dt is None:
+        return value
+    if bitcast is True:
+        return _bits(m, value, dt, c)
+    if isinstance(value, Bits):
+        return ops.lowest(value, dtypes.BITS.get(dt, 32))
+    return convert(m, value, scalar(dt), c.site)
+
+
+def _bits(m: Machine, value: Any, dt: str, c: Args) -> Any:
+    if dt not in dtypes.FLOATS:
+        return Bits(value) if isinstance(value, Num) else value
+    if isinstance(value, Num) or isinstance(value, Bits) and value.value is not None:
+        return value.value if isinstance(value, Bits) else value
+    return m.numbers.data(c.site, dt, EXP)
+
+
+def _sum(m: Machine, c: Args) -> Any:
+    dt = _dtype(c.get(3, "dtype", None))
+    if dt is not None and isinstance(c.items[0], Num):
+        c.items[0] = m.numbers.cast(c.items[0], dt)
+    return mathematics.lane_sum(m, c)
+
+
+def _reduce(m: Machine, c: Args) -> Any:
+    return mathematics.combined(m, c.get(0, "input"), c.get(2, "combine_fn"), c)
+
+
+def _softmax(m: Machine, c: Args) -> Any:
+    value = c.number(m, 0)
+    if value is None:
+        return UNKNOWN
+    grown = m.numbers.exp(value)
+    return m.numbers.div(grown, m.numbers.reduced(grown, c.site))
+
+
+def _dot(m: Machine, c: Args) -> Any:
+    a, b, acc = c.number(m, 0, "input"), c.number(m, 1, "other"), c.get(2, "acc", None)
+    if a is None or b is None:
+        return UNKNOWN
+    product = m.numbers.perturbed(m.numbers.cast(m.numbers.mul(a, b), "f32"), c.site)
+    if isinstance(acc, Num):
+        return m.numbers.add(acc, product, c.site + 1)
+    return product
+
+
+def _split(m: Machine, c: Args) -> Any:
+    value = c.get(0)
+    if isinstance(value, tuple):
+        return value
+    return (value, ops.perturbed(value, m.numbers, c.site))
+
+
+def _join(m: Machine, c: Args) -> Any:
+    a, b = c.get(0), c.get(1)
+    return b if ops.sources(b) and not ops.sources(a) else a
+
+
+def _range(m: Machine, c: Args) -> Any:
+    items = c.items
+    if len(items) < 2:
+        return Range(0, c.get(0), 1)
+    return Range(items[0], items[1], items[2] if len(items) > 2 else c.keywords.get("step", 1))
+
+
+def _lane(m: Machine, c: Args) -> Any:
+    first, end = c.get(0, "start", 0), c.get(1, "end")
+    return lanes(first, end - first) if isinstance(first, int) and isinstance(end, int) and end > first else first
+
+
+def _zero(m: Machine, c: Args) -> Any:
+    return 0
+
+
+def _programs(m: Machine, c: Args) -> Any:
+    axis = c.get(0, "axis")
+    return m.grid[axis] if isinstance(axis, int) and 0 <= axis < 3 else UNKNOWN
+
+
+def _cdiv(m: Machine, c: Args) -> Any:
+    a, b = c.get(0, "x"), c.get(1, "div")
+    return -(-a // b) if isinstance(a, int) and isinstance(b, int) and b else UNKNOWN
+
+
+def _power_of_2(m: Machine, c: Args) -> Any:
+    n = c.get(0)
+    return 1 << (n - 1).bit_length() if isinstance(n, int) and 0 < n < 1 << 62 else UNKNOWN
+
+
+def _block_pointer(m: Machine, c: Args) -> Any:
+    base = c.get(0, "base")
+    return Ptr(base.mem, base.off, base.type) if isinstance(base, Ptr) else base
+
+
+def _clamp(m: Machine, c: Args) -> Any:
+    low = Args([c.get(0), c.get(1, "min")], {}, c.site, c.node, c.frame)
+    high = Args([mathematics.extreme(1.0)(m, low), c.get(2, "max")], {}, c.site, c.node, c.frame)
+    return mathematics.extreme(-1.0)(m, high)
+
+
+def _number(m: Machine, c: Args) -> Any:
+    """Python's `float(...)`, also of text."""
+    value = c.get(0)
+    if isinstance(value, str):
+        try:
+            return literal(float(value))
+        except ValueError:
+            return UNKNOWN
+    return value if isinstance(value, Num) else ops.number(value, m.numbers, c.site)
+
+
+def _integer(m: Machine, c: Args) -> Any:
+    value = convert(m, c.get(0), scalar("i64"))
+    return int(value) if isinstance(value, int) else value
+
+
+def _length(m: Machine, c: Args) -> Any:
+    value = c.get(0)
+    return len(value) if isinstance(value, tuple | str) else UNKNOWN
+
+
+def _log2(m: Machine, c: Args) -> Any:
+    value = c.get(0)
+    if isinstance(value, int):
+        return literal(math.log2(value)) if value > 0 else UNKNOWN
+    return mathematics.transcendental("log2")(m, c)
+
+
+def _asm(m: Machine, c: Args) -> Any:
+    return inline_asm(m, c)
+
+
+FUNCTIONS: dict[str, Builtin] = {
+    "program_id": _zero, "num_programs": _programs, "arange": _lane, "zeros": _zeros, "full": _full,
+    "zeros_like": _zeros_like, "full_like": _full_like, "load": _load, "store": _store, "atomic_add": atomic_add,
+    "where": mathematics.select, "sum": _sum, "reduce": _reduce, "associative_scan": _reduce,
+    "cumsum": _sum, "dot": _dot, "dot_scaled": _dot,
+    "max": mathematics.lane_extreme(1.0), "min": mathematics.lane_extreme(-1.0), "softmax": _softmax,
+    "cast": _to, "split": _split, "join": _join, "cat": _join, "interleave": _join,
+    "range": _range, "static_range": _range, "cdiv": _cdiv, "next_power_of_2": _power_of_2, "clamp": _clamp,
+    "make_block_ptr": _block_pointer, "make_tensor_descriptor": _block_pointer, "tensor_descriptor": _block_pointer,
+    "_experimental_make_tensor_descriptor": _block_pointer, "inline_asm_elementwise": _asm, "log2": _log2,
+    "sigmoid": mathematics.sigmoid, "constexpr": mathematics.same,
+    **named(
+        "advance broadcast_to expand_dims reshape view trans permute ravel flip sort multiple_of "
+        "max_contiguous max_constancy broadcast gather unsqueeze",
+        mathematics.same,
+    ),
+    **named(
+        "argmax argmin atomic_cas atomic_xchg atomic_max atomic_min atomic_and atomic_or "
+        "atomic_xor histogram isinstance hasattr getattr type rand randint",
+        mathematics.unknown,
+    ),
+    **named(
+        "static_assert static_print device_print device_assert debug_barrier assume print",
+        mathematics.nothing,
+    ),
+}  # fmt: skip
+
+_PYTHON: dict[str, Builtin] = {
+    "range": _range, "float": _number, "int": _integer, "bool": mathematics.same, "len": _length,
+    "min": mathematics.extreme(-1.0), "max": mathematics.extreme(1.0), "abs": mathematics.absolute,
+    "isinstance": mathematics.unknown, "hasattr": mathematics.unknown, "getattr": mathematics.unknown,
+    "type": mathematics.unknown, "print": mathematics.nothing, "tuple": mathematics.same, "list": mathematics.same,
+}  # fmt: skip
+
+METHODS: dict[str, Builtin] = {
+    **{n: f for n, f in FUNCTIONS.items() if n not in ("load", "store", "reduce", "arange", "range")},
+    "to": _to, "load": _load, "store": _descriptor_store, "reduce": _reduce, "T": mathematics.same,
+    "abs": mathematics.absolute, "exp": mathematics.exponential, "log": mathematics.transcendental("log"),
+    "item": mathematics.same,
+}  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def triton_builtin(path: str) -> Builtin | None:
+    """The function behind a symbol path, or a Python built-in by its bare name."""
+    name = path.rsplit(".", 1)[-1]
+    if "." not in path:
+        return _PYTHON.get(name)
+    if name in FUNCTIONS:
+        return FUNCTIONS[name]
+    return mathematics.math_builtin(name)
