@@ -6,7 +6,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -euc
 .DELETE_ON_ERROR:
-.PHONY: agents matrix demo test core lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade evade verify-deck results verify-results ranges mutate ceilings fuzz accuracy clean
+.PHONY: agents matrix demo test core lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade bench-stats evade verify-deck results verify-results ranges mutate ceilings fuzz accuracy clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -97,6 +97,10 @@ evade: $(VENV)/.dev
 # far scored times vary between gradings, and how claimed times agree with a tracer's.
 bench-grade: $(VENV)/.dev
 	$(PY) bench/grade.py $(BENCH_ARGS)
+
+# How often the intervals of boards hold the truth; BENCH_ARGS=--write keeps the figures for docs/statistics.md.
+bench-stats: $(VENV)/.dev
+	$(PY) bench/coverage.py --check --jobs $(JOBS) $(BENCH_ARGS)
 
 # Holds the stored GPU evidence of every problem against the files as they are, and lints every solution of the deck.
 verify-deck: $(VENV)/.dev

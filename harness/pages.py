@@ -11,6 +11,7 @@ from pathlib import Path
 
 from harness.contamination.rules import docs_table
 from harness.running.ending import table
+from harness.statistics.coverage_page import tables as coverage
 from harness.view.schema import tables
 
 __all__ = ["main"]
@@ -19,6 +20,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 BLOCKS: tuple[tuple[str, str, Callable[[], str]], ...] = (
     ("runs.md", "endings", table),
     ("runs.md", "contamination", docs_table),
+    ("statistics.md", "coverage", coverage),
     ("trajectory.md", "events", tables),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from scipy import stats
 from harness.statistics import rows as rows_module
 from harness.statistics.board import Board, summarise
 from harness.statistics.bootstrap import resampled_scores
+from harness.statistics.coverage_page import CLAIMS, STORED, outside, tables
 from harness.statistics.intervals import of_mean, of_rate, wilson
 from harness.statistics.layout import lay_out
 from harness.statistics.pairs import MOST_TRIALS, holm
@@ -367,9 +369,29 @@ def test_the_simulated_truth_is_what_many_draws_come_to() -> None:
     assert float(layout.leak_rates.mean()) == pytest.approx(truth.leaks, rel=0.25)
 
 
+def test_the_stored_coverage_is_within_its_bounds_and_of_a_thousand_boards() -> None:
+    figures = json.loads(STORED.read_text())
+    assert figures["boards"] >= 1_000
+    assert [scenario["name"] for scenario in figures["scenarios"]] == [scenario.name for scenario in SCENARIOS]
+    assert outside(figures) == []
+    known = {claim.name for claim in CLAIMS}
+    assert {name for scenario in figures["scenarios"] for name in scenario["hits"]} == known
+    spoiled = json.loads(STORED.read_text())
+    spoiled["scenarios"][0]["hits"]["score"] = [1000, 900]
+    assert len(outside(spoiled)) == 1
+    assert "| 90.0 |" in tables(spoiled)
+
+
+def test_the_stored_coverage_is_of_this_code() -> None:
+    done = subprocess.run(
+        [sys.executable, "bench/coverage.py", "--first"], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_reading_rows_and_making_the_pages_needs_neither_numpy_nor_scipy() -> None:
     code = (
-        "import sys; import harness.statistics.rows, harness.pages, kbh_lint.cli;"
+        "import sys; import harness.statistics.rows, harness.statistics.coverage_page, harness.pages, kbh_lint.cli;"
         "sys.exit(any(name in sys.modules for name in ('numpy', 'scipy')))"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
