@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kbh_lint import dtypes, ir
 from kbh_lint.cpp import templates
 from kbh_lint.cpp.domain import Bound, Domain, Scope, Type
+from kbh_lint.cpp.hierarchy import ancestors
 from kbh_lint.values import Func
 
 EXACT, PROMOTION, CONVERSION, OWN, NEVER = 0, 1, 2, 3, 100  # what it costs to turn an argument into a parameter
@@ -153,22 +154,17 @@ def conversion(domain: Domain, given: Bound | None, wanted: Bound | None, ref: i
             return NEVER
         if other.base == "void" or "?" in (one.base, other.base):
             return CONVERSION
-        return CONVERSION if _derived(domain, domain.pointed(given, one.pointers), other, one.pointers) else NEVER
+        return CONVERSION if _derived(domain, domain.pointed(given, one.pointers), other) else NEVER
     if ref.reference and not ref.const:
-        return CONVERSION if _derived(domain, given, other, 0) else NEVER
+        return CONVERSION if _derived(domain, given, other) else NEVER
     if one.base in _NUMBERS and other.base in _NUMBERS and one.lanes == other.lanes == 1:
         if one.base in _SMALL and other.base == "i32" or one.base == "f32" and other.base == "f64":
             return PROMOTION
         return CONVERSION if one.base in _BUILT_IN and other.base in _BUILT_IN else OWN
-    return CONVERSION if _derived(domain, given, other, 0) else OWN
+    return CONVERSION if _derived(domain, given, other) else OWN
 
 
-def _derived(domain: Domain, kind: Bound, other: Type, pointers: int, depth: int = 0) -> bool:
-    """Whether a class is derived from another, which is seen through so many pointers."""
-    for base in domain.bases(kind) if depth < templates.MAX_DEPTH else ():
-        key = domain.key(base)
-        if isinstance(key, Type) and (key.base, key.args) == (other.base, other.args):
-            return True
-        if _derived(domain, base, other, pointers, depth + 1):
-            return True
-    return False
+def _derived(domain: Domain, kind: Bound, other: Type) -> bool:
+    """Whether a class is derived from another."""
+    keys = (domain.key(base) for base in ancestors(domain, kind))
+    return any(isinstance(key, Type) and (key.base, key.args) == (other.base, other.args) for key in keys)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from kbh_lint import ir
 from kbh_lint.cpp.domain import Bound, Domain, Scope, Type
+from kbh_lint.cpp.hierarchy import ancestors
 from kbh_lint.values import CppType, Env, Func
 
 MAX_DEPTH = 16
@@ -129,8 +130,11 @@ def deduce(
     if not ref.args or ref.member:
         return None  # not a place that arguments are deduced from
     template, values = domain.inside(inner)
-    if template != ref.name.rpartition("::")[2]:
-        for base in domain.bases(inner):
+    wanted = ref.name.rpartition("::")[2]
+    if template != wanted:
+        for base in ancestors(domain, inner):
+            if domain.key(base) is not None and domain.inside(base)[0] != wanted:
+                continue
             found = deduce(domain, ir.TypeRef(ref.name, ref.args, ref.loc), base, names, bound, at, depth + 1)
             if found is not False:
                 return found

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.cpp import conversions, templates
+from kbh_lint.cpp import conversions, hierarchy, templates
 from kbh_lint.host.cpp import calls as cpp_calls
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import std as cpp_std
@@ -119,25 +119,27 @@ def resolve(run: Cpp, ref: ir.TypeRef, env: Env, depth: int = 0) -> tuple[ir.Typ
     return ref, env
 
 
-def _bases(run: Cpp, ref: ir.TypeRef, env: Env) -> list[TypeValue]:
-    """The classes that the class whose member is named is derived from."""
-    return list(run.types.bases(TypeValue(replace(ref, member=ref.member[:-1]), env)))
-
-
-def static_member(run: Cpp, ref: ir.TypeRef, env: Env, depth: int = 0) -> Any:
+def static_member(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:
     """`Traits<T>::value`: a constant of a struct or of its bases."""
+    hidden, value, name = _own_member(run, ref, env)
+    if hidden:
+        return value
+    for base in hierarchy.ancestors(run.types, TypeValue(replace(ref, member=ref.member[:-1]), env)):
+        _, value, _ = _own_member(run, replace(base.ref, member=(*base.ref.member, name)), base.env)
+        if value is not None:
+            return value
+    return None
+
+
+def _own_member(run: Cpp, ref: ir.TypeRef, env: Env) -> tuple[bool, Any, str]:
+    """Whether a struct itself has the member, its value if that is a constant, and its name."""
     target, inner = resolve(run, ref, env)
     name = (target.member or ref.member)[-1]
     found = inner.vars.get(name)
-    if found is None and depth < MAX_DEPTH:
-        for base in _bases(run, ref, env):
-            value = static_member(run, replace(base.ref, member=(*base.ref.member, name)), base.env, depth + 1)
-            if value is not None:
-                return value
     if isinstance(found, ir.Decl) and found.init is not None:
         init = found.init.items[0] if isinstance(found.init, ir.Seq) and found.init.items else found.init
-        return run.eval(init, inner)
-    return found if isinstance(found, (int, float, bool)) else None
+        return True, run.eval(init, inner), name
+    return found is not None, found if isinstance(found, (int, float, bool)) else None, name
 
 
 def element(run: Cpp, ref: ir.TypeRef, env: Env) -> str | None:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.cpp import templates
+from kbh_lint.cpp import hierarchy, templates
 from kbh_lint.kernels.numeric import expr, ops, own, places
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric.numbers import Num
@@ -147,17 +147,20 @@ def scoped(m: Machine, name: str, frame: Frame) -> Any:
     return Method(zero(m, kind), last) if constant is None and own.methods(m, kind, last) else constant
 
 
-def static_member(m: Machine, owner: CType, name: str, depth: int = 0) -> Any:
+def static_member(m: Machine, owner: CType, name: str) -> Any:
     """A static constant of a struct or of its bases, or None."""
-    if owner.kind != "struct" or depth > MAX_DEPTH or not isinstance(owner.struct.node, ir.ClassDef):
-        return None
-    for stmt in owner.struct.node.body:
+    found = (_own_member(m, kind, name) for kind in (owner, *hierarchy.ancestors(m.types, owner)))
+    return next((value for value in found if value is not None), None)
+
+
+def _own_member(m: Machine, owner: CType, name: str) -> Any:
+    body = owner.struct.node.body if owner.kind == "struct" and isinstance(owner.struct.node, ir.ClassDef) else ()
+    for stmt in body:
         if isinstance(stmt, ir.Decl) and stmt.name == name and stmt.storage & {"static", "constexpr"}:
             return declared(m, stmt, Frame([dict(owner.args)], owner.struct.env, True, 0))
         if isinstance(stmt, ir.Using) and stmt.name == name:
             return _member_type(m, owner, name, 0)
-    found = (static_member(m, base, name, depth + 1) for base in m.types.bases(owner))
-    return next((value for value in found if value is not None), None)
+    return None
 
 
 def field_type(m: Machine, owner: CType, name: str) -> CType | None:

@@ -14,14 +14,21 @@ if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine
 
 
-def methods(m: Machine, kind: CType, name: str, depth: int = 0) -> list[values.Func]:
-    """The functions of a struct with this name, else those of its bases."""
+def methods(
+    m: Machine, kind: CType, name: str, depth: int = 0, seen: set[Any] | None = None
+) -> list[values.Func]:  # fmt: skip
+    """The functions of a struct with this name, else those of its bases. `seen` are structs that were looked at."""
     if kind.kind != "struct" or depth > ctypes.MAX_DEPTH or not isinstance(kind.struct.node, ir.ClassDef):
         return []
+    seen = set() if seen is None else seen
+    key = m.types.key(kind)
+    if key is not None and key in seen:
+        return []
+    seen.add(key)
     own = [s for s in kind.struct.node.body if isinstance(s, ir.FuncDef) and s.name == name and s.body is not None]
     if own:
         return [values.Func(func, kind.struct.env) for func in own]
-    return [func for base in m.types.bases(kind) for func in methods(m, base, name, depth + 1)]
+    return [func for base in m.types.bases(kind) for func in methods(m, base, name, depth + 1, seen)]
 
 
 def chosen_of(
