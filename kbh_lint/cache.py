@@ -38,7 +38,7 @@ class Cache:
         self._folder = folder / "v1"
         self._root = folder
         self._max_bytes = max_bytes
-        self._secret = _secret()
+        self._secret = user_secret()
         self._world = _digest_world(rules_dir, problems_dir)
         self._written = 0
 
@@ -135,7 +135,7 @@ class Cache:
         return seal.hexdigest().encode()
 
 
-def _secret() -> bytes | None:
+def user_secret() -> bytes | None:
     """The user's own random secret, made on first use; None (no caching) when it cannot be kept."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     path = Path(base) / "kbh" / "secret"

@@ -351,13 +351,19 @@ def _later(module: str) -> Callable[[Sequence[str]], int]:
     return command
 
 
+def _kbh_show(argv: Sequence[str]) -> int:
+    """Bundles by their folders, or entries of an archive."""
+    of_archive = any(word == "--archive" or word.startswith("--archive=") for word in argv)
+    return _later("harness.archive.show_cli" if of_archive else "grader.show_cli")(argv)
+
+
 # A subcommand of `kbh`: its function and one line of help.
 COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "lint": (_kbh_lint, "say what a submission's score measures, from its source"),
     "evade": (_kbh_evade, "rewrite a submission so that it means the same, and see whether the linter agrees"),
     "leakify": (_kbh_leakify, "rewrite an honest submission so that it leaks, and see whether the linter notices"),
     "grade": (_later("grader.grade_cli"), "run a submission: is it right, how fast, and what does that number measure"),
-    "show": (_later("grader.show_cli"), "print what a grading found, or check its bundle"),
+    "show": (_kbh_show, "print what a grading found, or check its bundle"),
     "run": (
         _later("harness.running.cli"),
         "let a coding agent work on a problem in a sealed room, and grade what it made",
@@ -365,6 +371,10 @@ COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "view": (_later("harness.view.cli"), "make a page of a run: steps, solution, findings, score over time"),
     "agents": (_later("harness.agents.cli"), "list, install and check the coding CLIs that can be run"),
     "replay": (_later("harness.running.replay_cli"), "run an agent against a conversation that was written down"),
+    "archive": (_later("harness.archive.cli"), "keep runs and gradings where they cannot change, and merge archives"),
+    "ls": (_later("harness.archive.ls_cli"), "list the runs and gradings of an archive"),
+    "verify": (_later("harness.archive.verify_cli"), "check every file of an archive"),
+    "regrade": (_later("harness.archive.regrade_cli"), "grade what an archive holds again, and say what changed"),
     "audit": (_later("harness.audit.cli"), "lint a published archive, and hold its annotations against the result"),
     "problems": (_later("grader.problems.cli"), "list, show, write, render and check the problems of the deck"),
     "hardware": (_later("grader.hardware_cli"), "list the targets, and measure this machine"),

@@ -56,7 +56,8 @@ class RunRecord:
     `cli_usage` is what the agent's CLI says it used, None where it says nothing; `usage` is the proxy's count and what
     counts. `template` has the SHA-256 of each file that was given, `changed_template` those that were found changed.
     `cell` names the bundle of the final grading within the archive. `gpu` is the UUID of the GPU that judge and grader
-    used, "" without one; whether the room had it too is the room's to say.
+    used, "" without one; whether the room had it too is the room's to say. `sweep_key` names the cell
+    of a sweep that the run was made for, "" without one.
     """
 
     run_id: str
@@ -94,4 +95,5 @@ class RunRecord:
     strict: bool = True
     versions: Mapping[str, str] = field(default_factory=dict)
     gpu: str = field(default="", metadata=LATER)
+    sweep_key: str = field(default="", metadata=LATER)
     format: int = field(default=FORMAT, metadata=LATER)

@@ -47,10 +47,11 @@ def test_the_bounds_in_the_operators_page_are_those_of_the_code() -> None:
 def test_the_options_the_operators_page_names_exist() -> None:
     from grader.grade_cli import parser as grade_parser
     from grader.hardware_cli import parser as hardware_parser
+    from harness.archive.cli import parser as archive_parser
     from kbh_lint.cli import FORMATS, parser
 
     lint, _, grade = (ROOT / "docs/operators.md").read_text().partition("## Grading")
-    grading = grade_parser().format_help() + hardware_parser().format_help()
+    grading = "".join(made().format_help() for made in (grade_parser, hardware_parser, archive_parser))
     for page, usage in ((lint, parser("kbh-lint").format_help()), (grade, grading)):
         options = re.findall(r"--[a-z][a-z-]+", page)
         assert options and [option for option in options if option not in usage] == []

@@ -1,0 +1,147 @@
+"""What an entry says of itself, read from its files: one row of the index and of every table."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from typing import Any
+
+from grader.bundle import BundleError, CodecError, cell_from_json, from_json
+from grader.bundle.read import ENTRY_BYTES as BUNDLE_ENTRY_BYTES
+from grader.bundle.read import Entry, parse_entry
+from harness.archive.layout import Manifest, StoreError
+from harness.record.archive import MAX_RUN_BYTES, RECORD, RUN_FILE
+from harness.record.run import RunRecord
+
+__all__ = ["TEXT_CHARACTERS", "Facts", "Read", "bundle_files", "facts_of"]
+
+TEXT_CHARACTERS = 2000
+MOST_INTEGER = 1 << 53
+Read = Callable[[str], bytes]  # the bytes under a SHA-256
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """One entry. Times in seconds UTC, `cost_usd` None where it is unknown; of a bundle that no run made, agent and
+    model are empty. `sweep_key` is the cell of a sweep that it answers. `head` is the hash that pins the (final)
+    bundle, "" without one. `grade` is the grader's outcome, `outcome` the run's, or the grader's without a run.
+    """
+
+    id: str
+    kind: str
+    name: str
+    sweep_key: str = ""
+    agent: str = ""
+    harness: str = ""
+    model: str = ""
+    problem: str = ""
+    target: str = ""
+    effort: str = ""
+    trial: int = 0
+    budget_s: float = 0.0
+    strict: bool = False
+    started: float = 0.0
+    ended: float = 0.0
+    outcome: str = ""
+    ending: str = ""
+    retryable: bool = False
+    detail: str = ""
+    grade: str = ""
+    verdict: str = ""
+    peak_fraction: float | None = None
+    roofline_fraction: float | None = None
+    cost_usd: float | None = None
+    calls: int = 0
+    prompt_tokens: int = 0
+    output_tokens: int = 0
+    solution: str = ""
+    head: str = ""
+    regrade: str = ""
+    files: int = 0
+    bytes: int = 0
+
+
+def facts_of(manifest: Manifest, read: Read) -> Facts:
+    """Reads the facts of an entry from its files. Raises StoreError where they are no record of a run or a grading."""
+    base = Facts(manifest.id, manifest.kind, manifest.name, files=len(manifest.files), bytes=manifest.bytes)
+    found = _run(manifest, read, base) if manifest.kind == "run" else _bundle(manifest, read, base)
+    return _plain(found)
+
+
+def bundle_files(manifest: Manifest, below: str = "") -> list[str]:
+    """The paths of the entries of a bundle that lies in an entry below a folder, in order."""
+    start = f"{below}entries/"
+    return sorted(path for path in manifest.files if path.startswith(start))
+
+
+def _run(manifest: Manifest, read: Read, base: Facts) -> Facts:
+    stored = manifest.files.get(RUN_FILE)
+    if stored is None or stored.bytes > MAX_RUN_BYTES:
+        raise StoreError(f"{manifest.name} has no {RUN_FILE} of a run")
+    try:
+        record = from_json(json.loads(read(stored.sha256)), RunRecord)
+    except (ValueError, CodecError, RecursionError) as error:
+        raise StoreError(f"{manifest.name}: {RUN_FILE} is no record of a run ({str(error)[:200]})") from None
+    if record.run_id != manifest.name:
+        raise StoreError(f"{manifest.name}: {RUN_FILE} is of another run")
+    if record.state != "done":
+        raise StoreError(f"{manifest.name} is not over")
+    entries = bundle_files(manifest, f"{RECORD}/cells/{record.cell}/") if record.cell else []
+    return replace(
+        base, sweep_key=record.sweep_key, agent=record.agent, harness=record.harness, model=record.model,
+        problem=record.problem, target=record.target, effort=record.effort, trial=record.trial,
+        budget_s=record.budget_s, strict=record.strict, started=record.started, ended=record.ended,
+        outcome=record.outcome, ending=record.ending, retryable=record.retryable, detail=record.detail,
+        grade=record.grade_outcome, verdict=record.verdict, peak_fraction=record.peak_fraction,
+        roofline_fraction=record.roofline_fraction, cost_usd=record.usage.cost_usd, calls=record.calls,
+        prompt_tokens=record.usage.prompt_tokens, output_tokens=record.usage.output_tokens,
+        solution=record.solution, head=manifest.files[entries[-1]].sha256 if entries else "",
+    )  # fmt: skip
+
+
+def _bundle(manifest: Manifest, read: Read, base: Facts) -> Facts:
+    entries: list[Entry] = []
+    for seq, path in enumerate(bundle_files(manifest), 1):
+        if manifest.files[path].bytes > BUNDLE_ENTRY_BYTES:
+            raise StoreError(f"{manifest.name}: {path} is larger than an entry may be")
+        try:
+            entries.append(parse_entry(read(manifest.files[path].sha256), seq, entries[-1].hash if entries else ""))
+        except BundleError as error:
+            raise StoreError(f"{manifest.name}: {error}") from None
+    cells = [entry for entry in entries if entry.kind == "cell"]
+    if not cells:
+        raise StoreError(f"{manifest.name} is the bundle of a grading that was not finished")
+    try:
+        cell = cell_from_json(cells[-1].data)
+    except CodecError as error:
+        raise StoreError(f"{manifest.name} holds no cell: {error}") from None
+    again = [str(entry.data.get("outcome", "")) for entry in entries if entry.kind == "regrade"]
+    return replace(
+        base, problem=cell.problem, target=cell.target.id, strict=cell.strict, trial=len(cell.trials),
+        started=_seconds(entries[0].time), ended=_seconds(cells[-1].time), outcome=cell.outcome, grade=cell.outcome,
+        detail=cell.reason, verdict=cell.verdict.verdict, solution=cell.submission, head=entries[-1].hash,
+        peak_fraction=cell.scores.peak_fraction if cell.scores else None,
+        roofline_fraction=cell.scores.roofline_fraction if cell.scores else None,
+        regrade=again[-1] if again else "",
+    )  # fmt: skip
+
+
+def _seconds(time: str) -> float:
+    return datetime.fromisoformat(time).timestamp()
+
+
+def _plain(found: Facts) -> Facts:
+    """The same in values that every table can hold: bounded text without halves of characters, finite numbers."""
+    changed: dict[str, Any] = {}
+    for one in fields(Facts):
+        value = getattr(found, one.name)
+        if isinstance(value, str):
+            changed[one.name] = value.encode("utf-8", "replace").decode()[:TEXT_CHARACTERS]
+        elif isinstance(value, float) and not math.isfinite(value):
+            raise StoreError(f"{found.name}: {one.name} is no finite number")
+        elif isinstance(value, int) and abs(value) > MOST_INTEGER:
+            raise StoreError(f"{found.name}: {one.name} is larger than such a number can be")
+    return replace(found, **changed)
