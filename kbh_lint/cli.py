@@ -373,6 +373,7 @@ COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "replay": (_later("harness.running.replay_cli"), "run an agent against a conversation that was written down"),
     "archive": (_later("harness.archive.cli"), "keep runs and gradings where they cannot change, and merge archives"),
     "ls": (_later("harness.archive.ls_cli"), "list the runs and gradings of an archive"),
+    "stats": (_later("harness.board.stats_cli"), "say what the runs of an archive allow to say of their models"),
     "verify": (_later("harness.archive.verify_cli"), "check every file of an archive"),
     "regrade": (_later("harness.archive.regrade_cli"), "grade what an archive holds again, and say what changed"),
     "audit": (_later("harness.audit.cli"), "lint a published archive, and hold its annotations against the result"),

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
 from grader.bundle import BundleError, CodecError, cell_from_json, from_json
 from grader.bundle.read import ENTRY_BYTES as BUNDLE_ENTRY_BYTES
 from grader.bundle.read import Entry, parse_entry
+from harness.archive.graded import cell_data, entries_below, graded_of
 from harness.archive.layout import Manifest, StoreError
 from harness.record.archive import MAX_RUN_BYTES, RECORD, RUN_FILE
 from harness.record.run import RunRecord
 
-__all__ = ["TEXT_CHARACTERS", "Facts", "Read", "bundle_files", "facts_of"]
+__all__ = ["TEXT_CHARACTERS", "Facts", "Read", "facts_of"]
 
 TEXT_CHARACTERS = 2000
 MOST_INTEGER = 1 << 53
@@ -27,7 +28,8 @@ Read = Callable[[str], bytes]  # the bytes under a SHA-256
 class Facts:
     """One entry. Times in seconds UTC, `cost_usd` None where it is unknown; of a bundle that no run made, agent and
     model are empty. `sweep_key` is the cell of a sweep that it answers. `head` is the hash that pins the (final)
-    bundle, "" without one. `grade` is the grader's outcome, `outcome` the run's, or the grader's without a run.
+    bundle, "" without one. `grade` is the grader's outcome, `outcome` the run's, or the grader's without a run. From
+    `claimed_s` to `leaks` it is what `harness.archive.graded.Graded` says of the (final) grading.
     """
 
     id: str
@@ -60,6 +62,13 @@ class Facts:
     solution: str = ""
     head: str = ""
     regrade: str = ""
+    claimed_s: float | None = None
+    sealed_s: float | None = None
+    spread: float | None = None
+    samples: int = 0
+    clock: str = ""
+    promises: str = ""
+    leaks: str = ""
     files: int = 0
     bytes: int = 0
 
@@ -69,12 +78,6 @@ def facts_of(manifest: Manifest, read: Read) -> Facts:
     base = Facts(manifest.id, manifest.kind, manifest.name, files=len(manifest.files), bytes=manifest.bytes)
     found = _run(manifest, read, base) if manifest.kind == "run" else _bundle(manifest, read, base)
     return _plain(found)
-
-
-def bundle_files(manifest: Manifest, below: str = "") -> list[str]:
-    """The paths of the entries of a bundle that lies in an entry below a folder, in order."""
-    start = f"{below}entries/"
-    return sorted(path for path in manifest.files if path.startswith(start))
 
 
 def _run(manifest: Manifest, read: Read, base: Facts) -> Facts:
@@ -89,9 +92,11 @@ def _run(manifest: Manifest, read: Read, base: Facts) -> Facts:
         raise StoreError(f"{manifest.name}: {RUN_FILE} is of another run")
     if record.state != "done":
         raise StoreError(f"{manifest.name} is not over")
-    entries = bundle_files(manifest, f"{RECORD}/cells/{record.cell}/") if record.cell else []
+    below = f"{RECORD}/cells/{record.cell}/"
+    entries = entries_below(manifest, below) if record.cell else []
+    graded = _graded(manifest, cell_data(manifest, below, read) if entries else None)
     return replace(
-        base, sweep_key=record.sweep_key, agent=record.agent, harness=record.harness, model=record.model,
+        base, **graded, sweep_key=record.sweep_key, agent=record.agent, harness=record.harness, model=record.model,
         problem=record.problem, target=record.target, effort=record.effort, trial=record.trial,
         budget_s=record.budget_s, strict=record.strict, started=record.started, ended=record.ended,
         outcome=record.outcome, ending=record.ending, retryable=record.retryable, detail=record.detail,
@@ -104,7 +109,7 @@ def _run(manifest: Manifest, read: Read, base: Facts) -> Facts:
 
 def _bundle(manifest: Manifest, read: Read, base: Facts) -> Facts:
     entries: list[Entry] = []
-    for seq, path in enumerate(bundle_files(manifest), 1):
+    for seq, path in enumerate(entries_below(manifest), 1):
         if manifest.files[path].bytes > BUNDLE_ENTRY_BYTES:
             raise StoreError(f"{manifest.name}: {path} is larger than an entry may be")
         try:
@@ -119,14 +124,23 @@ def _bundle(manifest: Manifest, read: Read, base: Facts) -> Facts:
     except CodecError as error:
         raise StoreError(f"{manifest.name} holds no cell: {error}") from None
     again = [str(entry.data.get("outcome", "")) for entry in entries if entry.kind == "regrade"]
+    graded = _graded(manifest, cells[-1].data)
     return replace(
-        base, problem=cell.problem, target=cell.target.id, strict=cell.strict, trial=len(cell.trials),
+        base, **graded, problem=cell.problem, target=cell.target.id, strict=cell.strict, trial=len(cell.trials),
         started=_seconds(entries[0].time), ended=_seconds(cells[-1].time), outcome=cell.outcome, grade=cell.outcome,
         detail=cell.reason, verdict=cell.verdict.verdict, solution=cell.submission, head=entries[-1].hash,
         peak_fraction=cell.scores.peak_fraction if cell.scores else None,
         roofline_fraction=cell.scores.roofline_fraction if cell.scores else None,
         regrade=again[-1] if again else "",
     )  # fmt: skip
+
+
+def _graded(manifest: Manifest, data: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The fields that a grading settles."""
+    try:
+        return {} if data is None else asdict(graded_of(data))
+    except CodecError as error:
+        raise StoreError(f"{manifest.name} holds no cell: {error}") from None
 
 
 def _seconds(time: str) -> float:
