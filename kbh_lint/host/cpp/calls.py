@@ -56,6 +56,10 @@ def call(run: Cpp, node: ir.Call, env: Env) -> Any:
         return _dispatch(run, node, env)
     if isinstance(func, ir.Name) and func.id == "sizeof":
         return _sizeof(run, node, env)
+    if isinstance(func, ir.Name) and func.id == "new":
+        return _new(run, node, env)
+    if isinstance(func, ir.Attr) and func.name == "reset" and _reset(run, func, node, env):
+        return None
     if isinstance(func, ir.Name) and func.id in device_flags.SYMBOL_CALLS:
         done = device_flags.symbol_call(run, func.id, node, env)
         if done is not NotImplemented:
@@ -152,6 +156,30 @@ def _sizeof(run: Cpp, node: ir.Call, env: Env) -> Any:
     return Unknown((), "sizeof")
 
 
+def _new(run: Cpp, node: ir.Call, env: Env) -> Any:
+    """`new T(a)` and `new T[n]`: a pointer to an object is the object."""
+    ref, *rest = node.args
+    args = run.arguments(rest, env)
+    args = [a.get() if isinstance(a, Slot) else a for a in args]
+    if not isinstance(ref, ir.TypeRef):
+        return Unknown((), "new")
+    if cpp_types.element(run, ref, env) is not None and len(args) == 1 and type(args[0]) is int:
+        return [Unknown() for _ in range(min(args[0], cpp_types.MAX_ELEMENTS))]
+    return cpp_types.construct(run, ref, args, env, node.loc)
+
+
+def _reset(run: Cpp, func: ir.Attr, node: ir.Call, env: Env) -> bool:
+    """`pointer.reset(new T)`, `optional.reset()`; false when it is a method of something else."""
+    held = run.eval(func.value, env)
+    pointed = held is None or isinstance(held, LibObject) and held.path.startswith("struct:")
+    if not pointed or isinstance(held, LibObject) and cpp_classes.method(held, "reset") is not None:
+        return False
+    place = run.place(func.value, env)
+    if place is not None:
+        place.set(run.eval(node.args[0], env) if node.args else None)
+    return place is not None
+
+
 def _type_call(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env: Env) -> Any:
     """`T(a)`, `T{a}` and calls of templates outside the text: `std::min<int>(a, b)`."""
     ref = target.ref
@@ -166,6 +194,8 @@ def _type_call(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env:
         if ref.member[-1][:1].islower():
             return cpp_libraries.library(run, "::".join((ref.name, *ref.member)), ref.args, args, node.loc)
         return cpp_types.construct(run, resolved, args, scope, node.loc)
+    if short in ("make_unique", "make_shared", "make_intrusive") and ref.args and isinstance(ref.args[0], ir.TypeRef):
+        return cpp_types.construct(run, ref.args[0], args, env, node.loc)
     if dtypes.from_cpp(ref.name) or cpp_types.element(run, ref, env):
         value = args[0] if args else 0
         return cpp_types.cast(run, ref, value, env)
@@ -216,6 +246,8 @@ def bound(run: Cpp, owner: Any, name: str, given: tuple[ir.Expr, ...], args: lis
         known = owner is not None
         return known if name == "has_value" else owner if known else args[0] if args else Unknown((), name)
     if isinstance(owner, LibObject):
+        if owner.path.startswith("struct:") and name in ("get", "release", "lock"):  # of a smart pointer
+            return owner
         if owner.path == "cpp.future" and name in ("get", "wait"):
             return owner.attrs["result"]
         if owner.path in lanes.THREADS:

@@ -9,6 +9,7 @@ from typing import Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.cpp.overloads import Choice
+from kbh_lint.host.cpp import bindings as cpp_bindings
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import expressions as cpp_expressions
 from kbh_lint.host.cpp import launches as cpp_launches
@@ -58,24 +59,34 @@ class Cpp:
     global_slot = cpp_places.global_slot
     assign = cpp_places.assign
     lookup = cpp_places.lookup
+    exported = cpp_bindings.exported
+    of_object = cpp_bindings.of_object
 
     # --- calls
 
     def call_export(self, func: ExtFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         """A call from Python."""
         target = func.func
+        if isinstance(target, cpp_bindings.BoundClass):
+            return cpp_bindings.made(self, func, args, kwargs, loc)
+        args, kwargs = cpp_bindings.arguments(self, func, args, kwargs)
+        given: tuple[ir.Expr, ...] = ()
+        this = None
+        if isinstance(target, LibObject) and "overloads" in target.attrs:
+            this, given = target.attrs.get("this"), target.attrs["args"]
+            target = target.attrs["overloads"]
         args = [*args, *cpp_templates.in_order(target, len(args), kwargs)]
         if isinstance(target, Overloads) and "PyObject" in _first_type(target):
             fast = len(target.funcs[-1].node.params) == 3
             args = [None, list(args), len(args)] if fast else [None, list(args)]
-        if isinstance(target, CppType) or not isinstance(target, Overloads):
+        if not isinstance(target, (Func, Overloads)):
             self.interp.miss(f"{func.name} of an extension is not a function that could be read", loc)
             return Unknown((), "extension")
-        choice = self.choose(target, args)
+        choice = self.choose(target, args, given, func.extension.env)
         chosen = choice.func
         if chosen.node.body is None:
             self.interp.miss(f"the source of {func.name} is not part of what the extension is built from", loc)
-        result, made = self.call(chosen, args, loc, choice.bound), chosen.node.returns
+        result, made = self.call(chosen, args, loc, choice.bound, this), chosen.node.returns
         kind = made.name.rpartition("::")[2] if isinstance(made, ir.TypeRef) else ""
         # `return {values, indices};` makes what the function is declared to return
         filled = isinstance(result, cpp_libraries.PyTuple) or isinstance(result, list) and kind in ("tuple", "pair")

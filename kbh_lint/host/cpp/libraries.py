@@ -381,17 +381,21 @@ def _cuda_type(name: str) -> str:
 
 
 def cutlass_method(run: Cpp, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """Methods of a CUTLASS device object."""
-    owner.attrs["pointers"] = [*owner.attrs.get("pointers", ()), *cpp_calls.pointers(args)]
+    """Methods of a CUTLASS device object. `initialize`, `update` and a run with arguments put theirs in the place of
+    those that it held; a run without any takes what it holds."""
     if name in ("run", "operator()", "__call__"):
         return cutlass_run(run, owner, args, loc)
+    given = cpp_calls.pointers(args)
+    if given and name in ("initialize", "update"):
+        owner.attrs["pointers"] = given
     return Sym("kSuccess") if name != "get_workspace_size" else 0
 
 
 def cutlass_run(run: Cpp, owner: LibObject, args: list[Any], loc: ir.Loc | None) -> Any:
     """The launch of a CUTLASS kernel: a device-side product written by template."""
+    owner.attrs["pointers"] = cpp_calls.pointers(args) or owner.attrs.get("pointers", [])
     found: list[Pointer] = []
-    for pointer in [*owner.attrs.get("pointers", ()), *cpp_calls.pointers(args)]:
+    for pointer in owner.attrs["pointers"]:
         if all(pointer.tensor.storage is not other.tensor.storage for other in found):
             found.append(pointer)
     kind = owner.attrs.get("kind")

@@ -51,6 +51,8 @@ def copied(interp: Any, value: Any, depth: int = 0) -> Any:
     if isinstance(value, LibObject) and value.path.startswith("struct:") and depth < MAX_NESTED:
         attrs = {name: copied(interp, item, depth + 1) for name, item in bounds.visited(interp, value.attrs).items()}
         return LibObject(value.path, attrs, value.args, value.kwargs)
+    if isinstance(value, LibObject) and "kind" in value.attrs:  # a CUTLASS operator holds its arguments
+        return LibObject(value.path, dict(value.attrs), value.args, value.kwargs)
     return value
 
 

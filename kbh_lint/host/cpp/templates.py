@@ -214,7 +214,8 @@ def instance(run: Cpp, found: CppType, args: tuple[ir.Expr, ...], env: Env) -> t
 
 def in_order(target: Any, count: int, kwargs: dict[str, Any]) -> list[Any]:
     """Keyword arguments after `count` others in the order of a function's parameters, where it has them all."""
-    names = [p.name for p in target.funcs[-1].node.params][count:] if kwargs and isinstance(target, Overloads) else []
+    func = target.funcs[-1] if isinstance(target, Overloads) else target
+    names = [p.name for p in func.node.params][count:] if kwargs and isinstance(func, Func) else []
     if set(names[: len(kwargs)]) == set(kwargs):
         return [kwargs[name] for name in names[: len(kwargs)]]
     return list(kwargs.values())

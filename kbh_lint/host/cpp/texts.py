@@ -1,4 +1,4 @@
-"""The texts of an extension: one scope over all of them, and the names that they give to Python."""
+"""The texts of an extension: one scope over all of them."""
 
 from __future__ import annotations
 
@@ -47,27 +47,3 @@ def _origin(text: str) -> Callable[[int], tuple[str, int, int]]:
     if isinstance(text, Text):
         return lambda offset: text.origin(offset) or ("<text>", 1, 1)
     return cuda.lines_origin("<text>", text)
-
-
-def exports(modules: list[ir.Module]) -> dict[str, str]:
-    """Names given by `m.def("name", &function)` and TORCH_LIBRARY, and by rows of PyMethodDef."""
-    out: dict[str, str] = {}
-    for module in modules:
-        rows: list[ir.Seq] = []
-        for node in cuda.walk(module):
-            if isinstance(node, ir.Seq):
-                rows.append(node)
-            elif isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and node.func.name in ("def", "impl"):
-                label, target = node.args[:2] if len(node.args) > 1 else (None, None)
-                if isinstance(target, ir.Unary):
-                    target = target.value
-                if isinstance(label, ir.Const) and isinstance(label.value, str) and isinstance(target, ir.Name):
-                    out[label.value.partition("(")[0]] = target.id
-        for row in rows:
-            if len(row.items) > 2 and isinstance(row.items[0], ir.Const):
-                entry = row.items[1]
-                while isinstance(entry, (ir.Cast, ir.Unary)):
-                    entry = entry.value
-                if isinstance(row.items[0].value, str) and isinstance(entry, ir.Name):
-                    out.setdefault(row.items[0].value, entry.id)
-    return out

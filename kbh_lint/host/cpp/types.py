@@ -352,7 +352,7 @@ def construct(
         return items[0] if items else None
     if short in ("thread", "jthread"):
         return cpp_std.thread(run, items, loc)
-    if short == "optional":
+    if short in ("optional", "unique_ptr", "shared_ptr", "intrusive_ptr"):
         return items[0] if items else None
     if "set" in short or "map" in short:
         made = cpp_std.keyed(short, items)

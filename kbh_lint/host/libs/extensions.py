@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.cpp.overloads import Choice
+from kbh_lint.host.cpp import bindings as cpp_bindings
 from kbh_lint.host.cpp import texts as cpp_texts
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import artifacts, builds
 from kbh_lint.host.libs import driver
 from kbh_lint.host.values import tensor_arguments
-from kbh_lint.host.values.objects import Blob, Extension, ExtFunction, LibObject
+from kbh_lint.host.values.objects import Blob, Extension, LibObject
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.values import DType, Env, Overloads
 
@@ -91,12 +92,12 @@ def build(interp: Run, name: str, sources: list[str], flags: list[str], loc: ir.
     arch = arch_from_flags(flags) or (capability[0] * 100 + capability[1] * 10 if capability else None)
     env, lowered = cpp_texts.build_env(interp, sources, flags, arch)
     extension = Extension(name, env, lowered, tuple(flags))
-    extension.attrs["__exports__"] = cpp_texts.exports(lowered)
+    extension.attrs["__bindings__"] = bound = cpp_bindings.read(lowered)
     extension.attrs["__loc__"] = loc
     interp.authored.append(extension)
-    for label, function in extension.attrs["__exports__"].items():
-        if isinstance(env.vars.get(function), Overloads):
-            made = ExtFunction(extension, function, env.vars[function])
+    for label in bound.functions:
+        made = interp.cpp.exported(extension, label)
+        if made is not None:
             interp.custom_ops[label.rpartition("::")[2]] = made
     for module in lowered:
         for reason, where in module.unread:

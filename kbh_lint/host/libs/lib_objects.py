@@ -43,7 +43,7 @@ from kbh_lint.host.values.objects import (
     path_object,
 )
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.values import DType, Func, JitFunction, Sym
+from kbh_lint.values import CppType, DType, Func, JitFunction, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -71,6 +71,10 @@ def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) ->
         if name in known:
             return known[name]
         return Method(owner, name)
+    if isinstance(owner.kwargs.get("kind"), CppType):  # an object of a class of C++
+        found = interp.cpp.of_object(owner, name, loc)
+        if found is not NotImplemented:
+            return found
     if name in owner.attrs:
         return owner.attrs[name]
     if owner.path == "builtins.StopIteration" and name == "value":
@@ -106,6 +110,10 @@ def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) ->
 
 def call_object(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Call an object a library made."""
+    if isinstance(owner.kwargs.get("kind"), CppType):
+        bound = interp.cpp.of_object(owner, "__call__", loc)
+        if bound is not NotImplemented:
+            return interp.call(bound, args, kwargs, loc)
     if owner.path.startswith("torch.nn."):
         return module_calls.call(interp, owner, args, kwargs, loc)
     if owner.path in DECORATORS and args:

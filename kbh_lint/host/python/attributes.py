@@ -21,7 +21,6 @@ from kbh_lint.host.values.objects import (
     Configured,
     Defaults,
     Extension,
-    ExtFunction,
     Graph,
     HostDescriptor,
     Instance,
@@ -231,16 +230,13 @@ def extension_attr(interp: Run, owner: Extension, name: str, loc: ir.Loc | None)
     """A function or attribute of a module that was built from C++."""
     if name in owner.attrs:
         return owner.attrs[name]
-    found = owner.env.vars.get(name)
-    exported = owner.attrs.get("__exports__", {}).get(name)
-    if exported is not None:
-        found = owner.env.vars.get(exported, found)
+    found = interp.cpp.exported(owner, name)
     if found is None and name in ("__getattr__", "__getattribute__", "__dict__"):
         return Method(owner, name)
     if found is None:
         interp.miss(f"extension {owner.name} has no readable function {name}", loc)
         return Unknown((), "extension function")
-    return ExtFunction(owner, name, found)
+    return found
 
 
 def set_attr(interp: Run, owner: Any, name: str, value: Any, loc: ir.Loc | None) -> None:

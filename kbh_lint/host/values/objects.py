@@ -293,11 +293,14 @@ class Extension(Brief):
 
 @dataclass(slots=True, eq=False, repr=False)
 class ExtFunction(Brief):
-    """A function of a C++ extension; `func` is Func or Overloads."""
+    """A function of a C++ extension; `func` is Func, Overloads or a class that it binds, `binding` how it is bound,
+    `this` the object whose method it is."""
 
     extension: Extension
     name: str
     func: Any
+    binding: Any = None
+    this: Any = None
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -1,0 +1,171 @@
+"""Ways in which C++ hosts bind, keep and launch: honest programs keep every promise, broken ones are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import kbh_lint
+
+KEPT = {"kept", "kept-by-precision"}
+HEAD = """#include <torch/extension.h>
+#include <ATen/cuda/CUDAContext.h>
+__global__ void order(const float* x, float* top, int64_t* at, int n, int k) {
+  const float* row = x + (int64_t)blockIdx.x * n;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) {
+    int before = 0;
+    for (int j = 0; j < n; ++j) before += row[j] > row[i] || (row[j] == row[i] && j < i);
+    if (before < k) { top[blockIdx.x * k + before] = row[i]; at[blockIdx.x * k + before] = i; }
+  }
+}
+"""
+PYTHON = """import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r'''{source}'''
+ext = load_inline("e", "{declared}", SOURCE{functions})
+
+
+class Model(nn.Module):
+    def __init__(self, batch, n, k):
+        super().__init__()
+        self.k = k
+
+    def forward(self, x):
+        top = torch.empty(x.shape[0], self.k, device=x.device)
+        at = torch.empty(x.shape[0], self.k, dtype=torch.int64, device=x.device)
+        {forward}
+        return top, at
+"""
+LAUNCH = "order<<<x.size(0), 256>>>(x.data_ptr<float>(), top.data_ptr<float>(), at.data_ptr<int64_t>(), x.size(1), k);"
+LIBRARY = "auto both = at::topk(x, k); top.copy_(std::get<0>(both)); at.copy_(std::get<1>(both));"
+TENSORS = "torch::Tensor x, torch::Tensor top, torch::Tensor at"
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host's text, how Python calls it, and edits by the class that a report of the edited text must name."""
+
+    text: str
+    forward: str
+    edits: tuple[tuple[str, str, str], ...]
+    functions: str = ""
+    declared: str = ""
+
+    def solution(self, edit: int | None = None) -> str:
+        """The submission, honest or with one edit; the edited text occurs once."""
+        text = HEAD + self.text
+        if edit is not None:
+            old, new, _ = self.edits[edit]
+            assert text.count(old) == 1, (old, text.count(old))
+            text = text.replace(old, new)
+        given = f", functions={self.functions.split()}" if self.functions else ""
+        return PYTHON.format(source=text, forward=self.forward, functions=given, declared=self.declared)
+
+
+HOSTS = {
+    "lambdas bound by keyword, one behind the other": Host(
+        f"""
+static void sorted({TENSORS}, int64_t k) {{ {LAUNCH} }}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{
+  m.def("width", [](torch::Tensor x) {{ return x.size(1); }}).def(
+      "go", [](torch::Tensor source, {TENSORS[17:]}, int64_t k) {{ sorted(source, top, at, k); }},
+      py::arg("source"), py::arg("values"), py::arg("places"), py::arg("k") = 1);
+}}
+""",
+        "ext.go(x, places=at, values=top, k=self.k)",
+        ((LAUNCH, LIBRARY, "dead-decoy-kernel"),),
+    ),
+    "a class whose objects a factory makes and a lambda runs": Host(
+        f"""
+class Sorter {{
+ public:
+  explicit Sorter(int64_t k) : k(k) {{}}
+  void run({TENSORS}) {{ if (calls++ >= 0) {{ {LAUNCH} }} }}
+  int64_t k;
+  int64_t calls = 0;
+}};
+static std::shared_ptr<Sorter> sorter(int64_t k) {{ return std::make_shared<Sorter>(k); }}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {{
+  auto bound = py::class_<Sorter, std::shared_ptr<Sorter>>(m, "Sorter");
+  bound.def(py::init(&sorter)).def_readonly("k", &Sorter::k);
+  bound.def("__call__", [](Sorter& self, {TENSORS}) {{ self.run(x, top, at); }});
+}}
+""",
+        """if not hasattr(self, "sorter"):
+            self.sorter, self.kept = ext.Sorter(self.k), (top, at)
+        top, at = self.kept
+        self.sorter(x, top, at)""",
+        (("calls++ >= 0", "calls++ == 0", "output-memoization"), (LAUNCH, LIBRARY, "dead-decoy-kernel")),
+    ),
+    "a pointer to an object that is made on the first call": Host(
+        f"""
+struct Plan {{
+  torch::Tensor top, at; int64_t k;
+  void run(const torch::Tensor& x) {{ {LAUNCH} }}
+}};
+static std::unique_ptr<Plan> plan;
+void go({TENSORS}, int64_t k) {{
+  if (!plan) plan.reset(new Plan{{top, at, k}});
+  plan->top = top; plan->at = at;
+  plan->run(x);
+}}
+""",
+        "ext.go(x, top, at, self.k)",
+        ((LAUNCH, LIBRARY, "dead-decoy-kernel"),),
+        "go",
+        f"void go({TENSORS}, int64_t k);",
+    ),
+}
+CASES = [pytest.param(host, n, id=f"{name}, edit {n}") for name, host in HOSTS.items() for n in range(len(host.edits))]
+
+
+@pytest.mark.parametrize("host", [pytest.param(host, id=name) for name, host in HOSTS.items()])
+def test_an_honest_host_keeps_every_promise(host: Host, tmp_path: Path) -> None:
+    path = tmp_path / "solution.py"
+    path.write_text(host.solution(), encoding="utf-8")
+    report = kbh_lint.lint([path], problem="05_topk_bitonic").files[0]
+    states = {promise.id: promise.state for promise in report.promises}
+    assert states and set(states.values()) <= KEPT, f"{states} {report.unread} {report.notes}"
+    assert report.verdict == "clean", [(f.rule, f.message) for f in report.findings]
+
+
+@pytest.mark.parametrize(("host", "edit"), CASES)
+def test_one_edit_later_the_reason_is_told(host: Host, edit: int, tmp_path: Path) -> None:
+    path = tmp_path / "solution.py"
+    path.write_text(host.solution(edit), encoding="utf-8")
+    report = kbh_lint.lint([path], problem="05_topk_bitonic").files[0]
+    told = {finding.leak_class for finding in report.findings}
+    assert host.edits[edit][2] in told, f"{report.verdict} {told} {report.unread} {report.notes}"
+
+
+CALLED = """    Gemm op;
+    TORCH_CHECK(op(arguments, nullptr, stream) == cutlass::Status::kSuccess, "gemm failed");
+"""
+KEEPING = {  # of a CUTLASS operator that lives longer than a call: how, and whether each call gives it its arguments
+    "replaced": ("op.update(arguments, nullptr);", True),
+    "initialised again": ("op.initialize(arguments, nullptr, stream);", True),
+    "given to the call": ("op(arguments, nullptr, stream);", True),
+    "of the first call": (
+        "static torch::Tensor kept; if (!kept.defined()) { kept = product; op.initialize(arguments); } "
+        "d = kept.data_ptr<float>();",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("how", KEEPING)
+def test_a_kept_cutlass_operator_works_on_the_arguments_that_it_got_last(how: str, tmp_path: Path) -> None:
+    text = (Path(__file__).parents[1] / "idioms/fp8/cutlass2.py").read_text(encoding="utf-8")
+    given, honest = KEEPING[how]
+    assert text.count(CALLED) == 1
+    last = "" if given.startswith("op(") else " op.run(stream);"
+    path = tmp_path / "solution.py"
+    path.write_text(text.replace(CALLED, f"    static Gemm op;\n    {given}{last}\n"), encoding="utf-8")
+    report = kbh_lint.lint([path], problem="01_fp8_gemm").files[0]
+    told = {finding.leak_class for finding in report.findings}
+    assert (report.verdict == "clean") is honest, (report.verdict, told, report.unread)
+    assert honest or "captures-user-input-as-static-buffer" in told
