@@ -26,7 +26,7 @@ from grader import published, spread
 from grader.cell import Scores, SealedBatch, ShapeResult, ShapeScore, ShapeTiming, TrialResult, alone_of, denies
 from grader.report.words import seconds
 from grader.spread import Wanted
-from grader.targets import Chosen, TargetError, hardware_file
+from grader.standard import Chosen, TargetError, hardware_file
 from kbh_lint.authors.floors import COMPUTE, MEMORY, Floor, floor
 from kbh_lint.problems import Problem, Shape
 

@@ -8,15 +8,12 @@ label says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 
 from grader import peaks
 from grader.cell import TargetRecord
-from kbh_lint import paths
-from kbh_lint.authors.floors import peak_name
+from grader.standard import CPU, Chosen, TargetError, hardware_file, peak_of
 from kbh_lint.problems import Problem, Target, find_target, load_targets
 
 __all__ = [
@@ -24,20 +21,7 @@ __all__ = [
     "running_target",
 ]  # fmt: skip
 
-CPU = "cpu"
 CPU_LABEL = "CPU (reduced shapes; Triton kernels interpreted)"
-
-
-class TargetError(Exception):
-    """The target cannot be graded on here; the text is one sentence."""
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """A target: `target` has the peaks that scores stand on, `record` is what the cell says of it."""
-
-    target: Target
-    record: TargetRecord
 
 
 def choose_target(
@@ -62,7 +46,7 @@ def choose_target(
     if target.id not in problem.targets:
         raise TargetError(f"{problem.id} is not offered on {target.id}; it is on {', '.join(problem.targets)}")
     record = TargetRecord(
-        target.id, target.product, "cuda", "datasheet", _peak(problem, target), target.dram_gbps, "full"
+        target.id, target.product, "cuda", "datasheet", peak_of(problem, target), target.dram_gbps, "full"
     )
     return Chosen(target, record)
 
@@ -77,11 +61,6 @@ def running_target(targets: Mapping[str, Target], device: str | torch.device = "
     if target.capability is not None and target.capability != 10 * major + minor:
         raise TargetError(f"{name} says it is sm_{major}{minor}, but hardware.yaml has {target.sm} for {target.id}")
     return target
-
-
-def hardware_file(problem: Problem) -> Path:
-    """The hardware.yaml beside a problem's folder, or the project's own."""
-    return paths.hardware_file(Path(problem.path).resolve().parent.parent if problem.path else paths.problems_dir())
 
 
 def cpu_target(found: peaks.Measured) -> Target:
@@ -115,13 +94,6 @@ def _on_cpu(problem: Problem, say: Callable[[str], None]) -> Chosen:
         raise TargetError(f"{problem.id} has no reduced shapes, so it cannot be graded on a CPU")
     target = cpu_target(peaks.stored_or_measured(CPU, say))
     record = TargetRecord(
-        CPU, target.product, "cpu", "measured", _peak(problem, target), target.dram_gbps, "reduced", CPU_LABEL
+        CPU, target.product, "cpu", "measured", peak_of(problem, target), target.dram_gbps, "reduced", CPU_LABEL
     )
     return Chosen(target, record)
-
-
-def _peak(problem: Problem, target: Target) -> float:
-    name = peak_name(problem.precision, target)
-    if name is None:
-        raise TargetError(f"{target.id} has no peak for the precision {problem.precision} of {problem.id}")
-    return target.peaks[name]
