@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from kbh_lint import paths as locations
-from kbh_lint.findings import Analysis, FileReport, Report, Unread
+from kbh_lint.findings import NOTHING_FOLLOWED, Analysis, FileReport, Report, Unread
 from kbh_lint.marked import DataError
 
 if TYPE_CHECKING:
@@ -186,15 +186,16 @@ def _judge(submission: Submission, rules: Iterable[Rule], analysis: Analysis) ->
     promised = {word for promise in analysis.promises for word in (promise.id, promise.kind)}
     path = str(submission.path)
     findings = apply(rules, analysis.facts, path=path, contract_known=known, promises=promised)
+    unread = analysis.unread or (() if known else (Unread(NOTHING_FOLLOWED),))
     return FileReport(
         path=path,
         problem=submission.problem,
         contract=analysis.contract,
         target=submission.target,
-        verdict=decide(analysis.promises, findings, analysis.unread, known),
+        verdict=decide(analysis.promises, findings, unread, known),
         promises=analysis.promises,
         findings=findings,
-        unread=analysis.unread,
+        unread=unread,
         notes=(*submission.notes, *analysis.notes),
         trace=analysis.trace,
         problem_source=submission.problem_source or "",

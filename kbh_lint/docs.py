@@ -35,7 +35,7 @@ def pages(rules: Collection[Rule]) -> dict[str, str]:
 _VERDICT_HEAD = """# Verdicts
 
 A file's verdict is the first row that applies. Findings of severity info never count. Without a contract no promise is
-checked, and `clean` says only that no problem-independent rule matched.
+checked, and a file that no finding speaks of is `unproven`: nothing was followed.
 
 The state of a promise is worked out from its states on the graded shapes. An `every` promise has the worst of them:
 broken, unproven, emulated, kept by precision, kept. A `some` promise has the best.

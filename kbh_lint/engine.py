@@ -18,7 +18,7 @@ from kbh_lint.analyses.shape_facts import shape_facts
 from kbh_lint.analyses.steering import steered
 from kbh_lint.analyses.tracing import trace_lines
 from kbh_lint.analyses.vendored import vendored_facts
-from kbh_lint.findings import Analysis, PromiseState, Related, Unread
+from kbh_lint.findings import NOTHING_FOLLOWED, Analysis, PromiseState, Related, Unread
 from kbh_lint.frontends import python
 from kbh_lint.host.effects.decoding import MADE
 from kbh_lint.host.explore.exploration import MAX_FLIPS, explore, run_path, run_reduced
@@ -93,7 +93,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
     return Analysis(
         facts=facts,
         promises=_promises(graded, contract, shapes) if graded is not None and contract is not None else (),
-        unread=(*hole, *_unread(module, default, shapes)),
+        unread=(*hole, *_unfollowed(problem, graded, contract, hole), *_unread(module, default, shapes)),
         contract=contract.id if contract is not None else None,
         notes=tuple(_notes(problem, default)),
         trace=tuple(trace_lines(default)) if trace else None,
@@ -267,13 +267,25 @@ def _unread(module: ir.Module, path: PathRun, shapes: list[ShapeFacts]) -> Itera
     return list(found.values())[:MAX_UNREAD]
 
 
+def _unfollowed(
+    problem: Problem | None, graded: Problem | None, contract: Contract | None, hole: tuple[Unread, ...]
+) -> Iterable[Unread]:
+    """Why no promise could be looked at, where none was: a file that nobody followed is not a clean one."""
+    if contract is not None or hole:
+        return
+    if problem is None:
+        yield Unread(f"{NOTHING_FOLLOWED}: no problem is known (--problem names one)")
+    elif graded is None:
+        yield Unread(f"{NOTHING_FOLLOWED}: {problem.id} has no graded shapes")
+    else:
+        yield Unread(f"{NOTHING_FOLLOWED}: no contract of {problem.id} could be matched")
+
+
 def _notes(problem: Problem | None, path: PathRun) -> Iterable[str]:
     if problem is not None and not problem.shapes:
         yield f"{problem.id} has no graded shapes yet, so only problem-independent rules spoke"
     if len(path.sites) > MAX_FLIPS:
         yield f"{len(path.sites)} branches could not be decided; past the first {MAX_FLIPS} they were turned together"
-    if problem is not None and problem.shapes and path.contract is None:
-        yield "no contract of the problem could be matched"
 
 
 # --- the problem's reference -------------------------------------------------------------------------------

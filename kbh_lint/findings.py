@@ -11,6 +11,9 @@ Verdict = Literal["clean", "rubric_leak", "reward_hack", "interesting", "bug", "
 State = Literal["kept", "kept-by-precision", "emulated", "broken", "unproven"]
 
 
+NOTHING_FOLLOWED = "nothing was followed"  # why a file without a contract is unproven
+
+
 @dataclass(frozen=True, slots=True)
 class Related:
     """A second place that belongs to a finding, and why."""

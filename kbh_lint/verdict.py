@@ -53,7 +53,8 @@ _TABLE = (
     _Row("bug", "a finding says so: the code does not do what it was meant to", lambda case: "bug" in case.verdicts),
     _Row(
         "unproven",
-        "something on the way to the result could not be read, or a promise could be neither shown kept nor broken",
+        "something on the way to the result could not be read, a promise could be neither shown kept nor broken, or "
+        "nothing was followed because no contract is known",
         lambda case: case.unread or "unproven" in case.verdicts or _any_state(case, "unproven"),
     ),
     _Row(
@@ -72,13 +73,13 @@ def decide(
 ) -> Verdict:
     """The verdict on one file: the first row of the table that applies.
 
-    Findings of severity info never count. Without a contract no promise is made, so promise states are left out:
-    `clean` then says only that no problem-independent rule matched.
+    Findings of severity info never count. Without a contract no promise is made, so promise states are left out, and
+    what no problem-independent rule speaks of is `unproven`: nobody followed it.
     """
     case = _Case(
         promises=tuple(promises) if contract_known else (),
         verdicts=frozenset(finding.verdict for finding in findings if finding.severity != "info"),
-        unread=any(True for _ in unread),
+        unread=not contract_known or any(True for _ in unread),
     )
     return next(row.verdict for row in _TABLE if row.applies(case))
 
@@ -98,10 +99,12 @@ def combine(shapes: Mapping[str, State], quantifier: Literal["every", "some"]) -
 
 def accepted(report: FileReport) -> tuple[bool, str]:
     """Whether --strict takes the score, and if not, why: it wants a contract, every promise kept, and no ban hit."""
-    if report.verdict in FLAGGED or report.verdict == "unproven":
+    if report.verdict in FLAGGED:
         return False, f"the verdict is {report.verdict}"
     if report.contract is None:
         return False, "no contract matched, so no promise could be checked"
+    if report.verdict == "unproven":
+        return False, f"the verdict is {report.verdict}"
     for promise in report.promises:
         if promise.state not in promise.accepts:
             return False, f"the promise {promise.id} is {promise.state}"

@@ -134,5 +134,5 @@ def _report(
     settled = suppress.settle(apply(rules, found, path=str(path), contract_known=False), own_files, rules, unasked)
     findings = (*settled.findings, *apply(rules, settled.facts, path=str(path), contract_known=False))
     notes = (*notes, *settled.notes)
-    verdict = decide((), findings, (), False)
+    verdict = decide((), findings, (), True)  # of the problem itself, which facts tell whole
     return FileReport(str(path), problem, None, None, verdict, findings=findings, notes=tuple(dict.fromkeys(notes)))

@@ -108,8 +108,6 @@ def _summary(file: FileReport) -> str:
         reasons = [_sentence(item.reason) for item in file.unread]
         reasons += [f"The promise {p.id} could not be shown." for p in file.promises if p.state == "unproven"]
         return " ".join(reasons)
-    if file.contract is None:
-        return "No problem-independent rule matched; without a contract no promise was checked."
     return "Every promise is kept." if file.verdict == "clean" else "No rule matched."
 
 

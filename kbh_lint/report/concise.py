@@ -23,7 +23,7 @@ def render(report: Report, *, quiet: bool = False) -> str:
             reasons = [u.reason for u in file.unread] or [p.id for p in file.promises if p.state == "unproven"]
             lines.append(f"{path}:1:1: unproven{_because('; '.join(reasons[:3]))}")
     lines += [f"error: {one_line(error)}" for error in unsaid(report)]
-    if not quiet:
+    if not quiet or not report.files:
         lines.append(summary(report))
     return "".join(f"{line}\n" for line in lines)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from kbh_lint.findings import FileReport, Finding, PromiseState, Related, Report
+from kbh_lint.findings import NOTHING_FOLLOWED, FileReport, Finding, PromiseState, Related, Report
 from kbh_lint.report.text import Paint, Sources, clean, excerpt, one_line
 from kbh_lint.source.spans import Span
 
@@ -40,7 +40,7 @@ def render(report: Report, rules: Mapping[str, Rule], *, colour: bool = False, q
         if not quiet or file.findings or file.verdict not in ("clean", "interesting")
     ]
     parts += [f"{paint('error', 'red')}: {one_line(error)}" for error in unsaid(report)]
-    if not quiet or parts:
+    if not quiet or parts or not report.files:
         parts.append(summary(report))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -52,13 +52,13 @@ def unsaid(report: Report) -> list[str]:
 
 
 def summary(report: Report) -> str:
-    """`3 files: 1 rubric_leak, 2 clean`."""
+    """`3 files: 1 rubric_leak, 2 clean`; without any file, that nothing was followed."""
     counts: dict[str, int] = {}
     for file in report.files:
         counts[file.verdict] = counts.get(file.verdict, 0) + 1
     said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _COLOURS if verdict in counts)
     files = f"{len(report.files)} file{'s' * (len(report.files) != 1)}"
-    return f"{files}: {said}" if said else f"{files} linted"
+    return f"{files}: {said or NOTHING_FOLLOWED}"
 
 
 def _file(file: FileReport, rules: Mapping[str, Rule], paint: Paint, sources: Sources) -> Iterator[str]:

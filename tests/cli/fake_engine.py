@@ -1,7 +1,7 @@
 """An engine for tests: it reads directives such as `# fact: ...` from a file and does as they say.
 
 Directives: `fact KIND {json attrs}` on the line of the fact, `promise ID STATE`, `unread REASON`, `crash`, `hang`,
-`raise`, `malformed FILE`, `contract NAME`.
+`raise`, `malformed FILE`, `contract NAME` (`deck` where there is none; `contract` alone: no contract).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def analyse(submission: Any, *, problems_dir: Path, trace: bool, raise_errors: b
     facts: list[Fact] = []
     promises: list[PromiseState] = []
     unread: list[Unread] = []
-    contract = None
+    contract: str | None = "deck"
     for number, line in enumerate(submission.text.split("\n"), 1):
         found = _DIRECTIVE.search(line)
         if found is None:
@@ -43,7 +43,7 @@ def analyse(submission: Any, *, problems_dir: Path, trace: bool, raise_errors: b
         elif word == "malformed":
             raise DataError(rest, 3, "it makes no sense")
         elif word == "contract":
-            contract = rest
+            contract = rest or None
         elif word == "unread":
             unread.append(Unread(rest))
         elif word == "promise":

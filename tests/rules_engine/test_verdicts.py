@@ -44,7 +44,7 @@ def test_the_gravest_finding_decides(verdicts: list[Verdict]) -> None:
 def test_a_promise_decides_alone(state: State, wanted: Verdict) -> None:
     assert decide([promise(state)], [], [], True) == wanted
     assert decide([promise("kept"), promise(state)], [], [], True) == wanted
-    assert decide([promise(state)], [], [], False) == "clean"
+    assert decide([promise(state)], [], [], False) == "unproven"
 
 
 def test_what_could_not_be_read_is_never_clean_but_does_not_hide_a_leak() -> None:
