@@ -139,7 +139,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _costs(asked: argparse.Namespace, files: Sequence[tuple[str, Path]]) -> int:
-    from grader.plan import default_options
+    from grader.judge.plan import default_options
 
     options = default_options(asked.device)
     samples = asked.samples or options.samples + options.later
@@ -176,7 +176,7 @@ def _repeat(asked: argparse.Namespace, files: Sequence[tuple[str, Path]]) -> int
 def _known(asked: argparse.Namespace) -> int:
     import repeat
 
-    from grader.bundle import BundleError
+    from grader.record.bundle import BundleError
     from grader.report.view import Unfinished
 
     try:

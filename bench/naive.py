@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-    from grader.cases import Case, CaseSpec
-    from grader.deck import Code
+    from grader.deck.cases import Case, CaseSpec
+    from grader.deck.code import Code
     from kbh_lint.problems import Problem, Shape
 
 
@@ -112,8 +112,8 @@ def grade(asked: argparse.Namespace) -> dict[str, Any]:
     with costs.stage("start torch"):
         import torch
 
-        from grader.deck import DeckError, load_code
-        from grader.keys import new_master
+        from grader.deck.code import DeckError, load_code
+        from grader.deck.keys import new_master
     problem = _problem(asked.problem)
     device = torch.device(asked.device)
     if device.type == "cuda" and not torch.cuda.is_available():
@@ -215,7 +215,7 @@ def _theirs(doing: str) -> Iterator[None]:
 
 def _load_driver() -> None:
     """Loads what the clock needs, before the submission's folder is on the path: a cuda.py there would hide it."""
-    from grader.driver import GpuError, bound
+    from grader.wire.driver import GpuError, bound
 
     try:
         bound("cuInit")
@@ -226,7 +226,7 @@ def _load_driver() -> None:
 def _import(file: Path, *, interpret: bool) -> type[nn.Module]:
     """The submission's class Model. `interpret` runs Triton kernels in the project's interpreter."""
     if interpret:
-        from grader.interpreter import install
+        from grader.candidate.interpreter import install
 
         install()
     sys.path.append(str(file.resolve().parent))
@@ -243,8 +243,9 @@ def _import(file: Path, *, interpret: bool) -> type[nn.Module]:
 
 def _check(work: Work, make: type[nn.Module], shape: Shape) -> int:
     """Every case of a shape, one model a state; how many there were. Raises Wrong at the first that is not right."""
-    from grader.cases import materialise, plan_cases, state_group
-    from grader.correctness import compare, contract_faults, outputs_of
+    from grader.deck.cases import materialise, plan_cases, state_group
+    from grader.deck.correctness import compare, contract_faults
+    from grader.wire.outputs import outputs_of
 
     specs = plan_cases(work.problem, shape, work.master, code=work.code)
     model, group = None, None
@@ -286,8 +287,8 @@ def _time(work: Work, make: type[nn.Module], shape: Shape) -> float:
     """The median of the timed calls on one draw of the inputs, in seconds."""
     import torch
 
-    from grader.cases import materialise, plan_cases
-    from grader.timing import device_times
+    from grader.deck.cases import materialise, plan_cases
+    from grader.score.timing import device_times
 
     spec: CaseSpec = plan_cases(work.problem, shape, work.master, code=work.code)[0]
     with work.costs.stage("draw"):

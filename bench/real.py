@@ -341,7 +341,7 @@ def _begun(asked: argparse.Namespace) -> Kept:
     if kept.device not in ("", device):
         raise RealError(f"{asked.output} has measurements of {kept.device}, and this machine has {device}")
     kept.device = device
-    from grader.request import versions
+    from grader.grading.request import versions
 
     kept.versions = versions("cpu" if asked.target == "cpu" else "cuda")
     if asked.published:

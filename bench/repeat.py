@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader import scoring
-from grader.bundle import Bundle, BundleError, CodecError
-from grader.cell import Cell, ShapeScore
+from grader.record.bundle import Bundle, BundleError, CodecError
+from grader.record.cell import Cell, ShapeScore
 from grader.report.view import View, load_view
+from grader.score import scoring
+from grader.score.targets import Chosen, hardware_file
 from grader.silicon.kernels import parse_trace
 from grader.silicon.ncu import ProfilerError
-from grader.targets import Chosen, hardware_file
 from kbh_lint import paths
 from kbh_lint.problems import Problem, Target, load_deck, load_targets
 

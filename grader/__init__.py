@@ -1,1 +1,4 @@
-"""Runs and judges submissions: cases, correctness, tolerances, mutants, evidence. Needs the `grade` extra."""
+"""Runs and judges submissions. Needs the `grade` extra.
+
+The files of a problem import `grader.structure`, `grader.precision` and `grader.mutation`; those names stay.
+"""

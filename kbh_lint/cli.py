@@ -354,7 +354,7 @@ def _later(module: str) -> Callable[[Sequence[str]], int]:
 def _kbh_show(argv: Sequence[str]) -> int:
     """Bundles by their folders, or entries of an archive."""
     of_archive = any(word == "--archive" or word.startswith("--archive=") for word in argv)
-    return _later("harness.archive.show_cli" if of_archive else "grader.show_cli")(argv)
+    return _later("harness.archive.show_cli" if of_archive else "grader.cli.show")(argv)
 
 
 # A subcommand of `kbh`: its function and one line of help.
@@ -362,7 +362,7 @@ COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "lint": (_kbh_lint, "say what a submission's score measures, from its source"),
     "evade": (_kbh_evade, "rewrite a submission so that it means the same, and see whether the linter agrees"),
     "leakify": (_kbh_leakify, "rewrite an honest submission so that it leaks, and see whether the linter notices"),
-    "grade": (_later("grader.grade_cli"), "run a submission: is it right, how fast, and what does that number measure"),
+    "grade": (_later("grader.cli.grade"), "run a submission: is it right, how fast, and what does that number measure"),
     "show": (_kbh_show, "print what a grading found, or check its bundle"),
     "run": (
         _later("harness.running.cli"),
@@ -377,9 +377,9 @@ COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "verify": (_later("harness.archive.verify_cli"), "check every file of an archive"),
     "regrade": (_later("harness.archive.regrade_cli"), "grade what an archive holds again, and say what changed"),
     "audit": (_later("harness.audit.cli"), "lint a published archive, and hold its annotations against the result"),
-    "problems": (_later("grader.problems.cli"), "list, show, write, render and check the problems of the deck"),
-    "hardware": (_later("grader.hardware_cli"), "list the targets, and measure this machine"),
-    "sass": (_later("grader.sass_cli"), "say what kernels can execute, from their machine code"),
+    "problems": (_later("grader.cli.problems"), "list, show, write, render and check the problems of the deck"),
+    "hardware": (_later("grader.cli.hardware"), "list the targets, and measure this machine"),
+    "sass": (_later("grader.cli.sass"), "say what kernels can execute, from their machine code"),
 }
 
 

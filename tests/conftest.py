@@ -62,8 +62,8 @@ def warm(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     pytest.importorskip("torch")
     from warm import Warm
 
-    from grader import check, grade
-    from grader.problems import verify
+    from grader.authoring import verify
+    from grader.grading import check, grade
 
     if any(request.node.get_closest_marker(name) for name in ("cold", "gpu")):
         return

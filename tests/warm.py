@@ -27,7 +27,7 @@ _ASKING = threading.Lock()  # some judges check several submissions side by side
 
 def serve(number: int) -> None:
     """Forks a candidate for each request on a socket, until it is closed. The forks become the judge's own children."""
-    from grader.candidate import main
+    from grader.candidate.serve import main
 
     link = socket.socket(fileno=number)
     while True:
@@ -48,7 +48,7 @@ def serve(number: int) -> None:
 
 
 def _become(asked: Mapping[str, Any], fds: Sequence[int], main: Callable[[], None]) -> None:
-    """What a sandbox and `grader.supervise.BOOT` do, but for the imports."""
+    """What a sandbox and `grader.sandbox.supervise.BOOT` do, but for the imports."""
     code = 1
     try:
         os.setsid()
@@ -82,7 +82,7 @@ class Warm:
         self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, fds: Sequence[int], jail: Any,
         output: BinaryIO,
     ) -> subprocess.Popen[bytes]:  # fmt: skip
-        from grader.supervise import BOOT
+        from grader.sandbox.supervise import BOOT
 
         if BOOT not in argv:
             return self.real.spawn(argv, env=env, cwd=cwd, fds=fds, jail=jail, output=output)
@@ -114,7 +114,7 @@ class Warm:
 @cache
 def _server(places: str) -> socket.socket:
     """The connection to the process that forks; it ends with this one, and imported torch where this one has it."""
-    from grader.supervise import BOOT
+    from grader.sandbox.supervise import BOOT
 
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     boot = BOOT.removesuffix("main()") + "import runpy; runpy.run_path(sys.argv[3])['serve'](int(sys.argv[2]))"

@@ -102,8 +102,8 @@ def _read_yaml() -> Callable[[str], None]:
 
 
 def _read_json() -> Callable[[str], None]:
-    from grader.bundle import BundleError, CodecError, cell_from_json, trial_from_json
-    from grader.bundle.read import parse_entry
+    from grader.record.bundle import BundleError, CodecError, cell_from_json, trial_from_json
+    from grader.record.bundle.read import parse_entry
     from grader.silicon import silicon_from_json
     from grader.silicon.kernels import parse_trace
     from grader.silicon.ncu import ProfilerError

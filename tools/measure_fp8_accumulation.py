@@ -1,8 +1,8 @@
 """Measure how exactly a GPU adds fp8 products, beside the model of it that problem 01's tolerance is derived from.
 
 For each K: a Triton kernel that keeps the whole K loop in the tensor core's accumulator, the same kernel promoting to
-fp32 every 128 products, torch._scaled_mm with and without fast accumulation, and `grader.precision.matmul`. Each is
-held against fp64; `equal` is the share of outputs whose bits agree with the model's.
+fp32 every 128 products, torch._scaled_mm with and without fast accumulation, and `grader.deck.precision.matmul`. Each
+is held against fp64; `equal` is the share of outputs whose bits agree with the model's.
 
     python tools/measure_fp8_accumulation.py [--k 32 128 1024 4096 8192] [--size 512] [--out FILE]
     python tools/measure_fp8_accumulation.py --store FILE    # on any machine: into problem 01's tolerance.json
@@ -23,7 +23,7 @@ import triton.language as tl
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from grader.precision import matmul
+from grader.deck.precision import matmul
 from kbh_lint.paths import problems_dir
 
 QUANTILES = (0.5, 0.99, 0.9999)

@@ -17,10 +17,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
-from grader.bundle import Bundle, BundleError, CodecError, verify
-from grader.cell import Cell, PromiseRecord, ShapeScore, ShapeTiming
+from grader.record.bundle import Bundle, BundleError, CodecError, verify
+from grader.record.cell import Cell, PromiseRecord, ShapeScore, ShapeTiming
+from grader.record.words import fraction, in_order, seconds, spread
 from grader.report.view import Unfinished, View, load_view
-from grader.report.words import fraction, in_order, seconds, spread
 from grader.silicon import ShapeEvidence
 from grader.silicon.shown import code_rows, executed, instructions, remarks
 from harness.contamination.canaries import canary_line

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from textwrap import wrap
 
-from grader.cell import Cell, FindingRecord, PromiseRecord, TrialResult
-from grader.report.view import View
-from grader.report.words import (
+from grader.record.cell import Cell, FindingRecord, PromiseRecord, TrialResult
+from grader.record.words import (
     STATES,
     aligned,
     baseline_lines,
@@ -24,6 +23,7 @@ from grader.report.words import (
     spread,
     standing,
 )
+from grader.report.view import View
 from kbh_lint.report.text import Paint, excerpt, one_line
 
 __all__ = ["render"]

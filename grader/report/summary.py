@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from grader.cell import Cell
+from grader.record.cell import Cell
+from grader.record.words import aligned, numbers, standing, times
 from grader.report.view import View
-from grader.report.words import aligned, numbers, standing, times
 from kbh_lint.report.text import one_line
 
 __all__ = ["render"]

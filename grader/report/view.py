@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from grader.bundle import Bundle, BundleError, CodecError, cell_from_json, trial_from_json
-from grader.cell import Cell, TrialResult
+from grader.record.bundle import Bundle, BundleError, CodecError, cell_from_json, trial_from_json
+from grader.record.cell import Cell, TrialResult
 
 if TYPE_CHECKING:
     from grader.silicon import Silicon

@@ -35,7 +35,7 @@ PROBE = """
 import importlib.util, os, sys
 judge, uid, closed, gpu, scratch = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3] == "closed", sys.argv[4], sys.argv[5]
 program, *libraries = sys.argv[6:]
-open(os.path.join(program, "candidate.py")).close()
+open(os.path.join(program, "candidate", "serve.py")).close()
 sys.path += libraries
 assert importlib.util.find_spec("torch") is not None, "torch cannot be found"
 assert os.getuid() == uid, f"the user is {os.getuid()} instead of {uid}"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, Protocol
 
-from grader.cell import SandboxRecord
+from grader.record.cell import SandboxRecord
 
 __all__ = ["SEEN", "Jail", "Layout", "Sandbox", "SandboxError"]
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from grader.cell import SandboxRecord
+from grader.record.cell import SandboxRecord
 from grader.sandbox.base import Jail, SandboxError
 from grader.sandbox.jail import descendants
 from grader.sandbox.launch import Restriction, let_go, memory_file, release, start

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from grader.cell import SandboxRecord
+from grader.record.cell import SandboxRecord
 from grader.sandbox.base import Jail, SandboxError
 from grader.sandbox.jail import SYS_LANDLOCK_CREATE
 from grader.sandbox.launch import Restriction

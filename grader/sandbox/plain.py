@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from grader.cell import SandboxRecord
+from grader.record.cell import SandboxRecord
 from grader.sandbox.launch import Restriction
 from grader.sandbox.supervised import Supervised
 from grader.sandbox.users import leased_uid

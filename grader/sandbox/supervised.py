@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
-from grader.cell import SandboxRecord
+from grader.record.cell import SandboxRecord
 from grader.sandbox.base import Jail
 from grader.sandbox.jail import descendants
 from grader.sandbox.launch import Restriction, let_go, release, start

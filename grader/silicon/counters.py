@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from grader.deck import TORCH_DTYPES
+from grader.deck.code import TORCH_DTYPES
 from grader.silicon.kernels import DURATION
 from grader.silicon.ncu import Launch, Unavailable
 from kbh_lint.findings import State

@@ -17,11 +17,13 @@ from typing import Literal, TypeVar
 
 import torch
 
-from grader.cell import FindingRecord, TrialResult
-from grader.clock.profile import UNSEEN_CALLS
-from grader.judge import Held
-from grader.plan import TrialOptions
+from grader.candidate.clock.profile import UNSEEN_CALLS
+from grader.judge.judging import Held
+from grader.judge.plan import TrialOptions
+from grader.record.cell import FindingRecord, TrialResult
+from grader.record.spread import middle
 from grader.sandbox import Sandbox
+from grader.sandbox.supervise import Snapshot
 from grader.silicon import counters
 from grader.silicon import promises as sass
 from grader.silicon.counters import Judged
@@ -33,8 +35,6 @@ from grader.silicon.rebuild import Comparison, compiled_again
 from grader.silicon.record import CodeRow, ShapeEvidence, Silicon
 from grader.silicon.sass import Census
 from grader.silicon.tools import ToolError
-from grader.spread import middle
-from grader.supervise import Snapshot
 from kbh_lint.findings import PromiseState, State, Verdict
 from kbh_lint.problems import Problem, Promise, Shape
 from kbh_lint.verdict import combine

@@ -18,8 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
-from grader.cell import SandboxRecord
-from grader.clock.profile import MARK, Instrument
+from grader.candidate.clock.profile import MARK, Instrument
+from grader.record.cell import SandboxRecord
 from grader.sandbox import Jail, Sandbox
 
 __all__ = [

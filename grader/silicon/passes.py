@@ -12,17 +12,17 @@ from pathlib import Path
 
 import torch
 
-from grader import plan as planning
-from grader.against import digest_of, hold
-from grader.builds import hand_out
-from grader.cases import CaseSpec, materialise, model_group
-from grader.cell import CaseOutcome, TrialResult
-from grader.channel import Frame, Kind, clean_text
-from grader.clock.profile import MARK, UNSEEN_CALLS
-from grader.deck import Code, load_code
-from grader.plan import TrialOptions
+from grader.candidate.clock.profile import MARK, UNSEEN_CALLS
+from grader.deck.against import digest_of, hold
+from grader.deck.cases import CaseSpec, materialise, model_group
+from grader.deck.code import Code, load_code
+from grader.judge import plan as planning
+from grader.judge.plan import TrialOptions
+from grader.judge.session import Session
+from grader.record.cell import CaseOutcome, TrialResult
 from grader.sandbox import Sandbox, SandboxError
-from grader.session import Session
+from grader.sandbox.builds import hand_out
+from grader.sandbox.supervise import ChildGone, Snapshot
 from grader.silicon.kernels import Tracing, parse_trace
 from grader.silicon.loaded import loaded_code
 from grader.silicon.machine_code import MachineCode, collect
@@ -39,7 +39,7 @@ from grader.silicon.ncu import (
 )
 from grader.silicon.sass import Census
 from grader.silicon.tools import ToolError
-from grader.supervise import ChildGone, Snapshot
+from grader.wire.channel import Frame, Kind, clean_text
 from kbh_lint.problems import Problem, Shape
 
 __all__ = ["MARKED_CALLS", "TRACED_CALLS", "Bench", "Counted", "Traces", "arch_of", "count", "same_results", "trace"]

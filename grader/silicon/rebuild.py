@@ -14,12 +14,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grader import judge
-from grader.clock.profile import UNSEEN_CALLS
-from grader.judge import Held
-from grader.plan import TrialOptions
+from grader.candidate.clock.profile import UNSEEN_CALLS
+from grader.judge import judging as judge
+from grader.judge.judging import Held
+from grader.judge.plan import TrialOptions
+from grader.judge.session import Session
 from grader.sandbox import Sandbox, SandboxError
-from grader.session import Session
+from grader.sandbox.supervise import CheckError, Snapshot, remove
 from grader.silicon.machine_code import Kernel, MachineCode, collect
 from grader.silicon.ncu import ProfilerError
 from grader.silicon.normal import plain_name
@@ -28,7 +29,6 @@ from grader.silicon.promises import products_of
 from grader.silicon.record import CodeRow
 from grader.silicon.sass import Census
 from grader.silicon.tools import ToolError
-from grader.supervise import CheckError, Snapshot, remove
 from kbh_lint.problems import Problem
 
 __all__ = ["Comparison", "compiled_again", "second_build"]

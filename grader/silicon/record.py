@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from grader.bundle import from_json, to_json
-from grader.cell import LATER, FindingRecord
+from grader.record.bundle import from_json, to_json
+from grader.record.cell import LATER, FindingRecord
 from kbh_lint.findings import State
 
 __all__ = ["CodeRow", "KernelRow", "ShapeEvidence", "Silicon", "silicon_from_json", "silicon_to_json"]

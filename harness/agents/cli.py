@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from grader.problems.common import TROUBLE
+from grader.authoring.common import TROUBLE
 from harness.agents.base import Adapter
 from harness.agents.doctor import Health, examine
 from harness.agents.install import Installed, InstallError, agents_folder, install, installed

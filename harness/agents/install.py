@@ -24,8 +24,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grader.bundle.codec import CodecError, from_json, to_json
-from grader.supervise import remove
+from grader.record.bundle.codec import CodecError, from_json, to_json
+from grader.sandbox.supervise import remove
 from harness.agents.base import Adapter, Package
 from harness.agents.npm import InstallError, run_npm, run_setup
 

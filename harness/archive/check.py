@@ -8,9 +8,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from grader.bundle import Bundle, BundleError, CodecError, cell_from_json
-from grader.bundle import verify as verify_bundle
-from grader.bundle.read import names_in, shown
+from grader.record.bundle import Bundle, BundleError, CodecError, cell_from_json
+from grader.record.bundle import verify as verify_bundle
+from grader.record.bundle.read import names_in, shown
 from harness.archive import source
 from harness.archive.layout import FILES, Kind, StoreError
 from harness.record.archive import RECORD, ArchiveError, RunFolder

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TextIO
 
-from grader.problems.common import TROUBLE
+from grader.authoring.common import TROUBLE
 from harness.archive.index import Found, all_facts
 from harness.archive.layout import StoreError
 from harness.archive.select import Wanted

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import Any
 
-from grader.bundle import BundleError, CodecError, cell_from_json, from_json
-from grader.bundle.read import ENTRY_BYTES as BUNDLE_ENTRY_BYTES
-from grader.bundle.read import Entry, parse_entry
+from grader.record.bundle import BundleError, CodecError, cell_from_json, from_json
+from grader.record.bundle.read import ENTRY_BYTES as BUNDLE_ENTRY_BYTES
+from grader.record.bundle.read import Entry, parse_entry
 from harness.archive.graded import cell_data, entries_below, graded_of
 from harness.archive.layout import Manifest, StoreError
 from harness.record.archive import MAX_RUN_BYTES, RECORD, RUN_FILE

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from grader.bundle import CodecError, cell_from_json, from_json
-from grader.bundle.read import ENTRY_BYTES
-from grader.cell import Cell, ShapeScore, VerdictRecord
+from grader.record.bundle import CodecError, cell_from_json, from_json
+from grader.record.bundle.read import ENTRY_BYTES
+from grader.record.cell import Cell, ShapeScore, VerdictRecord
 from harness.archive.layout import Manifest, StoreError
 from kbh_lint.verdict import FLAGGED
 

@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, cast
 
-from grader.bundle import BundleError
-from grader.bundle.read import canonical, is_sha256, shown
+from grader.record.bundle import BundleError
+from grader.record.bundle.read import canonical, is_sha256, shown
 
 __all__ = [
     "DEPTH", "ENTRY_BYTES", "FILE_BYTES", "FILES", "FORMAT", "MANIFEST_BYTES", "MARKER", "MOST_ENTRIES", "Kind",

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from grader.bundle import Bundle, BundleError
+from grader.record.bundle import Bundle, BundleError
 from harness.archive.commands import Parser, add_wanted, facts_in, guarded, wanted
 from harness.archive.facts import Facts
 from harness.archive.index import all_facts
@@ -27,7 +27,7 @@ __all__ = ["Again", "main", "parser"]
 SAME, CHANGED, TROUBLE = 0, 1, 2
 AT_A_TIME = 32
 MOST_JOBS = 64
-GRADE = "from grader.grade_cli import main; import sys; raise SystemExit(main(sys.argv[1:]))"
+GRADE = "from grader.cli.grade import main; import sys; raise SystemExit(main(sys.argv[1:]))"
 
 _EPILOG = """\
 Each entry that counts and has a score, a verdict or a failure of the grader's is graded again with the options of its
@@ -46,7 +46,7 @@ exit codes: 0 all are the same, or faster or slower; 1 a verdict changed; 2 some
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What became of one entry: a word of grader.regrade with its sentence, or `error`, and the new bundle's id."""
+    """What became of one entry: grader.grading.regrade's word with its sentence, or `error`, and the new bundle."""
 
     facts: Facts
     word: str

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from grader.show_cli import main as show_bundles
+from grader.cli.show import main as show_bundles
 from harness.archive.commands import Parser, facts_in, guarded
 from harness.archive.select import find
 from harness.archive.store import Archive

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from grader.bundle import BundleError
-from grader.bundle.read import read_file, shown
+from grader.record.bundle import BundleError
+from grader.record.bundle.read import read_file, shown
 from harness.archive.layout import DEPTH, ENTRY_BYTES, FILE_BYTES, FILES, Kind, StoreError, check_path
 from harness.record.archive import RECORD, is_run
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grader.bundle import BundleError
-from grader.bundle.files import DISK, Files
-from grader.bundle.read import canonical, is_sha256, names_in, object_parts, read_file, shown
+from grader.record.bundle import BundleError
+from grader.record.bundle.files import DISK, Files
+from grader.record.bundle.read import canonical, is_sha256, names_in, object_parts, read_file, shown
 from harness.archive import source
 from harness.archive.check import faults_of
 from harness.archive.facts import facts_of

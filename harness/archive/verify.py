@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grader.bundle import BundleError
-from grader.bundle.read import is_sha256, names_in, shown
+from grader.record.bundle import BundleError
+from grader.record.bundle.read import is_sha256, names_in, shown
 from harness.archive.check import faults_of
 from harness.archive.facts import facts_of
 from harness.archive.index import believed

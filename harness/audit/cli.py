@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from time import monotonic
 
-from grader.problems.common import CommandError, need_grade
+from grader.authoring.common import CommandError, need_grade
 from harness.audit import markdown, page
 from harness.audit.annotations import Row, parse, rows
 from harness.audit.cells import Audit, Cell, cell_of

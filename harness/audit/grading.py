@@ -6,12 +6,12 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from grader.grade import Request, grade
-from grader.grade_cli import ERRORS
-from grader.report.words import short
-from grader.request import SandboxName
+from grader.cli.grade import ERRORS
+from grader.grading.grade import Request, grade
+from grader.grading.request import SandboxName
+from grader.record.words import short
 from grader.sandbox import choose
-from grader.targets import pick_device
+from grader.score.targets import pick_device
 from harness.audit.cells import Grade
 from harness.audit.gathering import Run
 from harness.audit.reading import AuditError

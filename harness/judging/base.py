@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
-from grader.bundle.codec import CodecError, from_json, to_json
-from grader.cell import LATER
-from grader.problems.render import PUBLIC_SEEDS
+from grader.authoring.render import PUBLIC_SEEDS
+from grader.record.bundle.codec import CodecError, from_json, to_json
+from grader.record.cell import LATER
 from grader.sandbox import Wanted
 from kbh_lint.source.sidecars import MAX_BYTES, MAX_COUNT, MAX_DEPTH, MAX_TOTAL, OF_THE_RUN, TEXTS
 

@@ -2,7 +2,7 @@
 
 A device has so many processes as there are processors for; who asks while all are busy waits in a line, in the order in
 which they came. As an agent has one request at a time, each gets its turn before another gets a second one. Between
-harnesses the turn on the device (grader.turns) decides.
+harnesses the turn on the device (grader.judge.turns) decides.
 """
 
 from __future__ import annotations

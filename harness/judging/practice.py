@@ -15,23 +15,24 @@ from pathlib import Path
 
 import torch
 
-from grader import judge, scoring
-from grader.cell import ShapeScore, TrialResult
-from grader.check import CheckReport, report_of
-from grader.deck import DeckError
-from grader.driver import GpuError
-from grader.job import Job, Progress
-from grader.linting import lint_snapshot
-from grader.problems.run import public_master, told
-from grader.report.words import aligned, fraction, seconds
-from grader.request import GradeError, Request, versions
-from grader.resources import give_back
+from grader.authoring.run import public_master, told
+from grader.deck.code import DeckError
+from grader.grading.check import CheckReport, report_of
+from grader.grading.job import Job, Progress
+from grader.grading.linting import lint_snapshot
+from grader.grading.request import GradeError, Request, versions
+from grader.grading.scratch import scratch_folder
+from grader.grading.stages import Built, built, tried
+from grader.judge import judging as judge
+from grader.judge.resources import give_back
+from grader.judge.turns import Standing, practising
+from grader.record.cell import ShapeScore, TrialResult
+from grader.record.words import aligned, fraction, seconds
 from grader.sandbox import Sandbox, SandboxError, choose, harden_judge
-from grader.scratch import scratch_folder
-from grader.stages import Built, built, tried
-from grader.supervise import CheckError, snapshot
-from grader.targets import Chosen, TargetError, choose_target
-from grader.turns import Standing, practising
+from grader.sandbox.supervise import CheckError, snapshot
+from grader.score import scoring
+from grader.score.targets import Chosen, TargetError, choose_target
+from grader.wire.driver import GpuError
 from harness.judging.base import SOLUTION, Answer, Ask, Outcome
 from kbh_lint import paths
 from kbh_lint.findings import Finding

@@ -20,7 +20,7 @@ from pathlib import Path
 from aiohttp import ClientError, web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from grader.bundle.redact import redact
+from grader.record.bundle.redact import redact
 from harness.judging.base import SOLUTION, Answer, Ask, BadRequest, JudgeLimits, What, submission_of
 from harness.judging.pool import JudgePool, Spent
 from harness.record.archive import RunFolder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from grader.problems.render import workspace_texts
+from grader.authoring.render import workspace_texts
 from kbh_lint.authors.prompt import PROMPT, PromptError
 from kbh_lint.problems import Problem
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
-from grader.bundle.codec import CodecError, from_json, to_json
+from grader.record.bundle.codec import CodecError, from_json, to_json
 from harness.proxy.dialects import LANGUAGES
 from harness.proxy.dialects.common import Answer, Events, JsonError, Language, as_dict, as_list, parse_json, unescaped
 from harness.proxy.redaction import Redactor

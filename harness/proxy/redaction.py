@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from grader.bundle.redact import LIMIT, MARK, redact
+from grader.record.bundle.redact import LIMIT, MARK, redact
 from harness.proxy.dialects.common import JsonError, parse_json, unescaped
 
 __all__ = ["Redactor", "Scrubber", "forms"]
@@ -40,7 +40,7 @@ def forms(secret: str) -> tuple[str, ...]:
 
 
 class Redactor:
-    """Takes out the given secrets, in all their forms, and whatever `grader.bundle.redact` knows to be one.
+    """Takes out the given secrets, in all their forms, and whatever `grader.record.bundle.redact` knows to be one.
 
     Paths stay: what an agent asked for outside its room is evidence.
     """
@@ -50,7 +50,7 @@ class Redactor:
         self._environ = {**os.environ, "HOME": "/", **{f"KBH_KEY_{n}": form for n, form in enumerate(every)}}
 
     def text(self, text: str) -> str:
-        """The text without secrets; the middle of one longer than `grader.bundle.redact.LIMIT` is left out."""
+        """The text without secrets; the middle of one longer than `grader.record.bundle.redact.LIMIT` is left out."""
         if len(text) > 3 * LIMIT:  # the seam lies in what is left out below
             text = text[: LIMIT + LIMIT // 2] + text[-(LIMIT + LIMIT // 2) :]
         return redact(text, environ=self._environ)

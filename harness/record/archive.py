@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from grader.bundle.codec import CodecError, from_json, to_json
+from grader.record.bundle.codec import CodecError, from_json, to_json
 from harness.record.events import Event, EventData, Seen, event_from_json, event_to_json
 from harness.record.exchange import ModelCall
 from harness.record.run import RunRecord

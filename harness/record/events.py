@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from grader.bundle.codec import CodecError, from_json, to_json
-from grader.cell import LATER
+from grader.record.bundle.codec import CodecError, from_json, to_json
+from grader.record.cell import LATER
 from harness.record.usage import Usage
 
 __all__ = [

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from grader.cell import LATER
+from grader.record.cell import LATER
 from harness.record.events import Finding
 from harness.record.usage import Usage
 

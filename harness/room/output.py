@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from grader.bundle.redact import redact
+from grader.record.bundle.redact import redact
 
 __all__ = ["LINE_BYTES", "Output"]
 

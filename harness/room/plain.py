@@ -30,7 +30,7 @@ NOTES = ("what the agent writes is bounded file by file only", "every process of
 
 def open_plain(spec: RoomSpec) -> HeldRoom:
     """Raises RoomError."""
-    from grader.scratch import scratch_folder  # torch comes with it, which takes seconds
+    from grader.grading.scratch import scratch_folder  # torch comes with it, which takes seconds
 
     with ExitStack() as stack:
         try:

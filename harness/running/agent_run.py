@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from grader.bundle import redact
+from grader.record.bundle import redact
 from harness.agents.base import Adapter, Job, Launch, Said
 from harness.contamination.rules import DECISIVE
 from harness.contamination.watch import Watch as Contamination

@@ -10,8 +10,8 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from grader.bundle.codec import to_json
-from grader.problems.common import TROUBLE, CommandError, need_grade
+from grader.authoring.common import TROUBLE, CommandError, need_grade
+from grader.record.bundle.codec import to_json
 from harness.proxy.base import Caps
 from harness.record.run import RunRecord
 from harness.running.request import MOST_TRIALS, RunError, RunRequest, duration

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from grader.bundle import redact
+from grader.record.bundle import redact
 from harness.record.archive import RECORD
 from harness.running.request import RunRequest
 
 __all__ = ["Grading", "cells", "grade_run"]
 
-GRADE = "from grader.grade_cli import main; import sys; raise SystemExit(main(sys.argv[1:]))"
+GRADE = "from grader.cli.grade import main; import sys; raise SystemExit(main(sys.argv[1:]))"
 MOST_OUTPUT = 64 << 20
 MOST_LINE = 1 << 16
 END_SECONDS = 30.0

@@ -10,7 +10,7 @@ import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
-from grader.turns import FOLDER, PLACE
+from grader.judge.turns import FOLDER, PLACE
 from harness.running.request import RunError
 
 __all__ = ["leased"]
@@ -23,8 +23,8 @@ async def leased(gpus: Sequence[str], wait: Callable[[str], None], *, alone: boo
     """The UUID of a GPU for a run until its grading is over; "" where there are none to choose from.
 
     `alone` is for a room that has the GPU's device nodes: no other run has the GPU then, neither its room nor its
-    grading. Runs that reach it through the judge alone share it, and its turns (grader.turns). The lease is a lock on a
-    file of the machine, which ends with this process. Raises RunError where no such file can be had.
+    grading. Runs that reach it through the judge alone share it, and its turns (`judge.turns`). The lease is a lock
+    on a file of the machine, which ends with this process. Raises RunError where no such file can be had.
     """
     if not gpus:
         yield ""

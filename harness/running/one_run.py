@@ -15,7 +15,7 @@ from functools import partial
 
 from aiohttp import web
 
-from grader.bundle import redact
+from grader.record.bundle import redact
 from harness.agents.base import NODE, PREFIX, Job
 from harness.contamination.canaries import plant
 from harness.contamination.places import Places

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from grader.problems.common import TROUBLE
+from grader.authoring.common import TROUBLE
 from harness.record.archive import ArchiveError, RunFolder, is_run
 from harness.record.run import RunRecord
 from harness.running.cli import DONE, ERRORS, FAILED, INTERRUPTED, need_harness

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from grader.record.words import STATES, fraction, score_lines
 from grader.report.page.base import STYLE, PageError, environment
-from grader.report.words import STATES, fraction, score_lines
 from harness.record.archive import RunFolder
 from harness.record.events import Graded
 from harness.record.run import RunRecord

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grader.bundle import Bundle, BundleError, CodecError
-from grader.cell import Cell
+from grader.record.bundle import Bundle, BundleError, CodecError
+from grader.record.cell import Cell
 from grader.report.view import Unfinished, load_view, submission_files
 from harness.record.archive import RECORD, ArchiveError, RunFolder
 from harness.record.run import RunRecord

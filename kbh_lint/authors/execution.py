@@ -36,7 +36,7 @@ def ask(folders: Sequence[Path]) -> tuple[Mapping[str, Any], str]:
     """The child's answers by resolved folder, and why there are none (one sentence; empty when there are)."""
     if any(find_spec(name) is None for name in NEEDS):
         return {}, NOT_INSTALLED
-    command = [sys.executable, "-m", "grader.problems.author_facts", *(str(folder.resolve()) for folder in folders)]
+    command = [sys.executable, "-m", "grader.authoring.author_facts", *(str(folder.resolve()) for folder in folders)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": _python_path()}
     try:
         done = subprocess.run(

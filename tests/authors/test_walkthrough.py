@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("torch")
 
 import kbh_lint
-from grader.problems.cli import main
+from grader.cli.problems import main
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = Path(__file__).parent / "base" / "11_bf16_gemm"

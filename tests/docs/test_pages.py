@@ -45,8 +45,8 @@ def test_the_bounds_in_the_operators_page_are_those_of_the_code() -> None:
 
 
 def test_the_options_the_operators_page_names_exist() -> None:
-    from grader.grade_cli import parser as grade_parser
-    from grader.hardware_cli import parser as hardware_parser
+    from grader.cli.grade import parser as grade_parser
+    from grader.cli.hardware import parser as hardware_parser
     from harness.archive.cli import parser as archive_parser
     from kbh_lint.cli import FORMATS, parser
 

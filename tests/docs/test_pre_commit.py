@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.problems.new_problem import write_problem
+from grader.authoring.new_problem import write_problem
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples" / "01_fp8_gemm"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from grader.bundle.files import DISK
+from grader.record.bundle.files import DISK
 
 Operation = tuple[str, Path, Path | bytes | None]
 Tree = frozenset[tuple[str, bytes | None]]  # path below the root, bytes; None: a folder

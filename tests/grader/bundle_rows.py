@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from grader.bundle import Bundle, cell_to_json, trial_to_json
-from grader.bundle.read import entry_bytes
-from grader.cell import (
+from grader.record.bundle import Bundle, cell_to_json, trial_to_json
+from grader.record.bundle.read import entry_bytes
+from grader.record.cell import (
     CaseOutcome,
     Cell,
     SandboxRecord,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader.deck import Code, load_code
+from grader.deck.code import Code, load_code
 from kbh_lint.problems import Problem, load_problem
 
 YAML = """
@@ -79,7 +79,7 @@ CASES = """
 import torch
 from hypothesis import strategies as st
 
-from grader.structure import Region, Structure
+from grader.deck.structure import Region, Structure
 
 from .reference import oracle
 

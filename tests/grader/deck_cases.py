@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from grader.cases import Case, materialise, plan_cases
-from grader.correctness import Comparison, compare, contract_faults
-from grader.deck import Code, load_code
-from grader.precision import resolve
+from grader.deck.cases import Case, materialise, plan_cases
+from grader.deck.code import Code, load_code
+from grader.deck.correctness import Comparison, compare, contract_faults
+from grader.deck.precision import resolve
 from kbh_lint import paths
 from kbh_lint.problems import Problem, Shape, load_deck
 

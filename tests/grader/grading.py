@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from toy import toy_problem
 
-from grader import judge
-from grader.cell import (
+from grader.grading.request import Request
+from grader.judge import judging as judge
+from grader.record.cell import (
     CaseOutcome,
     Cell,
     FindingRecord,
@@ -24,7 +25,6 @@ from grader.cell import (
     TrialResult,
     VerdictRecord,
 )
-from grader.request import Request
 from grader.silicon import ShapeEvidence, Silicon
 from grader.silicon.kernels import KernelRow
 

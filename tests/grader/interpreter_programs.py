@@ -15,14 +15,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from grader.interpreter import install
+from grader.candidate.interpreter import install
 
 install()
 
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 
-from grader.interpreter import InterpreterRefusal, OutOfBoundsError  # noqa: E402
+from grader.candidate.interpreter import InterpreterRefusal, OutOfBoundsError  # noqa: E402
 
 BF16, E4M3, E5M2 = torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2
 

@@ -23,17 +23,18 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "grader")]
 import torch  # noqa: E402
 from toy import HONEST, solution, toy_problem  # noqa: E402
 
-from grader import candidate, peaks  # noqa: E402
-from grader import grade as grading  # noqa: E402
-from grader.bundle import Bundle, BundleError, verify  # noqa: E402
-from grader.bundle.files import DISK  # noqa: E402
-from grader.cell import SandboxRecord  # noqa: E402
-from grader.deck import load_code  # noqa: E402
-from grader.grade import Progress, Request, grade  # noqa: E402
-from grader.keys import new_master  # noqa: E402
-from grader.plan import default_options, plan_shape  # noqa: E402
+from grader.candidate import serve as candidate  # noqa: E402
+from grader.deck.code import load_code  # noqa: E402
+from grader.deck.keys import new_master  # noqa: E402
+from grader.grading import grade as grading  # noqa: E402
+from grader.grading.grade import Progress, Request, grade  # noqa: E402
+from grader.judge.plan import default_options, plan_shape  # noqa: E402
+from grader.record.bundle import Bundle, BundleError, verify  # noqa: E402
+from grader.record.bundle.files import DISK  # noqa: E402
+from grader.record.cell import SandboxRecord  # noqa: E402
 from grader.sandbox import Jail  # noqa: E402
-from grader.supervise import CheckError  # noqa: E402
+from grader.sandbox.supervise import CheckError  # noqa: E402
+from grader.score import peaks  # noqa: E402
 from kbh_lint.problems import Problem  # noqa: E402
 
 MOST_GRADINGS = 150

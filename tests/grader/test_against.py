@@ -12,14 +12,14 @@ import torch
 from deck_cases import drawn, eager, loaded, oracle
 from toy import HONEST, solution, toy_problem
 
-from grader import against
-from grader.against import drawn_rows, hold, missed, too_dear
-from grader.cases import Bound, Case
-from grader.deck import Code, DeckError, load_code
-from grader.judge import TrialOptions, run_trial
+from grader.deck import against
+from grader.deck.against import drawn_rows, hold, missed, too_dear
+from grader.deck.cases import Bound, Case
+from grader.deck.code import Code, DeckError, load_code
+from grader.deck.structure import Region
+from grader.judge.judging import TrialOptions, run_trial
 from grader.sandbox import choose
-from grader.structure import Region
-from grader.supervise import snapshot
+from grader.sandbox.supervise import snapshot
 
 ID = "06_sonic_moe_swiglu"
 PROBLEM, CODE = loaded(ID)

@@ -14,16 +14,18 @@ from deck_cases import drawn, judged, loaded
 from grading import cell, few_calls, toy_request, trial
 from toy import HONEST, REFERENCE
 
-from grader import baselines, grade_cli, judge
-from grader.baselines import source
-from grader.bundle import Bundle, CodecError, cell_from_json, cell_to_json, verify
-from grader.cell import Baseline, BaselineTime, ShapeScore, TrialResult, geometric_mean
-from grader.deck import DeckError
-from grader.grade import Progress, grade
+from grader.cli import grade as grade_cli
+from grader.deck.code import DeckError
+from grader.grading import baselines
+from grader.grading.baselines import source
+from grader.grading.grade import Progress, grade
+from grader.grading.request import GradeError, Request, options_from_json, options_of
+from grader.judge import judging as judge
+from grader.record.bundle import Bundle, CodecError, cell_from_json, cell_to_json, verify
+from grader.record.cell import Baseline, BaselineTime, ShapeScore, TrialResult, geometric_mean
 from grader.report.cell_text import render as text_of
 from grader.report.page import render as page_of
 from grader.report.view import View, load_view
-from grader.request import GradeError, Request, options_from_json, options_of
 from kbh_lint import paths
 from kbh_lint.cli import kbh_main
 from kbh_lint.problems import load_deck

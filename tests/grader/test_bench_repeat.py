@@ -13,8 +13,8 @@ from types import ModuleType
 import pytest
 from grading import H200, SCORE, SILICON, cell
 
-from grader.bundle import Bundle, BundleError, cell_to_json, trial_to_json
-from grader.cell import Cell
+from grader.record.bundle import Bundle, BundleError, cell_to_json, trial_to_json
+from grader.record.cell import Cell
 from grader.report.view import load_view
 from grader.silicon import silicon_to_json
 

@@ -18,21 +18,22 @@ from typing import Any
 import pytest
 from grading import few_calls, toy_request
 
-from grader import beside as besides
-from grader import judge, stages, turns
 from grader import sandbox as sandboxes
-from grader.builds import Builds, hand_out
-from grader.cell import Cell
-from grader.grade import grade
-from grader.job import Progress
+from grader.grading import beside as besides
+from grader.grading import stages
+from grader.grading.grade import grade
+from grader.grading.job import Progress
+from grader.judge import judging as judge
+from grader.judge import lent, turns
+from grader.judge.trial import Compiled
+from grader.record.cell import Cell
 from grader.report.view import load_view
 from grader.sandbox import Sandbox
 from grader.sandbox.base import SEEN
+from grader.sandbox.builds import Builds, hand_out
+from grader.sandbox.supervise import CachesError, Child, restore_caches
 from grader.sandbox.supervised import Supervised
 from grader.sandbox.users import leased_uid
-from grader.sharing import lent
-from grader.supervise import CachesError, Child, restore_caches
-from grader.trial import Compiled
 
 pytestmark = pytest.mark.skipif(not shutil.which("ninja"), reason="needs ninja")
 

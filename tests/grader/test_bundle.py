@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from bundle_rows import CODE, LOG, REPORT, rows, sha256, write
 
-from grader.bundle import Bundle, BundleError, read, verify
-from grader.bundle.files import DISK
-from grader.bundle.read import ENTRY_BYTES, OBJECT_BYTES
+from grader.record.bundle import Bundle, BundleError, read, verify
+from grader.record.bundle.files import DISK
+from grader.record.bundle.read import ENTRY_BYTES, OBJECT_BYTES
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from grader.bundle import (
+from grader.record.bundle import (
     CodecError,
     cell_from_json,
     cell_to_json,
@@ -22,8 +22,8 @@ from grader.bundle import (
     trial_from_json,
     trial_to_json,
 )
-from grader.bundle.codec import _fields
-from grader.cell import (
+from grader.record.bundle.codec import _fields
+from grader.record.cell import (
     CaseOutcome,
     Cell,
     SandboxRecord,
@@ -39,7 +39,7 @@ NUMBERS = st.floats(allow_nan=False)
 
 
 def made(hint: Any) -> st.SearchStrategy[Any]:
-    """Any value of a type of grader.cell."""
+    """Any value of a type of grader.record.cell."""
     origin, arguments = getattr(hint, "__origin__", None), getattr(hint, "__args__", ())
     if dataclasses.is_dataclass(hint):
         return st.fixed_dictionaries({n: made(h) for n, h in _fields(hint).items()}).map(lambda d: hint(**d))

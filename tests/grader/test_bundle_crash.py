@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from bundle_disk import Killed, Operation, Recorder, crashes, lay_out
 
-from grader.bundle import Bundle, BundleError, verify
+from grader.record.bundle import Bundle, BundleError, verify
 
 LOG, REPORT = b"what it printed", b"what the linter said"
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from bundle_rows import CODE, forge, rows, sha256, write
 
-from grader.bundle import Bundle, BundleError, verify
-from grader.bundle.files import DISK
-from grader.bundle.read import ENTRY_BYTES, OBJECT_BYTES, canonical
+from grader.record.bundle import Bundle, BundleError, verify
+from grader.record.bundle.files import DISK
+from grader.record.bundle.read import ENTRY_BYTES, OBJECT_BYTES, canonical
 
 
 @pytest.fixture(autouse=True)

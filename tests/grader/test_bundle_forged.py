@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from bundle_rows import CODE, MASTERS, Row, cell, commitment, forge, rows, sha256, trial
 
-from grader.bundle import cell_to_json, trial_to_json, verify
-from grader.bundle.files import DISK
-from grader.cell import (
+from grader.record.bundle import cell_to_json, trial_to_json, verify
+from grader.record.bundle.files import DISK
+from grader.record.cell import (
     Baseline,
     BaselineTime,
 )

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from grader.bundle import Bundle
-from grader.bundle.read import Entry
-from grader.bundle.recomputed import edition_of, faults_of
-from grader.request import problem_files
-from grader.standard import hardware_file
+from grader.grading.recomputed import edition_of, faults_of
+from grader.grading.request import problem_files
+from grader.record.bundle import Bundle
+from grader.record.bundle.read import Entry
+from grader.score.standard import hardware_file
 from kbh_lint import paths
 from kbh_lint.findings import FileReport
 from kbh_lint.problems import Deck, load_deck
@@ -145,5 +145,5 @@ def test_another_edition_of_the_problem_is_told_from_the_one_of_then() -> None:
 
 
 def test_it_needs_no_torch() -> None:
-    code = "import sys, grader.bundle.recomputed; assert not {'torch', 'numpy'} & set(sys.modules)"
+    code = "import sys, grader.grading.recomputed; assert not {'torch', 'numpy'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from grader.bundle.redact import LIMIT, redact
+from grader.record.bundle.redact import LIMIT, redact
 
 ALNUM = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 NOTHING: dict[str, str] = {"HOME": "/nowhere/at-all"}

@@ -10,11 +10,11 @@ import pytest
 import torch
 from grading import AUTHORED, KERNEL, few_calls, toy_request
 
-from grader.cell import Cell
-from grader.clock import Untimed
-from grader.clock.outside import run
-from grader.grade import grade
-from grader.runner import Runner
+from grader.candidate.clock import Untimed
+from grader.candidate.clock.outside import run
+from grader.candidate.runner import Runner
+from grader.grading.grade import grade
+from grader.record.cell import Cell
 
 pytestmark = pytest.mark.usefixtures("warm")
 

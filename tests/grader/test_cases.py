@@ -14,9 +14,9 @@ import torch
 from hypothesis import strategies as st
 from toy import toy_problem
 
-from grader.cases import Case, CaseSpec, materialise, plan_cases, state_group
-from grader.deck import Code, DeckError, load_code
-from grader.structure import Region, Structure
+from grader.deck.cases import Case, CaseSpec, materialise, plan_cases, state_group
+from grader.deck.code import Code, DeckError, load_code
+from grader.deck.structure import Region, Structure
 from kbh_lint import paths
 from kbh_lint.problems import Problem, load_deck, load_problem
 

@@ -17,8 +17,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader import channel
-from grader.channel import (
+from grader.deck.code import TORCH_DTYPES
+from grader.sandbox import choose
+from grader.sandbox.supervise import CheckError, Child, ChildGone, environment, snapshot
+from grader.wire import channel
+from grader.wire.channel import (
     ChannelError,
     Frame,
     Kind,
@@ -31,9 +34,6 @@ from grader.channel import (
     send,
     size_of,
 )
-from grader.deck import TORCH_DTYPES
-from grader.sandbox import choose
-from grader.supervise import CheckError, Child, ChildGone, environment, snapshot
 
 Pair = tuple[socket.socket, socket.socket]
 

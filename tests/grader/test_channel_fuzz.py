@@ -27,17 +27,17 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from toy import HONEST, solution, toy_problem
 
-from grader.bundle import trial_from_json, trial_to_json
-from grader.candidate import _answer, _serve
-from grader.cell import SandboxRecord, TrialResult
-from grader.channel import MAX_NUMBERS, MAX_TEXT, Frame, Kind, is_answer, receive_with, send
-from grader.clock import make_clock
-from grader.clock.outside import run
-from grader.judge import default_options, run_trial
-from grader.runner import Runner
+from grader.candidate.clock import make_clock
+from grader.candidate.clock.outside import run
+from grader.candidate.runner import Runner
+from grader.candidate.serve import _answer, _serve
+from grader.judge.judging import default_options, run_trial
+from grader.judge.session import Session
+from grader.record.bundle import trial_from_json, trial_to_json
+from grader.record.cell import SandboxRecord, TrialResult
 from grader.sandbox import Jail
-from grader.session import Session
-from grader.supervise import Child, ChildGone, snapshot
+from grader.sandbox.supervise import Child, ChildGone, snapshot
+from grader.wire.channel import MAX_NUMBERS, MAX_TEXT, Frame, Kind, is_answer, receive_with, send
 
 Candidate = Callable[[socket.socket], None]
 SOON = 10.0  # seconds; the limits that are given to the judge here are far below

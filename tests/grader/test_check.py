@@ -9,9 +9,9 @@ import pytest
 import torch
 from toy import HONEST, solution, toy_problem
 
-from grader.check import CheckError, CheckReport, check_submission
-from grader.deck import DeckError
-from grader.keys import new_master
+from grader.deck.code import DeckError
+from grader.deck.keys import new_master
+from grader.grading.check import CheckError, CheckReport, check_submission
 
 pytestmark = pytest.mark.usefixtures("warm")
 
@@ -99,7 +99,7 @@ def test_each_failure_before_a_result_is_one_sentence(tmp_path: Path, text: str,
 def test_an_exception_keeps_the_last_lines_of_its_own_traceback_and_none_of_ours(tmp_path: Path) -> None:
     report = check(tmp_path, HONEST.replace("return (x", "return self.helper(x").replace("* (torch", ", (torch"))
     assert "the submission raised AttributeError: 'Model' object has no attribute 'helper' in " in report.message
-    assert 'solution.py", line' in report.detail and "candidate.py" not in report.detail
+    assert 'solution.py", line' in report.detail and "serve.py" not in report.detail
     assert report.cases == ()
 
 

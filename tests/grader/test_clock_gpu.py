@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 import torch
 
-from grader.clock import Clock
-from grader.clock.gpu import GpuClock
-from grader.clock.opener import Opener
-from grader.clock.outside import outside, run
-from grader.clock.profile import MARK, UNSEEN_CALLS, ProfileClock
-from grader.driver import GpuError
+from grader.candidate.clock import Clock
+from grader.candidate.clock.gpu import GpuClock
+from grader.candidate.clock.opener import Opener
+from grader.candidate.clock.outside import outside, run
+from grader.candidate.clock.profile import MARK, UNSEEN_CALLS, ProfileClock
 from grader.silicon.kernels import parse_trace
+from grader.wire.driver import GpuError
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from grader.clock.gpu import GpuClock
-from grader.clock.outside import outside, run
-from grader.clock.published import PublishedClock
+from grader.candidate.clock.gpu import GpuClock
+from grader.candidate.clock.outside import outside, run
+from grader.candidate.clock.published import PublishedClock
 
 NOTED = {
     "_record": "record", "_wait_event": "await", "_synchronize": "synchronize", "_begin": "begin", "_upload": "upload",

@@ -8,11 +8,11 @@ from statistics import median
 import pytest
 import torch
 
-from grader import published
-from grader.clock.gpu import GpuClock
-from grader.clock.outside import outside, run
-from grader.clock.published import PUBLISHED_FLUSH_BYTES, PublishedClock
-from grader.driver import GpuError
+from grader.candidate.clock.gpu import GpuClock
+from grader.candidate.clock.outside import outside, run
+from grader.candidate.clock.published import PUBLISHED_FLUSH_BYTES, PublishedClock
+from grader.score import published
+from grader.wire.driver import GpuError
 from kbh_lint import paths
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

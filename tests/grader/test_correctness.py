@@ -11,8 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from grader import correctness
-from grader.correctness import Expected, compare, error, output_faults, outputs_of
+from grader.deck import correctness
+from grader.deck.correctness import compare, error
+from grader.wire.outputs import Expected, output_faults, outputs_of
 
 CPU = torch.device("cpu")
 

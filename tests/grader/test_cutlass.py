@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 from toy import HONEST, solution, toy_problem
 
-from grader import cutlass
-from grader.check import check_submission
-from grader.cutlass import CutlassError
-from grader.native import cannot_run
-from grader.sandbox import SandboxError, choose
-from grader.supervise import snapshot
+from grader.grading.check import check_submission
+from grader.judge.native import cannot_run
+from grader.sandbox import SandboxError, choose, cutlass
+from grader.sandbox.cutlass import CutlassError
+from grader.sandbox.supervise import snapshot
 
 USES = """import subprocess
 text = "#include <cutlass/cutlass.h>\\n#include <cutlass/util/host.h>\\nMAJOR_IS CUTLASS_MAJOR HOST_IS HOST"

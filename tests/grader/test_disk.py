@@ -12,7 +12,7 @@ import pytest
 
 from grader.sandbox import SandboxError, choose, disk
 from grader.sandbox.disk import SCRATCH_GIB, ScratchWatch, held, most_bytes
-from grader.supervise import Child, ChildGone
+from grader.sandbox.supervise import Child, ChildGone
 
 MIB = 1 << 20
 LIMIT = 64 * MIB

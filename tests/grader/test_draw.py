@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from grader.deck import DeckError
-from grader.draw import KINDS, draw, rescale
+from grader.deck.code import DeckError
+from grader.deck.draw import KINDS, draw, rescale
 from kbh_lint.problems import ArgSpec, TensorSpec
 
 SYMBOLS: dict[str, Any] = {"n": 40, "flag": True}

@@ -12,8 +12,8 @@ pytest.importorskip("torch")
 
 import torch
 
-from grader.deck import load_code
-from grader.problems import author_facts, flops
+from grader.authoring import author_facts, flops
+from grader.deck.code import load_code
 from kbh_lint import paths
 from kbh_lint.problems import Problem, load_deck, load_problem
 

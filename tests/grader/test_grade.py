@@ -14,15 +14,16 @@ import torch
 from grading import AUTHORED, KERNEL, few_calls, toy_request
 from toy import HONEST
 
-from grader import grade_cli, judge
-from grader.bundle import Bundle, verify
-from grader.grade import Progress, grade
-from grader.regrade import grade_again
+from grader.cli import grade as grade_cli
+from grader.grading.grade import Progress, grade
+from grader.grading.regrade import grade_again
+from grader.grading.request import GradeError
+from grader.grading.scratch import comes_again, scratch_folder
+from grader.judge import judging as judge
+from grader.record.bundle import Bundle, verify
 from grader.report.view import Unfinished, load_view
-from grader.request import GradeError
-from grader.scratch import comes_again, scratch_folder
-from grader.supervise import snapshot
-from grader.targets import TargetError
+from grader.sandbox.supervise import snapshot
+from grader.score.targets import TargetError
 from kbh_lint.cli import kbh_main
 
 pytestmark = pytest.mark.usefixtures("warm")
@@ -303,7 +304,7 @@ def test_a_command_line_that_cannot_be_followed_is_one_sentence_and_exit_code_2(
 def test_without_torch_grade_says_what_to_install(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grader.problems.common.find_spec", lambda name: None)
+    monkeypatch.setattr("grader.authoring.common.find_spec", lambda name: None)
     assert kbh_main(["grade", "x.py"]) == 2 and "pip install '.[grade]'" in capsys.readouterr().err
 
 

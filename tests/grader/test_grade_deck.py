@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from grading import few_calls
 
-from grader import plan
-from grader.cell import Cell
-from grader.grade import grade
-from grader.request import Request
+from grader.grading.grade import grade
+from grader.grading.request import Request
+from grader.judge import plan
+from grader.record.cell import Cell
 from kbh_lint.authors.solutions import read_solutions
 from kbh_lint.paths import problems_dir
 

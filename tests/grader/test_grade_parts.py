@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from toy import HONEST, solution, toy_problem
 
-from grader import builds, linting
-from grader.builds import Builds, build_key
-from grader.linting import lint_snapshot
-from grader.request import GradeError, Request, identity, options_from_json, options_of, problem_files, versions
-from grader.supervise import snapshot
+from grader.grading import linting
+from grader.grading.linting import lint_snapshot
+from grader.grading.request import GradeError, Request, identity, options_from_json, options_of, problem_files, versions
+from grader.sandbox import builds
+from grader.sandbox.builds import Builds, build_key
+from grader.sandbox.supervise import snapshot
 
 
 def linted(folder: Path, text: str, *, target: str | None = None, **beside: str) -> linting.Linted:

@@ -9,9 +9,9 @@ import pytest
 from grading import BOX, CLEAN, LEAKING, cell, trial
 from toy import toy_problem
 
-from grader.cell import FindingRecord, SandboxRecord, TrialResult, VerdictRecord
+from grader.grading.verdicts import OUTCOMES, Standing, outcome_of, table, verdict_of
+from grader.record.cell import FindingRecord, SandboxRecord, TrialResult, VerdictRecord
 from grader.silicon import Silicon
-from grader.verdicts import OUTCOMES, Standing, outcome_of, table, verdict_of
 from kbh_lint.findings import FileReport, Finding, PromiseState, State, Unread
 from kbh_lint.problems import Exemption, Problem
 from kbh_lint.source.spans import Span

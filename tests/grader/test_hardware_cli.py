@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader import hardware_cli, peaks
-from grader.hardware_cli import main
+from grader.cli import hardware as hardware_cli
+from grader.cli.hardware import main
+from grader.score import peaks
 
 RATES = {"fp32": 60.0, "bf16": 790.0, "fp8": 1350.0}
 

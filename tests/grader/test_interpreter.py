@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from grader.interpreter.formats import BF16, E4M3, E5M2, Narrow, truncate_tf32
+from grader.candidate.interpreter.formats import BF16, E4M3, E5M2, Narrow, truncate_tf32
 
 PROGRAMS = Path(__file__).with_name("interpreter_programs.py")
 CHECKS = re.findall(r"^def check_(\w+)", PROGRAMS.read_text(encoding="utf-8"), re.MULTILINE)
@@ -44,7 +44,7 @@ def test_interpreter(told: dict[str, str], check: str) -> None:
 
 
 def test_a_triton_that_was_imported_as_a_compiler_is_refused() -> None:
-    done = run("-c", "import triton\nfrom grader.interpreter import install\ninstall()")
+    done = run("-c", "import triton\nfrom grader.candidate.interpreter import install\ninstall()")
     assert done.returncode == 1
     assert "InterpreterRefusal: Triton was imported before the interpreter was installed" in done.stderr
 
@@ -52,21 +52,21 @@ def test_a_triton_that_was_imported_as_a_compiler_is_refused() -> None:
 def test_another_triton_is_refused_with_its_version() -> None:
     script = (
         "import os\nos.environ['TRITON_INTERPRET'] = '1'\nimport triton\ntriton.__version__ = '9.9.9'\n"
-        "from grader.interpreter import install\ninstall()"
+        "from grader.candidate.interpreter import install\ninstall()"
     )
     done = run("-c", script)
     assert "InterpreterRefusal: the interpreter is known for Triton 3.7.x, and this is 9.9.9" in done.stderr
 
 
 def test_a_machine_without_triton_is_told_so() -> None:
-    script = "import sys\nsys.modules['triton'] = None\nfrom grader.interpreter import install\ninstall()"
+    script = "import sys\nsys.modules['triton'] = None\nfrom grader.candidate.interpreter import install\ninstall()"
     done = run("-c", script)
     assert "InterpreterRefusal: Triton cannot be imported here" in done.stderr
 
 
 def test_a_submission_cannot_swallow_a_refusal() -> None:
     script = (
-        "from grader.interpreter import install\ninstall()\nimport torch\n"
+        "from grader.candidate.interpreter import install\ninstall()\nimport torch\n"
         "try:\n    torch.cuda.current_device()\nexcept Exception:\n    print('swallowed')"
     )
     done = run("-c", script)

@@ -17,9 +17,9 @@ import pytest
 import torch
 from grading import toy_request
 
+from grader.cli import jobs
+from grader.cli.board import Board, Step
 from grader.report.view import load_view
-from grader.sharing import jobs
-from grader.sharing.board import Board, Step
 from kbh_lint.cli import kbh_main
 
 HONEST = """\

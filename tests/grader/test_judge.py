@@ -19,17 +19,17 @@ import pytest
 import torch
 from toy import HONEST, solution, toy_problem
 
-from grader import judge, supervise
-from grader import plan as planning
-from grader.cell import TrialResult
-from grader.deck import load_code
-from grader.judge import NotReplayed, TrialOptions, build, default_options, replay, run_trial
-from grader.keys import new_master
-from grader.sandbox import SandboxError, choose
-from grader.session import Session
-from grader.spread import Wanted
-from grader.supervise import Snapshot, restore_caches, snapshot
-from grader.trial import Trial
+from grader.deck.code import load_code
+from grader.deck.keys import new_master
+from grader.judge import judging as judge
+from grader.judge import plan as planning
+from grader.judge.judging import NotReplayed, TrialOptions, build, default_options, replay, run_trial
+from grader.judge.session import Session
+from grader.judge.trial import Trial
+from grader.record.cell import TrialResult
+from grader.record.spread import Wanted
+from grader.sandbox import SandboxError, choose, supervise
+from grader.sandbox.supervise import Snapshot, restore_caches, snapshot
 from kbh_lint.problems import Problem
 
 MASTER = bytes(range(32))
@@ -307,7 +307,7 @@ def test_no_value_is_drawn_twice_and_another_key_draws_others(ground: Callable[[
 
 def test_a_batch_is_timed_by_the_judge_whatever_is_claimed(ground: Callable[[str], Ground]) -> None:
     lie = (
-        "import grader.clock as c, gc, time\nwork = time.perf_counter\n"
+        "import grader.candidate.clock as c, gc, time\nwork = time.perf_counter\n"
         "for o in gc.get_objects():\n    if isinstance(o, c.CpuClock): o._now = lambda: 0.0\n"
     )
     slow = "end = work() + 2e-3\nwhile work() < end: pass\n"
@@ -346,7 +346,8 @@ def test_models_take_turns_with_weights_of_their_own(ground: Callable[[str], Gro
 
 
 def test_a_batch_whose_rehearsal_breaks_down_leaves_no_time(ground: Callable[[str], Ground]) -> None:
-    broken = "import sys\n\ndef no(*_): raise ValueError('no')\n\nsys.modules['grader.runner'].Runner.rehearse = no\n"
+    broken = "import sys\n\ndef no(*_): raise ValueError('no')\n\n"
+    broken += "sys.modules['grader.candidate.runner'].Runner.rehearse = no\n"
     (shape,) = ground(forward(RIGHT + "return y", broken)).trial().shapes
     assert shape.status == "crashed" and "ValueError: no in a batch" in shape.message
     assert shape.timing is None or not shape.timing.sealed
@@ -485,7 +486,7 @@ def test_a_folder_of_caches_that_keeps_us_out_is_left_out(tmp_path: Path, monkey
 def test_a_build_that_leaves_too_much_keeps_nothing_and_goes_on(
     ground: Callable[[str], Ground], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grader.supervise.MOST_CACHE_FILES", 2)
+    monkeypatch.setattr("grader.sandbox.supervise.MOST_CACHE_FILES", 2)
     many = "import os, pathlib\nplace = os.environ['TRITON_CACHE_DIR']\n"
     many += "for n in range(9): pathlib.Path(place, str(n)).write_text('x')\n"
     here, kept = ground(many + HONEST), tmp_path / "kept"

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.keys import derive, new_master
+from grader.deck.keys import derive, new_master
 
 MASTER = bytes(range(32))
 PATHS = st.lists(st.one_of(st.text(max_size=6), st.integers(0, 99)), max_size=4)

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from toy import HONEST, solution, toy_problem
 
-from grader import peaks
-from grader.bundle import Bundle, verify
+from grader.record.bundle import Bundle, verify
+from grader.score import peaks
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 240
@@ -96,7 +96,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     measured = json.loads(
         subprocess.run(
-            [sys.executable, "-c", "import dataclasses, json, grader.peaks as p;"
+            [sys.executable, "-c", "import dataclasses, json, grader.score.peaks as p;"
              "print(json.dumps(dataclasses.asdict(p.machine('cpu'))))"],
             capture_output=True, text=True, check=True, env=variables(tmp_path),
         ).stdout

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from grader import turns
-from grader.sharing import lent as lending
-from grader.supervise import Child
-from grader.turns import alone
+from grader.judge import lent as lending
+from grader.judge import turns
+from grader.judge.turns import alone
+from grader.sandbox.supervise import Child
 
 
 class Process:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from grader import sandbox
-from grader.cell import SandboxRecord
+from grader.record.cell import SandboxRecord
 from grader.sandbox import SandboxError, choose
 from grader.silicon import passes
 from grader.silicon.loaded import Block, blocks, one_each

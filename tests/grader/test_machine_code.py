@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("triton", reason="triton is not installed, which brings the disassembler")
-from grader.deck import problems_dir
+from grader.deck.code import problems_dir
 from grader.sandbox import choose
 from grader.silicon import machine_code
 from grader.silicon.loaded import blocks, disassembly

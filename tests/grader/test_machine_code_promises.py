@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from grader.deck import problems_dir
+from grader.deck.code import problems_dir
 from grader.silicon.machine_code import Kernel, MachineCode
 from grader.silicon.products import Product
 from grader.silicon.promises import Ran, settle

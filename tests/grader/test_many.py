@@ -12,12 +12,14 @@ import torch
 from grading import CLEAN, cell, toy_request, trial
 from test_baselines import EAGER, WRONG
 
-from grader import empty_calls, grade_cli, judge
-from grader.cell import TrialResult
-from grader.empty_calls import empty_calls as asked
+from grader.cli import grade as grade_cli
+from grader.judge import empty_calls
+from grader.judge import judging as judge
+from grader.judge.empty_calls import empty_calls as asked
+from grader.judge.seen import Null, Seen
+from grader.record.cell import TrialResult
 from grader.report.summary import render
 from grader.report.view import View
-from grader.seen import Null, Seen
 from kbh_lint.cli import kbh_main
 
 

@@ -12,9 +12,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from grader import mutation
-from grader.deck import Code, DeckError
-from grader.mutation import Mutant, Report, generic, run, table
+from grader.authoring import mutation
+from grader.authoring.mutation import Mutant, Report, generic, run, table
+from grader.deck.code import Code, DeckError
 from kbh_lint.problems import Problem, load_problem
 
 Forward = Callable[[Tensor, Tensor, Tensor], Any]

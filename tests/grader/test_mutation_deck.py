@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from grader.deck import load_code
-from grader.mutation import run, table
+from grader.authoring.mutation import run, table
+from grader.deck.code import load_code
 from kbh_lint import paths
 from kbh_lint.problems import load_deck
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from grader.clock import outside as module
-from grader.clock.outside import Steps, outside, run
+from grader.candidate.clock import outside as module
+from grader.candidate.clock.outside import Steps, outside, run
 
 
 def below() -> list[FrameType]:

@@ -10,7 +10,7 @@ from statistics import median
 import pytest
 from grading import BOX, SCORE, SOURCE, cell, trial
 
-from grader.cell import SealedBatch, ShapeTiming
+from grader.record.cell import SealedBatch, ShapeTiming
 from grader.report.page import PageError, render
 from grader.report.page.plot import plot
 from grader.report.view import View

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 import torch
 
-from grader import batches, empty_calls, single_calls
-from grader import plan as planning
-from grader.batches import FIRST_ALONE, MOST_ALONE, lone_calls, sealed_batches
-from grader.cell import SealedBatch, ShapeTiming
-from grader.channel import Frame, Kind
-from grader.clock import Untimed
-from grader.clock.outside import run
-from grader.empty_calls import measure_empty
-from grader.runner import Runner, _Place
-from grader.seen import Seen
-from grader.trial import Trial
+from grader.candidate.clock import Untimed
+from grader.candidate.clock.outside import run
+from grader.candidate.runner import Runner, _Place
+from grader.judge import batches, empty_calls, single_calls
+from grader.judge import plan as planning
+from grader.judge.batches import FIRST_ALONE, MOST_ALONE, lone_calls, sealed_batches
+from grader.judge.empty_calls import measure_empty
+from grader.judge.seen import Seen
+from grader.judge.trial import Trial
+from grader.record.cell import SealedBatch, ShapeTiming
+from grader.wire.channel import Frame, Kind
 
 anything: Any = None
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

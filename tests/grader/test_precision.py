@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from grader.deck import TORCH_DTYPES
-from grader.precision import FORMATS, architectures, half_ulp, matmul, resolve, round_to
+from grader.deck.code import TORCH_DTYPES
+from grader.deck.precision import FORMATS, architectures, half_ulp, matmul, resolve, round_to
 from kbh_lint import paths
 from kbh_lint.problems import load_deck, load_targets
 

@@ -11,9 +11,9 @@ import pytest
 import torch
 from deck_cases import drawn, eager, judged, legal, loaded, mutant, oracle, shape_of
 
-from grader.correctness import compare
-from grader.precision import matmul
-from grader.problems.tolerance import read
+from grader.authoring.tolerance import read
+from grader.deck.correctness import compare
+from grader.deck.precision import matmul
 from kbh_lint.problems import Shape
 
 ID = "01_fp8_gemm"

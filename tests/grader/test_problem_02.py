@@ -6,9 +6,9 @@ import pytest
 import torch
 from deck_cases import drawn, eager, faultless, judged, legal, loaded, mutant, oracle, shape_of
 
-from grader.cases import Case
-from grader.correctness import compare
-from grader.precision import resolve
+from grader.deck.cases import Case
+from grader.deck.correctness import compare
+from grader.deck.precision import resolve
 
 ID = "02_kda_cutlass"
 REDUCED = loaded(ID)[0].reduced

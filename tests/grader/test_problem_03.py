@@ -6,8 +6,8 @@ import pytest
 import torch
 from deck_cases import drawn, eager, faultless, judged, legal, loaded, mutant, oracle, shape_of
 
-from grader.correctness import compare
-from grader.precision import resolve
+from grader.deck.correctness import compare
+from grader.deck.precision import resolve
 
 ID = "03_paged_attention"
 REDUCED = loaded(ID)[0].reduced

@@ -6,8 +6,8 @@ import pytest
 import torch
 from deck_cases import drawn, eager, judged, legal, loaded, mutant, oracle, shape_of
 
-from grader.cases import Case
-from grader.correctness import compare
+from grader.deck.cases import Case
+from grader.deck.correctness import compare
 
 ID = "04_kahan_softmax"
 REDUCED = loaded(ID)[0].reduced

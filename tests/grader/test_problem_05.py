@@ -8,7 +8,7 @@ import pytest
 import torch
 from deck_cases import drawn, eager, judged, legal, loaded, mutant, oracle
 
-from grader.correctness import compare
+from grader.deck.correctness import compare
 
 ID = "05_topk_bitonic"
 REDUCED = loaded(ID)[0].reduced

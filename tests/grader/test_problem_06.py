@@ -6,7 +6,7 @@ import pytest
 import torch
 from deck_cases import drawn, eager, faultless, judged, legal, loaded, mutant, oracle
 
-from grader.correctness import compare
+from grader.deck.correctness import compare
 
 ID = "06_sonic_moe_swiglu"
 REDUCED = loaded(ID)[0].reduced

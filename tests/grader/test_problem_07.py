@@ -6,7 +6,7 @@ import pytest
 import torch
 from deck_cases import drawn, eager, judged, legal, loaded, mutant, oracle
 
-from grader.correctness import compare
+from grader.deck.correctness import compare
 
 ID = "07_w4a16_gemm"
 REDUCED = loaded(ID)[0].reduced

@@ -8,7 +8,7 @@ import pytest
 import torch
 from deck_cases import drawn, eager, faultless, judged, legal, loaded, mutant, oracle
 
-from grader.correctness import compare
+from grader.deck.correctness import compare
 
 ID = "09_fmha_preattn_mrope"
 REDUCED = loaded(ID)[0].reduced

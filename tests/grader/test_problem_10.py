@@ -8,7 +8,7 @@ import pytest
 import torch
 from deck_cases import drawn, eager, judged, legal, loaded, mutant, oracle
 
-from grader.correctness import compare
+from grader.deck.correctness import compare
 
 ID = "10_patch_embed_conv3d_gemm"
 REDUCED = loaded(ID)[0].reduced

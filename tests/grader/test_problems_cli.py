@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.problems import run, show
-from grader.problems.cli import main, parser
+from grader.authoring import run, show
+from grader.cli.problems import main, parser
 from kbh_lint import paths
 from kbh_lint.cli import kbh_main
 
@@ -46,7 +46,7 @@ def test_help_names_every_command_and_the_exit_codes(capsys: pytest.CaptureFixtu
 
 
 def test_help_and_lists_need_no_torch() -> None:
-    code = "import sys; from grader.problems.cli import main; main(['list']); sys.exit('torch' in sys.modules)"
+    code = "import sys; from grader.cli.problems import main; main(['list']); sys.exit('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "01_fp8_gemm" in done.stdout
@@ -55,7 +55,7 @@ def test_help_and_lists_need_no_torch() -> None:
 def test_a_command_that_needs_the_extra_says_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("grader.problems.common.find_spec", lambda name: None if name == "torch" else object())
+    monkeypatch.setattr("grader.authoring.common.find_spec", lambda name: None if name == "torch" else object())
     assert main(["mutate", "01_fp8_gemm"]) == 2
     assert "needs torch; in a checkout of kbh: pip install '.[grade]'" in capsys.readouterr().err
 
@@ -191,7 +191,7 @@ def test_mutants_are_listed_with_the_case_that_kills_them(base: Path, capsys: py
 def test_a_workspace_checks_itself_on_the_public_seeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["render", "05_topk_bitonic", "--out", str(tmp_path / "ws")]) == 0
     asked: list[list[str]] = []
-    monkeypatch.setattr("grader.problems.cli.main", lambda words: asked.append(words) or 0)
+    monkeypatch.setattr("grader.cli.problems.main", lambda words: asked.append(words) or 0)
     monkeypatch.setattr(sys, "argv", ["check.py", "--device", "cpu"])
     with pytest.raises(SystemExit) as done:
         runpy.run_path(str(tmp_path / "ws" / "check.py"), run_name="__main__")
@@ -218,7 +218,7 @@ def test_a_decoy_with_wrong_results_is_told(base: Path, capsys: pytest.CaptureFi
 def test_verify_takes_the_options_of_its_module() -> None:
     """They are repeated here so that --help needs no torch."""
     pytest.importorskip("torch")
-    from grader.problems import verify
+    from grader.authoring import verify
 
     own = argparse.ArgumentParser()
     verify.add_arguments(own)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from test_grade_verdicts import promised, report
 
-from grader import provenance
-from grader.cell import FindingRecord, VerdictRecord
-from grader.verdicts import verdict_of
+from grader.grading.verdicts import verdict_of
+from grader.record import provenance
+from grader.record.cell import FindingRecord, VerdictRecord
 
 READ = {"kind": "contamination", "rule": "canary-in-request", "message": "a file of the grader was read", "step": 12}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from grader.problems.render import excerpt, folder_of, write_workspace
+from grader.authoring.render import excerpt, folder_of, write_workspace
 from kbh_lint import paths
 from kbh_lint.authors.prompt import PromptError, render
 from kbh_lint.marked import load
@@ -52,7 +52,7 @@ def test_a_workspace_holds_what_an_agent_may_know(tmp_path: Path) -> None:
 
 def test_the_check_of_a_problem_in_another_folder_looks_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[str]] = []
-    monkeypatch.setattr("grader.problems.cli.main", lambda words: asked.append(words) or 0)
+    monkeypatch.setattr("grader.cli.problems.main", lambda words: asked.append(words) or 0)
     monkeypatch.setattr("sys.argv", ["check.py"])
     theirs = tmp_path / "problems" / "01_fp8_gemm"
     shutil.copytree(folder_of(DECK["01_fp8_gemm"]), theirs, ignore=shutil.ignore_patterns("evidence", "decoys"))

@@ -11,8 +11,8 @@ from types import ModuleType
 import pytest
 from grading import cell
 
-from grader.bundle import Bundle, cell_to_json, trial_to_json
-from grader.cell import Cell, PromiseRecord, Scores
+from grader.record.bundle import Bundle, cell_to_json, trial_to_json
+from grader.record.cell import Cell, PromiseRecord, Scores
 from grader.silicon import CodeRow, KernelRow, ShapeEvidence, Silicon, silicon_to_json
 
 ROOT = Path(__file__).parents[2]

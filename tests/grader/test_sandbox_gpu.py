@@ -10,7 +10,7 @@ import pytest
 
 from grader.sandbox import Jail, SandboxError, choose
 from grader.sandbox.places import searched
-from grader.supervise import environment
+from grader.sandbox.supervise import environment
 
 pytestmark = pytest.mark.gpu
 SECONDS = 120

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from grader.cell import SandboxRecord, SealedBatch, ShapeResult, ShapeTiming, TargetRecord, TrialResult
-from grader.scoring import (
+from grader.record.cell import SandboxRecord, SealedBatch, ShapeResult, ShapeTiming, TargetRecord, TrialResult
+from grader.record.spread import of_batches, of_samples, of_trials
+from grader.score.scoring import (
     NO_SCORES,
     check_2026_04,
     least_time,
@@ -23,8 +24,7 @@ from grader.scoring import (
     unstable,
     wanted,
 )
-from grader.spread import of_batches, of_samples, of_trials
-from grader.targets import Chosen, TargetError
+from grader.score.targets import Chosen, TargetError
 from kbh_lint import paths
 from kbh_lint.authors.floors import floor
 from kbh_lint.problems import Problem, Target, load_problem, load_targets

@@ -13,16 +13,18 @@ from typing import Any
 
 import pytest
 
-from grader import beside as besides
-from grader import judge, sandbox, stages
-from grader.cell import SandboxRecord
+from grader import sandbox
+from grader.grading import beside as besides
+from grader.grading import stages
+from grader.judge import cores
+from grader.judge import judging as judge
+from grader.judge.trial import Compiled
+from grader.record.cell import SandboxRecord
 from grader.sandbox.bubblewrap import Bubblewrap
-from grader.sharing import cores
+from grader.sandbox.supervise import Snapshot, snapshot
 from grader.silicon import rebuild
 from grader.silicon.machine_code import MachineCode
 from grader.silicon.ncu import ProfilerError
-from grader.supervise import Snapshot, snapshot
-from grader.trial import Compiled
 
 BOX = Bubblewrap("bwrap", 7, SandboxRecord("bubblewrap", 7, False))
 CUDA = "import torch.utils.cpp_extension\n"

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 from grading import H200, SCORE, SILICON, SOURCE, cell, trial
 
-from grader.bundle import Bundle, cell_to_json, trial_to_json
-from grader.cell import CaseOutcome, Cell, Scores
-from grader.grade_cli import as_json
-from grader.grade_display import Display
-from grader.regrade import compare
+from grader.cli.display import Display
+from grader.cli.grade import as_json
+from grader.grading.regrade import compare
+from grader.record.bundle import Bundle, cell_to_json, trial_to_json
+from grader.record.cell import CaseOutcome, Cell, Scores
+from grader.record.words import seconds, short
 from grader.report import cell_text, page
 from grader.report.view import View, load_view
-from grader.report.words import seconds, short
 from kbh_lint.cli import kbh_main
 
 OUTCOMES = ("accepted", "flagged", "withheld", "suspect", "wrong", "refused")
@@ -229,7 +229,7 @@ class Terminal(StringIO):
 
 
 def test_the_display_shows_nothing_before_two_seconds_and_then_what_was_done_and_is_done() -> None:
-    from grader.grade import Progress
+    from grader.grading.grade import Progress
 
     now, stream = [0.0], Terminal()
     display = Display(stream=stream, clock=lambda: now[0])
@@ -247,7 +247,7 @@ def test_the_display_shows_nothing_before_two_seconds_and_then_what_was_done_and
 
 
 def test_without_a_terminal_the_display_prints_finished_stages_only_when_asked() -> None:
-    from grader.grade import Progress
+    from grader.grading.grade import Progress
 
     for verbose, expected in ((False, ""), (True, "my.py\n  ✓ lint           clean\n")):
         stream = StringIO()
@@ -259,7 +259,7 @@ def test_without_a_terminal_the_display_prints_finished_stages_only_when_asked()
 
 
 def test_that_a_grading_waits_is_told_also_without_a_terminal() -> None:
-    from grader.grade import Progress
+    from grader.grading.grade import Progress
 
     stream = StringIO()
     display = Display(stream=stream)

@@ -9,8 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from grader.cell import CaseOutcome, SandboxRecord, ShapeResult, ShapeTiming, TrialResult
-from grader.judge import default_options
+from grader.judge.judging import default_options
+from grader.record.cell import CaseOutcome, SandboxRecord, ShapeResult, ShapeTiming, TrialResult
+from grader.sandbox.supervise import Snapshot
 from grader.silicon import Silicon, silicon_from_json, silicon_to_json
 from grader.silicon import gather as gathering
 from grader.silicon.counters import (
@@ -34,7 +35,6 @@ from grader.silicon.passes import Bench, Counted, Traces
 from grader.silicon.products import Product
 from grader.silicon.sass import Census
 from grader.silicon.tools import ToolError
-from grader.supervise import Snapshot
 from kbh_lint.findings import PromiseState, State
 from kbh_lint.problems import Problem, load_problem
 

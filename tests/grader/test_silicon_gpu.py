@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader.judge import build, default_options, run_trial
-from grader.keys import new_master
-from grader.linting import lint_snapshot
+from grader.deck.keys import new_master
+from grader.grading.linting import lint_snapshot
+from grader.judge.judging import build, default_options, run_trial
 from grader.sandbox import SandboxError, choose
+from grader.sandbox.supervise import snapshot
 from grader.silicon import Silicon
 from grader.silicon.gather import gather
 from grader.silicon.ncu import Unavailable, find_ncu
-from grader.supervise import snapshot
 from kbh_lint.findings import State
 from kbh_lint.problems import load_problem
 

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import pytest
 
-from grader.cell import SandboxRecord
+from grader.record.cell import SandboxRecord
 from grader.sandbox import Jail
 from grader.silicon import ncu, passes
 from grader.silicon.ncu import Ncu, Profiled, ProfilerError, Unavailable, find_ncu

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import kbh_lint
-from grader.check import check_submission
+from grader.grading.check import check_submission
 from kbh_lint.authors.solutions import Decoy, Honest, read_solutions
 from kbh_lint.findings import FileReport
 from kbh_lint.problems import load_problem

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import kbh_lint
-from grader.check import check_submission
+from grader.grading.check import check_submission
 from kbh_lint.findings import FileReport
 from kbh_lint.problems import load_problem
 

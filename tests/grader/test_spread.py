@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from grader.record.spread import middle, of_batches, of_samples, of_trials
 from grader.report.view import load_view
-from grader.spread import middle, of_batches, of_samples, of_trials
 
 RESULTS = Path(__file__).parents[2] / "results" / "h200"
 Draw = Callable[[random.Random], float]

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from grader.deck import DeckError
-from grader.structure import Structure, plans
+from grader.deck.code import DeckError
+from grader.deck.structure import Structure, plans
 
 SYMBOLS = {"n": 4096}
 

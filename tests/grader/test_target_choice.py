@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from grader import peaks
-from grader.targets import CPU_LABEL, TargetError, choose_target, cpu_target
+from grader.score import peaks
+from grader.score.targets import CPU_LABEL, TargetError, choose_target, cpu_target
 from kbh_lint import paths
 from kbh_lint.problem_files import read_published
 from kbh_lint.problems import Problem, ProblemError, load_problem, load_targets

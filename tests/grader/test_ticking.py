@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from grader.ticking import Ticking
+from grader.judge.ticking import Ticking
 
 
 def test_a_build_is_told_of_again_and_again_and_other_work_once() -> None:

@@ -12,11 +12,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from grader.cases import materialise, plan_cases
-from grader.correctness import error
-from grader.deck import DeckError, load_code
-from grader.problems import readback, tolerance
-from grader.problems.tolerance import (
+from grader.authoring import readback, tolerance
+from grader.authoring.tolerance import (
     MARGIN,
     QUANTILE,
     Derivation,
@@ -29,6 +26,9 @@ from grader.problems.tolerance import (
     round_up,
     stored_differences,
 )
+from grader.deck.cases import materialise, plan_cases
+from grader.deck.code import DeckError, load_code
+from grader.deck.correctness import error
 from kbh_lint import paths
 from kbh_lint.problems import Problem, load_deck
 

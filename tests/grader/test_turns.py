@@ -16,13 +16,15 @@ from types import SimpleNamespace
 import pytest
 from grading import toy_request, trial
 
-from grader import judge, peaks, turns
-from grader.cell import TrialResult
-from grader.grade import grade
-from grader.judge import Held
-from grader.linting import lint_snapshot
-from grader.trial import Compiled, Trial
-from grader.turns import device_key, turn
+from grader.grading.grade import grade
+from grader.grading.linting import lint_snapshot
+from grader.judge import judging as judge
+from grader.judge import turns
+from grader.judge.judging import Held
+from grader.judge.trial import Compiled, Trial
+from grader.judge.turns import device_key, turn
+from grader.record.cell import TrialResult
+from grader.score import peaks
 
 HOLDER = """
 import subprocess, sys
@@ -195,7 +197,7 @@ def test_trials_replays_and_the_measurement_of_a_cpu_have_their_turn_and_the_lin
         return ()
 
     monkeypatch.setattr(judge, "replay", again)
-    monkeypatch.setattr("grader.grade.lint_snapshot", stub("lint", lint))
+    monkeypatch.setattr("grader.grading.grade.lint_snapshot", stub("lint", lint))
     monkeypatch.setattr(peaks, "load", lambda *a: None)
     monkeypatch.setattr(peaks, "store", lambda *a: None)
     monkeypatch.setattr(peaks, "measure", stub("peaks", measured))

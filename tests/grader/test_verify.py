@@ -13,13 +13,12 @@ import pytest
 from toy import HONEST as HONEST_TOY
 from toy import toy_problem
 
-from grader import mutation
-from grader.check import CaseResult, CheckError, CheckReport
-from grader.deck import problems_dir
-from grader.problems import evidence, verify
-from grader.problems.cli import main
-from grader.problems.evidence import digest, geometric_mean
-from grader.problems.verify import run_verify
+from grader.authoring import evidence, mutation, verify
+from grader.authoring.evidence import digest, geometric_mean
+from grader.authoring.verify import run_verify
+from grader.cli.problems import main
+from grader.deck.code import problems_dir
+from grader.grading.check import CaseResult, CheckError, CheckReport
 from kbh_lint.problems import load_deck, load_problem
 
 pytestmark = pytest.mark.usefixtures("warm")
@@ -105,7 +104,7 @@ def test_evidence_that_shows_a_fault_does_not_hold(
     deck: Path, edit: Change, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "grader.problems.readback._lint", lambda *_: {HONEST: ("clean", []), DECOY: ("rubric_leak", [])}
+        "grader.authoring.readback._lint", lambda *_: {HONEST: ("clean", []), DECOY: ("rubric_leak", [])}
     )
     change(deck, edit)
     status, table = read_back(deck)
@@ -197,7 +196,7 @@ def test_a_problem_of_an_author_s_folder_is_verified_there_and_without_evidence_
     deck: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "grader.problems.readback._lint", lambda *_: {HONEST: ("clean", []), DECOY: ("rubric_leak", [])}
+        "grader.authoring.readback._lint", lambda *_: {HONEST: ("clean", []), DECOY: ("rubric_leak", [])}
     )
     assert main(["--problems-dir", str(deck), "verify"]) == 0
     assert main(["--problems-dir", str(deck), "verify", str(deck / ID)]) == 0
@@ -259,7 +258,7 @@ def test_a_run_gives_evidence_of_every_solution_and_times_only_the_honest_ones_t
 
 
 MUTANTS = """\
-from grader.mutants import Mutant
+from grader.deck.mutants import Mutant
 
 MUTANTS = (
     Mutant("zeros", "All zeros.", lambda init: None),

@@ -17,10 +17,10 @@ from unittest.mock import MagicMock
 import pytest
 import torch
 
-from grader import driver
-from grader.channel import POISON, Slot
-from grader.driver import GpuError
-from grader.vmm import VmmMemory, VmmViews, _rounded
+from grader.wire import driver
+from grader.wire.channel import POISON, Slot
+from grader.wire.driver import GpuError
+from grader.wire.vmm import VmmMemory, VmmViews, _rounded
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,8 +32,8 @@ CHILD = """
 import os, socket, sys
 sys.path[:0] = sys.argv[1].split(os.pathsep)
 import torch
-from grader.channel import Slot
-from grader.vmm import VmmViews
+from grader.wire.channel import Slot
+from grader.wire.vmm import VmmViews
 link = socket.socket(fileno=int(sys.argv[2]))
 views = VmmViews(int(sys.argv[3]), int(sys.argv[4]))
 count = int(sys.argv[5])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kept import archive_of, bundle, small_run
 
-from grader.bundle import Bundle, cell_from_json
+from grader.record.bundle import Bundle, cell_from_json
 from harness.archive import Archive, all_facts
 from harness.archive.facts import Facts
 from harness.archive.graded import cell_of

@@ -206,7 +206,7 @@ def test_independent_work_has_too_few_lines_to_be_flagged() -> None:
 def test_an_installation_without_a_checkout_has_an_index_too() -> None:
     assert checkout() == ROOT
     labels = {source.label for source, _ in hidden_texts(None)}
-    assert {"grader/keys.py", "harness/contamination/canaries.py", "problems/01_fp8_gemm/legal.py"} <= labels
+    assert {"grader/deck/keys.py", "harness/contamination/canaries.py", "problems/01_fp8_gemm/legal.py"} <= labels
     assert not [label for label in labels if label.startswith(("tests", "results"))]
 
 

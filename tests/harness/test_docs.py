@@ -19,7 +19,7 @@ def test_the_tables_of_the_runs_page_are_those_of_the_code() -> None:
 
 
 def test_the_options_that_the_pages_name_exist() -> None:
-    from grader.grade_cli import parser as grade
+    from grader.cli.grade import parser as grade
     from harness.agents.cli import parser as agents
     from harness.running.cli import parser as run
     from harness.running.replay_cli import parser as replay

@@ -36,10 +36,10 @@ from judging_kit import (
     rows_problem,
 )
 
-from grader import peaks
-from grader.check import check_submission
-from grader.problems.run import public_master
-from grader.turns import turn
+from grader.authoring.run import public_master
+from grader.grading.check import check_submission
+from grader.judge.turns import turn
+from grader.score import peaks
 from harness.judging.base import Ask, to_line
 from harness.judging.pool import JudgePool
 from harness.judging.workspace import workspace_files

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from grader import turns
-from grader.turns import practising, turn
+from grader.judge import turns
+from grader.judge.turns import practising, turn
 
 WAITER = """
 import sys, time
 from contextlib import nullcontext
-from grader.turns import practising, turn
+from grader.judge.turns import practising, turn
 name, practice, out = sys.argv[1:]
 kind = practising(time.monotonic() - float(practice)) if practice else nullcontext()
 with kind, turn("cpu", lambda text: print(text, flush=True)):

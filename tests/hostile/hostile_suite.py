@@ -260,7 +260,7 @@ def scratch_of(gib: float) -> Iterator[None]:
 
 def grade_file(file: Path, case: HostileCase, world: World, folder: Path, sandbox: str = "auto") -> Graded:
     """Grades one submission by the real path."""
-    from grader.grade import Request, grade
+    from grader.grading.grade import Request, grade
 
     request = Request(
         submission=place(file, world, folder), problem=PROBLEM, target=case.device if case.device == "cpu" else "auto",

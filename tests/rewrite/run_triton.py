@@ -11,7 +11,7 @@ import json
 import sys
 from pathlib import Path
 
-from grader.interpreter import install
+from grader.candidate.interpreter import install
 
 install()
 

@@ -1,4 +1,4 @@
-"""Inside `kbh_lint.host` and `kbh_lint.kernels`, imports go one way: a package may need those that stand before it.
+"""Inside `host` and `kernels` of kbh_lint, and `grader`, imports go one way: a package needs what stands before it.
 
 What is imported under `if TYPE_CHECKING` is for annotations, does not run, and does not count.
 """
@@ -13,6 +13,23 @@ ORDER = {
     "kbh_lint/host": ("values", "torch", "datamodel", "effects", "python", "gpu", "cpp", "libs", "run", "explore"),
     "kbh_lint/kernels": ("core", "languages", "extents", "numeric", "analyze"),
     "kbh_lint/kernels/languages": ("ptx", "triton", "cute", "tilelang", "cuda"),
+    "grader": (
+        "wire",
+        "candidate",
+        "record",
+        "deck",
+        "sandbox",
+        "judge",
+        "score",
+        "silicon",
+        "report",
+        "grading",
+        "authoring",
+        "cli",
+        "structure",
+        "precision",
+        "mutation",
+    ),
 }
 
 

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from grader.cell import Cell, FindingRecord, ShapeResult, ShapeScore, TrialResult
-from grader.report.page.base import STYLE, PageError, environment, shown
-from grader.report.page.plot import Plot, plot
-from grader.report.view import View
-from grader.report.words import (
+from grader.record.cell import Cell, FindingRecord, ShapeResult, ShapeScore, TrialResult
+from grader.record.words import (
     STATES,
     baseline_lines,
     baseline_rows,
@@ -27,6 +24,9 @@ from grader.report.words import (
     spread,
     standing,
 )
+from grader.report.page.base import STYLE, PageError, environment, shown
+from grader.report.page.plot import Plot, plot
+from grader.report.view import View
 from grader.silicon.shown import remarks
 
 __all__ = ["PageError", "render"]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from grader.cell import ShapeScore, ShapeTiming
-from grader.report.words import seconds
+from grader.record.cell import ShapeScore, ShapeTiming
+from grader.record.words import seconds
 
 __all__ = ["Plot", "Point", "plot"]
 

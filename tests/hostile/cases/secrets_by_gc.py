@@ -32,7 +32,7 @@ def walk():
     found |= {word for word in ("master", "nominal", "tolerance") if word.encode() in words}
     found |= {
         name
-        for name in ("grader.cases", "grader.keys", "grader.judge", "grader.problems.tolerance")
+        for name in ("grader.deck.cases", "grader.deck.keys", "grader.judge.judging", "grader.authoring.tolerance")
         if name in sys.modules
     }
     print(f"TRIED {count} objects", flush=True)

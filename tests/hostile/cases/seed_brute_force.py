@@ -23,7 +23,7 @@ def guesses(shape):
 
 
 def keyed(shape):
-    from grader.keys import derive
+    from grader.deck.keys import derive
 
     for key in (b"", bytes(32), *(seed.to_bytes(32, "little") for seed in SEEDS[:12])):
         for case in ("nominal/0", "nominal/1", "stress/large"):

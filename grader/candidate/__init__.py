@@ -1,0 +1,1 @@
+"""All that runs beside a submission, in its process. Imports only `grader.wire`."""

@@ -1,0 +1,47 @@
+"""A gate in a stream: the device waits at a word in host memory until a call has been launched as a whole.
+
+So the host's launch time is not in what events or a tracer see of the call. A call that waits for the device would wait
+for ever: after GATE_S the gate opens by itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+from grader.candidate.clock.opener import Opener
+from grader.wire.driver import bound, constant
+
+__all__ = ["GATE_S", "Gate"]
+
+GATE_S = 50e-3  # a call that has not returned by then is taken to wait for the device
+SHUT, OPEN = 0, 1
+
+
+class Gate:
+    """A word in memory that host and device share, and what opens it when the host cannot. Raises GpuError."""
+
+    def __init__(self) -> None:
+        self._wait_value, self._free = bound("cuStreamWaitValue32"), bound("cuMemFreeHost")
+        self._host = int(bound("cuMemHostAlloc")(8, constant("CU_MEMHOSTALLOC_DEVICEMAP")))
+        self._address = bound("cuMemHostGetDevicePointer")(self._host, 0)
+        self._word = ctypes.c_uint64.from_address(self._host)
+        self._word.value = SHUT
+        self._until = constant("CUstreamWaitValue_flags.CU_STREAM_WAIT_VALUE_GEQ").value
+        self._opener = Opener(self._host)
+
+    def shut(self, stream: int) -> None:
+        """What is put into the stream from now on waits until `open`, or for GATE_S."""
+        self._word.value = SHUT
+        self._wait_value(stream, self._address, OPEN, self._until)
+        self._opener.arm(GATE_S)
+
+    def open(self) -> bool:
+        """Lets the stream go on; True when it had opened by itself."""
+        waited = self._opener.disarm()
+        self._word.value = OPEN
+        return waited
+
+    def close(self) -> None:
+        """Gives the word up; no stream may wait for it any more."""
+        self._opener.close()
+        self._free(self._host)

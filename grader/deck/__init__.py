@@ -1,0 +1,1 @@
+"""A problem's own code, the cases drawn for it, and when an output is right."""

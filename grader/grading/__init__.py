@@ -1,0 +1,1 @@
+"""One submission from request to cell: snapshot, lint, build, trial, silicon, verdict, bundle."""

@@ -1,0 +1,98 @@
+"""A second build beside the first one and the trial: nvcc takes half a minute or more for a file with torch's headers.
+
+Its process has a user, a sandbox and a folder of its own and finds nothing of the first, so what it compiles shows as
+much as what it would compile later (`grader.silicon.rebuild` holds the two against each other). It is kept on other
+processors than what is timed, holds the device for its own calls alone, as any grading does, and is waited for only
+where what it compiled is wanted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from pathlib import Path
+
+import torch
+
+from grader.deck.code import DeckError
+from grader.grading.job import Job
+from grader.grading.stages import compiles, held
+from grader.judge.cores import enough, kept_away
+from grader.judge.session import Session
+from grader.sandbox import Sandbox, SandboxError, second
+from grader.sandbox.supervise import CheckError, remove
+from grader.wire.driver import GpuError
+
+__all__ = ["Beside"]
+
+PLACE = 2  # of its user; the first is that of a trial's second process, which may run at the same time
+JOIN_SECONDS = 5.0  # one that waits for the device is left behind, and ends when it gets it
+FAULTS = (CheckError, DeckError, GpuError, OSError, SandboxError, torch.OutOfMemoryError)
+
+
+class Beside:
+    """A context manager: the second build goes on within, and what is left of it at the end is ended."""
+
+    def __init__(self, job: Job, sandbox: Sandbox) -> None:
+        self._job, self._sandbox = job, sandbox
+        self._place, self._caches = job.scratch / "second", job.scratch / "again"
+        self._thread: threading.Thread | None = None
+        self._guard = threading.Lock()
+        self._session: Session | None = None
+        self._over = self._done = False
+
+    def __enter__(self) -> Beside:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._guard:
+            self._over = True
+            session = self._session
+        if session is not None and self._thread is not None and self._thread.is_alive():
+            with contextlib.suppress(OSError, SandboxError):
+                session.end()
+        if self._thread is not None:
+            self._thread.join(JOIN_SECONDS)
+        remove(self._place)
+        remove(self._caches)
+
+    def start(self) -> None:
+        """Begins. Nothing is done for a submission that compiles without nvcc, on a machine with few processors, and
+        where the sandbox does not keep two processes apart.
+        """
+        if not (compiles(self._job) and self._job.snapshot.calls_nvcc and enough()):
+            return
+        for folder in (self._place, self._caches):
+            remove(folder)
+        with contextlib.suppress(SandboxError):
+            other = second(self._sandbox, PLACE)
+            if other is not None:
+                self._thread = threading.Thread(target=self._build, args=(other,), daemon=True)
+                self._thread.start()
+
+    def finish(self) -> Path | None:
+        """Waits for its end; the folder with what it compiled, None where it did not come to its end."""
+        if self._thread is not None:
+            self._thread.join()
+        return self._caches if self._done else None
+
+    def _build(self, sandbox: Sandbox) -> None:
+        """Whatever ends it early leaves nothing: the evidence pass then makes one."""
+        from grader.silicon.ncu import ProfilerError
+        from grader.silicon.rebuild import second_build
+
+        job = self._job
+        with contextlib.suppress(*FAULTS, ProfilerError), kept_away():
+            second_build(
+                job.problem, job.snapshot, device=job.device, scale=job.chosen.record.scale, options=job.options,
+                sandbox=sandbox, scratch=self._place, caches=self._caches, progress=lambda text: None,
+                held=held(job, "build", "again"), opened=self._opened,
+            )  # fmt: skip
+            self._done = True
+
+    def _opened(self, session: Session) -> None:
+        with self._guard:
+            self._session = session
+            over = self._over
+        if over:
+            raise CheckError("the second build is not wanted any more")

@@ -1,0 +1,82 @@
+"""The linter on the very copy of a submission that will run, in a process of its own, which a hostile file may end."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import kbh_lint
+from grader.grading.request import GradeError
+from grader.sandbox.builds import cache_folder
+from grader.sandbox.supervise import Snapshot
+from kbh_lint.findings import FileReport
+from kbh_lint.jobs import death
+from kbh_lint.report.data import file_from_dict
+
+__all__ = ["LINTER", "Linted", "lint_snapshot"]
+
+LINTER = f"kbh-lint {kbh_lint.__version__}"
+SECONDS = 900  # a bound on what hangs; steps end an analysis, so that seconds decide nothing
+GRACE_SECONDS = 30
+MOST_BYTES = 32 << 20
+_BOOT = (  # it dies with the judge (PR_SET_PDEATHSIG, SIGKILL), also with one that is gone already
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.getppid() == int(sys.argv[1]) or os._exit(2); "
+    "sys.path[:] = sys.argv[2].split(os.pathsep); from kbh_lint.cli import main; sys.exit(main(sys.argv[3:]))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Linted:
+    """What the linter says: the report, and its bytes as JSON v1. Paths are relative to the submission's folder."""
+
+    report: FileReport
+    data: bytes
+
+
+def lint_snapshot(snapshot: Snapshot, problem: str, target: str | None, problems_dir: Path | None = None) -> Linted:
+    """Lints a snapshot. Raises GradeError when the linter cannot work, or gives out on this file.
+
+    Giving out says nothing of the submission: the files are then kept, and the sentence names where.
+    """
+    places = os.pathsep.join(os.path.abspath(path) for path in sys.path if path)
+    options = ["--output-format", "json", "--no-cache", "--exit-zero", "--jobs", "1", "--timeout", str(SECONDS)]
+    options += ["--problem", problem, *(["--target", target] if target else [])]
+    if problems_dir is not None:
+        options += ["--problems-dir", str(problems_dir.absolute())]
+    # Isolated, with a search path of ours: the folder it runs in belongs to the submission.
+    command = [sys.executable, "-I", "-c", _BOOT, str(os.getpid()), places, *options, snapshot.file.name]
+    try:
+        done = subprocess.run(
+            command, cwd=snapshot.file.parent, stdin=subprocess.DEVNULL, capture_output=True,
+            timeout=SECONDS + GRACE_SECONDS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        raise _gave_out(snapshot, f"did not come to an end within {SECONDS + GRACE_SECONDS} s") from None
+    if done.returncode not in (0, 2):
+        raise _gave_out(snapshot, f"crashed ({death(done.returncode)})")
+    if len(done.stdout) > MOST_BYTES:
+        raise _gave_out(snapshot, f"said more than {MOST_BYTES >> 20} MB")
+    try:
+        said = json.loads(done.stdout)
+        if said["errors"]:
+            raise _gave_out(snapshot, "gave out: " + str(said["errors"][0])[:300])
+        return Linted(file_from_dict(said["files"][0]), done.stdout)
+    except (ValueError, LookupError, TypeError):
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["it says nothing"]
+        raise GradeError(f"the linter cannot work: {lines[-1][:300]}") from None
+
+
+def _gave_out(snapshot: Snapshot, how: str) -> GradeError:
+    """The error for a linter that gave out on a submission, of which a copy is kept."""
+    place = cache_folder() / "crashes" / snapshot.sha256[:16]
+    kept = f"a copy is kept in {place}"
+    try:
+        shutil.copytree(snapshot.file.parent, place, dirs_exist_ok=True, copy_function=shutil.copyfile)
+    except OSError as error:
+        kept = f"no copy could be kept ({error.strerror or error})"
+    return GradeError(f"the linter {how}, which says nothing of the submission and is a fault of kbh; {kept}")

@@ -1,0 +1,180 @@
+"""What a grading was asked for, and the identity under which one that was cut is found again."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import platform
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+from grader.record.cell import BaselineName, FindingRecord
+from grader.sandbox import cutlass
+from kbh_lint import __version__
+from kbh_lint.problems import Problem
+
+__all__ = [
+    "BASELINES", "GradeError", "Protocol", "Request", "SandboxName", "identity", "options_from_json", "options_of",
+    "problem_files", "versions",
+]  # fmt: skip
+
+Protocol = Literal["2026-11", "2026-04"]
+BASELINES: tuple[BaselineName, ...] = ("eager", "compile", "library")
+SandboxName = Literal["auto", "bubblewrap", "landlock", "plain"]
+MOST_TRIALS = 100
+MOST_SAMPLES = 400
+MOST_SECONDS = 86_400.0
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
+# Where and whether, not what; and what is known of the submission, which is kept beside the options.
+_APART = frozenset({"submission", "out", "problems_dir", "fresh", "provenance"})
+
+
+_LATER: Mapping[str, Any] = {
+    "baselines": [],
+    "build_timeout": 300.0,
+    "all_cases": False,
+}  # what older bundles do not name
+
+
+class GradeError(Exception):
+    """A grading could not be made; the text is one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One grading. `samples` are the timed calls of a shape (None: what the device asks for), `timeout` the seconds
+    that the submission's calls may take in all in one process, `build_timeout` those of building it there. `baselines`
+    are timed beside it. `fresh` starts another bundle where one could be gone on with. `provenance` are findings of the
+    run that made the submission. `all_cases` are run also after a wrong result.
+    """
+
+    submission: Path
+    problem: str
+    target: str = "auto"
+    strict: bool = False
+    trials: int = 1
+    samples: int | None = None
+    evidence: bool = True
+    all_evidence: bool = False
+    sandbox: SandboxName = "auto"
+    timeout: float = 600.0
+    build_timeout: float = 300.0
+    out: Path = Path("kbh-results")
+    protocol: Protocol = "2026-11"
+    problems_dir: Path | None = None
+    fresh: bool = False
+    baselines: tuple[BaselineName, ...] = ()
+    provenance: tuple[FindingRecord, ...] = ()
+    all_cases: bool = False
+
+    def __post_init__(self) -> None:
+        checks = (
+            (_NAME.fullmatch(self.problem), f"{self.problem[:60]!r} is not the id of a problem"),
+            (_NAME.fullmatch(self.target.replace(" ", "_")), f"{self.target[:60]!r} is not the name of a target"),
+            (1 <= self.trials <= MOST_TRIALS, f"there can be 1 to {MOST_TRIALS} trials, not {self.trials}"),
+            (
+                self.samples is None or 3 <= self.samples <= MOST_SAMPLES,
+                f"there can be 3 to {MOST_SAMPLES} samples, not {self.samples}",
+            ),
+            (
+                set(self.baselines) <= set(BASELINES) and len(set(self.baselines)) == len(self.baselines),
+                f"the baselines are {', '.join(BASELINES)}, each once; {', '.join(self.baselines)[:80]!r} are others",
+            ),
+            (0 < self.timeout <= MOST_SECONDS, f"the timeout must be over 0 and at most {MOST_SECONDS:g} s"),
+            (
+                0 < self.build_timeout <= MOST_SECONDS,
+                f"the build timeout must be over 0 and at most {MOST_SECONDS:g} s",
+            ),
+        )
+        for fine, sentence in checks:
+            if not fine:
+                raise GradeError(sentence)
+
+
+def options_of(request: Request) -> dict[str, Any]:
+    """Everything of a request that decides its result, as JSON values."""
+    found = {
+        field.name: getattr(request, field.name) for field in dataclasses.fields(Request) if field.name not in _APART
+    }
+    return found | {"baselines": list(request.baselines)}
+
+
+def options_from_json(data: object) -> dict[str, Any]:
+    """The reverse, for a bundle that a stranger may have written. Raises GradeError."""
+    wanted = options_of(Request(Path(), "x"))
+    given = {**_LATER, **data} if isinstance(data, Mapping) else {}
+    if set(given) != set(wanted):
+        raise GradeError("the bundle does not hold the options of a grading that this version knows")
+    choices = {"sandbox": ("auto", "bubblewrap", "landlock", "plain"), "protocol": ("2026-11", "2026-04")}
+    for name, default in wanted.items():
+        value = given[name]
+        kinds = (
+            (int, type(None)) if name == "samples" else (int, float) if name.endswith("timeout") else (type(default),)
+        )
+        if type(value) not in kinds or (name in choices and value not in choices[name]):
+            raise GradeError(f"the option {name} of the bundle is {str(value)[:40]!r}, which it cannot be")
+    if not all(type(name) is str for name in given["baselines"]):
+        raise GradeError("the option baselines of the bundle is no list of names")
+    return given | {"baselines": tuple(given["baselines"])}
+
+
+def problem_files(problem: Problem, hardware: Path) -> dict[str, str]:
+    """SHA-256 of every file that decides what a right result and a score are, by name."""
+    folder = Path(problem.path).resolve().parent
+    found = sorted(path for kind in ("yaml", "py", "json") for path in folder.glob(f"*.{kind}"))
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in (*found, hardware) if path.is_file()}
+
+
+def versions(device: str) -> dict[str, str]:
+    """What the result may depend on besides the submission and the problem."""
+    known = {"kbh": __version__, "python": platform.python_version(), "kernel": platform.release()}
+    for name in ("torch", "triton"):
+        try:
+            known[name] = version(name)
+        except PackageNotFoundError:
+            known[name] = "none"
+    if device.startswith("cuda"):
+        known |= _gpu_versions()
+    return known
+
+
+def _gpu_versions() -> dict[str, str]:
+    import torch
+
+    from grader.judge.health import driver_version
+
+    known = {"cuda": torch.version.cuda or "none"}
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8", errors="replace")[:2000]
+    except OSError:  # containers may hide it
+        text = ""
+    found = re.search(r"Kernel Module[^\d\n]{0,80}(\d[\d.]{2,20})", text)
+    driver = found[1] if found else driver_version()
+    headers = cutlass.find()
+    known |= {"cutlass": headers.version} if headers is not None else {}
+    return known | ({"driver": driver} if driver else {})
+
+
+def identity(request: Request, submission: str, files: Mapping[str, str], target: str, known: Mapping[str, str]) -> str:
+    """SHA-256 of all that decides a result, this grader's code too: gradings with the same one may share trials."""
+    from grader.record import provenance
+    from grader.record.bundle.read import canonical
+
+    parts: list[Any] = [options_of(request), submission, dict(files), target, dict(known), _code()]
+    parts += [provenance.to_json(request.provenance)] if request.provenance else []
+    return hashlib.sha256(canonical({"parts": parts})).hexdigest()
+
+
+@functools.cache
+def _code() -> str:
+    """SHA-256 of the grader's sources: how often and how long it times is in them."""
+    folder, digest = Path(__file__).resolve().parents[1], hashlib.sha256()
+    for file in sorted(folder.rglob("*.py")):
+        text = file.read_bytes()
+        digest.update(f"{file.relative_to(folder)} {len(text)}\n".encode() + text)
+    return digest.hexdigest()

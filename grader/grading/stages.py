@@ -1,0 +1,134 @@
+"""The two stages of a grading that a submission and a baseline share: compiling, and a trial in its turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from grader.grading.job import Job, Progress, Stage
+from grader.grading.scratch import comes_again
+from grader.judge import judging as judge
+from grader.judge.cores import kept_away, shared
+from grader.judge.native import cannot_run
+from grader.judge.resources import give_back
+from grader.judge.ticking import Ticking
+from grader.judge.turns import alone
+from grader.record.bundle import redact
+from grader.record.cell import TrialResult
+from grader.sandbox import Sandbox, seen_at
+from grader.sandbox.builds import Builds, build_key, builds_folder
+from grader.sandbox.supervise import remove, restore_caches
+
+__all__ = ["Built", "built", "compiles", "held", "tried", "waiting"]
+
+MOST_WAITING = 2.0  # times what building may take: so long the build of another grading is waited for
+
+
+def waiting(job: Job, stage: Stage, of: str = "") -> Callable[[str], None]:
+    """Tells people that a stage has to wait for the device."""
+    return lambda text: job.tell(Progress(stage, "wait", text, of))
+
+
+def held(job: Job, stage: Stage, of: str = "") -> Callable[[], AbstractContextManager[None]]:
+    """What holds the device for a stage, as often as it is called; people are told of what it waits for."""
+    return lambda: alone(job.device, waiting(job, stage, of))
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What came of building: compiler caches for the processes that follow, or why no process is to follow."""
+
+    caches: Path | None = None
+    failed: str = ""
+
+
+def compiles(job: Job) -> bool:
+    """Whether a submission compiles what a later process finds again: on a CPU nothing is."""
+    return job.device != "cpu" and not cannot_run(job.snapshot, job.device)
+
+
+def built(job: Job, sandbox: Sandbox, *, stage: Stage = "build", of: str = "") -> Built:
+    """What a submission compiles: that of an earlier grading, or what a first process makes now.
+
+    One grading at a time makes the build of a submission, and the others wait for it. What takes longer than building
+    may take is not tried again: that is the end. A submission that fails here in another way fails in the trial too,
+    which is where that counts; what it compiled until then is kept for this grading alone.
+    """
+    if not compiles(job):
+        return Built()
+    job.tell(Progress(stage, "begin", of=of))
+    record, kind = job.chosen.record, sandbox.record.kind
+    seen = seen_at(sandbox)  # compilers note paths
+    parts = (job.problem.id, record.id, record.product, record.scale, kind, str(seen or job.scratch))
+    key = build_key(job.snapshot.sha256, parts, job.versions)
+    spare = job.scratch / "builds"
+    builds = Builds(builds_folder() if seen or comes_again(job.scratch) else spare, spare)
+    with builds.making(key, waiting(job, stage, of), MOST_WAITING * job.options.build_timeout):
+        found = builds.find(key)
+        if found is not None:
+            if stage == "build":
+                job.tell(Progress(stage, "done", "from an earlier grading"))
+            return Built(found)
+        made = builds.begin(key)
+        try:
+            away = kept_away() if shared() else nullcontext()
+            with away, Ticking(lambda text: job.tell(Progress(stage, "at", text, of))) as say:
+                said = judge.build(
+                    job.problem, job.snapshot, device=job.device, scale=record.scale, options=job.options,
+                    sandbox=sandbox, scratch=job.workplace(), caches=made, progress=say, held=held(job, stage, of),
+                )  # fmt: skip
+        except BaseException:
+            remove(made)
+            raise
+        if stage == "build":
+            job.tell(Progress(stage, "done", said.refused or said.ended))
+        if said.refused or said.late:
+            remove(made)
+            return Built(failed=said.ended if said.late else "")
+        if said.ended:
+            return Built(Builds(spare, spare).keep(key, _moved(made, spare)))
+        return Built(builds.keep(key, made))
+
+
+def _moved(made: Path, folder: Path) -> Path:
+    """A build that is not to be found by others, in another folder."""
+    place = folder / made.name
+    if made != place and made.is_dir():
+        restore_caches(made, place)
+        remove(made)
+    return place
+
+
+def tried(
+    job: Job, sandbox: Sandbox, build: Built, *, index: int, master: bytes, keep_log: Callable[[str], str],
+    stage: Stage = "trial", of: str = "",
+) -> TrialResult:  # fmt: skip
+    """One trial while nothing else is timed on the device, without secrets in what the submission said."""
+    if build.failed:
+        return _clean(judge.not_tried(
+            job.problem, index=index, scale=job.chosen.record.scale, master=master, sandbox=sandbox, status="wrong",
+            message=build.failed,
+        ), job.scratch)  # fmt: skip
+    give_back(job.device)
+    with Ticking(lambda text: job.tell(Progress(stage, "at", text, of))) as say:
+        result = judge.run_trial(
+            job.problem, job.snapshot, index=index, device=job.device, scale=job.chosen.record.scale, master=master,
+            options=job.options, sandbox=sandbox, scratch=job.workplace(), caches=build.caches, keep_log=keep_log,
+            progress=say, held=held(job, stage, of),
+        )  # fmt: skip
+    return _clean(result, job.scratch)
+
+
+def _clean(trial: TrialResult, scratch: Path) -> TrialResult:
+    def clean(text: str) -> str:
+        return redact(text, scratch=[scratch])
+
+    shapes = tuple(
+        replace(
+            shape, message=clean(shape.message), cases=tuple(replace(c, message=clean(c.message)) for c in shape.cases)
+        )
+        for shape in trial.shapes
+    )
+    return replace(trial, message=clean(trial.message), detail=clean(trial.detail), shapes=shapes)

@@ -1,0 +1,144 @@
+"""The sealed batches of one shape of a trial: how many calls, how often, and what is looked at of each."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+from grader.deck.cases import CaseSpec
+from grader.deck.keys import derive
+from grader.judge import plan as planning
+from grader.judge.resources import cache_bytes, health_of, ring_room
+from grader.judge.seen import Seen
+from grader.record.cell import SealedBatch, denies
+from grader.record.spread import middle
+from kbh_lint.problems import Shape
+
+if TYPE_CHECKING:
+    from grader.judge.trial import Trial
+
+__all__ = ["State", "lone_calls", "sealed_batches"]
+
+State = Mapping[str, Tensor]
+MOST_ALONE = 9  # sealed calls alone, until one leaves the time that would be scored possible
+FIRST_ALONE = 1 << 20  # the number of the first of them, after those of all batches
+
+
+def sealed_batches(trial: Trial, shape: Shape, state: Seen, models: Sequence[State]) -> None:
+    """Has batches run on models of these weights and notes those that count: short ones, then as long as it takes.
+
+    The claimed time says how many calls a batch needs, unless short ones show that it cannot be true: one, and as it
+    may have waited for what is loaded at the first launch, those after it. Where longer ones then leave it possible,
+    the short ones were disturbed, and batches of as many calls as the claim needs count.
+    """
+    runs, options = _Runs(trial, shape, state, models, itertools.count()), trial.options
+    claimed = middle(state.claimed, options.trim) if state.claimed else 0.0
+    before = health_of(trial.session.device)
+    short = runs.repeated(planning.LEAST_ROUNDS, 1)
+    if short and not planning.bears_out(short, claimed):
+        short = runs.repeated(planning.LEAST_ROUNDS, options.batches, prepared=True)
+    if not short:
+        return
+    possible = planning.bears_out(short, claimed)
+    sealed = runs.lasting(claimed if possible else min(batch.per_call for batch in short), claimed) or short
+    if not possible and state.status == "right" and planning.bears_out(sealed, claimed):
+        sealed = runs.lasting(claimed, claimed) or sealed
+    state.sealed += sealed
+    state.health = [reading for reading in (before, health_of(trial.session.device)) if reading]
+
+
+def lone_calls(trial: Trial, shape: Shape, state: Seen, models: Sequence[State]) -> None:
+    """Has single calls made as batches are: on values that nobody had before the clock was read.
+
+    The calls of a batch may share work, or be done at the same time; one alone has nobody to share with. What disturbs
+    it only makes it longer, so one that leaves the claim and the batches possible is enough.
+    """
+    if state.status != "right" or not state.sealed:
+        return
+    runs = _Runs(trial, shape, state, models, itertools.count(FIRST_ALONE))
+    claimed = middle(state.claimed, trial.options.trim) if state.claimed else 0.0
+    scored = max(claimed, min(batch.per_call for batch in state.sealed))
+    for number in range(MOST_ALONE):
+        found = runs.repeated(1, 1, prepared=number > 0)
+        state.alone += found
+        if not found or not denies(trial.session.device.type, found[0], scored):
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """What batches are run on. Every batch has a number of its own, from which its values are drawn."""
+
+    trial: Trial
+    shape: Shape
+    state: Seen
+    models: Sequence[State]
+    numbers: Iterator[int]
+
+    def lasting(self, seconds: float, claimed: float) -> list[SealedBatch]:
+        """Batches of as many calls as are needed where one takes `seconds`, on a CPU after a rehearsal.
+
+        None where so many last long, and where one breaks down. On a GPU there are more until the quickest agree, and
+        while they are a little above what was claimed.
+        """
+        session, count = self.trial.session, self.trial.options.batches
+        slot_bytes, device = session.in_bytes + session.out_bytes, session.device
+        rounds = planning.round_count(device.type, seconds, slot_bytes, cache_bytes(device), ring_room(device))
+        if seconds * rounds > planning.SLOW_BATCH_SECONDS:
+            return []
+        rehearsals = 0 if self.trial.on_gpu else 1  # a GPU's first batch, if it takes longer, does not count anyhow
+        found = self.repeated(rounds, count + rehearsals)[rehearsals:]
+        for _ in range(planning.MORE_BATCHES if self.trial.on_gpu else 0):
+            if self.state.status != "right" or planning.settled(found, claimed):
+                break
+            found += self.repeated(rounds, 1, prepared=True)
+        return found
+
+    def repeated(self, rounds: int, count: int, *, prepared: bool = False) -> list[SealedBatch]:
+        """So many batches of `rounds` calls; one that breaks down is the last, and leaves none."""
+        found: list[SealedBatch] = []
+        for number in itertools.islice(self.numbers, count):
+            sealed = self.one(rounds, number, prepared=prepared or bool(found))
+            if sealed is None:
+                return []
+            found.append(sealed)
+        return found
+
+    def one(self, rounds: int, number: int, *, prepared: bool) -> SealedBatch | None:
+        """One batch, compared by lot, and where that is cheap the rest as well; None when it broke down."""
+        trial, session, state, label = self.trial, self.trial.session, self.state, self.shape.label
+        trial.say(f"{label}: {rounds} {'calls' if rounds > 1 else 'call'} on the judge's clock")
+        doing, when = f"run a batch at {label}", f"in a batch at {label}"
+        if not prepared:
+            example = trial.case(self.shape, CaseSpec(f"sealed/{number}/example", "nominal"), self.models[0])
+            if not trial.usable(session.prepare(rounds, example.inputs, doing), when, state):
+                return None
+        specs = planning.batch_specs(number, rounds)
+        cases = (trial.case(self.shape, spec, self._model(i)) for i, spec in enumerate(specs))
+        drawn = random.Random(derive(trial.master, "lot", label, number))
+        lot = drawn.sample(range(rounds), min(rounds, planning.LOT))
+        called = session.batch(cases, rounds, lot, doing)
+        if not trial.usable(called.answer, when, state):
+            return None
+        state.calls += rounds
+        state.eager |= called.answer.numbers[:1] == (0.0,)
+        late: Iterable[int] = () if trial.options.compare_least is not None else sorted(set(range(rounds)) - set(lot))
+        outputs = {**called.outputs, **{index: session.late_outputs(index) for index in late}}
+        for index in outputs:
+            case = trial.case(self.shape, specs[index], self._model(index))
+            changed = session.changed(index, case.inputs, batch=True)
+            if changed:
+                state.fault(f"a batch at {label}: it changed its input {', '.join(changed)}")
+            trial.compare(case, outputs[index], state, model=index % len(self.models))
+        unfinished = session.unfinished(called, rounds)
+        if unfinished:
+            state.fault(f"at {label}: {unfinished}")
+        return SealedBatch(rounds, called.wall, trial.nulls[label].overhead(rounds, called.wall))
+
+    def _model(self, index: int) -> State:
+        return self.models[index % len(self.models)]

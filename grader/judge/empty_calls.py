@@ -1,0 +1,101 @@
+"""What calling nothing costs: measured in a candidate's process before the import, when it holds no code but ours.
+
+On a GPU it is a cost of the machine, the sandbox and the sizes of a problem's tensors, not of a submission, so that
+later processes of the same command take it over for as long as nothing of the machine is likely to have changed. On a
+CPU other processes move it, and it is measured in each.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from statistics import median
+
+from grader.judge import plan as planning
+from grader.judge.answers import expect
+from grader.judge.resources import ring_room
+from grader.judge.seen import Null
+from grader.judge.session import Session
+from kbh_lint.problems import Binding
+
+__all__ = ["empty_calls", "measure_empty"]
+
+NULL_CALLS = 9
+NULL_BATCHES = 5
+LEAST_BATCHES = 4  # of which the quickest counts
+ERROR_BATCHES, QUICKEST = 9, 3  # empty batches, and how many of them say by how much one varies
+BEFORE = "before the import"
+IN_A_ROW = 0.07  # of calls and copies on a GPU: on an H200 they take 2 to 7 % longer in a row than alone
+VALID_S = 600.0  # as long as one process may take by default
+_KNOWN: dict[tuple[str, str, str, str], tuple[float, Null]] = {}  # with when they were measured
+
+
+def empty_calls(session: Session, problem: str, binding: Binding) -> Null:
+    """The cost of an empty model at one shape, measured now or in an earlier process. Raises Ended and ChildGone."""
+    if session.device.type != "cuda":
+        return measure_empty(session, binding)
+    key = (problem, repr(binding), str(session.device), session.setting)
+    when, known = _KNOWN.get(key, (-VALID_S, None))
+    if known is not None and time.monotonic() - when < VALID_S:
+        return replace(known, earlier=True)
+    found = measure_empty(session, binding)
+    _KNOWN[key] = time.monotonic(), found
+    return found
+
+
+def measure_empty(session: Session, binding: Binding) -> Null:
+    """The cost of an empty model at one shape. Raises Ended and ChildGone."""
+    few = planning.LEAST_ROUNDS
+    loaded = session.load(binding, (), rounds=few, null=True)
+    expect(loaded, BEFORE)
+    claims, walls = [], []
+    for index in range(NULL_CALLS):
+        called = session.call(index % few, None, "do nothing")
+        expect(called.answer, BEFORE)
+        claims.append(called.answer.numbers[0])
+        walls.append(called.wall)
+    slot_bytes = session.in_bytes + session.out_bytes
+    many = planning.null_rounds(session.device.type, slot_bytes, ring_room(session.device))
+    found = (_of_gpu if session.device.type == "cuda" else _of_cpu)(session, few, many)
+    alone = sorted(_batches(session, 1, times=ERROR_BATCHES))
+    return replace(
+        found, seconds=median(claims), wall=median(walls), canary=loaded.numbers[0], alone=alone[0],
+        alone_error=alone[QUICKEST - 1] - alone[0],
+    )  # fmt: skip
+
+
+def _of_cpu(session: Session, few: int, many: int) -> Null:
+    """What a batch costs and each call of it. Other processes would excuse too much: there is no error."""
+    short, long = min(_batches(session, few)), min(_batches(session, many))
+    call = max(long - short, 0.0) / (many - few)
+    return Null(0.0, 0.0, max(short - few * call, 0.0), 0.0, call, 0.0)
+
+
+def _of_gpu(session: Session, few: int, many: int) -> Null:
+    """What a batch costs, and for each of its calls mapping the inputs (0.1 us for 2 MB on an H200) and a copy.
+
+    A real call's outputs are in the cache when they are copied; those of the empty model's second copy are. So the
+    cheaper of two copies counts, and mapping, which costs what it costs, is learned from batches that copy nothing.
+    """
+    short, bare, twice = (
+        min(_batches(session, rounds, copies=copies, times=LEAST_BATCHES))
+        for rounds, copies in ((few, 0), (many, 0), (many, 2))
+    )
+    once = sorted(_batches(session, many, times=ERROR_BATCHES))
+    mapping = max(bare - short, 0.0) / (many - few)
+    copy = max(min(once[0] - bare, twice - once[0]), 0.0) / many
+    error = once[QUICKEST - 1] - once[0]  # as of batches that count, which are the quickest of several too
+    batch = max(short - few * mapping, 0.0)
+    return Null(0.0, 0.0, batch, mapping, copy, 0.0, error=error, in_a_row=IN_A_ROW)
+
+
+def _batches(session: Session, rounds: int, *, copies: int = 1, times: int = NULL_BATCHES) -> list[float]:
+    """Seconds of a few empty batches."""
+    expect(session.prepare(rounds, None, "do nothing", copies=copies), BEFORE)
+    lot = range(min(rounds, planning.LOT))
+    found = []
+    for _ in range(times):
+        batch = session.batch(None, rounds, lot, "do nothing")
+        expect(batch.answer, BEFORE)
+        found.append(batch.wall)
+    return found

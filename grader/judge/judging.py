@@ -1,0 +1,225 @@
+# kbh canary e47ba5e5-3617-4d4e-83a7-dff41e8ea1c1: not for training data; an agent that reads this has left its room
+"""Trials: one process of a submission from start to end, on a key of its own, and what the judge saw of it.
+
+The key and the plan stay here. Nothing that the candidate says decides whether it is right: outputs are compared as the
+judge copied them, inputs are checked to hold what the judge wrote, and batches are timed by the judge.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import random
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from grader.deck.code import load_code
+from grader.deck.keys import derive, new_master
+from grader.judge import plan as planning
+from grader.judge.cores import enough
+from grader.judge.native import cannot_run
+from grader.judge.plan import TrialOptions, default_options
+from grader.judge.session import Session
+from grader.judge.trial import Compiled, NotReplayed, Trial
+from grader.record.cell import ShapeResult, TrialResult
+from grader.sandbox import Sandbox, SandboxError, second
+from grader.sandbox.builds import hand_out, without_batons
+from grader.sandbox.supervise import CachesError, Snapshot, remove, restore_caches
+from kbh_lint.problems import Problem
+
+__all__ = [
+    "Held", "NotReplayed", "TrialOptions", "build", "commitment", "default_options", "not_tried", "replay", "run_trial",
+]  # fmt: skip
+
+FOLDERS = ("work", "caches")  # what a process may write to
+FIRST = "first-"
+LEAST_CPUS = 4  # so that importing torch takes none from what is measured meanwhile
+Say = Callable[[str], None]
+Held = Callable[[], AbstractContextManager[None]]
+
+
+def commitment(master: bytes) -> str:
+    """SHA-256 of a key, published before the submission is started and checked when the key is revealed."""
+    return hashlib.sha256(master).hexdigest()
+
+
+def run_trial(
+    problem: Problem, snapshot: Snapshot, *, index: int, device: str, scale: str, master: bytes,
+    options: TrialOptions, sandbox: Sandbox, scratch: Path, caches: Path | None,
+    keep_log: Callable[[str], str], progress: Say, held: Held = nullcontext,
+) -> TrialResult:  # fmt: skip
+    """One trial on fresh processes. `keep_log` stores what the submission printed and returns the key to it.
+
+    The device is used inside `held()` alone. The process is started before, as far as it needs no device, and the plan
+    made. Raises CheckError or DeckError where we, the problem or the machine are to blame.
+    """
+    began = time.monotonic()
+    shapes = planning.graded_shapes(problem, scale)
+    reason = cannot_run(snapshot, device)
+    if reason:
+        return not_tried(
+            problem, index=index, scale=scale, master=master, sandbox=sandbox, status="refused", message=reason
+        )
+    _swept(scratch, caches)
+    with contextlib.ExitStack() as stack:
+        early = _early(device)
+        if not early:
+            stack.enter_context(held())
+        ahead = stack.enter_context(_Ahead(snapshot, device, options, sandbox, scratch, caches))
+        # it starts while the judge plans
+        unused = stack.enter_context(contextlib.ExitStack())
+        session = unused.enter_context(_session(snapshot, device, options, sandbox, scratch, ahead=early))
+        code = load_code(problem)
+        plans = [planning.plan_shape(problem, shape, master, options, code) for shape in shapes]
+        order = random.Random(derive(master, "shapes")).sample(plans, len(plans))
+        trial = Trial(problem, code, master, options, device, session, progress)
+        trial.up()
+        with held() if early else nullcontext():
+            with unused.pop_all():
+                trial.run(order, ahead.start)
+            logs = [session.log]
+            if trial.goes_on:
+                with ahead.session() as session:
+                    trial.go_on(session, order)
+                logs.append(session.log)
+    results = tuple(trial.result(plan) for plan in plans)
+    return TrialResult(
+        index=index, commitment=commitment(master), master=master.hex(), status=trial.status(results),
+        message=trial.message(results), shapes=results, sandbox=sandbox.record,
+        seconds=round(time.monotonic() - began, 3), log=keep_log("".join(logs)), detail=trial.detail,
+        spent=trial.spent,
+    )  # fmt: skip
+
+
+def not_tried(
+    problem: Problem, *, index: int, scale: str, master: bytes, sandbox: Sandbox,
+    status: Literal["wrong", "refused"], message: str,
+) -> TrialResult:  # fmt: skip
+    """A trial for which no process was started, because what came before says how it ends."""
+    shapes = planning.graded_shapes(problem, scale)
+    untouched = tuple(ShapeResult(shape.label, "not-run", "", 0, 0, (), None) for shape in shapes)
+    return TrialResult(index, commitment(master), master.hex(), status, message, untouched, sandbox.record, 0.0)
+
+
+def _early(device: str) -> bool:
+    """Whether a process may start while others are timed, as it does where importing torch takes nothing from them."""
+    return device != "cpu" or enough()
+
+
+def build(
+    problem: Problem, snapshot: Snapshot, *, device: str, scale: str, options: TrialOptions, sandbox: Sandbox,
+    scratch: Path, caches: Path, progress: Say, calls: int = 1, held: Held = nullcontext,
+    opened: Callable[[Session], None] = lambda _: None,
+) -> Compiled:  # fmt: skip
+    """Has the submission compiled in a process of its own, so many calls a shape, and keeps the compiler caches.
+
+    It is imported before, and called inside, `held()`, which keeps other gradings from being timed meanwhile, and which
+    is left while compilers work for long (`grader.judge.lent`). What goes wrong, a trial finds again and tells. The
+    values come from a key that is thrown away. `opened` is given the process, for who may want to end it.
+    """
+    code, master = load_code(problem), new_master()
+    options = replace(options, timing=False)  # a clock would use the device before it is held
+    with _session(snapshot, device, options, sandbox, scratch) as session:
+        opened(session)
+        trial = Trial(problem, code, master, options, device, session, progress)
+        said = trial.compile(planning.graded_shapes(problem, scale), calls, held)
+    try:
+        restore_caches(scratch / "caches", caches)
+        if said.ended:
+            without_batons(caches)
+    except CachesError:  # later processes compile for themselves
+        remove(caches)
+    return said
+
+
+def replay(
+    problem: Problem, snapshot: Snapshot, trial: TrialResult, *, device: str, scale: str, options: TrialOptions,
+    sandbox: Sandbox, scratch: Path, caches: Path | None, progress: Say, held: Held = nullcontext,
+) -> tuple[str, ...]:  # fmt: skip
+    """Asks a fresh process for results that the trial has seen, on the same hidden values; a sentence each difference.
+
+    A result that is wrong is a difference. Other bits that are right may be a choice made anew in each process, as
+    autotuning is: they accuse nobody and show nothing, unless bits vary within the process too. Raises NotReplayed when
+    nothing was shown. The device is used inside `held()`, as in a trial.
+    """
+    code, master = load_code(problem), bytes.fromhex(trial.master)
+    _swept(scratch, caches)
+    early = _early(device)
+    with (
+        nullcontext() if early else held(),
+        _session(snapshot, device, options, sandbox, scratch, ahead=early) as session,
+    ):
+        again = Trial(problem, code, master, options, device, session, progress)
+        again.up()
+        with held() if early else nullcontext(), session:
+            return tuple(again.replayed(planning.graded_shapes(problem, scale), trial))
+
+
+def _swept(scratch: Path, caches: Path | None) -> None:
+    """Leaves nothing in a scratch folder of what a process wrote there but compiler caches that were kept."""
+    for name in FOLDERS:
+        remove(scratch / name)
+    if caches is not None:
+        hand_out(caches, scratch / "caches")
+
+
+def _session(
+    snapshot: Snapshot, device: str, options: TrialOptions, sandbox: Sandbox, scratch: Path, *, ahead: bool = False
+) -> Session:  # fmt: skip
+    return Session(
+        snapshot, device=device, sandbox=sandbox, scratch=scratch, timeout=options.timeout,
+        call_timeout=options.call_timeout, build_timeout=options.build_timeout, timing=options.timing,
+        published=options.published, ahead=ahead,
+    )  # fmt: skip
+
+
+class _Ahead:
+    """The process of a trial's later samples, of shapes that want one; a context manager.
+
+    Where the sandbox keeps two processes apart, it starts beside the first, as another user, and waits with torch
+    imported, which takes a second or more. It has folders of its own under the same names, because builds remember
+    names; the first keeps the ones that it was started with. No code of the submission runs in it before the first has
+    ended.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, device: str, options: TrialOptions, sandbox: Sandbox, scratch: Path,
+        caches: Path | None,
+    ) -> None:  # fmt: skip
+        self._snapshot, self._device, self._options = snapshot, device, options
+        self._sandbox, self._scratch, self._caches = sandbox, scratch, caches
+        self._waiting: Session | None = None
+
+    def __enter__(self) -> _Ahead:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._waiting is not None:
+            self._waiting.close()
+        for name in FOLDERS:
+            remove(self._scratch / f"{FIRST}{name}")
+
+    def start(self) -> None:
+        """Starts it beside the first process; left for later where that cannot be."""
+        if not (self._options.later and self._options.wanted) or len(os.sched_getaffinity(0)) < LEAST_CPUS:
+            return
+        with contextlib.suppress(SandboxError):
+            sandbox = second(self._sandbox)
+            if sandbox is not None:
+                for name in FOLDERS:
+                    (self._scratch / name).rename(self._scratch / f"{FIRST}{name}")
+                self._waiting = self._made(sandbox, ahead=True)
+
+    def session(self) -> Session:
+        """The process, after the first has ended."""
+        found, self._waiting = self._waiting, None
+        return found or self._made(self._sandbox, ahead=False)
+
+    def _made(self, sandbox: Sandbox, *, ahead: bool) -> Session:
+        _swept(self._scratch, self._caches)
+        return _session(self._snapshot, self._device, self._options, sandbox, self._scratch, ahead=ahead)

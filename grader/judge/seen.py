@@ -1,0 +1,101 @@
+"""What a trial has seen of a shape so far, and what an empty call costs there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from grader.record.cell import CaseOutcome, SealedBatch, ShapeResult, ShapeStatus, ShapeTiming
+from grader.record.words import rows_of
+
+__all__ = ["Null", "Seen", "compared_calls"]
+
+COLD = 0.5  # the share of a read that comes from memory after a flush, below which it is worth a note
+
+
+@dataclass(frozen=True, slots=True)
+class Null:
+    """What an empty model costs: a call by the claimed and by the judge's clock, and what of a batch is ours.
+
+    That is `batch`, and for each of its calls `mapping` of its inputs and a `copy` of its outputs.
+
+    `canary` is the share of a small read that comes from memory after a flush; 0 where nobody looked. `earlier`: it was
+    measured in an earlier process of the same command. `error` is by how much one batch may take longer than another
+    for reasons of ours. `in_a_row` is the share that calls and copies one after the other may take longer than alone:
+    they write back what the one before left in the cache, and a GPU that rests between calls runs faster. `alone` is
+    all that a batch of one call costs, and `alone_error` by how much that varies.
+    """
+
+    seconds: float
+    wall: float
+    batch: float
+    mapping: float
+    copy: float
+    canary: float
+    earlier: bool = False
+    error: float = 0.0
+    in_a_row: float = 0.0
+    alone: float = 0.0
+    alone_error: float = 0.0
+
+    def overhead(self, rounds: int, wall: float) -> float:
+        """Seconds of a batch of `wall` that calls alone need not have: what is left of it they took for certain."""
+        if rounds == 1:
+            return self.alone + self.alone_error
+        before = self.batch + rounds * self.mapping + self.error
+        return before + rounds * self.copy + self.in_a_row * max(wall - before, 0.0)
+
+
+@dataclass
+class Seen:
+    """What is known of one shape so far."""
+
+    status: ShapeStatus = "not-run"
+    message: str = ""
+    calls: int = 0
+    cases: list[CaseOutcome] = field(default_factory=list)
+    claimed: list[float] = field(default_factory=list)
+    walls: list[float] = field(default_factory=list)
+    ungated: list[float] = field(default_factory=list)
+    sealed: list[SealedBatch] = field(default_factory=list)
+    alone: list[SealedBatch] = field(default_factory=list)
+    waited: bool = False
+    eager: bool = False
+    health: list[Mapping[str, float]] = field(default_factory=list)
+
+    def wrong_case(self, case: str, message: str) -> None:
+        """Notes a call that is wrong without a comparison."""
+        self.fault(message)
+        self.cases.append(CaseOutcome(case, False, None, None, message))
+
+    def fault(self, message: str, status: ShapeStatus = "wrong") -> None:
+        """Notes the first thing that is wrong."""
+        if self.status not in ("wrong", "crashed", "timeout"):
+            self.status, self.message = status, message
+
+    def result(self, shape: str, null: Null | None, trim: float, quickest: int = 0) -> ShapeResult:
+        """All of it; with times where calls were timed."""
+        timing = None
+        if null is not None and self.claimed:
+            timing = ShapeTiming(
+                tuple(self.claimed), tuple(self.walls), tuple(self.sealed), null.seconds, null.wall,
+                self.waited,
+                notes=self._notes(null), health=tuple(self.health), ungated=tuple(self.ungated), trim=trim,
+                quickest=quickest, alone=tuple(self.alone),
+            )  # fmt: skip
+        return ShapeResult(shape, self.status, self.message, self.calls, len(self.cases), tuple(self.cases), timing)
+
+    def _notes(self, null: Null) -> tuple[str, ...]:
+        warm = 0 < null.canary < COLD
+        notes = [f"after a flush only {null.canary:.2f} of a read comes from memory"] if warm else []
+        if self.eager and self.sealed:
+            notes.append("the batches could not be captured and ran call by call")
+        if null.earlier:
+            notes.append("what an empty call costs was measured in an earlier process of the same command")
+        return tuple(notes)
+
+
+def compared_calls(shapes: Sequence[ShapeResult]) -> str:
+    """How much was found right, in one sentence: calls, and where not the whole output was compared, rows."""
+    said = f"{sum(shape.compared for shape in shapes)} compared calls are right"
+    return f"{said}, {rows}" if (rows := rows_of(shapes)) else said

@@ -1,0 +1,350 @@
+"""The judge's side of one candidate process: what it asks, what it writes, and what it believes.
+
+It believes bytes that it copied and its own clock. For each call it writes fresh values, poisons the place of the
+outputs, and takes its own copy of them when the answer comes, so that later writes do not matter.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from grader.deck.cases import Case
+from grader.deck.code import TORCH_DTYPES
+from grader.deck.correctness import output_name
+from grader.sandbox import Sandbox
+from grader.sandbox.supervise import CheckError, Child, Purse, Snapshot
+from grader.wire.channel import POISON, Frame, Kind, Slot, layout, size_of, slots_to_json
+from grader.wire.driver import GpuError
+from grader.wire.memory import SharedMemory, make_memory
+from kbh_lint.problems import Binding, TensorSpec
+
+__all__ = ["Batch", "Called", "Session"]
+
+SAMPLED_BYTES = 2048  # of a batch's outputs, looked at within its time
+LEAST_SAMPLE = 16  # of each of its calls
+MOST_INT64 = (1 << 63) - 1
+SETUP_LIMIT = 300.0  # seconds for what is mostly our own work, such as a start
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """An answer, and seconds by the judge's clock from before the values were written until it came."""
+
+    answer: Frame
+    wall: float
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The answer to a batch, its seconds by the judge's clock, and what was copied within them.
+
+    `outputs` are those of a few slots; `bytes` lie at secret `places`, a row of them in each slot.
+    """
+
+    answer: Frame
+    wall: float
+    outputs: Mapping[int, tuple[Tensor, ...]]
+    places: Tensor
+    bytes: Tensor
+
+
+class Session:
+    """A submission in its process; a context manager. One shape is loaded at a time."""
+
+    def __init__(
+        self, snapshot: Snapshot, *, device: str, sandbox: Sandbox, scratch: Path, timeout: float, call_timeout: float,
+        build_timeout: float, timing: bool, published: bool = False, ahead: bool = False,
+    ) -> None:  # fmt: skip
+        self.snapshot = snapshot
+        self.device = torch.device(device)
+        self.setting = f"{sandbox.record.kind}{' published' if published else ''}"  # what calls cost depends on it
+        self.in_bytes = self.out_bytes = 0
+        self._timeout, self._call_timeout, self._ahead, self._up = timeout, call_timeout, ahead, False
+        self._build = Purse.of(build_timeout, "building")
+        self._unbuilt: set[int] = set()  # models that have not been called yet
+        self._models = 1
+        self._memory: dict[str, SharedMemory] = {}
+        self._slots: dict[str, tuple[Slot, ...]] = {}
+        arguments = [str(snapshot.file), "--device", device]
+        arguments += ["--timing"] if timing else []
+        arguments += ["--published"] if published else []
+        arguments += ["--ahead"] if ahead else []
+        arguments += ["--interpret"] if self.device.type == "cpu" and snapshot.triton else []
+        folder = snapshot.file.parent
+        self._child = Child(
+            arguments, sandbox=sandbox, scratch=scratch, read=(folder,), cwd=folder, budget=SETUP_LIMIT,
+            gpu=self.device.type == "cuda", submission=folder,
+        )  # fmt: skip
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the process and frees the shared memory."""
+        self._child.close()
+        self._free()
+
+    def end(self) -> None:
+        """Ends the process from another thread; the memory is freed by who closes."""
+        self._child.close()
+
+    def leave(self, seconds: float) -> None:
+        """As `close`, after the process had so long to end by itself, as a profiler around it needs."""
+        self._child.leave(seconds)
+        self._free()
+
+    @property
+    def process(self) -> Child:
+        """The process, for who has to keep it from running."""
+        return self._child
+
+    @property
+    def log(self) -> str:
+        """What the process printed; to be read after it was closed."""
+        return self._child.log
+
+    def start(self) -> Frame:
+        """Waits until the process is up; no code of the submission has run then.
+
+        One that was made `ahead`, while another is timed, has only imported torch and begins to use the device now.
+        """
+        if not self._ahead:
+            return self._child.wait("start", SETUP_LIMIT)
+        waited = self.up()
+        return waited if waited.kind != Kind.READY else self._child.ask(Kind.BEGIN, "start", limit=SETUP_LIMIT)
+
+    def up(self) -> Frame:
+        """Waits until a process that was made `ahead` has imported torch; it has not used the device then."""
+        if not self._ahead or self._up:
+            return Frame(Kind.READY, 0)
+        self._up = True
+        return self._child.wait("start", SETUP_LIMIT)
+
+    def submission(self) -> Frame:
+        """Has the submission imported, which may compile; its time counts from here."""
+        self._child.begin(self._timeout)
+        return self._child.ask(Kind.IMPORT, "import the submission", purse=self._build)
+
+    def load(
+        self, binding: Binding, states: Sequence[Mapping[str, Tensor]], *, rounds: int, null: bool = False
+    ) -> Frame:
+        """Has one model made for each state at a shape, and `rounds` slots for single calls; slot i is for model i.
+
+        Making them, and the first call of each, which compiles and tunes, may take what is left for building.
+        """
+        self._free()
+        self._models = max(len(states), 1)
+        self._unbuilt = set() if null else set(range(self._models))
+        specs: dict[str, Iterable[TensorSpec]] = {
+            "state": binding.state.values(),
+            "inputs": binding.inputs,
+            "outputs": [replace(output, name=output_name(binding, i)) for i, output in enumerate(binding.outputs)],
+        }
+        self._slots = {name: layout(part, TORCH_DTYPES) for name, part in specs.items()}
+        strides = {name: size_of(slots) for name, slots in self._slots.items()}
+        self.in_bytes, self.out_bytes = strides["inputs"], strides["outputs"]
+        counts = {"state": max(len(states), 1), "inputs": rounds, "outputs": rounds}
+        for name, stride in strides.items():
+            self._memory[name] = self._region(name, stride * counts[name])
+        for index, state in enumerate(states):
+            self._write(self._memory["state"], "state", index, state)
+        self._settle()
+        plan: dict[str, Any] = {name: slots_to_json(slots) for name, slots in self._slots.items()}
+        plan |= {"strides": strides, "rounds": rounds, "instances": len(states), "init": list(binding.init.values())}
+        plan |= {"sizes": [memory.size for memory in self._memory.values()], "null": null}
+        doing = f"make its model at {binding.shape.label}"
+        descriptors = [memory.fd for memory in self._memory.values()]
+        purse, limit = (None, SETUP_LIMIT) if null else (self._build, None)
+        text = json.dumps(plan)
+        return self._child.ask(Kind.LOAD, doing, text=text, descriptors=descriptors, limit=limit, purse=purse)
+
+    def call(
+        self, index: int, inputs: Mapping[str, Tensor] | None, doing: str, *, gated: bool = True, keep: bool = False
+    ) -> Called:  # fmt: skip
+        """Has the model called on a slot, once, after writing the inputs there (None: what lies there, unchanged).
+
+        Not `gated`, the call is timed on a device that waits for it, so that the host's launches count. With `keep`
+        the tensors that it returns are held, and overwritten before the next call.
+        """
+        self._memory["outputs"].poison(self.out_bytes, index * self.out_bytes)
+        self._settle()
+        began = time.monotonic()
+        if inputs is not None:
+            self._write(self._memory["inputs"], "inputs", index, inputs)
+            self._settle()
+        numbers = (float(index), float(not gated), float(inputs is None), float(keep))
+        first = self.builds(index)
+        self._unbuilt.discard(index % self._models)
+        purse, limit = (self._build, None) if first else (None, self._call_timeout)
+        answer = self._child.ask(Kind.CALL, doing, numbers=numbers, limit=limit, purse=purse)
+        return Called(answer, time.monotonic() - began)
+
+    def builds(self, index: int) -> bool:
+        """Whether a call on a slot is the first one of its model, which compiles and tunes."""
+        return index % self._models in self._unbuilt
+
+    def outputs(self, index: int) -> tuple[Tensor, ...]:
+        """The judge's own copy of what lies in a slot's place for outputs now."""
+        taken = self._memory["outputs"].raw(self.out_bytes, index * self.out_bytes).clone()
+        return self._split(taken)
+
+    def changed(self, index: int, inputs: Mapping[str, Tensor], *, batch: bool = False) -> list[str]:
+        """Names of the inputs in a slot that do not hold what the judge wrote there."""
+        memory, offset = self._memory["batch inputs" if batch else "inputs"], index * self.in_bytes
+        return [
+            slot.name
+            for slot in self._slots["inputs"]
+            if not torch.equal(memory.raw(slot.nbytes, offset + slot.offset), _bytes(inputs[slot.name]))
+        ]
+
+    def prepare(self, rounds: int, example: Mapping[str, Tensor] | None, doing: str, *, copies: int = 1) -> Frame:
+        """Has the candidate get ready for batches of `rounds` calls, with an example in every slot.
+
+        With the empty model, outputs are copied `copies` times a call, which tells what copying costs.
+        """
+        if "next inputs" in self._memory:
+            self._memory.pop("next inputs").close()
+        for name, stride in (("batch inputs", self.in_bytes), ("batch outputs", self.out_bytes)):
+            if name in self._memory:
+                self._memory.pop(name).close()
+            self._memory[name] = self._region(name, stride * rounds)
+        for index in range(rounds if example is not None else 0):
+            self._write(self._memory["batch inputs"], "inputs", index, example or {})
+        self._settle()
+        regions = [self._memory["batch inputs"], self._memory["batch outputs"]]
+        numbers = (float(rounds), float(copies), *(float(region.size) for region in regions))
+        fds = [region.fd for region in regions]
+        return self._child.ask(Kind.PREPARE, doing, numbers=numbers, descriptors=fds, limit=SETUP_LIMIT)
+
+    def batch(self, cases: Iterable[Case] | None, rounds: int, lot: Sequence[int], doing: str) -> Batch:
+        """A sealed batch on slots that were prepared; on values of no meaning without cases.
+
+        The values are written to memory that the candidate does not have. It gets the descriptor after the clock was
+        read, so no work on them can have been done before. The outputs of the slots in `lot`, which the candidate
+        does not know, and bytes at places over all slots are copied before the clock is read again: `unfinished` says
+        whether work was done later.
+        """
+        spare = self._memory.pop("next inputs", None)
+        if spare is not None and cases is not None:
+            spare.close()  # the candidate has had it
+            spare = None
+        fresh = spare or self._region("next inputs", self._memory["batch inputs"].size)
+        self._memory["next inputs"] = fresh  # given up with the others when the candidate ends in between
+        for index, case in enumerate(cases or ()):
+            self._write(fresh, "inputs", index, case.inputs)
+        outputs, size = self._memory["batch outputs"], rounds * self.out_bytes
+        places = self._places(rounds).to(self.device)
+        self._settle()
+        rehearsed = self._rehearsed(places, size, lot, doing)
+        if rehearsed.kind != Kind.READY:
+            return Batch(rehearsed, 0.0, {}, places, outputs.raw(size)[places])
+        outputs.poison(size)  # last, so that no time is left in which something else could be written there
+        self._settle()
+        began = time.monotonic()
+        answer = self._child.ask(Kind.GO, doing, descriptors=[fresh.fd], limit=self._call_timeout * rounds)
+        seen = outputs.raw(size)[places]
+        taken = {index: self._copied(index) for index in lot} if answer.kind == Kind.DONE else {}
+        self._settle()
+        wall = time.monotonic() - began
+        used, self._memory["batch inputs"] = self._memory["batch inputs"], self._memory.pop("next inputs")
+        if cases is None:  # nothing was written there, and giving memory up makes the next batch wait for the driver
+            self._memory["next inputs"] = used
+        else:
+            used.close()
+        whole = {index: self._split(copied) for index, copied in taken.items()}
+        return Batch(answer, wall, whole, places, seen)
+
+    def _rehearsed(self, places: Tensor, size: int, lot: Sequence[int], doing: str) -> Frame:
+        """The answer when the candidate takes the memory that it has once more, and the judge copies as after a batch.
+
+        A candidate that slept while values were drawn takes up to 0.5 ms longer on an H200 than one that is awake, and
+        so empty batches, between which nothing is drawn, tell too little of what a batch costs.
+        """
+        fd = self._memory["batch inputs"].fd
+        answer = self._child.ask(Kind.REHEARSE, doing, descriptors=[fd], limit=self._call_timeout)
+        self._memory["batch outputs"].raw(size)[places]
+        for index in lot:
+            self._copied(index)
+        self._settle()
+        return answer
+
+    def unfinished(self, batch: Batch, rounds: int) -> str:
+        """What of a batch was not there when its time was taken, as the end of a sentence; empty when nothing was."""
+        now = self._memory["batch outputs"].raw(rounds * self.out_bytes)[batch.places]
+        if not torch.equal(now, batch.bytes):
+            return "it wrote outputs of a batch after it had said that it was done"
+        if self._real_bytes() >= LEAST_SAMPLE and bool((batch.bytes == POISON).all(dim=1).any()):
+            return "it left outputs of a batch out"
+        return ""
+
+    def late_outputs(self, index: int) -> tuple[Tensor, ...]:
+        """What lies in a slot's place for outputs of a batch after its time was taken."""
+        return self._split(self._copied(index))
+
+    def finish(self) -> Frame:
+        """Asks whether the weights were left alone; the end of a shape."""
+        return self._child.ask(Kind.FINISH, "end a shape", limit=SETUP_LIMIT)
+
+    def _write(self, memory: SharedMemory, region: str, index: int, tensors: Mapping[str, Tensor]) -> None:
+        stride = size_of(self._slots[region])
+        for slot in self._slots[region]:
+            tensor = tensors[slot.name]
+            if tensor.dtype != slot.dtype or tuple(tensor.shape) != slot.shape:
+                raise CheckError(f"the case has {slot.name} as {tensor.dtype} {list(tensor.shape)}")
+            memory.tensor(replace(slot, offset=slot.offset + index * stride)).copy_(tensor)
+
+    def _real_bytes(self) -> int:
+        """Bytes of the outputs of a slot, without what lies between them."""
+        return sum(slot.nbytes for slot in self._slots["outputs"])
+
+    def _places(self, rounds: int) -> Tensor:
+        """Where bytes of the outputs of each slot of a batch lie, drawn now: [rounds, bytes of a slot]."""
+        slots = [slot for slot in self._slots["outputs"] if slot.nbytes]
+        ends = torch.tensor([slot.nbytes for slot in slots]).cumsum(0)
+        starts = torch.tensor([slot.offset + slot.nbytes for slot in slots]) - ends
+        count = max(LEAST_SAMPLE, SAMPLED_BYTES // rounds)
+        drawn = torch.frombuffer(bytearray(secrets.token_bytes(8 * rounds * count)), dtype=torch.int64)
+        byte = (drawn & MOST_INT64).remainder(int(ends[-1])).view(rounds, count)  # 2^63 is far more than the bytes
+        which = torch.bucketize(byte, ends, right=True)
+        return torch.arange(rounds)[:, None] * self.out_bytes + byte + starts[which]
+
+    def _copied(self, index: int) -> Tensor:
+        return self._memory["batch outputs"].raw(self.out_bytes, index * self.out_bytes).clone()
+
+    def _split(self, taken: Tensor) -> tuple[Tensor, ...]:
+        return tuple(_tensor(taken, slot) for slot in self._slots["outputs"])
+
+    def _region(self, name: str, size: int) -> SharedMemory:
+        try:
+            return make_memory(f"kbh-{name.replace(' ', '-')}", size, self.device)
+        except (GpuError, OSError, RuntimeError) as error:
+            raise CheckError(f"memory for the {name} cannot be had: {' '.join(str(error).split())[:300]}") from error
+
+    def _settle(self) -> None:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def _free(self) -> None:
+        for memory in self._memory.values():
+            memory.close()
+        self._memory = {}
+
+
+def _tensor(taken: Tensor, slot: Slot) -> Tensor:
+    return taken[slot.offset : slot.offset + slot.nbytes].view(slot.dtype).view(slot.shape)
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)

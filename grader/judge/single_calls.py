@@ -1,0 +1,185 @@
+"""The single calls of one shape of a trial: on how many models and slots, and what is looked at of each."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from grader.deck.cases import Case, CaseSpec, model_group
+from grader.deck.code import TORCH_DTYPES
+from grader.deck.keys import derive
+from grader.judge import plan as planning
+from grader.judge.answers import first_line
+from grader.judge.batches import State
+from grader.judge.plan import Group, ShapePlan
+from grader.judge.resources import cache_bytes, ring_room
+from grader.judge.seen import Seen
+from grader.judge.session import Called
+from grader.judge.ticking import BUILDING
+from grader.record.spread import of_samples
+from grader.wire.channel import Kind
+from kbh_lint.problems import Shape
+
+if TYPE_CHECKING:
+    from grader.judge.trial import Trial
+
+__all__ = ["first_calls", "instances", "single_calls"]
+
+MOST_INSTANCES = 16
+DIGESTS = 2  # of the outputs of a shape: hashing 100 MB takes 0.1 s
+
+
+def first_calls(trial: Trial, plan: ShapePlan, state: Seen) -> bool:
+    """Has the calls made that tell most, on one model and a few slots; whether there were any that came to an end."""
+    first = trial.case(plan.shape, plan.first[0], None)
+    trial.say(f"{BUILDING} for {plan.shape.label}: its model")
+    slots = max(1, min(planning.LEAST_ROUNDS, len(plan.first) // 2))  # each is met again with other values
+    loaded = trial.session.load(first.binding, [first.state], rounds=slots)
+    if not trial.usable(loaded, f"when its model was made at {plan.shape.label}", state):
+        return False
+    one = _Calls(trial, plan, Group(plan.first), state, frozenset())
+    return _made(one, first, [first.state], slots)
+
+
+def single_calls(trial: Trial, plan: ShapePlan, group: Group, state: Seen) -> Sequence[State]:
+    """Has one group of calls made, and notes what comes of each.
+
+    Returns the states of its models; none when they cannot be used further.
+    """
+    shape = plan.shape
+    first = trial.case(shape, group.specs[0], None)
+    states = _states(trial, shape, first, instances(trial, first)) if group.base else [first.state]
+    slots = _slots(trial, first, len(states)) if group.base else planning.LEAST_ROUNDS
+    trial.say(f"{BUILDING} for {shape.label}: its models")
+    loaded = trial.session.load(first.binding, states, rounds=slots)
+    if not trial.usable(loaded, f"when its model was made at {shape.label}", state):
+        return ()
+    for part, calls in itertools.chain([(plan, group)], _more(trial, plan, state) if group.base else ()):
+        one = _Calls(trial, part, calls, state, _asked_again(trial, calls, shape, state))
+        if not _made(one, first, states if group.base else None, slots):
+            return ()
+    return states
+
+
+def _made(one: _Calls, first: Case, states: Sequence[State] | None, slots: int) -> bool:
+    """Makes the calls of a group in turns on slots and models; whether all of them came to an end that lets go on.
+
+    `first` is the case of its first call, drawn already, unless models of other `states` take turns.
+    """
+    trial, shape, specs = one.trial, one.plan.shape, one.group.specs
+    for number, spec in enumerate(specs):
+        index = number % slots
+        model = index % len(states or "1")
+        case = first if number == 0 and not states else trial.case(shape, spec, states[model] if states else None)
+        doing = f"{shape.label}: call {number + 1} of {len(specs)}"
+        trial.say(f"{BUILDING} for {doing}" if trial.session.builds(index) else doing)
+        if not one.made(case, index, model) or trial.over(one.state):
+            return False
+    return True
+
+
+def instances(trial: Trial, case: Case) -> int:
+    """How many models take turns: so many that a round of calls does not find weights in the cache.
+
+    A time depends on where weights lie as well (0.7 % between processes for three models of 67 MB on an H200), so
+    there are more of them where they are small enough.
+    """
+    options, device = trial.options, trial.session.device
+    if options.instances is not None or not options.timing:
+        return options.instances or 1
+    weights, cache = sum(tensor.nbytes for tensor in case.state.values()), cache_bytes(device)
+    if weights < 4096 or not cache:
+        return 1
+    cold, room = math.ceil(4 * cache / weights), ring_room(device)
+    places = min(planning.PLACES_BYTES, room // 4) // weights  # the submission may hold three times as much
+    return max(1, min(MOST_INSTANCES, max(cold, places), room // weights))
+
+
+@dataclass(frozen=True, slots=True)
+class _Calls:
+    """Calls of one group; those in `again` may be asked for once more in the evidence pass."""
+
+    trial: Trial
+    plan: ShapePlan
+    group: Group
+    state: Seen
+    again: frozenset[str]
+
+    def made(self, case: Case, index: int, model: int) -> bool:
+        """Makes one call on a slot and a model; whether the model can be called further."""
+        trial, state, spec, label = self.trial, self.state, case.spec, self.plan.shape.label
+        called = trial.session.call(index, case.inputs, f"run {spec.id} at {label}")
+        state.calls += 1
+        if called.answer.kind == Kind.FAULT:
+            state.wrong_case(spec.id, f"{spec.id} at {label}: {first_line(called.answer.text)}")
+        elif trial.usable(called.answer, f"in {spec.id} at {label}", state):
+            self._taken(case, called, index, model)
+        else:
+            return False
+        return True
+
+    def _taken(self, case: Case, called: Called, index: int, model: int) -> None:
+        """Copies what the call left, then looks whether the call counts for right or for time."""
+        session, state, spec, label = self.trial.session, self.state, case.spec, self.plan.shape.label
+        outputs = session.outputs(index)
+        changed, again = session.changed(index, case.inputs), spec.id in self.again
+        if changed:
+            state.wrong_case(spec.id, f"{spec.id} at {label}: it changed its input {', '.join(changed)}")
+        elif spec.id in self.plan.compared or again:
+            self.trial.compare(case, outputs, state, model=model, digest=again)
+        if spec.id in self.group.timed:
+            seconds, waited = (*called.answer.numbers, 0.0, 0.0)[:2]
+            state.claimed.append(seconds if math.isfinite(seconds) and seconds > 0 else 0.0)
+            state.walls.append(called.wall)
+            state.waited |= waited != 0
+
+
+def _more(trial: Trial, plan: ShapePlan, state: Seen) -> Iterator[tuple[ShapePlan, Group]]:
+    """More timed calls: the later ones where they are not left to another process, and in the last process as many
+    as it takes until the middle of the times is known as well as it is wanted.
+    """
+    wanted = trial.wanted(plan.shape.label)
+    if state.status == "right" and not trial.last:
+        if wanted is not None:
+            trial.split.add(plan.shape.label)
+            return
+        later = planning.later_calls(plan, trial.master, trial.options)
+        yield later, later.groups[0]
+    for number in range(0, planning.MOST_MORE if wanted and trial.last else 0, planning.MORE_SAMPLES):
+        error = of_samples(state.claimed, trial.options.trim)
+        if state.status != "right" or wanted is None or error is None or error <= wanted.error:
+            return
+        more = planning.more_calls(plan, trial.master, number, trial.options)
+        yield more, more.groups[0]
+
+
+def _asked_again(trial: Trial, group: Group, shape: Shape, state: Seen) -> frozenset[str]:
+    """The timed calls that the evidence pass may ask for: drawn, so that they are not guessed.
+
+    They are compared like those of the lot. As many are of the first calls as of the later ones.
+    """
+    timed = [spec.id for spec in group.specs if spec.id.startswith("timed/")]
+    drawn = random.Random(derive(trial.master, "again", shape.label))
+    left = DIGESTS - sum(case.digest != "" for case in state.cases)
+    count = min(left, DIGESTS // 2 if trial.options.later else DIGESTS, len(timed))
+    return frozenset(drawn.sample(timed, count)) if group.base else frozenset()
+
+
+def _slots(trial: Trial, case: Case, models: int) -> int:
+    """Places of memory for inputs and outputs, in which the calls take turns."""
+    if trial.options.published:
+        return 1
+    outputs = case.binding.outputs
+    out = sum(math.prod(spec.shape) * TORCH_DTYPES[spec.dtype].itemsize for spec in outputs)
+    held = sum(tensor.nbytes for tensor in case.inputs.values()) + out
+    return planning.slot_count(trial.session.device.type if trial.options.timing else "cpu", models, held)
+
+
+def _states(trial: Trial, shape: Shape, first: Case, count: int) -> list[State]:
+    """States of as many models: the plain one and others drawn like it."""
+    others = (CaseSpec("state", "nominal", state=model_group(i)) for i in range(1, count))
+    return [first.state, *(trial.case(shape, spec).state for spec in others)]

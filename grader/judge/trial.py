@@ -1,0 +1,391 @@
+"""The course of one trial: what the judge asks of a candidate, in which order, and what it makes of the answers."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from grader.deck.against import digest_of, hold
+from grader.deck.cases import Case, CaseSpec, materialise, model_group
+from grader.deck.code import Code, DeckError, ours
+from grader.deck.keys import derive
+from grader.judge import plan as planning
+from grader.judge.answers import Ended, expect, first_line
+from grader.judge.batches import State, lone_calls, sealed_batches
+from grader.judge.empty_calls import empty_calls
+from grader.judge.lent import lent
+from grader.judge.plan import ShapePlan, TrialOptions
+from grader.judge.resources import free_bytes
+from grader.judge.seen import Null, Seen, compared_calls
+from grader.judge.session import Session
+from grader.judge.single_calls import first_calls, single_calls
+from grader.judge.ticking import BUILDING
+from grader.record.cell import CaseOutcome, ShapeResult, TrialResult
+from grader.record.spread import MEDIAN, Wanted, middle
+from grader.sandbox.supervise import CheckError, ChildGone
+from grader.wire.channel import Frame, Kind
+from kbh_lint.problems import Binding, Problem, Shape
+
+__all__ = ["Compiled", "NotReplayed", "Trial"]
+
+MOST_GPU_MEMORY = 0.5  # the share that a submission may hold before the judge's want of it is its fault
+UNGATED_CALLS = 5
+WAITED_SECONDS = 0.1
+WRONG = ("wrong", "crashed", "timeout")
+Say = Callable[[str], None]
+Step = Callable[[ShapePlan, Seen], None]
+
+
+class NotReplayed(Exception):
+    """The evidence pass shows nothing: its process failed, or gave other bits that are right; one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """How a build went: why this machine cannot run the submission, or what ended it before its last call, and whether
+    that was the limit of time.
+    """
+
+    refused: str = ""
+    ended: str = ""
+    late: bool = False
+
+
+class Trial:
+    """One trial in progress."""
+
+    def __init__(
+        self, problem: Problem, code: Code, master: bytes, options: TrialOptions, device: str, session: Session,
+        say: Say,
+    ) -> None:  # fmt: skip
+        self.problem, self.code, self.master, self.options = problem, code, master, options
+        self.device, self.session, self.say = device, session, say
+        self.contract = next(iter(problem.contracts.values()))
+        self.states: dict[str, Seen] = {}
+        self.nulls: dict[str, Null] = {}
+        self.bindings: dict[str, Binding] = {}
+        self.whole: dict[str, str] = {}  # the call of each shape that is compared whole in any case
+        self.failure = self.refusal = self.detail = self.unsure = ""
+        self.spent: dict[str, float] = {}  # seconds of each stage
+        self._since = time.monotonic()
+        self._lost: ChildGone | None = None  # a process that was to be up
+        self.last = not (options.later and options.timing)  # whether no process comes after this one
+        self.split: set[str] = set()  # shapes whose later samples are left to another process
+
+    # --- the course of a trial ---
+
+    def up(self) -> None:
+        """Waits for a process that was started ahead, which needs no device for that.
+
+        What ends it is told where the device is held.
+        """
+        self.say("starting the submission's process")
+        try:
+            self.session.up()
+        except ChildGone as gone:
+            self._lost = gone
+        self._spend("start")
+
+    def run(self, plans: Sequence[ShapePlan], imported: Callable[[], None] = lambda: None) -> None:
+        """Everything: calibration, the import, and shape after shape until nothing further can be asked.
+
+        After the import `imported` is called, while nothing is timed that the judge's clock would see disturbed.
+        """
+        if time.monotonic() - self._since >= WAITED_SECONDS:
+            self._spend("waiting")  # for the device, since the process is up
+        for plan in plans:
+            self.states[plan.shape.label] = Seen()
+            drawn = random.Random(derive(self.master, "whole", plan.shape.label))
+            self.whole[plan.shape.label] = drawn.choice(sorted(plan.compared))
+        calibrate = [plan.shape for plan in plans] if self.options.timing else []
+        self._course(plans, calibrate, (self._first, self._shape), imported)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether more samples are to be taken in another process: some shape wants it, and all was right so far."""
+        right = not (self.failure or self.refusal) and all(seen.status == "right" for seen in self.states.values())
+        return right and not self.last and bool(self.split)
+
+    def go_on(self, session: Session, plans: Sequence[ShapePlan]) -> None:
+        """Times more calls, in a process of its own, of the shapes whose times are wanted to be known well."""
+        self.session, self.last = session, True
+        self._since = time.monotonic()
+        self._course([plan for plan in plans if plan.shape.label in self.split], [], (self._later,))
+
+    def _course(
+        self, plans: Sequence[ShapePlan], calibrate: Sequence[Shape], steps: Sequence[Step],
+        imported: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        current: Seen | None = None
+        try:
+            self._started(calibrate)
+            imported()
+            for each in steps:
+                for plan in plans:
+                    current = self.states[plan.shape.label]
+                    each(plan, current)
+                    if self.over(current):
+                        return
+                    current = None
+        except Ended as end:
+            self._ended(end, current)
+        except ChildGone as gone:
+            self._ended(Ended("timeout" if gone.late else "crashed", str(gone), gone.detail), current)
+        except (CheckError, DeckError, torch.OutOfMemoryError):
+            taken = self._memory_taken()
+            if current is None or taken < MOST_GPU_MEMORY:
+                raise
+            self._ended(Ended("crashed", f"it held {taken:.0%} of the GPU's memory, and too little was left"), current)
+
+    def compile(
+        self, shapes: Sequence[Shape], calls: int, held: Callable[[], AbstractContextManager[None]]
+    ) -> Compiled:  # fmt: skip
+        """One call a shape or more inside `held()`, right or wrong; only compilers work outside of it."""
+        try:
+            self._started([])
+            with lent(self.session.process, held):
+                for shape in shapes:
+                    self._compiled(shape, calls)
+        except Ended as end:
+            return Compiled(refused=str(end)) if end.status == "refused" else Compiled(ended=str(end))
+        except ChildGone as gone:
+            return Compiled(ended=str(gone), late=gone.late)
+        return Compiled()
+
+    def replayed(self, shapes: Sequence[Shape], trial: TrialResult) -> list[str]:
+        """What differs from the trial."""
+        seen = {result.shape: [case for case in result.cases if case.digest] for result in trial.shapes}
+        found = []
+        try:
+            self._started([])
+            for shape in shapes:
+                if not seen.get(shape.label):
+                    self.unsure = f"at {shape.label} there is no call that could be asked again: take more samples"
+                    continue
+                self.say(f"asking again at {shape.label}")
+                found += self._replay(shape, random.SystemRandom().choice(seen[shape.label]))
+        except (Ended, ChildGone) as end:
+            if not found:
+                raise NotReplayed(f"when it was to be asked again, {end}") from end
+        if self.unsure and not found:
+            raise NotReplayed(self.unsure)
+        return found
+
+    def status(self, shapes: Sequence[ShapeResult]) -> Literal["right", "wrong", "refused"]:
+        """Right when every shape is."""
+        if self.failure or any(shape.status in WRONG for shape in shapes):
+            return "wrong"
+        if self.refusal:
+            return "refused"
+        return "wrong" if any(shape.status != "right" for shape in shapes) else "right"
+
+    def message(self, shapes: Sequence[ShapeResult]) -> str:
+        """Why it is not right, in one sentence; else what was done."""
+        bad = next((shape.message for shape in shapes if shape.status in WRONG), "")
+        return self.failure or bad or self.refusal or compared_calls(shapes)
+
+    def result(self, plan: ShapePlan) -> ShapeResult:
+        """What was seen of a shape."""
+        label = plan.shape.label
+        trim = MEDIAN if self.options.published else self.options.trim
+        quickest = planning.QUICKEST if self.on_gpu else 0
+        return self.states[label].result(label, self.nulls.get(label), trim, quickest)
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether the submission runs on a GPU."""
+        return self.session.device.type == "cuda"
+
+    # --- steps ---
+
+    def _compiled(self, shape: Shape, calls: int) -> None:
+        self.say(f"{BUILDING} for {shape.label}")
+        case = self.case(shape, CaseSpec("build", "nominal"))
+        rounds = min(calls, planning.LEAST_ROUNDS)
+        expect(self.session.load(case.binding, [case.state], rounds=rounds), f"at {shape.label}")
+        for number in range(calls):
+            called = self.session.call(number % rounds, case.inputs, f"run at {shape.label}")
+            expect(called.answer, f"at {shape.label}")
+
+    def _started(self, calibrate: Sequence[Shape]) -> None:
+        """Up to the import. Raises CheckError for what goes wrong before: no code of the submission has run then."""
+        self.say("starting the submission's process")
+        try:
+            if self._lost is not None:
+                raise self._lost
+            expect(self.session.start(), "when it was started")
+            self._spend("start")
+            for shape in calibrate:
+                self.say(f"measuring an empty call at {shape.label}")
+                self.nulls[shape.label] = empty_calls(self.session, self.problem.id, self.contract.bind(shape))
+                self._spend("empty calls")
+        except (Ended, ChildGone) as end:
+            reason = (end.detail.strip().splitlines() or [str(end)])[-1]
+            raise CheckError(f"the process for the submission could not be used: {reason}") from end
+        self.say(f"{BUILDING}: importing the submission")
+        expect(self.session.submission(), "when it was imported")
+        self._spend("import")
+
+    def over(self, state: Seen) -> bool:
+        """Whether what was seen of a shape is the end of the trial."""
+        return state.status in WRONG and not self.options.all_cases
+
+    def _first(self, plan: ShapePlan, state: Seen) -> None:
+        if plan.first:
+            if first_calls(self, plan, state):
+                self._finish(plan.shape, state)
+            self._spend("first calls")
+
+    def _shape(self, plan: ShapePlan, state: Seen) -> None:
+        state.status = "right" if state.status == "not-run" else state.status
+        for group in plan.groups:
+            if self.over(state):
+                return
+            models = single_calls(self, plan, group, state)
+            self._spend("calls")
+            if not models:
+                continue
+            if group.base and self.options.timing and state.status == "right":
+                sealed_batches(self, plan.shape, state, models)
+                lone_calls(self, plan.shape, state, models)
+                self._spend("batches")
+                self._ungated(plan.shape, state, models)
+                self._spend("launches")
+            self._finish(plan.shape, state)
+
+    def _later(self, plan: ShapePlan, state: Seen) -> None:
+        later = planning.later_calls(plan, self.master, self.options)
+        if single_calls(self, later, later.groups[0], state):
+            self._finish(plan.shape, state)
+        self._spend("calls")
+
+    def _finish(self, shape: Shape, state: Seen) -> None:
+        answer = self.session.finish()
+        if answer.kind == Kind.FAULT:
+            state.fault(f"at {shape.label}: {first_line(answer.text)}")
+        else:
+            expect(answer, f"at {shape.label}")
+
+    def wanted(self, label: str) -> Wanted | None:
+        """How well the times of a shape should be known, if better than a hundred calls tell."""
+        wanted, claimed = self.options.wanted.get(label), self.states[label].claimed
+        return wanted if wanted and claimed and wanted.of(middle(claimed, self.options.trim)) else None
+
+    def compare(
+        self, case: Case, outputs: Sequence[Tensor], state: Seen, *, model: int = 0, digest: bool = False
+    ) -> bool:
+        """Holds outputs against the oracle and notes what comes of it; whether they are right."""
+        whole = self.whole.get(case.shape.label) == case.spec.id
+        held = hold(self.problem, self.code, case, outputs, self.master, whole=whole)
+        result = held.result
+        if not result.ok:
+            state.fault(result.message)
+        mark = digest_of(outputs) if digest else ""
+        error = None if math.isnan(result.error) else result.error
+        state.cases.append(CaseOutcome(
+            case.spec.id, result.ok, error, result.tolerance, result.message, mark, held.rows, held.of_rows, model
+        ))  # fmt: skip
+        return result.ok
+
+    def _ungated(self, shape: Shape, state: Seen, states: Sequence[State]) -> None:
+        """A few calls more, in which the device waits for the host: a claim about launches, which is never scored."""
+        if not self.on_gpu or self.options.published or state.status != "right":
+            return
+        for number in range(UNGATED_CALLS):
+            index = number % max(planning.LEAST_ROUNDS, len(states))
+            case = self.case(shape, CaseSpec(f"launch/{number}", "nominal"), states[index % len(states)])
+            called = self.session.call(index, case.inputs, f"run at {shape.label}", gated=False)
+            if not self.usable(called.answer, f"in a call at {shape.label}", state):
+                return
+            seconds = called.answer.numbers[:1]
+            state.ungated += [one for one in seconds if math.isfinite(one) and one > 0]
+
+    def _replay(self, shape: Shape, seen: CaseOutcome) -> list[str]:
+        case = self.case(shape, CaseSpec(seen.case, "nominal", state=model_group(seen.model)))
+        expect(self.session.load(case.binding, [case.state], rounds=planning.LEAST_ROUNDS), f"at {shape.label}")
+        marks, states = [], Seen()
+        for index in range(planning.LEAST_ROUNDS):
+            marks.append(self._again(case, index, keep=index == planning.LEAST_ROUNDS - 1))
+            self.compare(case, self.session.outputs(index), states)
+        if not all(outcome.ok for outcome in states.cases):
+            return [f"at {shape.label} it gave another result for the same values when it was asked again"]
+        if marks[0] != seen.digest and len(set(marks)) == 1:
+            self.unsure = f"at {shape.label} it gave other bits for the same values when it was asked again, also right"
+        if self._handed_out(case, index, marks[-1]):
+            return [f"at {shape.label} a call with unchanged inputs computed nothing: it handed out the result before"]
+        return []
+
+    def _handed_out(self, case: Case, index: int, fresh: str) -> bool:
+        """Whether one more call on values that stayed gives the tensors of the last one, which were overwritten since.
+
+        A model that needs what it returned before, on other values too, is another thing, and accused of nothing.
+        """
+        if self._again(case, index, written=False) == fresh or self._right(case, index):
+            return False
+        self._again(case, index, keep=True)
+        return self._again(case, index) == fresh or self._right(case, index)
+
+    def _again(self, case: Case, index: int, *, written: bool = True, keep: bool = False) -> str:
+        """The digest of one more call; with `keep` what it returned is overwritten before the next one."""
+        inputs = case.inputs if written else None
+        called = self.session.call(index, inputs, f"run at {case.shape.label}", keep=keep)
+        expect(called.answer, f"at {case.shape.label}")
+        return digest_of(self.session.outputs(index))
+
+    def _right(self, case: Case, index: int) -> bool:
+        """Whether the outputs of the last call are right, in other bits too."""
+        return self.compare(case, self.session.outputs(index), Seen())
+
+    # --- help ---
+
+    def _spend(self, stage: str) -> None:
+        """Notes that what was done since the last stage ended belongs to this one."""
+        since, self._since = self._since, time.monotonic()
+        self.spent[stage] = round(self.spent.get(stage, 0.0) + self._since - since, 3)
+
+    def case(self, shape: Shape, spec: CaseSpec, state: State | None = None) -> Case:
+        """The values of a call, drawn from the trial's key; `state` holds the weights where they are drawn already."""
+        with ours(f"the inputs of {spec.id} of {self.problem.id}"):
+            case = materialise(
+                self.problem, shape, spec, self.master, device=self.device, code=self.code, state=state,
+                binding=self.bindings.get(shape.label),
+            )  # fmt: skip
+        self.bindings[shape.label] = case.binding
+        return case
+
+    def _memory_taken(self) -> float:
+        """Ends the submission and returns the share of the GPU's memory that is free for that."""
+        if not self.on_gpu:
+            return 0.0
+        before, total = free_bytes(self.session.device)
+        self.session.close()
+        return (free_bytes(self.session.device)[0] - before) / total
+
+    def usable(self, answer: Frame, when: str, state: Seen) -> bool:
+        """Whether the model can be called further; a shape that raised is noted, and a refusal ends the trial."""
+        try:
+            expect(answer, when)
+        except Ended as end:
+            if end.status == "refused":
+                raise
+            state.fault(str(end), "wrong" if answer.kind == Kind.FAULT else "crashed")
+            self.detail = self.detail or end.detail
+            return False
+        return True
+
+    def _ended(self, end: Ended, current: Seen | None) -> None:
+        self.detail = self.detail or end.detail
+        if end.status == "refused":
+            self.refusal = str(end)
+        elif current is None:
+            self.failure = str(end)
+        else:
+            current.fault(str(end), end.status)

@@ -1,0 +1,1 @@
+"""What crosses between the judge and a candidate: frames, memory, and the form of outputs. Imports nothing of ours."""
