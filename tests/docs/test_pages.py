@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "kbh_lint"
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
 BASE = {"ir", "values", "dtypes", "formulas", "findings", "marked", "limits", "paths", "syntax"}
 
 
@@ -81,3 +82,28 @@ def test_parts_import_only_what_the_architecture_page_allows() -> None:
     assert known - free - set(allowed) == set()
     wrong = {(a, b) for a, b in imports() if a not in free and b not in free and b in known and b not in allowed[a]}
     assert wrong == set()
+
+
+def test_what_contributors_are_sent_to_is_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"`((?:kbh_lint|grader|harness|rules|problems|tests|tools|docs)/[^`]*)`", text))
+    assert len(named) > 20
+    assert [name for name in sorted(named) if "nnn" not in name and not (ROOT / name).exists()] == []
+
+
+def test_every_word_of_the_glossary_stands_where_it_says() -> None:
+    rows = re.findall(r"\| ((?:`[\w.]+`(?:, )?)+) \|$", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)
+    names = [name for row in rows for name in re.findall(r"`([\w.]+)`", row)]
+    assert len(names) > 20
+    places = {name: ROOT / name.replace(".", "/") for name in names}
+    assert [n for n, place in places.items() if not (place.is_dir() or place.with_suffix(".py").is_file())] == []
+
+
+def test_the_map_of_the_quick_run_names_folders_that_are_there() -> None:
+    quick = runpy.run_path(str(ROOT / "tools/quick.py"))
+    rows = quick["PACKAGES"]
+    assert [key for key in rows if not (ROOT / key).exists()] == []
+    assert [name for names in rows.values() for name in names if not (ROOT / "tests" / name).is_dir()] == []
+    nearest = quick["nearest"]([Path("grader/judge/turns.py"), Path("rules/KBH101-fp8-upcast-bf16-gemm.yaml")])
+    assert nearest[0] == Path("tests/grader/test_turns.py")
+    assert any(path.parts[1] == "rules" for path in nearest)
