@@ -2,8 +2,8 @@
 
 `grader.record.bundle.verify` holds a bundle against itself and knows nothing of problems. Here floors, fractions,
 scores, the verdict of all layers and the outcome are made anew, by the code that made them, and each that differs is
-named. What the judge saw (that a result was right, what a profiler counted) is its testimony and cannot be made anew without a GPU.
-Needs no torch.
+named. What the judge saw (that a result was right, what a profiler counted) is its testimony and cannot be made anew
+without a GPU. Needs no torch.
 """
 
 from __future__ import annotations
