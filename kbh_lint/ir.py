@@ -373,10 +373,11 @@ class Return:
 
 @dataclass(slots=True)
 class Jump:
-    """kind in break, continue, goto."""
+    """kind in break, continue, goto; a goto has its `label`."""
 
     kind: str
     loc: Loc
+    label: str = ""
 
 
 @dataclass(slots=True)

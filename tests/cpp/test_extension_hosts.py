@@ -119,6 +119,83 @@ void go({TENSORS}, int64_t k) {{
         "go",
         f"void go({TENSORS}, int64_t k);",
     ),
+    "a struct whose pointer to scratch memory is null": Host(
+        """
+struct Given { const float* x; float* top; int64_t* at; int* scratch; int n, k; };
+__global__ void either(Given g) {
+  const float* row = g.x + (int64_t)blockIdx.x * g.n;
+  for (int i = threadIdx.x; i < g.n; i += blockDim.x) {
+    int before = 0;
+    _Pragma("unroll 8") for (int j = 0; j < g.n; ++j) before += row[j] > row[i] || (row[j] == row[i] && j < i);
+    if (g.scratch) g.scratch[(int64_t)blockIdx.x * g.n + i] = before;
+    else if (before < g.k) { g.top[blockIdx.x * g.k + before] = row[i]; g.at[blockIdx.x * g.k + before] = i; }
+  }
+}
+void go(torch::Tensor x, torch::Tensor top, torch::Tensor at, int64_t k) {
+  Given g{x.data_ptr<float>(), top.data_ptr<float>(), at.data_ptr<int64_t>(), nullptr, (int)x.size(1), (int)k};
+  either<<<x.size(0), 256>>>(g);
+}
+""",
+        "ext.go(x, top, at, self.k)",
+        (("if (g.scratch) g", "if (!g.scratch) continue; else if (i < 0) g", "unwritten-output"),),
+        "go",
+        f"void go({TENSORS}, int64_t k);",
+    ),
+    "gotos out of two loops, to the next round and over an error of the host": Host(
+        f"""
+__global__ void hunt(const float* x, float* top, int64_t* at, int n, int k) {{
+  const float* row = x + (int64_t)blockIdx.x * n;
+  int i = threadIdx.x, before = 0;
+  if (n < 1) goto out;
+  for (; i < n; i += blockDim.x) {{
+    before = 0;
+    for (int j = 0; j < n; ++j) {{
+      if (row[j] > row[i] || (row[j] == row[i] && j < i)) ++before;
+      if (k < 0) goto out;
+    }}
+    if (before >= k) goto next;
+    top[blockIdx.x * k + before] = row[i]; at[blockIdx.x * k + before] = i;
+  next:;
+  }}
+out:
+  return;
+}}
+void go({TENSORS}, int64_t k) {{
+  int status = 1;
+  if (x.size(1) < k) goto fail;
+  {LAUNCH.replace("order<", "hunt<")}
+  return;
+fail:
+  TORCH_CHECK(status == 0, "too few");
+}}
+""",
+        "ext.go(x, top, at, self.k)",
+        (("n < 1", "n > 1", "unwritten-output"),),
+        "go",
+        f"void go({TENSORS}, int64_t k);",
+    ),
+    "an address of scratch memory that Python gives as nought": Host(
+        """
+__global__ void either(const float* x, int* scratch, float* top, int64_t* at, int n, int k) {
+  const float* row = x + (int64_t)blockIdx.x * n;
+  const bool direct = NULL == scratch;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) {
+    int before = 0;
+    for (int j = 0; j < n; ++j) before += row[j] > row[i] || (row[j] == row[i] && j < i);
+    if (direct && before < k) { top[blockIdx.x * k + before] = row[i]; at[blockIdx.x * k + before] = i; }
+    if (!direct) scratch[(int64_t)blockIdx.x * n + i] = before;
+  }
+}
+void go(torch::Tensor x, torch::Tensor top, torch::Tensor at, int64_t k, int64_t scratch) {
+  either<<<x.size(0), 256>>>(
+      x.data_ptr<float>(), (int*)scratch, top.data_ptr<float>(), at.data_ptr<int64_t>(), x.size(1), k);
+}
+""",
+        "ext.go(x, top, at, self.k, 0)",
+        (("NULL == scratch", "NULL != scratch", "unwritten-output"),),
+        "go",
+        f"void go({TENSORS}, int64_t k, int64_t scratch);",
+    ),
 }
 CASES = [pytest.param(host, n, id=f"{name}, edit {n}") for name, host in HOSTS.items() for n in range(len(host.edits))]
 

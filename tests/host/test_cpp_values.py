@@ -118,8 +118,14 @@ def test_a_switch_on_what_is_not_known_goes_all_ways(tmp_path: Path) -> None:
     assert states(report)["authored-compute"] != "kept"
 
 
-def test_a_goto_is_a_hole(tmp_path: Path) -> None:
-    text = extension("goto end;", "false").replace("  return y;", "  return y;\nend:\n  " + LEAK)
+def test_what_stands_behind_the_label_of_a_goto_is_done(tmp_path: Path) -> None:
+    text = extension("if (x.size(0) > 1) goto end;", "false").replace("  return y;", "  return y;\nend:\n  " + LEAK)
+    assert "fp8-upcast-bf16-gemm" in classes(lint(tmp_path, text))
+
+
+def test_a_goto_into_a_branch_is_a_hole(tmp_path: Path) -> None:
+    text = extension("goto end;", "false")
+    text = text.replace("  return y;", "  return y;\nif (x.defined()) { end:\n  " + LEAK + "}")
     report = lint(tmp_path, text)
     assert "kept" not in states(report).values()
     assert any("goto" in reason for reason in reasons(report))

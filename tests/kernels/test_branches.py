@@ -107,7 +107,13 @@ def test_what_data_of_another_kind_or_only_a_place_decides_is_no_branch_on_it(bo
     assert sides(run(body)) == set()
 
 
-def test_code_behind_a_goto_is_read_and_the_goto_is_said() -> None:
-    facts = run(f"goto rest;\nrest:\n{FINE}")
+def test_code_behind_a_goto_that_is_not_followed_is_read_and_the_goto_is_said() -> None:
+    facts = run(f"if (n) {{ goto rest; }} else {{\nrest:\n{FINE} }}")
     assert {product.a for product in facts.products} == {"bf16"}
     assert "a goto" in {reason for reason, _ in facts.unread}
+
+
+def test_code_that_a_goto_jumps_over_is_not_run() -> None:
+    facts = run(f"goto rest;\n{COARSE}\nrest:\n{FINE}")
+    assert {product.a for product in facts.products} == {"bf16"}
+    assert not facts.unread

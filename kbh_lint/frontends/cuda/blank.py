@@ -41,7 +41,9 @@ _QUOTED = r'"(?:[^"\\\n]+|\\.)*+"?|\'(?:[^\'\\\n]+|\\.)*+\''
 
 # What the scan stops at. Each alternative starts with a plain character, which makes the search many times faster;
 # `_stop` finds out what it is.
-_STOP = re.compile(_QUOTED + r"|__[a-zA-Z]|CU[TD]|C10|TORCH|<<<|\[\[|extern\b|typename\b|a(?:sm|lignas)\b", re.S)
+_STOP = re.compile(
+    _QUOTED + r"|_(?:_[a-zA-Z]|Pragma\b)|CU[TD]|C10|TORCH|<<<|\[\[|extern\b|typename\b|a(?:sm|lignas)\b", re.S
+)
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _EXTERN_C = re.compile(r'extern\s*"C(?:\+\+)?"(?:\s*\{)?')
 _ATTRIBUTE = re.compile(r"\[\[\s*(?:using\b|[A-Za-z_]\w*\s*(?:::|\(|,|(?=\]\])))[^\[\]{};]{0,400}\]\]")

@@ -11,7 +11,6 @@ from kbh_lint.frontends.cuda.statements import Statements
 class Classes(Statements):
     """Lowers class and enum specifiers with a body."""
 
-    in_function = 0
     class_names: tuple[str, ...] = ()
     template: tuple[ir.TemplateParam, ...] = ()
     explicit = False  # whether a `template <>` is around the declaration being lowered

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tree_sitter import Node
 
 from kbh_lint import ir
-from kbh_lint.frontends.cuda import literals
+from kbh_lint.frontends.cuda import jumps, literals
 from kbh_lint.frontends.cuda.base import MAX_DEPTH
 from kbh_lint.frontends.cuda.types import Types
 from kbh_lint.frontends.walk import free_names
@@ -26,6 +26,13 @@ _UNARY = {"!": "not", "not": "not", "-": "-", "+": "+", "~": "~", "compl": "~"}
 
 class Exprs(Types):
     """Lowers expression nodes."""
+
+    in_function = 0
+    gotos = False  # whether the text has labels or gotos
+
+    def settled(self, body: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
+        """The body of a function without labels and gotos, as far as they can be written otherwise."""
+        return jumps.settled(body) if self.gotos else body
 
     def expr(self, node: Node) -> ir.Expr:
         """The expression a node stands for; what is not understood becomes an Opaque."""
@@ -369,10 +376,13 @@ class Exprs(Types):
             for child in declarator.named_children:
                 if child.type == "trailing_return_type" and child.named_children:
                     returns = self.type_of(child.named_children[0])
+        self.in_function += 1
+        body = self.settled(self.block(node.child_by_field_name("body")))
+        self.in_function -= 1
         func = ir.FuncDef(
             "",
             params,
-            self.block(node.child_by_field_name("body")),
+            body,
             self.loc(node),
             kind="lambda",
             returns=returns,

@@ -103,11 +103,11 @@ class _Lowering(Declarations):
         try:
             children = self.parse(start, end)
             if len(children) == 1 and children[0].type == "compound_statement":
-                return self.block(children[0])
+                return self.settled(self.block(children[0]))
             found: list[ir.Stmt] = []
             inside = end - 1 if self.text[end - 1 : end] == "}" else end
             for piece in pieces(self.text, start + 1, inside):
                 found += self.statements(self.parse(piece.start, piece.end))
-            return tuple(found)
+            return self.settled(tuple(found))
         finally:
             self.in_function -= 1

@@ -168,11 +168,21 @@ class Statements(Exprs):
     def _jump(self, node: Node) -> list[ir.Stmt]:
         return [ir.Jump(node.type.removesuffix("_statement"), self.loc(node))]
 
+    def _goto(self, node: Node) -> list[ir.Stmt]:
+        label = node.child_by_field_name("label")
+        self.gotos = True
+        return [ir.Jump("goto", self.loc(node), "" if label is None else self.source(label))]
+
     def _throw(self, node: Node) -> list[ir.Stmt]:
         return [ir.Raise(self.maybe(next(iter(node.named_children), None)), self.loc(node))]
 
     def _labeled(self, node: Node) -> list[ir.Stmt]:
-        return list(self.statements(child for child in node.named_children if child.type != "statement_identifier"))
+        label = next((child for child in node.named_children if child.type == "statement_identifier"), None)
+        inner = self.statements(child for child in node.named_children if child is not label)
+        if label is None or not self.in_function:
+            return list(inner)
+        self.gotos = True
+        return [ir.Jump("label", self.loc(label), self.source(label)), *inner]
 
     def _assert(self, node: Node) -> list[ir.Stmt]:
         return [ir.Assert(self.field(node, "condition"), self.loc(node))]
@@ -308,7 +318,7 @@ _STATEMENTS: dict[str, Callable[[Statements, Node], list[ir.Stmt]]] = {
     "return_statement": Statements._return,
     "break_statement": Statements._jump,
     "continue_statement": Statements._jump,
-    "goto_statement": Statements._jump,
+    "goto_statement": Statements._goto,
     "throw_statement": Statements._throw,
     "labeled_statement": Statements._labeled,
     "attributed_statement": Statements._labeled,

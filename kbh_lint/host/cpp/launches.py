@@ -54,7 +54,7 @@ def launch_kernel(run: Cpp, choice: Choice, args: list[Any], grid: Any, loc: ir.
     for param in func.node.params:
         argument, seen = arguments.get(param.name), param.type
         if argument is None:
-            binding[param.name] = None
+            binding[param.name] = UNKNOWN
             continue
         pointed = isinstance(seen, ir.TypeRef) and seen.pointers and argument.tensor is not None
         dtype = cpp_types.element(run, seen, env) if pointed and isinstance(seen, ir.TypeRef) else None

@@ -178,7 +178,8 @@ def _says_something(argument: Argument) -> bool:
     """Whether a field tells the kernel more than its type does."""
     if argument.parts:
         return any(_says_something(part) for _, part in argument.parts)
-    return argument.tensor is not None or isinstance(argument.value, (int, float, Func, Overloads))
+    value = argument.value
+    return argument.tensor is not None or value is None or isinstance(value, (int, float, Func, Overloads))
 
 
 def tensors(arguments: Iterable[Argument]) -> dict[int, Tensor]:

@@ -33,6 +33,8 @@ def parameter(m: Machine, name: str, ref: Any, value: Any, frame: Frame) -> Any:
     value = ops.wrapped(value)
     if isinstance(ref, ir.TypeRef):
         kind = ctypes.resolve(m, ref, frame)
+        if kind.kind == "pointer" and value is None:
+            return None
         if kind.kind == "pointer" and not isinstance(value, Ptr):
             inner = kind.inner or OTHER
             return Ptr(Memory(name, "param", inner), 0, inner)

@@ -71,6 +71,8 @@ class CudaMachine(CudaObjects):
             return V(dtype, dtype, const=known, deps=frozenset((name,)))
         if isinstance(value, (bool, int, float)):
             return V(ct.dtype, ct.dtype, const=value, deps=frozenset((name,)))
+        if value is None and is_pointer(ct):
+            return V(ct.dtype, ct.dtype, const=None, deps=frozenset((name,)), ct=ct)
         if is_pointer(ct):
             cell = self.param_cell(name, -1, ct.dtype, ct.dtype)
             return V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=ct)

@@ -281,7 +281,26 @@ class CudaNames(CudaMemory):
     def compare(self, op: str, a: V, b: V) -> V:
         if isinstance(a.const, _NAMES) != isinstance(b.const, _NAMES):  # a name that was not resolved is no value
             a, b = a.with_(const=NOTHING), b.with_(const=NOTHING)
+        if a.const is None and type(b.const) is int:  # a null pointer
+            a = a.with_(const=0)
+        elif b.const is None and type(a.const) is int:
+            b = b.with_(const=0)
+        for one, other in ((a, b), (b, a)):
+            if op in ("==", "!=") and other.const in (None, 0) and one.const is NOTHING and is_pointer(one.ct):
+                deps = one.deps.union(cell.name for cell in one.cells)
+                return constant(op == "!=", deps) if _leads_somewhere(one) else V("bool", "bool", deps=deps)
         return super().compare(op, a, b)
+
+    def truth(self, value: V) -> bool | None:
+        if not _leads_somewhere(value):
+            return super().truth(value)
+        self.decide(value.with_(deps=value.deps.union(cell.name for cell in value.cells)))
+        return True
+
+    def unary(self, op: str, value: V, loc: ir.Loc) -> V:
+        if op == "not" and (value.const is None or _leads_somewhere(value)):
+            return constant(value.const is None, value.deps.union(cell.name for cell in value.cells))
+        return super().unary(op, value, loc)
 
     def self_addition(self, target: Any, value: Any) -> V | None:
         if isinstance(target, ir.Name):
@@ -323,6 +342,13 @@ class CudaNames(CudaMemory):
         pointed = ct if ct.dims else pointer_to(ct)
         pointer = V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=pointed, x=Offset(0))
         return pointer if ct.dims else V(ct.dtype, ct.dtype, x=Ref(pointer))
+
+
+def _leads_somewhere(value: V) -> bool:
+    """Whether a value is an address of memory that is known, which is not null."""
+    if value.const is not NOTHING or not value.cells or not is_pointer(value.ct):
+        return False
+    return all(cell.kind != "param" or cell.storage >= 0 for cell in value.cells)
 
 
 def is_struct(value: V) -> bool:
