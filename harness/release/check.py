@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from grader.bundle import BundleError
-from grader.bundle.read import read_file, shown
+from grader.record.bundle import BundleError
+from grader.record.bundle.read import read_file, shown
 from harness.archive.layout import StoreError
 from harness.archive.store import Archive
 from harness.release.contents import MADE_WITH, code_hash, documents

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from grader.bundle.read import Entry, canonical
+from grader.record.bundle.read import Entry, canonical
 from harness.archive.facts import Facts
 from harness.archive.layout import StoreError
 from harness.archive.select import counted

@@ -10,13 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from grader.bundle import Bundle, BundleError
-from grader.bundle.read import Entry, shown
-from grader.bundle.recomputed import edition_of
-from grader.bundle.recomputed import faults_of as cell_faults
+from grader.grading.recomputed import edition_of
+from grader.grading.recomputed import faults_of as cell_faults
+from grader.grading.request import problem_files
+from grader.record.bundle import Bundle, BundleError
+from grader.record.bundle.read import Entry, shown
 from grader.report.view import submission_files
-from grader.request import problem_files
-from grader.standard import hardware_file
+from grader.score.standard import hardware_file
 from harness.archive.check import faults_of as entry_faults
 from harness.archive.facts import Facts, facts_of
 from harness.archive.layout import Manifest, StoreError

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from grader.bundle import BundleError
-from grader.bundle.read import canonical, is_sha256, names_in, object_parts, read_file, shown
+from grader.record.bundle import BundleError
+from grader.record.bundle.read import canonical, is_sha256, names_in, object_parts, read_file, shown
 from harness.archive.layout import FILE_BYTES, MANIFEST_BYTES, MARKER, MOST_ENTRIES, StoreError, manifest_parts
 from harness.archive.store import Archive
 from harness.release.tar import CHUNK, END, Gunzip, Source, header, members, padding

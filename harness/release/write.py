@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from grader.bundle.read import canonical
+from grader.record.bundle.read import canonical
 from harness.archive.layout import StoreError
 from harness.archive.store import Archive
 from harness.release.contents import MADE_WITH, documents, made_with

@@ -13,8 +13,8 @@ import pytest
 from kept import archive_of
 from sample_run import record
 
-from grader.bundle import Bundle, cell_from_json
-from grader.bundle.read import entry_bytes
+from grader.record.bundle import Bundle, cell_from_json
+from grader.record.bundle.read import entry_bytes
 from harness.archive import Archive
 from harness.record.archive import RECORD, RunFolder
 from harness.record.usage import Usage
