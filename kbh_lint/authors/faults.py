@@ -14,7 +14,7 @@ from kbh_lint.findings import Fact
 from kbh_lint.marked import DataError, Fields, Map
 from kbh_lint.problems import load_problem
 
-_GRADER = Path(__file__).resolve().parents[2] / "grader"  # beside this package, in a checkout and installed
+_GRADER = Path(__file__).resolve().parents[2] / "grader" / "deck"  # beside this package, in a checkout and installed
 _ID = re.compile(r"KF\d{2,3}")
 
 
