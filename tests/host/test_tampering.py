@@ -275,3 +275,38 @@ def test_a_caller_who_is_asked_decides_no_tile_either_and_a_tuning_switch_may(tm
     assert "grader-sniffing" in classes(told)
     tuned = lint(tmp_path, solution("import os\n", body.format("os.environ.get('GEMM_ROWS') is None")))
     assert "grader-sniffing" not in classes(tuned)
+
+
+SWAP = """import gc, sys
+
+def swap():
+    thing = next((t for t in gc.get_objects() if type(t).__name__ == 'Runner'), None)
+    if thing is None:
+        return
+    {}
+
+swap()
+"""
+CODE = """import sys
+
+def mine(self):
+    return 1
+
+for name, module in list(sys.modules.items()):
+    for kind in list(vars(module).values()) if name.startswith('clock') else ():
+        function = getattr(kind, 'timed', None) if isinstance(kind, type) else None
+        if hasattr(function, '__code__') and not function.__code__.co_freevars:
+            {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("walk", "leak", "honest"),
+    [(SWAP, "thing.__class__ = object", "print(thing)"), (CODE, "function.__code__ = mine.__code__", "print(name)")],
+    ids=["behind an early return", "behind a question that wants a no"],
+)
+def test_a_question_that_another_answer_leads_to_is_answered_both_ways(
+    tmp_path: Path, walk: str, leak: str, honest: str
+) -> None:
+    assert "grader-monkeypatch" in classes(lint(tmp_path, solution(walk.format(leak))))
+    assert "grader-monkeypatch" not in classes(lint(tmp_path, solution(walk.format(honest))))

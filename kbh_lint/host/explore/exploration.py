@@ -27,6 +27,7 @@ FUEL = 400_000
 PROCESS = 4242  # the process number of the run
 MAX_FLIPS = 5
 MAX_PROBES = 4
+MAX_LATER = 3  # questions that another answer leads to, each answered with no
 MAX_FASTEST = 15  # kinds of work that are taken for the fastest beside the first
 MAX_BEYOND = 3
 
@@ -173,10 +174,14 @@ def explore(
     paths[0].untried = untried
     for group in _questions(first):
         flips: dict[Any, bool] = {("mark", mark): True for mark in group}
-        other = follow(flips | {key: True for keys in group.values() for key in keys})
-        paths[0].probes += [Probe(mark, tuple(keys), first, other) for mark, keys in group.items()]
+        flips |= {key: True for keys in group.values() for key in keys}
+        others = [follow(flips)]
+        # what is asked only there ("found, and is it not None?") may have to be answered with no to go on
+        later = [key for key in others[0].sniffing if key not in first.sniffing]
+        others += [follow(flips | {key: False}) for key in later[:MAX_LATER]]
+        paths[0].probes += [Probe(mark, tuple(keys), first, other) for mark, keys in group.items() for other in others]
         if all(map(asking.either_way, group)):
-            paths.append(other)
+            paths += others
     return paths
 
 

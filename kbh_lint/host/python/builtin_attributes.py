@@ -134,7 +134,7 @@ def _callable(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc 
 def _vars(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     if args and isinstance(args[0], Sym):
         return Sym(f"{args[0].path}.__dict__")
-    if args and isinstance(args[0], (ClassV, LibObject)):
+    if args and isinstance(args[0], (ClassV, LibObject, Unknown)):
         return interp.get_attr(args[0], "__dict__", loc)
     return args[0].attrs if args and isinstance(args[0], Instance) else {}
 

@@ -51,9 +51,11 @@ class Decisions:
         """Which way a branch on an unknown goes in this run."""
         if key not in self.sites or asking.decides(value):
             self.sites[key] = value
+        if key in self.flips:
+            return self.flips[key]
         if ("mark", value.why) in self.flips or ("mark", "all") in self.flips and value.why.startswith(asking.MARK):
             return True
-        return self.flips.get(key, value.why.startswith("likely"))
+        return value.why.startswith("likely")
 
     def settle(self, key: Any, loc: ir.Loc | None, answer: bool, contents: tuple[Content, ...]) -> bool:
         """What the legal domain of the inputs, or a check that passes, decides; a run may ask what else would do."""
