@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host.cpp import calls as cpp_calls
+from kbh_lint.host.cpp import copies as cpp_copies
+from kbh_lint.host.cpp import graphs as cpp_graphs
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import texts as cpp_texts
@@ -13,7 +15,7 @@ from kbh_lint.host.effects import outside
 from kbh_lint.host.gpu import l2
 from kbh_lint.host.torch import recording, tensor_attributes, tensor_makers, torchlib
 from kbh_lint.host.values import device
-from kbh_lint.host.values.objects import Blob, Extension, Graph, HostDescriptor, LibObject, Pointer, Slot
+from kbh_lint.host.values.objects import Blob, Extension, HostDescriptor, LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 from kbh_lint.values import Env, Func, Overloads, Sym
 
@@ -55,7 +57,7 @@ def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[
     if plain is not NotImplemented:
         return plain
     if short.startswith(("cudaMemcpy", "cuMemcpy")):
-        return _memcpy(run, short, args, loc)
+        return cpp_copies.copied(run, short, args, loc)
     if short.startswith("cuTensorMapEncode"):
         return tensor_map(args)
     if short in ("dlopen", "dlmopen"):
@@ -72,7 +74,7 @@ def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[
     if short in ("cudaGetFuncBySymbol", "cuModuleGetFunction", "cudaGetKernel"):
         return _function(run, args)
     if "Graph" in short or "Capture" in short:
-        return _graph(run, short, args, loc)
+        return cpp_graphs.call(run, short, args, loc)
     if short.startswith(("THPVariable_", "Py")):
         return _python_interface(short, args)
     if short.startswith("nvrtcCreateProgram"):
@@ -129,17 +131,6 @@ def _standard(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: lis
 
 def _pure(name: str, args: list[Any]) -> Any:
     return args[0] if name in ("static_cast", "int", "round", "std::round") and args else Unknown((), name)
-
-
-def _memcpy(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """A copy by the runtime or the driver: first comes where to, then where from."""
-    ends = [a.get() if isinstance(a, Slot) else a for a in args]
-    found = [a for a in ends if isinstance(a, (Pointer, Tensor))]
-    if len(found) >= 2:
-        target, source = (p.tensor if isinstance(p, Pointer) else p for p in found[:2])
-        event = recording.record(run.interp, "copy", name, loc, [source], {"cast": False})
-        recording.write(run.interp, target, event, dtype=source.storage.content.dtype)
-    return Sym("cudaSuccess")
 
 
 def tensor_map(args: list[Any]) -> Any:
@@ -270,29 +261,6 @@ def _program(run: Cpp, args: list[Any], loc: ir.Loc | None) -> Any:
         return Sym("NVRTC_SUCCESS")
     run.programs.append(cpp_texts.build_env(run.interp, [text], [], None)[0])
     return Sym("NVRTC_SUCCESS")
-
-
-def _graph(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """Stream capture and graph launch through the runtime's own functions."""
-    from kbh_lint.host.gpu.graphs import replay
-
-    interp = run.interp
-    slots = [a for a in args if isinstance(a, Slot)]
-    held = next((v for v in (a.get() if isinstance(a, Slot) else a for a in args) if isinstance(v, Graph)), None)
-    if "BeginCapture" in name:
-        run.capture = Graph()
-        interp.capturing.append(run.capture)
-    elif "EndCapture" in name:
-        if run.capture in interp.capturing:
-            interp.capturing.remove(run.capture)
-        if slots and run.capture is not None:
-            slots[-1].set(run.capture)
-    elif "Instantiate" in name:
-        if slots and (held or run.capture) is not None:
-            slots[0].set(held or run.capture)
-    elif "Launch" in name and held is not None:
-        replay(interp, held, loc)
-    return Sym("cudaSuccess")
 
 
 def _device_query(run: Cpp, short: str, args: list[Any], loc: ir.Loc | None) -> Any:

@@ -84,6 +84,33 @@ def library(call: CppCall) -> V | None:
     return made.with_(ct=CType(name=path), x=None)
 
 
+def _moved(call: CppCall, owner: str, name: str) -> bool:
+    """What cub moves between memory and the registers of a group, or from register to register; false for the rest."""
+    kind = owner.partition("<")[0].rpartition("::")[2]
+    if name == "Load" and kind in ("BlockLoad", "WarpLoad") and len(call.args) > 1:
+        read = call.m.read_through(call.arg(0), call.loc)
+        _to(call, 1, join(read, call.arg(3)) if len(call.args) > 3 else read)
+        return True
+    if name == "Store" and kind in ("BlockStore", "WarpStore") and len(call.args) > 1:
+        held = call.arg(1)
+        _to(call, 0, call.m.read_through(held, call.loc) if is_pointer(held.ct) else held)
+        return True
+    if kind in ("BlockExchange", "WarpExchange", "BlockShuffle") and len(call.args) > 1:
+        held = call.arg(0)
+        _to(call, 1, call.m.read_through(held, call.loc) if is_pointer(held.ct) else held)
+        return True
+    return False
+
+
+def _to(call: CppCall, position: int, value: V) -> None:
+    """Writes to an argument: all of an array, or the variable that it names."""
+    target = call.arg(position)
+    if is_pointer(target.ct):
+        call.m.write_through(target.with_(x=None), value.with_(ct=None, x=None, const=NOTHING), call.loc)
+    elif position < len(call.nodes) and call.nodes[position] is not None:
+        call.m.assign(call.nodes[position], value.with_(const=NOTHING))
+
+
 _COUNTS = frozenset(
     {
         "sync", "thread_rank", "size", "num_threads", "meta_group_rank", "block_rank", "any", "all", "ballot",
@@ -101,11 +128,15 @@ def library_method(call: CppCall, base: V, target: Any) -> V:
     owner = base.ct.name if base.ct is not None else ""
     if owner.startswith(("cub::", "thrust::")):
         m.use(owner, call.loc)
-        values_ = [v for v in call.args if not is_pointer(v.ct)]
-        made = mix(values_) if values_ else UNKNOWN_V
+        if _moved(call, owner, name):
+            return UNKNOWN_V
+        held = [v for v in call.args if not is_pointer(v.ct)]
+        made = mix([*held, *(m.read_through(v, call.loc) for v in call.args if is_pointer(v.ct))] or [UNKNOWN_V])
         if any(word in name for word in ("Sum", "Reduce", "Scan")):
             m.add_sum(made.dtype, made.origins, call.loc)
             made = made.with_(origins=flagged(made.origins, "reduce"))
+        if "Scan" in owner and len(call.args) > 1:
+            _to(call, 1, made.with_(ct=None, x=None))
         return made.with_(ct=None, x=None)
     if name.startswith("shfl"):
         return call.arg(0).with_(const=NOTHING)
