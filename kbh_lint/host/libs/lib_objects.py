@@ -20,6 +20,7 @@ from kbh_lint.host.libs import (
     lib_tilelang,
     lib_triton,
     measured,
+    nn_layers,
     trace_nn,
     wrappers,
 )
@@ -96,7 +97,7 @@ def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) ->
             return trace_nn.super_attr(interp, owner, name)
         return Method(owner, name)
     if owner.path.startswith("torch.nn."):
-        return trace_nn.module_attr(interp, owner, name)
+        return nn_layers.attribute(interp, owner, name)
     if owner.path.startswith("cpp:"):  # fields of library structs come to be when they are named
         return owner.attrs.setdefault(name, LibObject("cpp:field"))
     if owner.path == "torch.device" and name in ("type", "index"):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import ir
 from kbh_lint.host.datamodel import modules, operators
 from kbh_lint.host.effects import foreign, outside
-from kbh_lint.host.libs import custom_ops, extensions, lib_objects, trace_nn
+from kbh_lint.host.libs import custom_ops, extensions, lib_objects, nn_layers
 from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import dress, tensor_attributes, tensor_copies, tensor_makers, tensor_views, torchlib
 from kbh_lint.host.values import device, objects, tensor_arguments, unknowns
@@ -42,7 +42,7 @@ def torch_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], 
     if path.startswith("torch.nn.init."):
         return tensor_copies.fill(interp, "normal", args or [kwargs.get("tensor")], {}, loc)
     if path.startswith("torch.nn.") and not path.startswith("torch.nn.functional") and name[:1].isupper():
-        return trace_nn.module(interp, path, args, kwargs, loc)
+        return nn_layers.module(interp, path, args, kwargs, loc)
     if path.startswith("torch.Tensor.") and tensors:
         return lib_objects.call_method(interp, tensors[0], name, args[1:], kwargs, loc)
     base = name.rstrip("_")

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
+from kbh_lint.dtypes import FLOATS
+from kbh_lint.host.libs import nn_layers
 from kbh_lint.host.python import class_making, module_calls
-from kbh_lint.host.torch import recording, tensor_copies, torchlib
+from kbh_lint.host.torch import tensor_copies
 from kbh_lint.host.values import records
 from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.objects import Bound, ClassV, Instance, LibObject, Method, is_named_tuple
@@ -16,95 +18,101 @@ from kbh_lint.values import DType
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
-# Layers that multiply: attribute shapes from constructor arguments, and the function they call.
-_LAYERS = {
-    "Linear": "linear", "Conv1d": "conv1d", "Conv2d": "conv2d", "Conv3d": "conv3d", "Bilinear": "bilinear",
-    "Softmax": "softmax", "LayerNorm": "layer_norm", "RMSNorm": "rms_norm", "SiLU": "silu", "GELU": "gelu",
-    "ReLU": "relu", "Sigmoid": "sigmoid", "Embedding": "embedding", "Unfold": "unfold", "Softmin": "softmin",
-    "MultiheadAttention": "scaled_dot_product_attention", "Dropout": "dropout", "Identity": "positive",
-}  # fmt: skip
-
+_DEEPEST = 32  # modules in modules
+_RUNNING = ("running_mean", "running_var", "num_batches_tracked")
+_OF_CONTAINERS = frozenset("append extend insert keys values items get pop update clear".split())
 _STATE_HOOKS = "hooks of the state"  # no name that a program can write as an attribute
-
-
-def module(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """Construct a layer or a container of torch.nn."""
-    name = path.rsplit(".", 1)[-1]
-    if name in ("ModuleList", "ParameterList", "Sequential", "ModuleDict", "ParameterDict"):
-        items: Any = args[0] if args and isinstance(args[0], (list, tuple, dict)) else list(args)
-        return LibObject(path, {"items": list(items) if not isinstance(items, dict) else dict(items)})
-    layer = LibObject(path, {}, tuple(args), kwargs)
-    dtype = kwargs["dtype"].name if isinstance(kwargs.get("dtype"), DType) else "f32"
-    shape = _weight_shape(name, args, kwargs)
-    if shape is not None:
-        weight = recording.make(interp, shape, dtype, "random")
-        weight.parameter = True
-        layer.attrs["weight"] = weight
-        layer.attrs["bias"] = None
-        if kwargs.get("bias", True) is not False and name != "Embedding":
-            layer.attrs["bias"] = recording.make(interp, shape[:1], dtype, "random")
-    return layer
-
-
-def _weight_shape(name: str, args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
-    def size(i: int, key: str) -> Any:
-        value = args[i] if len(args) > i else kwargs.get(key)
-        return value if isinstance(value, int) else None
-
-    if name == "Linear":
-        return (size(1, "out_features"), size(0, "in_features"))
-    if name.startswith("Conv"):
-        rank = int(name[4]) if name[4:5].isdigit() else 2
-        kernel = args[2] if len(args) > 2 else kwargs.get("kernel_size", 1)
-        spread = tuple(kernel) if isinstance(kernel, (tuple, list)) else (kernel,) * rank
-        return (size(1, "out_channels"), size(0, "in_channels"), *spread)
-    if name in ("LayerNorm", "RMSNorm", "Embedding"):
-        return (size(0, "normalized_shape"),)
-    return None
-
-
-def module_attr(interp: Run, owner: LibObject, name: str) -> Any:
-    """An attribute of a layer."""
-    if name in owner.attrs:
-        return owner.attrs[name]
-    return Method(owner, name)
-
-
-def apply(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """Call a layer."""
-    name = owner.path.rsplit(".", 1)[-1]
-    if name == "Sequential":
-        value = args[0] if args else Unknown()
-        for item in owner.attrs.get("items", []):
-            value = interp.call(item, [value], {}, loc)
-        return value
-    function = _LAYERS.get(name, name.lower())
-    extra = [t for t in (owner.attrs.get("weight"), owner.attrs.get("bias")) if isinstance(t, Tensor)]
-    return torchlib.call(interp, f"torch.nn.functional.{function}", [*args, *extra], {}, loc, spelled=owner.path)
 
 
 def object_method(
     interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """A method of a layer or container."""
-    if name in ("cuda", "to", "half", "bfloat16", "float", "eval", "train", "requires_grad_"):
-        for key, value in list(owner.attrs.items()):
-            if isinstance(value, Tensor) and name not in ("eval", "train", "requires_grad_"):
-                owner.attrs[key] = tensor_copies.to(interp, name, [value, *args], kwargs, loc)
+    if name in _CONVERSIONS:
+        for key, value in nn_layers.children(owner):
+            items: Any = owner.attrs if key in owner.attrs else owner.attrs.get("items", {})
+            if isinstance(value, Tensor):
+                items[int(key) if isinstance(items, list) else key] = _converted(interp, name, value, args, kwargs, loc)
+            elif isinstance(value, LibObject):
+                object_method(interp, value, name, args, kwargs, loc)
+        return owner
+    if name in ("eval", "train", "requires_grad_", "apply"):
         return owner
     if name == "forward":
-        return apply(interp, owner, args, kwargs, loc)
+        return nn_layers.apply(interp, owner, args, kwargs, loc)
     if name in ("_call_impl", "_wrapped_call_impl"):
         return module_calls.call_whole(interp, owner, args, kwargs, loc)
     if name in module_calls.REGISTERS:
         return module_calls.register(owner.attrs, module_calls.REGISTERS[name], args, kwargs)
     if name == "compile":
         return module_calls.compile_in_place(interp, owner, kwargs, loc)
-    if name == "append" and isinstance(owner.attrs.get("items"), list):
-        owner.attrs["items"].append(args[0])
-    if name in ("parameters", "buffers"):
-        return [v for v in owner.attrs.values() if isinstance(v, Tensor)]
-    return None
+    if name in ("append", "extend", "insert") and isinstance(owner.attrs.get("items"), list):
+        interp.call(Method(owner.attrs["items"], name), args, kwargs, loc)
+        return owner
+    if name in ("add_module", "register_module", "register_parameter", "register_buffer") and len(args) > 1:
+        _put(owner, str(args[0]), args[1])
+        return None
+    if name in ("keys", "values", "items", "get", "pop", "update", "clear") and isinstance(
+        owner.attrs.get("items"), dict
+    ):
+        return interp.call(Method(owner.attrs["items"], name), args, kwargs, loc)
+    return listed(owner, name)
+
+
+_CONVERSIONS = frozenset("cuda cpu to half bfloat16 float double type".split())
+
+
+def _converted(
+    interp: Run, name: str, tensor: Tensor, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
+    """A weight after `module.to(...)`: whole numbers keep their type."""
+    if tensor.dtype not in FLOATS:
+        args = [arg for arg in args if not isinstance(arg, DType)]
+        name = name if name in ("cuda", "cpu") else "to"
+    made = tensor_copies.to(interp, name, [tensor, *args], kwargs, loc)
+    if isinstance(made, Tensor):
+        made.parameter = tensor.parameter
+    return made
+
+
+def _put(owner: LibObject, name: str, value: object) -> None:
+    """A module or a weight under a name: in a container, one more item."""
+    items = owner.attrs.get("items")
+    if isinstance(items, list) and items == [] and not name.isdigit():
+        items = owner.attrs["items"] = {}
+    if isinstance(items, list):
+        items.append(value)
+    elif isinstance(items, dict):
+        items[name] = value
+    else:
+        owner.attrs[name] = value
+
+
+def listed(owner: Instance | LibObject, name: str) -> Any:
+    """Parameters, buffers and modules of a module, with or without names; None for any other name."""
+    base = name.removeprefix("named_")
+    found: list[tuple[str, Any]]
+    if base in ("parameters", "buffers"):
+        held = state_of(owner).items()
+        found = [(key, t) for key, t in held if isinstance(owner, Instance) or t.parameter is (base == "parameters")]
+    elif base in ("children", "modules"):
+        found = _modules(owner, "") if base == "modules" else [c for c in nn_layers.children(owner) if _holds(c[1])]
+        found = [("", owner), *found] if base == "modules" else found
+    else:
+        return None
+    return found if base != name else [value for _, value in found]
+
+
+def _holds(value: object) -> bool:
+    return not isinstance(value, Tensor)
+
+
+def _modules(owner: object, prefix: str) -> list[tuple[str, Any]]:
+    out: list[tuple[str, Any]] = []
+    for name, value in nn_layers.children(owner):
+        if _holds(value) and len(out) < 4096:
+            out += [(prefix + name, value), *_modules(value, f"{prefix}{name}.")]
+    return out
 
 
 def super_attr(interp: Run, owner: LibObject, name: str) -> Any:
@@ -155,29 +163,22 @@ def _is_meta(interp: Run, cls: ClassV) -> bool:
     return interp.builtins["type"] in [base for c in cls.mro() for base in c.bases]
 
 
-def state_of(instance: Any, prefix: str = "") -> dict[str, Tensor]:
+def state_of(instance: object, prefix: str = "", depth: int = 0) -> dict[str, Tensor]:
     """The state_dict of a module: parameters and persistent buffers by dotted name."""
     out: dict[str, Tensor] = {}
-    attrs = instance.attrs if isinstance(instance, (Instance, LibObject)) else {}
     buffers = instance.buffers if isinstance(instance, Instance) else {}
-    for name, value in attrs.items():
+    for name, value in nn_layers.children(instance):
         if isinstance(value, Tensor):
-            layer = isinstance(instance, LibObject) and instance.path.startswith("torch.nn.")
-            if value.parameter or buffers.get(name) or layer:
+            if value.parameter or buffers.get(name) or isinstance(instance, LibObject) or _of_layer(instance, name):
                 out[prefix + name] = value
-        elif isinstance(value, Instance) and any(p.startswith("torch.nn") for p in value.cls.external_bases()):
-            out.update(state_of(value, f"{prefix}{name}."))
-        elif isinstance(value, LibObject) and value.path.startswith("torch.nn."):
-            out.update(state_of(value, f"{prefix}{name}."))
-            items = value.attrs.get("items")
-            listed = items if isinstance(items, (list, tuple)) else ()
-            pairs = items.items() if isinstance(items, dict) else enumerate(listed)
-            for key, item in pairs:
-                if isinstance(item, Tensor):
-                    out[f"{prefix}{name}.{key}"] = item
-                elif isinstance(item, (Instance, LibObject)):
-                    out.update(state_of(item, f"{prefix}{name}.{key}."))
+        elif depth < _DEEPEST:
+            out.update(state_of(value, f"{prefix}{name}.", depth + 1))
     return out
+
+
+def _of_layer(instance: object, name: str) -> bool:
+    """Whether a tensor of an object is the layer's that its class derives from."""
+    return isinstance(instance, Instance) and bool(layer_base(instance)) and name in ("weight", "bias", *_RUNNING)
 
 
 def state_hooks(owner: Instance) -> list[tuple[str, Any]]:
@@ -189,7 +190,7 @@ def state_hooks(owner: Instance) -> list[tuple[str, Any]]:
 def layer_base(owner: Instance) -> str:
     """The layer of torch.nn that an object's class derives from, or nothing."""
     for path in owner.cls.external_bases():
-        if path.startswith("torch.nn.") and path.rpartition(".")[2] in _LAYERS:
+        if nn_layers.is_known(path):
             return path
     return ""
 
@@ -211,10 +212,11 @@ def instance_method(
         return found
     base = layer_base(owner)
     if base and name == "__init__":  # a subclass of a layer has the layer's own weights
-        owner.attrs.update(module(interp, base, args, kwargs, loc).attrs)
+        owner.attrs.update(nn_layers.module(interp, base, args, kwargs, loc).attrs)
         return None
     if base and name in ("forward", "_conv_forward"):
-        return apply(interp, LibObject(base, owner.attrs), args[:1], kwargs, loc)
+        args = args[:1] if name == "_conv_forward" else args
+        return nn_layers.apply(interp, LibObject(base, owner.attrs), args, kwargs, loc)
     if name == "register_buffer" and args:
         key = str(args[0])
         value = args[1] if len(args) > 1 else kwargs.get("tensor")
@@ -243,9 +245,10 @@ def instance_method(
         return module_calls.compile_in_place(interp, owner, kwargs, loc)
     if name in ("to", "cuda", "half", "bfloat16", "float", "cpu", "eval", "train", "requires_grad_", "apply", "_apply"):
         return owner
-    if name in ("parameters", "buffers"):
-        return list(state_of(owner).values())
-    if name in ("named_parameters", "named_buffers", "items"):
+    if name in ("add_module", "register_module") and len(args) > 1:
+        owner.attrs[str(args[0])] = args[1]
+        return None
+    if name == "items" and "items" not in owner.attrs:
         return list(state_of(owner).items())
     if name == "state_dict":
         return dict(state_of(owner))
@@ -262,4 +265,6 @@ def instance_method(
     ):
         owner.attrs[_STATE_HOOKS] = [*state_hooks(owner), (name, args[0] if args else None)]
         return None
-    return None
+    if base and name in _OF_CONTAINERS:
+        return object_method(interp, LibObject(base, owner.attrs), name, args, kwargs, loc)
+    return listed(owner, name)

@@ -1,7 +1,7 @@
 """torch on abstract tensors: shapes, element types, and an event for everything that computes.
 
 Functions and Tensor methods share one table: `x.add_(y)` is `torch.add_` with `x` first. An operation that is not in
-a table still makes an event that reads its tensor arguments and returns a tensor of the first one's shape and type.
+a table still makes an event that reads its tensor arguments, and returns a tensor of unknown shape and type.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 PRODUCTS = frozenset(
     "matmul mm bmm addmm baddbmm addbmm mv addmv dot vdot inner linear bilinear einsum tensordot chain_matmul "
     "multi_dot _scaled_mm scaled_mm _int_mm _grouped_mm _scaled_grouped_mm grouped_mm conv1d conv2d conv3d "
-    "conv_transpose2d convolution scaled_dot_product_attention _scaled_dot_product_flash_attention addmm_ baddbmm_ "
+    "conv_transpose1d conv_transpose2d conv_transpose3d convolution lstm gru rnn_tanh rnn_relu "
+    "multi_head_attention_forward scaled_dot_product_attention _scaled_dot_product_flash_attention addmm_ baddbmm_ "
     "_weight_int4pack_mm _weight_int8pack_mm matrix_power _convert_weight_to_int4pack ger outer kron".split()
 )
 SOLVERS = frozenset(
@@ -52,7 +53,7 @@ def kind_of(name: str) -> str:
 
 def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, spelled: str = "") -> Any:
     """Call `torch.NAME`, `torch.nn.functional.NAME`, `torch.Tensor.NAME` or `aten::NAME` with abstract arguments."""
-    name = path.rsplit(".", 1)[-1].rsplit("::", 1)[-1]
+    name = shapes.name_of(path)
     layer = "c++" if "::" in path else "python"
     interp.note("symbol", {"symbol": path, "spelled": spelled or "call", "layer": layer}, loc)
     if name.startswith("_foreach_") and args and isinstance(args[0], (list, tuple)):
@@ -97,10 +98,10 @@ def compute(
     if not inputs and not isinstance(out, Tensor):
         return Unknown(tuple(interp.contents_of(args)), name)
     attrs: dict[str, Any] = {"symbol": path, "operands": tuple(t.dtype for t in inputs)}
+    found = shapes.results(path, name, args, kwargs, inputs)
     if name in PRODUCTS or name in SOLVERS:
-        attrs["flops"] = shapes.product_flops(name, args, inputs)
+        attrs["flops"] = shapes.product_flops(name, args, inputs, found[0] if isinstance(found, tuple) else None)
     event = recording.record(interp, kind_of(name), name, loc, inputs, attrs)
-    shape, dtype = shapes.result(name, args, kwargs, inputs)
     if inplace and isinstance(args[0], Tensor):
         recording.write(interp, args[0], event)
         return args[0]
@@ -111,15 +112,11 @@ def compute(
         for target in tensor_arguments.tensors_in(out):
             recording.write(interp, target, event)
         return out
-    count = shapes.results(name, args, kwargs)
-    if count == 1:
-        made = recording.make(interp, shape, dtype, event=event)
+    if isinstance(found, tuple):
+        made = recording.make(interp, *found, event=event)
         made.attrs["range"] = _range(name, inputs)
         return made
-    second = {"topk": "i64", "sort": "i64", "kthvalue": "i64", "max": "i64", "min": "i64", "median": "i64"}
-    return tuple(
-        recording.make(interp, shape, second.get(name, dtype) if i else dtype, event=event) for i in range(count)
-    )
+    return tuple(recording.make(interp, shape, dtype, event=event) for shape, dtype in found)
 
 
 def _range(name: str, inputs: Sequence[Tensor]) -> tuple[float, float] | None:

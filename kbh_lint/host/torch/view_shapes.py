@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kbh_lint.dtypes import BITS
-from kbh_lint.host.torch.shapes import Shape
+from kbh_lint.host.torch.signatures import Shape
 from kbh_lint.host.values.tensors import Tensor, product, row_major
 
 MAX_PIECES = 4096
