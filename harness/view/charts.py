@@ -161,7 +161,7 @@ def score_chart(
     last = max([ended, *within, *(one.elapsed for one in changes), 1.0])
     span = 1.02 * max(last, budget if budget < 2.5 * last else 0.0)
     scores = [s for one in timed if (s := one.data.score) is not None and math.isfinite(s)]
-    top = _above(max(scores, default=1.0) * 1.05)
+    top = _above(max(scores, default=0.95) * 1.05)
     base, right = TOP + HEIGHT, width - 14
     first = {change.sha256: change.elapsed for change in reversed(changes)}
 

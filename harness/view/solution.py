@@ -22,7 +22,7 @@ from harness.view.text import cost, short
 from kbh_lint.findings import FileReport, Finding
 from kbh_lint.report.data import file_from_dict
 
-__all__ = ["NAME", "Line", "Solution", "grading", "load_solution", "snapshots"]
+__all__ = ["NAME", "Line", "Solution", "grading", "load_solution", "read_report", "snapshots"]
 
 NAME = "solution.py"
 MOST_BYTES = 4 << 20
@@ -69,7 +69,7 @@ def grading(folder: RunFolder, record: RunRecord) -> tuple[Cell | None, FileRepo
         cell = load_view(place).cell
         bundle = Bundle.open(place)
         graded = submission_files(bundle).get(NAME)
-        report = _report(bundle.get(cell.verdict.report)) if cell.verdict.report else None
+        report = read_report(bundle.get(cell.verdict.report)) if cell.verdict.report else None
         return cell, report, graded
     except (BundleError, CodecError, Unfinished, OSError, ValueError, RecursionError):
         return None, None, None
@@ -123,14 +123,14 @@ def _lint(path: Path, problem: str, problems_dir: Path | None) -> tuple[FileRepo
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         return None, f"the linter did not come to an end within {LINT_SECONDS + GRACE_SECONDS} s"
-    report = _report(done.stdout) if done.returncode in (0, 2) and len(done.stdout) <= MOST_REPORT else None
+    report = read_report(done.stdout) if done.returncode in (0, 2) and len(done.stdout) <= MOST_REPORT else None
     if report is None:
         said = done.stderr[-2_000:].decode("utf-8", "replace").strip().splitlines() or ["it says nothing"]
         return None, f"the linter could not work: {short(said[-1], 300)}"
     return report, "linted for this page"
 
 
-def _report(data: bytes) -> FileReport | None:
+def read_report(data: bytes) -> FileReport | None:
     """A report in the linter's JSON; None where it is none, for an archive may hold anything."""
     try:
         files = json.loads(data)["files"]

@@ -29,7 +29,7 @@ from grader.report.page.plot import Plot, plot
 from grader.report.view import View
 from grader.silicon.shown import remarks
 
-__all__ = ["PageError", "render"]
+__all__ = ["PageError", "ShapeView", "render", "shape_views"]
 
 HERE = Path(__file__).resolve().parent
 CONTEXT = 2  # lines of code around the one that a finding is about
@@ -45,7 +45,7 @@ class _Line:
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
+class ShapeView:
     """A shape as the page shows it. `worst` is the largest error of its compared calls as a share of the bound, `rows`
     says how many calls were compared on rows only."""
 
@@ -75,7 +75,7 @@ def _environment() -> Any:
         seconds=seconds, fraction=fraction, spread=spread, standing=standing, in_order=in_order, launch=launch
     )
     found.globals.update(
-        STATES=STATES, shapes=_shapes, quote=_quote, findings=_findings, scores=score_lines, notes=notes_of,
+        STATES=STATES, shapes=shape_views, quote=_quote, findings=_findings, scores=score_lines, notes=notes_of,
         sandboxes=_sandboxes, log=_log, silicon_rows=silicon_rows, baseline_rows=baseline_rows,
         baseline_lines=baseline_lines, remarks=remarks,
     )  # fmt: skip
@@ -94,7 +94,8 @@ def _quote(view: View, number: int) -> list[_Line]:
     return [_Line(n, view.line(n)[:MOST_COLUMNS], n == number) for n in around]
 
 
-def _shapes(cell: Cell) -> Iterator[_Shape]:
+def shape_views(cell: Cell) -> Iterator[ShapeView]:
+    """Every shape of a cell with its pictures and sums over the trials."""
     for label, result, score in shape_rows(cell):
         results = [r for trial in cell.trials for r in trial.shapes if r.shape == label]
         shares = [
@@ -103,7 +104,7 @@ def _shapes(cell: Cell) -> Iterator[_Shape]:
             for case in r.cases
             if case.error is not None and case.tolerance
         ]
-        yield _Shape(
+        yield ShapeView(
             label, result, score, plot([r.timing for r in results if r.timing is not None], score),
             sum(r.compared for r in results), sum(r.calls for r in results), max(shares, default=None),
             rows_of(results),
