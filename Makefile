@@ -6,7 +6,7 @@
 SHELL := /bin/sh
 .SHELLFLAGS := -euc
 .DELETE_ON_ERROR:
-.PHONY: agents matrix demo quick test core lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade bench-stats evade verify-deck results verify-results ranges mutate ceilings fuzz accuracy clean
+.PHONY: agents matrix demo quick test core lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade bench-stats bench-board evade verify-deck results verify-results ranges mutate ceilings fuzz accuracy clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -106,6 +106,10 @@ bench-grade: $(VENV)/.dev
 # How often the intervals of boards hold the truth; BENCH_ARGS=--write keeps the figures for docs/statistics.md.
 bench-stats: $(VENV)/.dev
 	$(PY) bench/coverage.py --check --jobs $(JOBS) $(BENCH_ARGS)
+
+# What the pages of 100, 1,000 and 10,000 made-up trials cost, and how soon they paint.
+bench-board: $(VENV)/.dev
+	$(PY) bench/board.py --check $(BENCH_ARGS)
 
 # Holds the stored GPU evidence of every problem against the files as they are, and lints every solution of the deck.
 verify-deck: $(VENV)/.dev

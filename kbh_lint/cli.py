@@ -373,6 +373,7 @@ COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     "replay": (_later("harness.running.replay_cli"), "run an agent against a conversation that was written down"),
     "archive": (_later("harness.archive.cli"), "keep runs and gradings where they cannot change, and merge archives"),
     "ls": (_later("harness.archive.ls_cli"), "list the runs and gradings of an archive"),
+    "site": (_later("harness.site.cli"), "write the public pages of an archive: leaderboard, heatmap, runs, problems"),
     "stats": (_later("harness.board.stats_cli"), "say what the runs of an archive allow to say of their models"),
     "verify": (_later("harness.release.verify_cli"), "check every file of an archive, or all that a release says"),
     "release": (_later("harness.release.cli"), "make of an archive what others can check without a GPU"),

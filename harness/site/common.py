@@ -1,0 +1,71 @@
+"""What all pages share: the template engine with its filters, the head of a page, and how numbers are written."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from grader.record.words import STATES, fraction, launch, spread
+from grader.record.words import seconds as clock
+from grader.report.page.base import PageError, environment
+from harness.board.trials import MARKS
+from harness.site.model import SIGNS, SiteError, slug
+from harness.view.charts import money
+from harness.view.entries import seconds
+from harness.view.text import short, shown
+
+__all__ = ["HERE", "NAV", "POLICY", "day", "percent", "render", "score", "sentence"]
+
+HERE = Path(__file__).resolve().parent / "templates"
+VIEW = Path(__file__).resolve().parents[1] / "view" / "templates"
+# From the disk a page has no origin of its own in every browser; "file:" is nothing where the site is served.
+POLICY = "default-src 'none'; style-src 'self' file:; script-src 'self' file:; base-uri 'none'; form-action 'none'"
+NAV = (
+    ("index.html", "Board"), ("runs.html", "Runs"), ("problems.html", "Problems"), ("method.html", "Method"),
+    ("audit.html", "Audit"), ("data.html", "Data"),
+)  # fmt: skip
+
+
+def render(template: str, **given: object) -> str:
+    """A page, or a part of one, of the templates. Raises SiteError where jinja2 is missing."""
+    return str(_environment().get_template(template).render(**given))
+
+
+@cache
+def _environment() -> Any:
+    try:
+        found = environment(HERE, shown)
+    except PageError as error:
+        raise SiteError(str(error)) from None
+    found.loader.searchpath.append(str(VIEW))
+    found.filters.update(
+        clock=clock, seconds=seconds, fraction=fraction, spread=spread, launch=launch, money=money, brief=short,
+        score=score, percent=percent, day=day, slug=slug, sentence=sentence, grouped=lambda value: f"{value:,}",
+    )  # fmt: skip
+    found.globals.update(STATES=STATES, MARKS=MARKS, SIGNS=SIGNS, NAV=NAV, POLICY=POLICY)
+    return found
+
+
+def score(value: float | None) -> str:
+    """A share of the roofline with three digits after the point; a dash for none."""
+    return "–" if value is None else f"{value:.2g}" if 0 < value < 0.001 else f"{value:.3f}"
+
+
+def percent(value: float | None) -> str:
+    """A share in whole per cent; a dash for none."""
+    return "–" if value is None else f"{value:.0%}"
+
+
+def day(started: float) -> str:
+    """A date in UTC; empty where it is none."""
+    try:
+        return datetime.fromtimestamp(started, UTC).strftime("%Y-%m-%d %H:%M") if started > 0 else ""
+    except (OverflowError, ValueError, OSError):
+        return ""
+
+
+def sentence(text: str) -> str:
+    """With a capital and one full stop."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""
