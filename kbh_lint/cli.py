@@ -370,6 +370,7 @@ COMMANDS: dict[str, tuple[Callable[[Sequence[str]], int], str]] = {
     ),
     "view": (_later("harness.view.cli"), "make a page of a run: steps, solution, findings, score over time"),
     "agents": (_later("harness.agents.cli"), "list, install and check the coding CLIs that can be run"),
+    "sweep": (_later("harness.sweep.cli"), "run a matrix of agents, models, problems and targets, each cell once"),
     "replay": (_later("harness.running.replay_cli"), "run an agent against a conversation that was written down"),
     "archive": (_later("harness.archive.cli"), "keep runs and gradings where they cannot change, and merge archives"),
     "ls": (_later("harness.archive.ls_cli"), "list the runs and gradings of an archive"),

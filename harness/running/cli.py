@@ -14,6 +14,7 @@ from grader.authoring.common import TROUBLE, CommandError, need_grade
 from grader.record.bundle.codec import to_json
 from harness.proxy.base import Caps
 from harness.record.run import RunRecord
+from harness.running.display import Display, clock
 from harness.running.request import MOST_TRIALS, RunError, RunRequest, duration
 
 __all__ = ["main", "parser", "said"]
@@ -170,7 +171,6 @@ def _run(args: argparse.Namespace, program: tuple[str, ...]) -> int:
     for name, value in (("--trials", args.trials), ("--jobs", args.jobs)):
         if not 1 <= value <= MOST_TRIALS:
             raise RunError(f"{name} is 1 to {MOST_TRIALS}, not {value}")
-    from harness.running.display import Display
     from harness.running.trials import run_trials
 
     display = Display()
@@ -193,8 +193,6 @@ def _code(record: RunRecord) -> int:
 
 def said(record: RunRecord, archive: Path) -> str:
     """A run for people, in a few lines."""
-    from harness.running.display import clock
-
     score = "" if record.roofline_fraction is None else f"  {record.roofline_fraction:.3f} of the least time"
     head = f"{record.outcome or 'not graded'} ({record.ending})  {record.problem}  {record.agent} {record.model}{score}"
     lines = [head, *([f"  {record.detail}"] if record.detail else [])]

@@ -76,6 +76,7 @@ async def run_once(prepared: Prepared, trial: int, shared: Shared) -> RunRecord:
         template=prepared.template.hashes,
         strict=request.strict,
         versions=dict(prepared.versions),
+        sweep_key=request.sweep_key,
     )
     folder = RunFolder.create(request.out, record)
     try:

@@ -13,6 +13,7 @@ from grader.authoring.common import TROUBLE
 from harness.record.archive import ArchiveError, RunFolder, is_run
 from harness.record.run import RunRecord
 from harness.running.cli import DONE, ERRORS, FAILED, INTERRUPTED, need_harness
+from harness.running.display import Display
 from harness.running.request import RunRequest
 
 __all__ = ["compare", "main", "parser"]
@@ -71,7 +72,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     from harness.running.cli import said
-    from harness.running.display import Display
     from harness.running.trials import run_trials
 
     before = RunFolder(args.source).load() if is_run(args.source) else None

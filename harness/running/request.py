@@ -43,7 +43,8 @@ class RunRequest:
     whole process tree, in seconds. `arguments` are those of the `command` agent. `gpu` says whether the room has the
     GPU's device nodes ("room") or only the judge has it ("judge"). `known` are folders of earlier solutions that this
     one is held against, `curve` how many earlier versions are timed afterwards, `mounts` what the room shows besides,
-    read-only under its own path. Raises RunError for values that cannot be.
+    read-only under its own path. `sweep_key` names the cell of a sweep that it is for. Raises RunError for values that
+    cannot be.
     """
 
     agent: str
@@ -68,6 +69,7 @@ class RunRequest:
     known: tuple[Path, ...] = ()
     curve: int = 0
     caps: Caps = field(default_factory=Caps)
+    sweep_key: str = ""
 
     def __post_init__(self) -> None:
         checks = (

@@ -23,12 +23,13 @@ def test_the_options_that_the_pages_name_exist() -> None:
     from harness.agents.cli import parser as agents
     from harness.running.cli import parser as run
     from harness.running.replay_cli import parser as replay
+    from harness.sweep.cli import parser as sweep
     from harness.view.cli import parser as view
 
-    usage = "".join(made().format_help() for made in (grade, agents, run, replay, view))
+    usage = "".join(made().format_help() for made in (grade, agents, run, replay, view, sweep))
     usage += (ROOT / "bench" / "agents.py").read_text() + (ROOT / "kbh_lint" / "cli.py").read_text()
-    theirs = {"--model", "--version"}  # of CLIs
-    for page in ("runs", "agents", "scripts", "trajectory"):
+    theirs = {"--model", "--version", "--head", "--address", "--resources"}  # of CLIs, and of ray
+    for page in ("runs", "agents", "scripts", "trajectory", "sweeps"):
         named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", (ROOT / "docs" / f"{page}.md").read_text()))
         assert sorted(option for option in named if option not in usage and option not in theirs) == []
 
