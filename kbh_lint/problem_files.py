@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -51,6 +51,18 @@ PROMISE_KINDS = (
     "fp8-products", "authored-compute", "compensated-sum", "int4-packed", "authored-selection",
     "paged-online-softmax", "ragged-offsets",
 )  # fmt: skip
+NAMES = "names"
+# What the analysis of a kind of promise uses: names of inputs and state, or the values that it knows.
+_WORK = {"inputs": NAMES, "must_read": NAMES}
+PARAMS: Mapping[str, Mapping[str, str | tuple[Any, ...]]] = {
+    "fp8-products": {"narrow": NAMES, "product": tuple(sorted(dtypes.FP8))},
+    "authored-compute": {**_WORK, "work": ("product", "reduction", "elementwise", "some")},
+    "authored-selection": {**_WORK, "work": ("selection",), "select_from": NAMES},
+    "paged-online-softmax": {**_WORK, "work": ("product",)},
+    "compensated-sum": {"over": NAMES, "term": ("exp",)},
+    "int4-packed": {"packed": NAMES, "scales": NAMES, "with": NAMES, "bits": (4,)},
+    "ragged-offsets": {"must_read": NAMES},
+}
 
 
 def read_problem(path: Path) -> Problem:
@@ -358,13 +370,26 @@ def _promise(fields: Fields, contracts: Mapping[str, Contract]) -> Promise:
         contracts=_words(fields, "contracts", tuple(contracts)) if "contracts" in fields.data else (),
         params=dict(fields.mapping("params")) if "params" in fields.data else {},
     )
-    known = tensor_names(contracts)
-    for key in ("narrow", "inputs", "packed", "must_read", "scales", "over", "select_from"):
-        for name in promise.params.get(key, ()):
-            if name not in known:
-                raise fields.fail("params", f"`{key}` names `{name}`, which is neither an input nor state")
+    _check_params(promise, fields, tensor_names(contracts))
     fields.done()
     return promise
+
+
+def _check_params(promise: Promise, fields: Fields, known: Collection[str]) -> None:
+    """Refuses a parameter that no analysis of the promise's kind uses: it would promise what nobody looks at."""
+    for key, value in promise.params.items():
+        used = PARAMS[promise.kind].get(key)
+        if used is None:
+            allowed = ", ".join(PARAMS[promise.kind])
+            raise fields.fail("params", f"a promise of the kind {promise.kind} takes {allowed}, not `{key}`")
+        if used == NAMES and not (isinstance(value, list) and value):
+            raise fields.fail("params", f"`{key}` must be a list of inputs and state")
+        for one in value if isinstance(value, list) else (value,):
+            if used == NAMES and one not in known:
+                raise fields.fail("params", f"`{key}` names `{one}`, which is neither an input nor state")
+            if used != NAMES and one not in used:
+                words = ", ".join(map(str, used))
+                raise fields.fail("params", f"`{key}` is `{one}`, and the analysis knows only {words}")
 
 
 def _words(fields: Fields, key: str, allowed: tuple[str, ...]) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from kbh_lint import ir
 from kbh_lint.analyses import compensation
@@ -13,6 +13,7 @@ from kbh_lint.analyses.work import Work, category, computes, does_arithmetic
 from kbh_lint.dtypes import FP8
 from kbh_lint.host.explore.probes import result_contents
 from kbh_lint.host.values.path_runs import ShapeRun
+from kbh_lint.host.values.remembered import outside
 from kbh_lint.host.values.tensors import Event
 from kbh_lint.problems import Contract, Problem, Promise
 
@@ -104,20 +105,42 @@ def fp8_products(
     if broken:
         places: Places = [(s.loc, f"{s.source} becomes {s.target}") for u in broken for s in u.steps]
         return "broken", [*places, *((u.loc, f"the product runs on {u.operands[0]}") for u in broken)], ""
-    good = [u for u in wanted if u.operands[0] in FP8 and u.operands[1] in FP8]
+    named = FP8 & set(promise.params.get("product", FP8))
+    good = [u for u in wanted if set(u.operands) <= named]
     if good and len(good) == len(wanted):
         return "kept", [(u.loc, f"{u.engine} on {u.operands[0]} x {u.operands[1]}") for u in good], ""
     return "unproven", [], unread_reason(run, found, work) or "no product of the inputs was found"
 
 
+def _behind(event: Event) -> set[str]:
+    """The inputs and state that all that an event reads was made of."""
+    return {label.partition(":")[2] for label in outside([content for content, _ in event.reads])}
+
+
+def _not_worked_on(keys: Iterable[str], promise: Promise, work: Work) -> list[str]:
+    """The inputs that a promise names and that nothing which authored kernels read was made of."""
+    names = [name for key in keys for name in promise.params.get(key, ())]
+    read = outside([content for event in work.authored for content, _ in event.reads]) if names else {}
+    known = {label.partition(":")[2] for label in read}
+    return [name for name in dict.fromkeys(names) if name not in known]
+
+
 def authored(
     promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts
 ) -> Judgement:
-    """The work is done in authored kernels."""
+    """The work is done in authored kernels, and the result depends on what they must read."""
+    state, places, reason = _authored(promise, run, found, work)
+    if state != "kept" or not promise.params.get("must_read"):
+        return state, places, reason
+    more, other, why = reads(promise, run, found, work, packed, facts)
+    return (state, places, reason) if more == "kept" else (more, other, why)
+
+
+def _authored(promise: Promise, run: ShapeRun, found: Reach, work: Work) -> Judgement:
     if work.blobs:
         return "broken", [(work.blobs[0].loc, "machine code without source makes the result")], ""
     heavy = [e for e in work.library if category(e) != "other" or e.attrs.get("foreign")]
-    if promise.params.get("work") == "some" and any(computes(e) for e in work.authored):
+    if promise.params.get("work") == "some" and any(computes(e) for e in work.authored) and not work.trifling:
         heavy = []
     if heavy:
         return "broken", [(e.loc, f"{e.attrs.get('symbol', e.name)} does this work") for e in heavy[:4]], ""
@@ -128,10 +151,14 @@ def authored(
         return "broken", [(e.loc, f"{e.name} runs in torch") for e in found.events[:4]], ""
     doing = [e for e in work.authored if (computes if promise.params.get("work") == "some" else does_arithmetic)(e)]
     if promise.params.get("work") == "product":
-        uses = [u for u in work.products if u.where != "library"]
+        inputs = set(promise.params.get("inputs", ()))
+        uses = [u for u in work.products if u.where != "library" and (not inputs or inputs & set(u.inputs))]
         if uses:
             return "kept", [(u.loc, f"an authored {u.engine} product") for u in uses[:4]], ""
-        return "unproven", [], hole or "no product was found in the authored kernels"
+        return "unproven", [], hole or "no product of the inputs was found in the authored kernels"
+    missing = _not_worked_on(("inputs", "select_from"), promise, work)
+    if missing and not hole:
+        return "unproven", [], f"no authored kernel was seen to work on {', '.join(missing)}"
     if doing or not work.torch:
         return "kept", [(e.loc, f"{e.name} is launched here") for e in (doing or work.authored)[:4]], ""
     if hole:
@@ -170,15 +197,6 @@ def reads(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Pac
     return "broken", [(e.loc, f"does not depend on {', '.join(missing)}") for e in found.events[-1:]], ""
 
 
-def paged(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts) -> Judgement:
-    """Authored attention that reads the block table and the lengths."""
-    state, places, reason = authored(promise, run, found, work, packed, facts)
-    if state != "kept":
-        return state, places, reason
-    more, other, why = reads(promise, run, found, work, packed, facts)
-    return (state, places, reason) if more == "kept" else (more, other, why)
-
-
 def int4(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts) -> Judgement:
     """The packed weight is unpacked inside the kernel that multiplies it."""
     if packed.expanded:
@@ -186,6 +204,17 @@ def int4(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Pack
             "broken",
             [place for s in packed.seeds for place in ((s.loc, "a full-width copy of the weight"), *s.related)][:6],
             "",
+        )
+    names, partners = (set(promise.params.get(key, ())) for key in ("packed", "with"))
+    met = not partners or any(names & set(use.inputs) and partners & _behind(use.event) for use in work.products)
+    read = {c.label.partition(":")[2] for c in found.outside}
+    unscaled = [name for name in promise.params.get("scales", ()) if name not in read]
+    if packed.inside and (unscaled or not met):
+        left = f"the result was not seen to depend on {', '.join(unscaled)}"
+        return (
+            "unproven",
+            [],
+            left if unscaled else f"no product of the weight and {', '.join(sorted(partners))} was found",
         )
     if packed.inside:
         return "kept", list(dict.fromkeys(packed.inside))[:4], ""
@@ -215,7 +244,10 @@ def compensated(
             return "kept-by-precision", [(doubled[0].loc, "torch accumulates in f64")], ""
         if any(share for share, _ in shares):
             states.add("unknown")
+    missing = _not_worked_on(("over",), promise, work)
     for state, verdict in (("effective", "kept"), ("precise", "kept-by-precision")):
+        if state in states and missing:
+            return "unproven", [], f"the sum was not seen to be over {', '.join(missing)}"
         if state in states:
             places: Places = [
                 (loc, "compensates" if state == "effective" else "accumulates in f64")
@@ -248,5 +280,5 @@ def compensated(
 
 _JUDGES: dict[str, Callable[[Promise, ShapeRun, Reach, Work, Packing, ShapeFacts], Judgement]] = {
     "fp8-products": fp8_products, "authored-compute": authored, "authored-selection": selection,
-    "compensated-sum": compensated, "int4-packed": int4, "paged-online-softmax": paged, "ragged-offsets": reads,
+    "compensated-sum": compensated, "int4-packed": int4, "paged-online-softmax": authored, "ragged-offsets": reads,
 }  # fmt: skip

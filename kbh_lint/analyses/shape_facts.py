@@ -6,11 +6,22 @@ import io
 import tokenize
 from collections.abc import Callable
 from functools import lru_cache
-from math import prod
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.analyses import coverage, exponentials, keys, l2, packing, precision, promises, replay, unread, warmup
+from kbh_lint.analyses import (
+    coverage,
+    exponentials,
+    keys,
+    l2,
+    packing,
+    precision,
+    promises,
+    replay,
+    shares,
+    unread,
+    warmup,
+)
 from kbh_lint.analyses.crashes import shape_crashes
 from kbh_lint.analyses.flow import Reach, facts_of, fills_unseen, last_call, reach
 from kbh_lint.analyses.outputs import output_seeds
@@ -18,7 +29,6 @@ from kbh_lint.analyses.products import ProductUse
 from kbh_lint.analyses.reference import Traits, likeness, share
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, computes, does_arithmetic, sort_out
-from kbh_lint.formulas import FormulaError, evaluate_int
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
 from kbh_lint.host.values.tensors import Event
 from kbh_lint.problems import Contract, Problem
@@ -34,16 +44,14 @@ def shape_facts(
     found = reach(last_call(run))
     found.unfilled = found.unfilled or fills_unseen(run)
     facts = ShapeFacts(run.label, empty=not found.events)
-    try:
-        total: int | None = (
-            evaluate_int(problem.flops, run.binding.shape.symbols) if run.binding and problem.flops else None
-        )
-    except FormulaError:
-        total = None
-    work = sort_out(found, total, _worked_on(problem, contract, run))
+    want = shares.asked(problem, contract, run)
+    total = want.flops
+    work = sort_out(found, total, want)
+    work.trifling = not problem.whole and shares.below_floor(work.authored, total)
     facts.seeds += product_seeds(work)
-    if problem.whole or not any(computes(e) for e in work.authored):
+    if problem.whole or work.trifling or not any(computes(e) for e in work.authored):
         facts.seeds += library_seeds(work, problem)
+    facts.seeds += torch_share_seeds(work, want)
     facts.seeds += authored_seeds(work, found, reference)
     facts.seeds += reference_seeds(work, found, reference)
     facts.seeds += selection_seeds(found)
@@ -67,18 +75,6 @@ def shape_facts(
     promises.judge(problem, contract, run, found, work, packed, facts)
     facts.seeds += unread.unread_inputs(path, run, found, work, reference, facts)
     return facts
-
-
-def _worked_on(problem: Problem, contract: Contract, run: ShapeRun) -> dict[str, int]:
-    """The elements of the inputs whose elementwise work a promise wants in kernels."""
-    names = {
-        name
-        for promise in problem.promises_for(contract.id)
-        if promise.params.get("work") == "elementwise"
-        for name in promise.params.get("inputs", ())
-    }
-    specs = run.binding.inputs if run.binding is not None else ()
-    return {spec.name: prod(spec.shape) for spec in specs if spec.name in names}
 
 
 def _reduced_work(reduced: Reduced, label: str) -> precision.Other | None:
@@ -127,7 +123,7 @@ def _layer(use: ProductUse) -> str:
 def library_seeds(work: Work, problem: Problem) -> list[Seed]:
     """Facts `library-work`."""
     out: list[Seed] = []
-    helpers = [e for e in work.authored if does_arithmetic(e)]
+    helpers = [] if work.trifling else [e for e in work.authored if does_arithmetic(e)]
     authored = "some" if helpers else "casts" if work.authored else "none"
     uses = {id(u.event): u for u in work.products}
     for event in work.library:
@@ -150,6 +146,18 @@ def library_seeds(work: Work, problem: Problem) -> list[Seed]:
         ][:3]
         out.append(Seed("library-work", attrs, event.loc, tuple(related)))
     return out
+
+
+def torch_share_seeds(work: Work, want: shares.Asked) -> list[Seed]:
+    """Fact `torch-share`: what torch does beside authored kernels that do the rest."""
+    if not work.authored or any(category(e) != "other" for e in work.library):
+        return []
+    share, doing = shares.beside(work.torch, want)
+    if share < shares.TOLD_SHARE:
+        return []
+    first = max(doing, key=shares.traffic)
+    related = [(e.loc, f"{e.name} runs in torch here") for e in doing]
+    return [Seed("torch-share", {}, first.loc, tuple(dict.fromkeys([*related, *launched_from(first)[1:]])))]
 
 
 def authored_seeds(work: Work, found: Reach, reference: Traits) -> list[Seed]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kbh_lint.analyses.flow import AUTHORED, MAX_CONTENTS, Reach, facts_of, is_product, reads_of, roots
 from kbh_lint.analyses.products import ProductUse, products
+from kbh_lint.analyses.shares import ARITHMETIC, FULL_SHARE, Asked, elements, promised
 from kbh_lint.host.torch.torchlib import PRODUCTS, SELECTIONS, SOFTMAXES, SOLVERS
 from kbh_lint.host.values.tensors import Content, Event, product
 
@@ -28,12 +29,13 @@ class Work:
     blobs: list[Event] = field(default_factory=list)
     unread: list[Event] = field(default_factory=list)
     products: list[ProductUse] = field(default_factory=list)
+    trifling: bool = False  # authored kernels do less of the problem's operations than makes a result authored
 
 
 def category(event: Event) -> str:
-    """What a library event is: product, solver, selection, softmax, attention, elementwise or other."""
-    if event.attrs.get("elementwise"):
-        return "elementwise"
+    """What a library event is: product, solver, selection, softmax, attention, elementwise, gather or other."""
+    if event.attrs.get("promised"):
+        return str(event.attrs["promised"])
     name = event.name.rsplit(".", 1)[-1].rsplit("::", 1)[-1]
     low = name.lower()
     if name in ("scaled_dot_product_attention", "_scaled_dot_product_flash_attention") or "attention" in low:
@@ -77,24 +79,29 @@ def from_inputs(content: Content) -> bool:
     return answer
 
 
-def sort_out(found: Reach, total_flops: int | None, inputs: Mapping[str, int] | None = None) -> Work:
+def sort_out(found: Reach, total_flops: int | None, want: Asked | None = None) -> Work:
     """Sort the events behind a result by who did them.
 
-    Beside a kernel, torch arithmetic on whole `inputs` (elements by name) counts as a library's work.
+    Beside a kernel, torch work that a promise wants in kernels counts as a library's. Work that is done piece by piece
+    counts by its sum.
     """
     work = Work(products=products(found))
-    beside = any(event.kind in AUTHORED for event in found.events)
+    if want is not None and any(event.kind in AUTHORED for event in found.events):
+        eager = [e for e in found.events if e.kind in ("op", "library", "copy") and on_inputs(e)]
+        marks = _promised(eager, want)
+        for event in eager:
+            if id(event) in marks:
+                event.attrs["promised"] = marks[id(event)]
+    pieces = _sums(found)
     for event in found.events:
-        if inputs and beside and _elementwise(event, inputs):
-            event.attrs["elementwise"] = True
         if event.kind in AUTHORED:
             work.authored.append(event)
         elif event.kind == "blob":
             work.blobs.append(event)
         elif event.kind == "unread":
             work.unread.append(event)
-        elif event.kind == "library" or event.attrs.get("elementwise"):
-            if _heavy(event, total_flops):
+        elif event.kind == "library" or event.attrs.get("promised"):
+            if _heavy(event, total_flops, pieces):
                 work.library.append(event)
             elif on_inputs(event):
                 work.torch.append(event)
@@ -103,47 +110,66 @@ def sort_out(found: Reach, total_flops: int | None, inputs: Mapping[str, int] | 
     return work
 
 
-ARITHMETIC = frozenset(
-    "add sub rsub mul multiply div true_divide neg addcmul addcdiv lerp pow square exp exp2 expm1 log sigmoid tanh "
-    "where".split()
-)
-FULL_SHARE = 0.25  # of an input's elements: one of several equal inputs, or a part of the channels
+def _promised(events: list[Event], want: Asked) -> dict[int, str]:
+    """The torch work that promises want in kernels, by the events' ids: what it is."""
+    found = promised(events, want)
+    sizes: dict[int, int] = {id(e): least for e in events if (least := _least_input(e, want.whole))}
+    on_whole = [e for e in events if id(e) in sizes]
+    by_name: dict[str, int] = {}
+    for event in on_whole:
+        by_name[event.name] = by_name.get(event.name, 0) + elements(event)
+    every = sum(by_name.values())
+    for event in on_whole:
+        if by_name[event.name] >= FULL_SHARE * sizes[id(event)] or every >= sizes[id(event)]:
+            found.setdefault(id(event), "elementwise")
+    return found
 
 
-def _elementwise(event: Event, inputs: Mapping[str, int]) -> bool:
-    """Whether torch does arithmetic on whole `inputs` (elements by name), which a kernel is there to do."""
-    if event.name not in ARITHMETIC or event.kind == "copy":
-        return False
-    sizes = [n for _, tensor in event.reads if (n := product(tensor.shape)) is not None]
+def _least_input(event: Event, inputs: Mapping[str, int]) -> int:
+    """The elements of the smallest of `inputs` that torch does arithmetic on in an event; 0 where it is on none."""
+    if event.name not in ARITHMETIC or event.kind == "copy" or not inputs:
+        return 0
     whole = [inputs[r.name] for content, _ in event.reads for r in roots(content) if r.name in inputs]
-    return bool(whole and sizes) and max(sizes) >= FULL_SHARE * min(whole)
+    return min(whole, default=0) if elements(event) else 0
 
 
-def _heavy(event: Event, total_flops: int | None) -> bool:
+def _sums(found: Reach) -> dict[str, int]:
+    """What libraries do of each category, added up: operations of products and solves, elements of all else."""
+    sums: dict[str, int] = {}
+    for event in found.events:
+        if event.kind == "library":
+            kind = category(event)
+            flops = event.attrs.get("flops") if kind in HEAVY_SHARE else None
+            count = flops * event.weight if isinstance(flops, int) else 0 if kind in HEAVY_SHARE else elements(event)
+            sums[kind] = sums.get(kind, 0) + count
+    return sums
+
+
+def _heavy(event: Event, total_flops: int | None, sums: Mapping[str, int]) -> bool:
     """Library work that counts: products by their share of the problem's operations, selections and solvers always."""
-    kind = category(event)
-    if kind == "elementwise":
+    if event.attrs.get("promised"):
         return True
+    kind = category(event)
     if kind in ("selection", "softmax"):
-        return not _small(event, total_flops) and on_inputs(event)
+        return not _small(event, total_flops, sums.get(kind, 0)) and on_inputs(event)
     if kind == "attention":
         return on_inputs(event)
     if kind in ("product", "solver"):
         flops = event.attrs.get("flops")
         share = HEAVY_SHARE[kind] * (total_flops or 0)
-        if flops is not None and total_flops and max(event.flops, flops * event.weight) < share:
+        if flops is not None and total_flops and max(event.flops, flops * event.weight, sums.get(kind, 0)) < share:
             return False
         return flops != 0 and on_inputs(event)
     return bool(event.attrs.get("foreign")) and on_inputs(event)
 
 
-def _small(event: Event, total_flops: int | None) -> bool:
+def _small(event: Event, total_flops: int | None, pieces: int) -> bool:
     """Whether a sort or a softmax is over little: expert counts, the partial results of splits."""
     counts = [product(tensor.shape) for _, tensor in event.reads if tensor.shape is not None]
     sizes = [count for count in counts if count is not None]
     if not total_flops or not sizes or len(sizes) < len(event.reads):
         return False
-    return max(sizes) * max(event.times, event.weight) < SMALL_SHARE * total_flops
+    return max(max(sizes) * max(event.times, event.weight), pieces) < SMALL_SHARE * total_flops
 
 
 def computes(event: Event) -> bool:

@@ -1,0 +1,207 @@
+"""How much of a problem's operations and of its memory traffic torch and libraries do, piece by piece added up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import prod
+
+from kbh_lint.analyses.flow import AUTHORED, facts_of, is_product
+from kbh_lint.dtypes import BITS
+from kbh_lint.formulas import FormulaError, evaluate_int
+from kbh_lint.host.values.path_runs import ShapeRun
+from kbh_lint.host.values.remembered import outside
+from kbh_lint.host.values.tensors import Content, Event, Tensor, product
+from kbh_lint.problems import Contract, Problem
+
+ARITHMETIC = frozenset(
+    "add sub rsub mul multiply div true_divide neg addcmul addcdiv lerp pow square exp exp2 expm1 log sigmoid tanh "
+    "where".split()
+)
+FUNCTIONS = frozenset("silu gelu relu softplus sqrt rsqrt reciprocal subtract divide abs clamp maximum minimum".split())
+REDUCTIONS = frozenset("sum amax amin max min mean cumsum prod logsumexp cumprod argmax argmin norm".split())
+ROW_GATHERS = frozenset("index index_select embedding".split())
+GATHERS = ROW_GATHERS | frozenset("gather take take_along_dim".split())
+FULL_SHARE = 0.25  # of an input's elements: one of several equal inputs, or a part of the channels
+# Of a reduction's operations and bytes. One pass that only reads (the maximum of a softmax) is a fifth and a half.
+REDUCED_SHARE, REDUCED_BYTES = 0.25, 0.75
+GATHERED_BYTES = 0.5  # of the problem's bytes: what is gathered is the problem's data, not a table of angles beside it
+SCORES_SHARE = 0.001  # elements to operations: all scores of an attention are 1 / (4 * head size) of them
+TOLD_SHARE = 0.1  # of the problem's bytes, or of an elementwise problem's operations
+FLOOR = 0.001  # of the problem's operations: less does not make a result authored
+OPERATIONS_AN_ELEMENT = 4  # of a kernel without products: a scale, an addition, an activation
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a problem counts at one shape, and what its promises want in kernels.
+
+    `flops` and `bytes` are the problem's own (None: not known), `elementwise` whether those operations are. `whole`
+    are the elements of the inputs whose elementwise work is promised, `reduced` whether a reduction is, `indices` the
+    inputs that kernels must read themselves, `scores` whether an attention's softmax is promised.
+    """
+
+    flops: int | None = None
+    bytes: int | None = None
+    elementwise: bool = False
+    whole: Mapping[str, int] = field(default_factory=dict)
+    reduced: bool = False
+    indices: frozenset[str] = frozenset()
+    scores: bool = False
+
+
+def asked(problem: Problem, contract: Contract, run: ShapeRun) -> Asked:
+    """What a problem's formulas and parameters say of one shape."""
+    promises = problem.promises_for(contract.id)
+    names = {n for p in promises if p.params.get("work") == "elementwise" for n in p.params.get("inputs", ())}
+    specs = run.binding.inputs if run.binding is not None else ()
+    return Asked(
+        _count(problem.flops, run),
+        _count(problem.bytes, run),
+        problem.work_kind == "elementwise",
+        {spec.name: prod(spec.shape) for spec in specs if spec.name in names},
+        any(p.params.get("work") == "reduction" for p in promises),
+        frozenset(n for p in promises if p.params.get("work") for n in p.params.get("must_read", ())),
+        any(p.kind == "paged-online-softmax" for p in promises),
+    )
+
+
+def _count(formula: str, run: ShapeRun) -> int | None:
+    try:
+        return evaluate_int(formula, run.binding.shape.symbols) if run.binding is not None and formula else None
+    except FormulaError:
+        return None
+
+
+def elements(event: Event) -> int:
+    """The elements of the largest tensor that an event reads, over all rounds that it stands for; 0: not known."""
+    sizes = [n for _, tensor in event.reads if (n := product(tensor.shape)) is not None]
+    return max(sizes, default=0) * event.weight
+
+
+def computes_in_torch(event: Event) -> bool:
+    """Whether torch does arithmetic on numbers: element by element, or along a dimension."""
+    return event.kind in ("op", "library") and event.name in ARITHMETIC | FUNCTIONS | REDUCTIONS
+
+
+def traffic(event: Event) -> int:
+    """The bytes that an event reads and writes, in all rounds that it stands for, as far as sizes are known."""
+    if event.name in GATHERS and event.kind != "launch":
+        return 2 * gathered(event) * event.weight
+    read = sum(_held(tensor) for _, tensor in event.reads)
+    if event.kind in AUTHORED:
+        return (read + sum(content.storage.size or 0 for content in event.writes)) * event.weight
+    along = event.name in REDUCTIONS and event.name not in ("cumsum", "cumprod")
+    written = 0 if along else sum(_written(content, event) for content in event.writes)
+    return (read + written) * event.weight
+
+
+def _held(tensor: Tensor) -> int:
+    count = product(tensor.shape) or 0
+    size = count * BITS.get(tensor.dtype, 8) // 8
+    return min(size, tensor.storage.size) if tensor.storage.size is not None else size
+
+
+def _written(content: Content, event: Event) -> int:
+    sizes = [n for _, tensor in event.reads if (n := product(tensor.shape)) is not None]
+    size = max(sizes, default=0) * BITS.get(content.dtype, 8) // 8
+    return min(size, content.storage.size) if content.storage.size is not None else size
+
+
+def gathered(event: Event) -> int:
+    """The bytes that a gather takes out of a table; 0 where that is not known or nothing is gathered."""
+    if event.name not in GATHERS or len(event.reads) < 2:
+        return 0
+    tensors = [tensor for _, tensor in event.reads]
+    index = next((t for t in tensors if t.dtype in ("i64", "i32")), None)
+    table = next((t for t in tensors if t is not index), None)
+    count = product(index.shape) if index is not None else None
+    if table is None or count is None or not table.shape:
+        return 0
+    row = product(table.shape[1:]) if event.name in ROW_GATHERS else 1
+    return count * (row or 0) * BITS.get(table.dtype, 8) // 8
+
+
+def by_index(event: Event, names: Iterable[str]) -> bool:
+    """Whether torch gathers by an index that is made of the inputs `names`."""
+    if event.name not in GATHERS or event.kind == "launch":
+        return False
+    indices = [content for content, tensor in event.reads if tensor.dtype in ("i64", "i32")]
+    return bool(set(names) & {label.partition(":")[2] for label in outside(indices)})
+
+
+def promised(events: list[Event], want: Asked) -> dict[int, str]:
+    """The torch events that a promise wants in kernels, by id, with the category of the work: elementwise, gather or
+    softmax. What is done piece by piece counts by its sum."""
+    found: dict[int, str] = {}
+    if want.indices and want.bytes:
+        gathers = [e for e in events if by_index(e, want.indices)]
+        if sum(gathered(e) * e.weight for e in gathers) >= GATHERED_BYTES * want.bytes:
+            found |= {id(e): "gather" for e in gathers}
+    arithmetic = [e for e in events if computes_in_torch(e)]
+    if want.reduced and want.flops and want.bytes:
+        operations, moved = sum(map(elements, arithmetic)), sum(map(traffic, arithmetic))
+        if operations > REDUCED_SHARE * want.flops or moved >= REDUCED_BYTES * want.bytes:
+            found |= {id(e): "elementwise" for e in arithmetic}
+    if want.scores and want.flops:
+        powers = [e for e in arithmetic if e.name in ("exp", "exp2")]
+        if sum(map(elements, powers)) >= SCORES_SHARE * want.flops:
+            found |= {id(e): "softmax" for e in powers}
+    return found
+
+
+def beside(events: list[Event], want: Asked) -> tuple[float, list[Event]]:
+    """What torch does beside kernels, as a share of the problem's bytes (where its operations are elementwise, of those
+    if that is more), and the events that do it; copies and conversions are left out."""
+    doing = [e for e in events if computes_in_torch(e) or want.bytes and by_index(e, want.indices)]
+    share = sum(map(traffic, doing)) / want.bytes if want.bytes else 0.0
+    if want.elementwise and want.flops:
+        share = max(share, sum(map(elements, doing)) / want.flops)
+    return share, doing
+
+
+def below_floor(authored: list[Event], flops: int | None) -> bool:
+    """Whether all that authored kernels compute is too little of the problem's operations to make its result authored.
+
+    Only said where the sizes of what they read and write are known, and no product is among them.
+    """
+    if not flops or not authored:
+        return False
+    total = 0
+    for event in authored:
+        facts = facts_of(event)
+        sizes = [product(tensor.shape) for _, tensor in event.reads]
+        written = [content.storage.size for content in event.writes]
+        if event.kind != "launch" or is_product(event) or not facts or any(f.unread or f.uses for f in facts):
+            return False
+        if None in sizes or None in written:
+            return False
+        most = max((size or 0) for size in (*sizes, *((size or 0) // 2 for size in written), 0))
+        total += most * event.weight
+    return total * OPERATIONS_AN_ELEMENT < FLOOR * flops
+
+
+def shares(
+    authored: list[Event], library: list[Event], torch: list[Event], want: Asked
+) -> dict[str, tuple[float | None, float]]:
+    """Who does which share of the problem's operations (None: nobody counted them) and of the bytes that are moved:
+    `authored` kernels, a `library`, `torch` element by element. What is left of the operations is the kernels'."""
+    moved = {name: sum(map(traffic, events)) for name, events in _doers(authored, library, torch)}
+    every = sum(moved.values()) or 1
+    done: dict[str, float | None] = dict.fromkeys(moved)
+    if want.flops:
+        heavy = sum((e.attrs.get("flops") or 0) * e.weight for e in library)
+        rest = sum(elements(e) for e in (*library, *torch) if computes_in_torch(e))
+        done["library"] = min(1.0, heavy / want.flops)
+        done["torch"] = min(1.0 - (done["library"] or 0), rest / want.flops)
+        left = max(0.0, 1.0 - (done["library"] or 0) - (done["torch"] or 0))
+        done["authored"] = left if authored else 0.0
+    return {name: (done[name], moved[name] / every) for name in moved}
+
+
+def _doers(
+    authored: list[Event], library: list[Event], torch: list[Event]
+) -> tuple[tuple[str, list[Event]], tuple[str, list[Event]], tuple[str, list[Event]]]:
+    own = [e for e in library if not e.attrs.get("promised")]
+    eager = [*torch, *(e for e in library if e.attrs.get("promised"))]
+    return ("authored", authored), ("library", own), ("torch", eager)

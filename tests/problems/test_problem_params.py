@@ -1,0 +1,40 @@
+"""Every parameter of a promise is used by an analysis, or refused when the problem is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kbh_lint.marked import DataError
+from kbh_lint.problem_files import PARAMS, PROMISE_KINDS
+from kbh_lint.problems import load_deck, parse_problem
+
+DECK = Path(__file__).resolve().parents[2] / "problems"
+KAHAN, GEMM = "04_kahan_softmax", "01_fp8_gemm"
+
+
+@pytest.mark.parametrize(
+    ("problem", "old", "new", "said"),
+    [
+        (KAHAN, "{work: reduction, inputs: [x]}", "{work: sorting, inputs: [x]}", "the analysis knows only"),
+        (KAHAN, "{over: [x], term: exp}", "{over: [x], term: log}", "`term` is `log`"),
+        (KAHAN, "{over: [x], term: exp}", "{over: [y], term: exp}", "`over` names `y`"),
+        (KAHAN, "{over: [x], term: exp}", "{over: [x], terms: exp}", "not `terms`"),
+        (KAHAN, "{over: [x], term: exp}", "{over: x, term: exp}", "must be a list"),
+        (GEMM, "product: [e4m3]", "product: [bf16]", "`product` is `bf16`"),
+    ],
+)
+def test_a_parameter_that_no_analysis_uses_is_refused(problem: str, old: str, new: str, said: str) -> None:
+    path = DECK / problem / "problem.yaml"
+    text = path.read_text()
+    assert old in text
+    with pytest.raises(DataError, match=said):
+        parse_problem(text.replace(old, new), path)
+
+
+def test_every_kind_says_which_parameters_it_uses_and_the_deck_has_only_those() -> None:
+    assert set(PARAMS) == set(PROMISE_KINDS)
+    deck = load_deck(DECK)
+    for promise in (promise for name in deck for promise in deck[name].promises):
+        assert promise.params.keys() <= PARAMS[promise.kind].keys(), promise.id
