@@ -81,10 +81,12 @@ def small_archive(folder: Path) -> Archive:
         ("idle", "draco", "FAIL", "budget", "the budget is over"),
     )
     for name, model, outcome, ending, detail in ended:
-        made.add(small_run(
+        folder = small_run(
             out, name, model=model, agent="codex", problem="05_topk_bitonic", target="h200", outcome=outcome,
-            ending=ending, detail=detail, grade_outcome="", verdict="",
-        ))  # fmt: skip
+            ending=ending, detail=detail, grade_outcome="", verdict="", solution="",
+        )  # fmt: skip
+        (folder / "solution.py").unlink()
+        made.add(folder)
     made.add(small_run(
         out, "hostile", text=f"# {EVIL}\n", model=f"=cmd() {EVIL[:60]}", agent=EVIL[:60], problem=f"../../{EVIL[:40]}",
         target="h200", detail=EVIL, harness=EVIL, grade_outcome="wrong", verdict=EVIL[:30],
