@@ -71,6 +71,7 @@ class Env(Brief):
     parent: Env | None = None
     types: dict[str, str] | None = None  # of the constants of C++ that are not of type int
     namespace: str = ""  # of C++, whose scope this is
+    uses: dict[str, tuple[str, ...]] | None = None  # namespaces of C++ that are used, by the namespace that uses them
 
     @property
     def outermost(self) -> bool:

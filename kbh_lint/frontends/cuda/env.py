@@ -71,7 +71,9 @@ def _add(
                 inner = f"{prefix}::{node.name}" if prefix else node.name
                 _add(env, node.body, unit, inner, scopes, space)
         elif isinstance(node, ir.Using):
-            if node.namespace is None and node.name:
+            if node.namespace is not None:
+                use(env, node.namespace, prefix)
+            elif node.name:
                 _bind(env, scope, node.name, prefix, values.CppType(node, scope), bool(owner))
         elif isinstance(node, ir.Decl) and node.name:
             if owner and not (node.storage & {"static", "enum"}):
@@ -86,6 +88,11 @@ def _add(
             below = node.children if isinstance(node, ir.Opaque) else node.body
             kept = tuple(item for item in below if isinstance(item, (ir.FuncDef, ir.ClassDef, ir.Decl, ir.Using)))
             _add(env, kept, unit, owner, scopes, inside)
+
+
+def use(env: values.Env, namespace: str, where: str = "") -> None:
+    """Notes `using namespace` for the scope `where`."""
+    env.uses = {**(env.uses or {}), where: (*(env.uses or {}).get(where, ()), namespace)}
 
 
 def _known(env: values.Env, name: str) -> Any:

@@ -8,6 +8,7 @@ from kbh_lint import dtypes, ir
 from kbh_lint.cpp.overloads import Choice
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import libraries as cpp_libraries
+from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import types as cpp_types
@@ -44,7 +45,7 @@ _STATUS = frozenset(
 )
 
 
-_SOLID = ("cublas", "cudnn", "cusparse", "cusolver", "thrust::", "cub::Device", "nvinfer", "cutensor", "cusparseLt")
+SOLID = ("cublas", "cudnn", "cusparse", "cusolver", "thrust::", "cub::Device", "nvinfer", "cutensor", "cusparseLt")
 
 
 def call(run: Cpp, node: ir.Call, env: Env) -> Any:
@@ -89,7 +90,10 @@ def call(run: Cpp, node: ir.Call, env: Env) -> Any:
         )
         return cpp_types.construct(run, ref, args, env, node.loc)
     if isinstance(target, Sym):
-        return cpp_libraries.library(run, target.path, (), args, node.loc)
+        name = target.path
+        if "::" not in name and cpp_names.is_operation(name) and any(isinstance(a, Tensor) for a in args):
+            name = f"at::{name}"  # found by the namespace of its argument
+        return cpp_libraries.library(run, name, (), args, node.loc)
     if isinstance(target, Blob):
         return foreign.call_blob(run.interp, target, args, {}, node.loc)
     return cpp_libraries.opaque(run, "unknown function", args, node.loc)
@@ -188,6 +192,9 @@ def _type_call(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env:
         own = cpp_classes.static_method(run, ref, env)
         if own is not None:
             return _chosen(run, run.choose(own, args, (), env, node.args), args, node, env)
+        meant = cpp_names.outside("::".join((ref.name, *ref.member)), env)
+        if cpp_names.is_known(meant):
+            return cpp_libraries.library(run, meant, ref.args, args, node.loc)
         resolved, scope = cpp_types.resolve(run, ref, env)
         if ref.member[-1] in ("get_workspace_size", "can_implement", "get_smem_size"):
             return 0
@@ -196,6 +203,9 @@ def _type_call(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env:
         return cpp_types.construct(run, resolved, args, scope, node.loc)
     if short in ("make_unique", "make_shared", "make_intrusive") and ref.args and isinstance(ref.args[0], ir.TypeRef):
         return cpp_types.construct(run, ref.args[0], args, env, node.loc)
+    meant = cpp_names.outside(ref.name, env)
+    if meant.startswith(SOLID) and meant.count("::") > 1:  # `cub::DeviceReduce::Sum<T*>(...)`
+        return cpp_libraries.library(run, meant, ref.args, args, node.loc)
     if dtypes.from_cpp(ref.name) or cpp_types.element(run, ref, env):
         value = args[0] if args else 0
         return cpp_types.cast(run, ref, value, env)
@@ -299,6 +309,9 @@ def _tensor_method(
     run: Cpp, owner: Tensor, name: str, given: tuple[ir.Expr, ...], args: list[Any], node: ir.Call, env: Env
 ) -> Any:
     interp = run.interp
+    held = run.lookup(name, env) if name.isidentifier() else None
+    if isinstance(held, Sym):
+        name = cpp_names.member_of_tensor(held.path) or name  # `(x.*f)(...)`
     if name in ("data_ptr", "const_data_ptr", "mutable_data_ptr", "data"):
         seen = owner.dtype
         if given:

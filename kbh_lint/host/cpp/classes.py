@@ -84,7 +84,10 @@ def static_method(run: Cpp, ref: ir.TypeRef, env: Env) -> Overloads | None:
         return None
     kind, bound = cpp_templates.instance(run, found, ref.args, env)
     assert isinstance(kind.node, ir.ClassDef)
-    inner = Env(bound, kind.env)
+    inner = Env(dict(bound), kind.env)
+    for stmt in kind.node.body:
+        if isinstance(stmt, ir.Using) and stmt.name and stmt.type is not None:
+            inner.vars.setdefault(stmt.name, CppType(stmt, inner))
     funcs = [Func(s, inner) for s in kind.node.body if isinstance(s, ir.FuncDef) and s.name == ref.member[0]]
     return Overloads(funcs) if funcs else None
 

@@ -102,6 +102,9 @@ def e_binary(run: Cpp, node: ir.Binary, env: Env) -> Any:
 
 def e_unary(run: Cpp, node: ir.Unary, env: Env) -> Any:
     if node.op == "&":
+        named = node.value.id if isinstance(node.value, ir.Name) else ""
+        if "::" in named or named.startswith(cpp_calls.SOLID):  # a function or a member
+            return run.eval(node.value, env)
         place = run.place(node.value, env)
         return place if place is not None else run.eval(node.value, env)
     value = run.eval(node.value, env)

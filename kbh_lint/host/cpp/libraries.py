@@ -83,7 +83,7 @@ def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[
         if args and isinstance(args[0], Slot):
             args[0].set(1)
         return Sym("cudaSuccess")
-    if name.startswith(cpp_calls._SOLID) or short.startswith(("cublas", "cudnn")):
+    if name.startswith(cpp_calls.SOLID) or short.startswith(("cublas", "cudnn")):
         return solid(run, name, args, loc)
     if short in cpp_calls._STATUS:
         return Sym("cudaSuccess")
@@ -100,6 +100,8 @@ def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[
 
 def _aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """A function or a type of torch's C++ interface."""
+    if "::_ops::" in name:  # `at::_ops::topk::call`
+        name = f"at::{name.partition('::_ops::')[2].partition('::')[0]}"
     short = name.rpartition("::")[2]
     if short in ("dtype", "TensorOptions", "device"):
         return cpp_calls.tensor_options(LibObject("TensorOptions"), args)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import dtypes, ir
 from kbh_lint.cpp import conversions
 from kbh_lint.host.cpp import classes as cpp_classes
+from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.datamodel import iteration
@@ -141,6 +142,8 @@ def lookup(run: Cpp, name: str, env: Env) -> Any:
         if isinstance(value, ir.Decl):
             fixed = "constexpr" in value.storage and value.init is not None
             return cpp_types.initial(run, value, env) if fixed else global_slot(run, value, env).get()
+        if cpp_names.is_alias(value) and cpp_names.is_known(meant := cpp_names.outside(name, env)):
+            return Sym(meant)
         return value
     this = _this(env)
     if this is not None and name in this.attrs:
@@ -170,6 +173,10 @@ def lookup(run: Cpp, name: str, env: Env) -> Any:
         return lookup(run, short, _file_scope(env))
     if short == "nullopt":
         return None
+    name = cpp_names.outside(name, env)
+    found = dtypes.from_aten(name)
+    if found is not None:
+        return DType(found)
     return {"true": True, "false": False, "NULL": None, "nullptr": None}.get(name, Sym(name))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
+from kbh_lint.frontends import cuda
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
@@ -137,7 +138,9 @@ def s_block(run: Cpp, node: ir.Block, env: Env) -> Any:
 
 
 def s_using(run: Cpp, node: ir.Using, env: Env) -> None:
-    if node.name:
+    if node.namespace is not None:
+        cuda.use(env, node.namespace)
+    elif node.name:
         env.vars[node.name] = CppType(node, env)
 
 

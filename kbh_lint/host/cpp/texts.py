@@ -27,7 +27,9 @@ def build_env(interp: Any, sources: list[str], flags: list[str], arch: int | Non
             origin = _origin(text)
             cache[key] = cuda.lower(str(text), origin, defines=defines, cuda_arch=arch)
         lowered.append(cache[key])
-        for name, value in cuda.module_env(cache[key]).vars.items():
+        made = cuda.module_env(cache[key])
+        env.uses = {**(env.uses or {}), **(made.uses or {})}
+        for name, value in made.vars.items():
             known = env.vars.get(name)
             if isinstance(known, Overloads) and isinstance(value, Overloads):
                 known.funcs.extend(f for f in value.funcs if f.node.body is not None or not known.funcs)

@@ -1,0 +1,134 @@
+"""What a name of C++ means outside the text: through aliases and directives of namespaces, using-declarations,
+typedefs, template arguments, and bases of classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint import dtypes, ir
+from kbh_lint.host.torch import tensor_makers, tensor_views, torchlib
+from kbh_lint.values import CppType, Env, TypeValue
+
+MAX_STEPS = 24
+TORCH = ("at", "torch", "c10", "aten")
+_OF_CUB = ("Device", "Block", "Warp")
+_OF_THRUST = frozenset(
+    "sort stable_sort sort_by_key stable_sort_by_key reduce reduce_by_key transform_reduce inner_product copy copy_if "
+    "inclusive_scan exclusive_scan transform for_each gather scatter unique max_element min_element sequence fill "
+    "device_vector device_ptr raw_pointer_cast".split()
+)
+
+
+def outside(name: str, env: Env) -> str:
+    """A name as the library spells it that defines it; itself where the text says nothing of it."""
+    name = name.removeprefix("::")
+    for _ in range(MAX_STEPS):
+        found = _renamed(name, env)
+        if found is None:
+            break
+        name, env = found
+    for candidate in _directed(name, env):
+        if is_known(candidate):
+            return candidate
+    return name
+
+
+def is_known(name: str) -> bool:
+    """Whether a qualified name is one that a library defines whose work counts."""
+    space, _, rest = name.partition("::")
+    first = rest.partition("::")[0]
+    if space == "cub":
+        return first.startswith(_OF_CUB)
+    if space == "thrust":
+        return first in _OF_THRUST
+    if dtypes.from_aten(name) is not None:
+        return True
+    return space in TORCH and (is_operation(first) or first == "Tensor" or rest.startswith(("_ops::", "native::")))
+
+
+def is_operation(name: str) -> bool:
+    """Whether torch has an operation of this name."""
+    base = name.removesuffix("_out").removesuffix("_")
+    known = base in tensor_makers.MAKERS or base in torchlib.SPECIAL or base in tensor_views.VIEWS
+    return known or torchlib.kind_of(base) == "library" or torchlib.has_attribute(base) and not base.startswith("_")
+
+
+def member_of_tensor(name: str) -> str:
+    """The method that `at::Tensor::topk` is; empty for other names."""
+    return name.rpartition("::")[2] if name.rpartition("::")[0].endswith("::Tensor") else ""
+
+
+def is_alias(value: object) -> bool:
+    """Whether a value is what a using-declaration, a typedef or a namespace alias names."""
+    return isinstance(value, CppType) and isinstance(value.node, ir.Using) and value.node.type is not None
+
+
+def _lookup(env: Env, name: str) -> Any:
+    try:
+        return env.lookup(name)
+    except KeyError:
+        return None
+
+
+def _spelled(ref: ir.TypeRef, rest: list[str]) -> str:
+    return "::".join((ref.name.removeprefix("::"), *map(str, ref.member), *rest))
+
+
+def _renamed(name: str, env: Env) -> tuple[str, Env] | None:
+    """One step: what the longest part of a name that the text knows stands for."""
+    parts = name.split("::")
+    for count in range(len(parts), 0, -1):
+        head, rest = "::".join(parts[:count]), parts[count:]
+        found = _lookup(env, head)
+        if isinstance(found, TypeValue):
+            return _other(_spelled(found.ref, rest), found.env, name, env)
+        if not isinstance(found, CppType):
+            continue
+        if isinstance(found.node, ir.Using):
+            kind = found.node.type
+            return None if kind is None else _other(_spelled(kind, rest), found.env, name, env)
+        if isinstance(found.node, ir.ClassDef) and rest:
+            return _inherited(found, found.node, rest)
+        return None
+    return None
+
+
+def _other(made: str, scope: Env, name: str, env: Env) -> tuple[str, Env] | None:
+    """A name in its scope, where that is not the one that was asked for."""
+    return None if made == name and scope is env else (made, scope)
+
+
+def _inherited(kind: CppType, node: ir.ClassDef, rest: list[str]) -> tuple[str, Env] | None:
+    """A member of a class of the text that is an alias, or that a base outside the text has."""
+    for stmt in node.body:
+        if getattr(stmt, "name", None) == rest[0]:
+            own = stmt.type if isinstance(stmt, ir.Using) else None
+            return None if own is None else (_spelled(own, rest[1:]), kind.env)
+    base = next((base for base in node.bases if isinstance(base, ir.TypeRef)), None)
+    return None if base is None else (_spelled(base, rest), kind.env)
+
+
+def _directed(name: str, env: Env) -> list[str]:
+    """What a name may be by the directives that hold where it stands, and by those of the namespace that it names."""
+    found: list[str] = []
+    inner: Env | None = env
+    last = env
+    while inner is not None:
+        found += [f"{space}::{name}" for space in (inner.uses or {}).get(inner.namespace, ())]
+        last, inner = inner, inner.parent
+    space, _, rest = name.partition("::")
+    if rest:
+        found += [f"{other}::{rest}" for other in (last.uses or {}).get(space, ())]
+    spaces = {one.partition("::")[0] for one in found}
+    meant = {space: found_as for space in spaces if (found_as := _space(space, last)) != space}
+    return [one if (head := one.partition("::"))[0] not in meant else f"{meant[head[0]]}::{head[2]}" for one in found]
+
+
+def _space(name: str, env: Env) -> str:
+    """The namespace that an alias names."""
+    for _ in range(MAX_STEPS):
+        found = _renamed(name, env)
+        if found is None:
+            break
+        name, env = found
+    return name

@@ -1,0 +1,133 @@
+"""One resolver of names: a library's work is its work whatever it is called, and a function of the text is its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_extension_hosts import TENSORS, Host
+
+import kbh_lint
+from kbh_lint.findings import FileReport
+
+SORTER = "DeviceSegmentedRadixSort"
+SORTS = """
+#include <cub/cub.cuh>
+__global__ void number(int64_t* p, int* ends, int n) {
+  for (int i = threadIdx.x; i < n; i += blockDim.x) p[(int64_t)blockIdx.x * n + i] = i;
+  if (threadIdx.x == 0) { ends[blockIdx.x + 1] = (blockIdx.x + 1) * n; ends[0] = 0; }
+}
+__global__ void take(const float* s, const int64_t* p, float* top, int64_t* at, int n, int k) {
+  for (int i = threadIdx.x; i < k; i += blockDim.x) {
+    top[blockIdx.x * k + i] = s[(int64_t)blockIdx.x * n + i];
+    at[blockIdx.x * k + i] = p[(int64_t)blockIdx.x * n + i];
+  }
+}
+ABOVE
+void go(torch::Tensor x, torch::Tensor top, torch::Tensor at, int64_t k) {
+  int batch = x.size(0), n = x.size(1);
+  auto keys = torch::empty_like(x), places = torch::empty_like(x, x.options().dtype(torch::kInt64));
+  auto out = torch::empty_like(places), ends = torch::empty({batch + 1}, x.options().dtype(torch::kInt32));
+  number<<<batch, 256>>>(places.data_ptr<int64_t>(), ends.data_ptr<int>(), n);
+  auto room = torch::empty({1 << 24}, x.options().dtype(torch::kUInt8));
+  size_t bytes = 1 << 24;
+  const int* e = ends.data_ptr<int>();
+  BEFORE
+  CALL(room.data_ptr(), bytes, x.data_ptr<float>(), keys.data_ptr<float>(), places.data_ptr<int64_t>(),
+       out.data_ptr<int64_t>(), batch * n, batch, e, e + 1);
+  take<<<batch, 256>>>(
+      keys.data_ptr<float>(), out.data_ptr<int64_t>(), top.data_ptr<float>(), at.data_ptr<int64_t>(), n, k);
+}
+"""
+PASSED = (
+    "void* r, size_t& b, const float* a, float* c, const int64_t* d, int64_t* f, int n, int m, "
+    "const int* g, const int* h"
+)
+NAMES = {  # what stands before the function, in it before the call, and what is called
+    "a namespace alias": ("namespace c = cub; namespace d = c;", "", f"d::{SORTER}::SortPairsDescending"),
+    "an alias in the function": ("", "namespace c = cub;", f"c::{SORTER}::SortPairsDescending"),
+    "a using-declaration": (f"using cub::{SORTER};", "", f"{SORTER}::SortPairsDescending"),
+    "a directive": ("using namespace cub;", "", f"{SORTER}::SortPairsDescending"),
+    "a directive in the function": ("", "using namespace cub;", f"{SORTER}::SortPairsDescending"),
+    "a directive of a namespace": ("namespace l { using namespace cub; }", "", f"l::{SORTER}::SortPairsDescending"),
+    "a declaration in a namespace": (
+        f"namespace l {{ using cub::{SORTER}; }}",
+        "",
+        f"l::{SORTER}::SortPairsDescending",
+    ),
+    "a typedef": (f"typedef cub::{SORTER} Ranks;", "", "Ranks::SortPairsDescending"),
+    "a template argument": (
+        f"template <class S> void ordered({PASSED}) {{ S::SortPairsDescending(r, b, a, c, d, f, n, m, g, h); }}",
+        "",
+        f"ordered<cub::{SORTER}>",
+    ),
+    "a member of a class template": (
+        f"template <class S> struct W {{ using T = S; static void go({PASSED}) "
+        "{ T::SortPairsDescending(r, b, a, c, d, f, n, m, g, h); } };",
+        "",
+        f"W<cub::{SORTER}>::go",
+    ),
+    "a base": (f"struct P : cub::{SORTER} {{}};", "", "P::SortPairsDescending"),
+    "pasted tokens": ("#define J(a, b) a##b", "", "cub::J(DeviceSegmented, RadixSort)::SortPairsDescending"),
+    "a pointer": ("", f"auto f = &cub::{SORTER}::SortPairsDescending<float, int64_t, const int*, const int*>;", "f"),
+}
+OWN = f"""__global__ void ordered(const float* x, float* s, const int64_t* in, int64_t* out, int n) {{
+  const float* row = x + (int64_t)blockIdx.x * n;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) {{
+    int before = 0;
+    for (int j = 0; j < n; ++j) before += row[j] > row[i] || (row[j] == row[i] && j < i);
+    s[(int64_t)blockIdx.x * n + before] = row[i];
+    out[(int64_t)blockIdx.x * n + before] = in[(int64_t)blockIdx.x * n + i];
+  }}
+}}
+namespace own {{ struct {SORTER} {{
+  static void SortPairsDescending({PASSED}) {{ ordered<<<m, 256>>>(a, c, d, f, n / m); }}
+}}; }}
+namespace cub2 = own;
+"""
+OWN_NAMES = {
+    "an alias": (OWN, "", f"cub2::{SORTER}::SortPairsDescending"),
+    "a directive": (OWN + "using namespace own;", "", f"{SORTER}::SortPairsDescending"),
+    "a class in the place of the library's": (OWN + f"using own::{SORTER};", "", f"{SORTER}::SortPairsDescending"),
+}
+TORCH = {
+    "an alias": ("namespace t = at;", "auto both = t::topk(x, k);"),
+    "a using-declaration": ("using at::topk;", "auto both = topk(x, k);"),
+    "a directive": ("", "using namespace torch; auto both = topk(x, k);"),
+    "its argument": ("", "auto both = topk(x, k);"),
+    "a pointer": ("", "auto f = &at::topk; auto both = f(x, k, -1, true, true);"),
+    "a pointer to a member": ("", "auto f = &at::Tensor::topk; auto both = (x.*f)(k, -1, true, true);"),
+    "the operator": ("", "auto both = at::_ops::topk::call(x, k, -1, true, true);"),
+    "a namespace of the text": ("namespace l { using namespace at; }", "auto both = l::topk(x, k);"),
+}
+
+
+def _lint(text: str, tmp_path: Path) -> FileReport:
+    host = Host(text, "ext.go(x, top, at, self.k)", (), "go", f"void go({TENSORS}, int64_t k);")
+    path = tmp_path / "solution.py"
+    path.write_text(host.solution(), encoding="utf-8")
+    return kbh_lint.lint([path], problem="05_topk_bitonic").files[0]
+
+
+def _sorts(above: str, before: str, call: str) -> str:
+    return SORTS.replace("ABOVE", above).replace("BEFORE", before).replace("CALL", call)
+
+
+@pytest.mark.parametrize("how", NAMES)
+def test_a_sort_of_cub_is_told_through(how: str, tmp_path: Path) -> None:
+    report = _lint(_sorts(*NAMES[how]), tmp_path)
+    assert "builtin-op-sidestep" in {f.leak_class for f in report.findings}, (report.verdict, report.unread)
+
+
+@pytest.mark.parametrize("how", OWN_NAMES)
+def test_a_sort_of_the_text_is_its_own_through(how: str, tmp_path: Path) -> None:
+    report = _lint(_sorts(*OWN_NAMES[how]), tmp_path)
+    assert report.verdict == "clean", ([f.message for f in report.findings], report.unread)
+
+
+@pytest.mark.parametrize("how", TORCH)
+def test_an_operation_of_torch_is_told_through(how: str, tmp_path: Path) -> None:
+    above, body = TORCH[how]
+    text = f"{above}\nvoid go({TENSORS}, int64_t k) {{\n  {body}\n"
+    report = _lint(text + "  top.copy_(std::get<0>(both)); at.copy_(std::get<1>(both));\n}\n", tmp_path)
+    assert "builtin-op-sidestep" in {f.leak_class for f in report.findings}, (report.verdict, report.unread)
