@@ -162,7 +162,9 @@ def _found(detail: Detail, most: int) -> Iterator[_Found]:
             _step(detail, one.span.line) if here else 0, tuple(_quotes(detail, marked)), tuple(dict.fromkeys(places)),
         )  # fmt: skip
     records = detail.cell.verdict.findings if detail.cell is not None else ()
-    others = [one for one in records if not detail.findings or one.layer not in ("source", "ptx")]
+    told = {one.message for one in detail.record.findings} if detail.record is not None else set()  # with their steps
+    others = [one for one in records if not (detail.findings and one.layer in ("source", "ptx"))]
+    others = [one for one in others if one.layer != "run" or one.message not in told]
     for record in others[: most - len(shown)]:
         yield _Found(
             record.verdict, record.leak_class, record.rule, record.layer, record.message, record.line,

@@ -130,7 +130,7 @@ def _timeline(manifest: Manifest, archive: Archive) -> tuple[tuple[Timed, ...], 
 def _steps(
     manifest: Manifest, archive: Archive, changes: Sequence[Snapshot], lines: Sequence[str]
 ) -> tuple[int, ...]:  # fmt: skip
-    """The step at which each line of the solution was first written; 0 where no content that was kept has it."""
+    """The step at which each line of the solution was first seen; 0 where no content that was kept has it."""
     first: dict[str, int] = {}
     for change in changes[:MOST_COMPARED]:
         stored = manifest.files.get(f"{RECORD}/objects/{change.sha256[:2]}/{change.sha256}")

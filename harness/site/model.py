@@ -71,7 +71,7 @@ class Detail:
     cell: Cell | None = None
     findings: tuple[Finding, ...] = ()
     source: tuple[str, ...] = ()
-    steps: tuple[int, ...] = ()  # of the transcript, at which each line of the source was first written; 0: not known
+    steps: tuple[int, ...] = ()  # of the transcript, at which each line of the source was first seen; 0: not known
     record: RunRecord | None = None
     timed: tuple[Timed, ...] = ()
     changes: tuple[Snapshot, ...] = ()

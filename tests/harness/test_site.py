@@ -11,6 +11,8 @@ import io
 import json
 import math
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -19,16 +21,18 @@ from pathlib import Path
 import pytest
 from site_kit import EVIL, RUNS, bundle_of, site_of, small_archive
 
+from grader.record.cell import FindingRecord
 from grader.report.view import load_view
 from harness.archive import Archive, all_facts
 from harness.board.data import boards_of
 from harness.board.trials import MARKS, trials_of
+from harness.record.events import Finding
 from harness.site import cli
 from harness.site.cell_page import FULL, LEAN, cell_part
 from harness.site.common import POLICY, score
 from harness.site.downloads import downloads
 from harness.site.gather import gather
-from harness.site.model import SIGNS, Site, SiteError, Trial, slug
+from harness.site.model import SIGNS, Detail, Site, SiteError, Trial, slug
 from harness.site.pack import packed, shard_of
 from harness.site.pictures import dots, level, scale
 from harness.site.roofline import HEIGHT, TOP, roofline
@@ -146,7 +150,7 @@ def test_the_page_of_a_trial_has_layers_clocks_findings_and_steps(site: Site, ou
     assert f"../runs/{good.page}.html#step-1" in text and (out / "runs" / f"{good.page}.html").is_file()
     leak = next(trial for trial in site.trials if trial.mark == "leak" and trial.model)
     found = (out / "cells" / f"{leak.page}.html").read_text(encoding="utf-8")
-    assert re.search(r'written at <a href="\.\./runs/[0-9a-f]{16}\.html#step-\d+">', found)
+    assert re.search(r'first seen at <a href="\.\./runs/[0-9a-f]{16}\.html#step-\d+">', found)
     assert 'class="line marked"' in found
 
 
@@ -277,17 +281,16 @@ def test_only_a_site_of_ours_is_replaced_and_a_failure_leaves_it(site: Site, tmp
 
 
 class NoSource:
-    """Nothing is known beyond the rows; or asking fails."""
+    """Nothing is known beyond the rows but what is given; or asking fails."""
 
-    def __init__(self, fails: bool = False) -> None:
+    def __init__(self, known: Detail | None = None, *, fails: bool = False) -> None:
+        self.known = known or Detail()
         self.fails = fails
 
-    def detail(self, trial: Trial):  # type: ignore[no-untyped-def]
-        from harness.site.model import Detail
-
+    def detail(self, trial: Trial) -> Detail:
         if self.fails:
             raise RuntimeError("the disk is full")
-        return Detail()
+        return self.known
 
     def transcript(self, trial: Trial) -> None:
         return None
@@ -365,3 +368,28 @@ def test_an_archive_of_gradings_alone_has_no_leaderboard_but_pages(tmp_path: Pat
     site_of(made, tmp_path / "out")
     assert "no leaderboard" in text_of(tmp_path / "out" / "index.html")
     assert len(list((tmp_path / "out" / "cells").glob("*.html"))) == 1
+
+
+def test_a_command_whose_extra_is_missing_says_which_in_one_line() -> None:
+    program = "import sys; sys.modules['scipy'] = None; from kbh_lint.cli import kbh_main; sys.exit(kbh_main(['site']))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "kbh: error: statistics need numpy and scipy: pip install '.[stats]'\n",
+    )
+
+
+def test_what_the_run_says_of_itself_stands_once_with_its_step(site: Site) -> None:
+    good = trial_of(site, "2026-run-0001")
+    known = site.source.detail(good)
+    assert known.cell is not None and known.record is not None
+    said = "Step 2: the answer holds the canary"
+    cell = replace(known.cell, verdict=replace(known.cell.verdict, findings=(
+        FindingRecord("run:canary", "contamination", "interesting", "run", said),
+        FindingRecord("run:other", "clock", "interesting", "run", "another layer's own"),
+    )))  # fmt: skip
+    record = replace(known.record, findings=(Finding("contamination", "canary", said, step=2),))
+    source = NoSource(Detail(cell=cell, record=record))
+    part = cell_part(replace(site, source=source, transcripts=frozenset({good.id})), good, [good])
+    assert part.count(said) == 1 and f"runs/{good.page}.html#step-2" in part
+    assert "another layer&#39;s own" in part
