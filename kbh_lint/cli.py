@@ -343,10 +343,20 @@ def _kbh_leakify(argv: Sequence[str]) -> int:
 
 
 def _later(module: str) -> Callable[[Sequence[str]], int]:
-    """The `main` of a module that is loaded only when it is called: the linter needs neither grader nor harness."""
+    """The `main` of a module that is loaded only when it is called: the linter needs neither grader nor harness.
+
+    A module that says what to install where something is missing is quoted in one line.
+    """
 
     def command(argv: Sequence[str]) -> int:
-        return int(import_module(module).main(argv))
+        try:
+            found = import_module(module)
+        except ImportError as error:
+            if "pip install" not in str(error):
+                raise
+            print(f"kbh: error: {error}", file=sys.stderr)
+            return TROUBLE
+        return int(found.main(argv))
 
     return command
 
