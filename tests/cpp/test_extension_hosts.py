@@ -146,7 +146,7 @@ void go(torch::Tensor x, torch::Tensor top, torch::Tensor at, int64_t k) {
 __global__ void hunt(const float* x, float* top, int64_t* at, int n, int k) {{
   const float* row = x + (int64_t)blockIdx.x * n;
   int i = threadIdx.x, before = 0;
-  if (n < 1) goto out;
+  if (__builtin_expect(n < 1, 0)) goto out;
   for (; i < n; i += blockDim.x) {{
     before = 0;
     for (int j = 0; j < n; ++j) {{
@@ -162,7 +162,7 @@ out:
 }}
 void go({TENSORS}, int64_t k) {{
   int status = 1;
-  if (x.size(1) < k) goto fail;
+  if (C10_UNLIKELY(x.size(1) < k)) goto fail;
   {LAUNCH.replace("order<", "hunt<")}
   return;
 fail:

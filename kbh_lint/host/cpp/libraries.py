@@ -126,6 +126,8 @@ def _standard(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: lis
     if name == "std::get" and args and isinstance(args[0], (tuple, list)) and given:
         index = run.eval(given[0], Env())
         return args[0][index] if isinstance(index, int) and index < len(args[0]) else Unknown()
+    if name in ("__builtin_expect", "__builtin_expect_with_probability", "C10_LIKELY", "C10_UNLIKELY") and args:
+        return args[0]  # a branch is said to be likely
     if name in ("std::move", "std::forward", "std::make_tuple", "std::make_pair", "std::tie", "std::get"):
         return args[0] if name in ("std::move", "std::forward") and args else tuple(args)
     return NotImplemented

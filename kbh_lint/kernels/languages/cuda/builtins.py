@@ -330,6 +330,7 @@ _add(
     _same(1),
 )
 _add("__shfl __shfl_xor __shfl_down __shfl_up", _same(0))
+_add("__builtin_expect __builtin_expect_with_probability C10_LIKELY C10_UNLIKELY", lambda call: call.arg(0))
 _add(
     "__low2bfloat16 __high2bfloat16 __low2half __high2half __lows2bfloat162 __highs2bfloat162 __lows2half2 "
     "__highs2half2 __low2bfloat162 __high2bfloat162 __low2half2 __high2half2 __bfloat162bfloat162 __half2half2 "
