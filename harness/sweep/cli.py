@@ -44,7 +44,7 @@ asked for, and is looked up by it in the archive and among the runs. docs/sweeps
 
 exit codes:
   0    every cell has a result (PASS or FAIL), or a plan was shown
-  1    every cell was seen to, and some have no result: their attempts ended as ERR, or were lost
+  1    cells are without a result: their attempts ended as ERR or were lost, or the cluster lost its head
   2    nothing more can be done: a bad matrix or command line, a missing key or target, a full disk
   3    the cap on the sweep's cost was reached before every cell was seen to
   130  interrupted

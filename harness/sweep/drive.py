@@ -23,6 +23,7 @@ TICK_SECONDS = 1.0
 RETRY_SECONDS = 2.0  # before a second attempt, and twice as long before each further one
 MOST_RETRY_SECONDS = 120.0
 MOST_GONE = 10  # times that the order of one cell may be lost with its process or node
+LEAST_ERRORS = 8  # in a row, and three for each cell at a time: then something is wrong that no cell can mend
 
 
 @dataclass(slots=True)
@@ -46,6 +47,7 @@ class Drive:
         self._running: dict[asyncio.Task[Placed], _Open] = {}
         self.given_up: list[Known] = []
         self.capped = False
+        self._errors = 0
 
     async def run(self) -> None:
         """Until every cell is settled, given up, or too dear. Raises what says that the sweep cannot go on: RunError
@@ -58,6 +60,7 @@ class Drive:
                     break
                 await self._some()
                 self._progress.tick(len(self._running), len(self._waiting))
+            self._ledger.put_again(self._out, self._archive)
         finally:
             for task in self._running:
                 task.cancel()
@@ -118,10 +121,16 @@ class Drive:
             raise RunError(f"{placed.folder} is the run of another cell than was placed")
         known.resume = ""
         self._ledger.spent[record.run_id] = money(RunFolder(placed.folder), record, known.cell)
+        self._errors = self._errors + 1 if record.outcome == "ERR" else 0
         if not self._settled(known, record, placed.folder):
             tries = max(len(known.errors), 1)
             one.due = time.monotonic() + min(RETRY_SECONDS * 2 ** (tries - 1), MOST_RETRY_SECONDS)
             self._waiting.append(one)
+        if self._errors >= max(LEAST_ERRORS, 3 * self._placement.jobs):
+            raise RunError(
+                f"{self._errors} runs in a row say nothing of their agents, the last one as {record.ending}: "
+                f"{record.detail.rstrip('.')}; mend that, and --retry-errors goes on"
+            )
 
     def _settled(self, known: Known, record: RunRecord, folder: Path) -> bool:
         if not known.take(record, self._matrix.attempts):

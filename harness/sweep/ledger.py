@@ -84,6 +84,13 @@ class Ledger:
         except StoreError as error:
             self.faults.append(f"{known.cell.label}: {error}")
 
+    def put_again(self, out: Path, archive: Archive) -> None:
+        """Tries once more to add what could not be: a grader of a command that was killed may have been at it."""
+        self.faults.clear()
+        for known in self.known.values():
+            if isinstance(known.settled, RunRecord) and not known.archived:
+                self.put(known, out / known.settled.run_id, archive)
+
     def open(self) -> list[Known]:
         """The cells that are not settled; those that are only to be graded first."""
         left = [one for one in self.known.values() if one.settled is None]

@@ -385,6 +385,33 @@ def test_an_error_is_tried_again_and_the_last_one_stands_until_it_is_asked_for_a
     assert bench.entries()[kinds[1]] == 2  # the error stays in the archive, and does not count
 
 
+def test_errors_in_a_row_end_the_command_before_every_cell_is_used_up(matrix: Path) -> None:
+    bench = Bench(matrix)
+    placement = Fake(lambda order: [ended("ERR", "provider-credit", retryable=True)])
+    with pytest.raises(RunError, match="8 runs in a row say nothing of their agents, the last one as provider-credit"):
+        bench.go(placement)
+    assert 8 <= len(placement.orders) <= 9
+    bench.go(Fake(lambda order: [ended()]), again=True)
+    assert bench.look().open() == []
+
+
+def test_a_run_that_no_archive_takes_at_first_is_added_when_it_is_whole(matrix: Path) -> None:
+    bench = Bench(matrix)
+    first = bench.cells[0].key
+    broken: list[Path] = []
+
+    def damaged(order: Order) -> Placed:
+        placed = ended()(order)
+        (placed.folder / "link").symlink_to("elsewhere")
+        broken.append(placed.folder)
+        return placed
+
+    bench.go(Fake(lambda order: [damaged] if order.request.sweep_key == first else [ended()]))
+    assert len(bench.ledger.faults) == 1 and set(bench.entries()) == bench.keys - {first}
+    (broken[0] / "link").unlink()
+    assert bench.look().faults == [] and set(bench.entries()) == bench.keys
+
+
 def test_the_cap_on_a_sweep_is_kept_also_where_costs_are_unknown(matrix: Path) -> None:
     matrix.write_text(MATRIX + "caps: {run_usd: 1, sweep_usd: 2.5}\n")
     bench = Bench(matrix)
