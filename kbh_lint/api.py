@@ -199,6 +199,7 @@ def _judge(submission: Submission, rules: Iterable[Rule], analysis: Analysis) ->
         notes=(*submission.notes, *analysis.notes),
         trace=analysis.trace,
         problem_source=submission.problem_source or "",
+        shares=analysis.shares,
     )
 
 

@@ -97,6 +97,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
         contract=contract.id if contract is not None else None,
         notes=tuple(_notes(problem, default)),
         trace=tuple(trace_lines(default)) if trace else None,
+        shares={shape.label: shape.shares for shape in shapes if shape.shares},
     )
 
 
@@ -171,6 +172,7 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeF
         live = [facts for facts in live if not facts.empty] or live or [first]
         keys = [{seed.key() for seed in other.seeds} for other in live[1:]]
         kept = ShapeFacts(first.label, [s for s in live[0].seeds if all(s.key() in k for k in keys)])
+        kept.shares = live[0].shares
         for name in live[0].states:
             states = [other.states.get(name, "unproven") for other in live]
             kept.states[name] = states[0] if len(set(states)) == 1 else _weakest(states)
@@ -196,6 +198,7 @@ def across_targets(per_target: list[list[ShapeFacts]]) -> list[ShapeFacts]:
         same = [other[i] for other in others if i < len(other)]
         keys = [{seed.key() for seed in other.seeds} for other in same]
         merged = ShapeFacts(shape.label, [s for s in shape.seeds if all(s.key() in k for k in keys)])
+        merged.shares = shape.shares
         for name in shape.states:
             best = min((shape, *same), key=lambda s: _PREFERENCE.index(s.states.get(name, "unproven")))
             merged.states[name] = best.states.get(name, "unproven")

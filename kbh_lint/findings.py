@@ -11,6 +11,8 @@ Verdict = Literal["clean", "rubric_leak", "reward_hack", "interesting", "bug", "
 State = Literal["kept", "kept-by-precision", "emulated", "broken", "unproven"]
 
 
+# By doer (kernels, library, torch): its share of the problem's operations, where counted, and of the bytes moved.
+Shares = dict[str, tuple[float | None, float]]
 NOTHING_FOLLOWED = "nothing was followed"  # why a file without a contract is unproven
 
 
@@ -88,7 +90,8 @@ class Analysis:
     """All that the engine says about one submission; rules and the verdict are computed from it.
 
     `contract` names the matched contract (None: only problem-independent rules speak); `trace` has one line a
-    launch or library call, and is None unless it was asked for.
+    launch or library call, and is None unless it was asked for; `shares` says who
+    does what, by the label of a graded shape.
     """
 
     facts: tuple[Fact, ...] = ()
@@ -97,6 +100,7 @@ class Analysis:
     contract: str | None = None
     notes: tuple[str, ...] = ()
     trace: tuple[str, ...] | None = None
+    shares: dict[str, Shares] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +118,7 @@ class FileReport:
     notes: tuple[str, ...] = ()
     trace: tuple[str, ...] | None = None
     problem_source: str = ""
+    shares: dict[str, Shares] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.findings import Fact, Related
+from kbh_lint.findings import Fact, Related, Shares
 from kbh_lint.host.values.tensors import Event
 from kbh_lint.source.spans import Span
 
@@ -41,6 +41,7 @@ class ShapeFacts:
     evidence: dict[str, list[tuple[ir.Loc | None, str]]] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     empty: bool = False  # nothing was seen to make the result
+    shares: Shares = field(default_factory=dict)
 
 
 def _hashable(value: Any) -> Any:

@@ -48,6 +48,7 @@ def shape_facts(
     total = want.flops
     work = sort_out(found, total, want)
     work.trifling = not problem.whole and shares.below_floor(work.authored, total)
+    facts.shares = shares.shares(work, want) if found.events else {}
     facts.seeds += product_seeds(work)
     if problem.whole or work.trifling or not any(computes(e) for e in work.authored):
         facts.seeds += library_seeds(work, problem)

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
+from typing import TYPE_CHECKING
 
 from kbh_lint.analyses.flow import AUTHORED, facts_of, is_product
 from kbh_lint.dtypes import BITS
+from kbh_lint.findings import Shares
 from kbh_lint.formulas import FormulaError, evaluate_int
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.remembered import outside
 from kbh_lint.host.values.tensors import Content, Event, Tensor, product
 from kbh_lint.problems import Contract, Problem
+
+if TYPE_CHECKING:
+    from kbh_lint.analyses.work import Work
 
 ARITHMETIC = frozenset(
     "add sub rsub mul multiply div true_divide neg addcmul addcdiv lerp pow square exp exp2 expm1 log sigmoid tanh "
@@ -181,27 +186,27 @@ def below_floor(authored: list[Event], flops: int | None) -> bool:
     return total * OPERATIONS_AN_ELEMENT < FLOOR * flops
 
 
-def shares(
-    authored: list[Event], library: list[Event], torch: list[Event], want: Asked
-) -> dict[str, tuple[float | None, float]]:
-    """Who does which share of the problem's operations (None: nobody counted them) and of the bytes that are moved:
-    `authored` kernels, a `library`, `torch` element by element. What is left of the operations is the kernels'."""
-    moved = {name: sum(map(traffic, events)) for name, events in _doers(authored, library, torch)}
+def shares(work: Work, want: Asked) -> Shares:
+    """Who does which share of the problem's operations and of the bytes that are moved: authored `kernels`, a
+    `library`, `torch` element by element. What is left of the operations is the kernels'.
+
+    Operations are None where nobody counted them: the problem has no formula, or a call's are not known.
+    """
+    eager = [*work.torch, *(e for e in work.library if e.attrs.get("promised"))]
+    library = [e for e in work.library if not e.attrs.get("promised")]
+    doers = {"kernels": work.authored, "library": library, "torch": eager}
+    moved = {name: sum(map(traffic, events)) for name, events in doers.items()}
     every = sum(moved.values()) or 1
-    done: dict[str, float | None] = dict.fromkeys(moved)
-    if want.flops:
-        heavy = sum((e.attrs.get("flops") or 0) * e.weight for e in library)
-        rest = sum(elements(e) for e in (*library, *torch) if computes_in_torch(e))
-        done["library"] = min(1.0, heavy / want.flops)
-        done["torch"] = min(1.0 - (done["library"] or 0), rest / want.flops)
-        left = max(0.0, 1.0 - (done["library"] or 0) - (done["torch"] or 0))
-        done["authored"] = left if authored else 0.0
-    return {name: (done[name], moved[name] / every) for name in moved}
+    done: dict[str, float | None] = dict.fromkeys(doers)
+    counts = [e.attrs.get("flops") for e in library]
+    if want.flops and not (work.unread or work.blobs) and all(isinstance(count, int) for count in counts):
+        heavy = sum(count * e.weight for count, e in zip(counts, library, strict=True) if isinstance(count, int))
+        by_library = min(1.0, heavy / want.flops)
+        by_torch = min(1.0 - by_library, sum(elements(e) for e in eager if computes_in_torch(e)) / want.flops)
+        rest = 1.0 - by_library - by_torch if work.authored else 0.0
+        done = {"kernels": rest, "library": by_library, "torch": by_torch}
+    return {name: (_rounded(done[name]), _rounded(moved[name] / every) or 0.0) for name in doers}
 
 
-def _doers(
-    authored: list[Event], library: list[Event], torch: list[Event]
-) -> tuple[tuple[str, list[Event]], tuple[str, list[Event]], tuple[str, list[Event]]]:
-    own = [e for e in library if not e.attrs.get("promised")]
-    eager = [*torch, *(e for e in library if e.attrs.get("promised"))]
-    return ("authored", authored), ("library", own), ("torch", eager)
+def _rounded(share: float | None) -> float | None:
+    return None if share is None else round(share, 4)

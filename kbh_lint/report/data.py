@@ -35,6 +35,11 @@ def file_to_dict(file: FileReport) -> dict[str, Any]:
         "unread": [{"reason": item.reason, **_place(item.span)} for item in file.unread],
         "notes": list(file.notes),
     }
+    if file.shares:
+        data["shares"] = {
+            label: {who: {"operations": done, "bytes": moved} for who, (done, moved) in doers.items()}
+            for label, doers in file.shares.items()
+        }
     if file.trace is not None:
         data["trace"] = list(file.trace)
     return data
@@ -104,6 +109,10 @@ def file_from_dict(data: dict[str, Any]) -> FileReport:
         notes=tuple(data["notes"]),
         trace=None if trace is None else tuple(trace),
         problem_source=data["problem_source"],
+        shares={
+            label: {who: (share["operations"], share["bytes"]) for who, share in doers.items()}
+            for label, doers in data.get("shares", {}).items()
+        },
     )
 
 

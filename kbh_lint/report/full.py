@@ -77,6 +77,7 @@ def _file(file: FileReport, rules: Mapping[str, Rule], paint: Paint, sources: So
         for promise in file.promises:
             told = any(finding.breaks in (promise.id, promise.kind) for finding in file.findings)
             yield from _promise(promise, file.path, None if told else sources, paint)
+        yield from _shares(file)
     for unread in file.unread:
         place = f" ({_place(unread.span)})" if unread.span else ""
         yield from _note(paint("unread", "yellow"), unread.reason + place)
@@ -147,6 +148,21 @@ def _promise(promise: PromiseState, path: str, sources: Sources | None, paint: P
     for item in shown:
         code = _code(item.span, item.message, gutter, paint, sources, "^", "error")
         yield from (f"      {line}" for line in code)
+
+
+def _shares(file: FileReport) -> Iterator[str]:
+    """Who does what, on the shape where authored kernels do least."""
+    if not file.shares:
+        return
+    least = min(file.shares, key=lambda label: tuple(share or 0.0 for share in file.shares[label]["kernels"]))
+    said = ", ".join(f"{who} {_percent(done)} and {moved:.0%}" for who, (done, moved) in file.shares[least].items())
+    alike = all(doers == file.shares[least] for doers in file.shares.values())
+    every = "" if alike else f", on {one_line(least)}"
+    yield f"  shares of operations and bytes{every}: {said}"
+
+
+def _percent(share: float | None) -> str:
+    return "?" if share is None else f"{share:.0%}"
 
 
 def _evidence(item: Related, path: str) -> str:

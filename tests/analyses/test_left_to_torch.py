@@ -5,6 +5,7 @@ A decoy is an honest file with one step exchanged, between two comments or by a 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -12,7 +13,9 @@ from pathlib import Path
 import pytest
 
 import kbh_lint
-from kbh_lint.findings import FileReport
+from kbh_lint.findings import FileReport, Report
+from kbh_lint.report import full
+from kbh_lint.report.data import file_from_dict, file_to_dict
 
 FILES = Path(__file__).parent / "left_to_torch"
 DECK = Path(__file__).resolve().parents[2] / "problems"
@@ -190,3 +193,16 @@ def test_one_operation_left_to_torch_is_not_clean(name: str, tmp_path: Path) -> 
 def test_the_same_steps_in_kernels_are_clean(problem: str, honest: str, tmp_path: Path) -> None:
     report = lint(tmp_path, problem, text(honest))
     assert (report.verdict, report.findings) == ("clean", ()), report.unread
+
+
+def test_a_report_says_who_does_which_share_and_keeps_it(tmp_path: Path) -> None:
+    change = LEFT["all but the division"][2]
+    report = lint(tmp_path, KAHAN, change(text(FOUR)))
+    for shares in report.shares.values():
+        assert shares["torch"][0] == 0.8 and shares["library"] == (0.0, 0.0)
+        assert round((shares["kernels"][0] or 0) + 0.8, 3) == 1 and 0.6 < shares["torch"][1] < 0.9
+    assert file_from_dict(json.loads(json.dumps(file_to_dict(report)))) == report
+    lines = full.render(Report((report,)), {}).splitlines()
+    assert any("shares of operations and bytes" in line and "torch 80% and 75%" in line for line in lines), lines
+    whole = lint(tmp_path, KAHAN, text(FOUR)).shares
+    assert whole and all(shares["kernels"] == (1.0, 1.0) for shares in whole.values())
