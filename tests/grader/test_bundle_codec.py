@@ -7,6 +7,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
@@ -22,7 +23,7 @@ from grader.record.bundle import (
     trial_from_json,
     trial_to_json,
 )
-from grader.record.bundle.codec import _fields
+from grader.record.bundle.codec import _decode, _fields, _quick
 from grader.record.cell import (
     CaseOutcome,
     Cell,
@@ -217,3 +218,11 @@ def test_what_could_not_be_read_back_is_not_written(change: dict[str, Any], says
     with pytest.raises(CodecError) as caught:
         trial_to_json(dataclasses.replace(trial_from_json(trial()), **change))
     assert says in str(caught.value)
+
+
+def test_the_quick_way_and_the_careful_one_agree_on_bundles_of_the_h200() -> None:
+    folders = sorted((Path(__file__).resolve().parents[2] / "results" / "h200").glob("0[15]_*"))
+    cells = [json.loads(sorted((folder / "entries").iterdir())[-1].read_bytes())["data"] for folder in folders]
+    assert len(cells) > 15
+    for data in cells:
+        assert _quick(Cell)(data) == _decode(data, Cell, "") == cell_from_json(data)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -34,6 +34,10 @@ def to_json(value: object, hint: type[Any]) -> dict[str, Any]:
 
 def from_json(data: object, hint: type[T]) -> T:
     """The reverse of `to_json`. Raises CodecError, also for a value that contradicts itself (its ValueError)."""
+    try:
+        return cast(T, _quick(cast(Any, hint))(data))
+    except (_Odd, ValueError, OverflowError):
+        pass  # the way below says what is wrong, and where
     try:
         return cast(T, _decode(data, hint, ""))
     except ValueError as error:
@@ -72,6 +76,88 @@ def _later(hint: Any) -> frozenset[str]:
 def _fields(hint: Any) -> dict[str, Any]:
     hints = get_type_hints(hint)
     return {field.name: hints[field.name] for field in dataclasses.fields(cast(Any, hint))}
+
+
+class _Odd(Exception):
+    """Something does not fit, or is rare."""
+
+
+@cache
+def _quick(hint: object) -> Callable[[Any], object]:
+    """What decodes values of a type as `_decode` does, without places; it raises for everything that is not usual."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if dataclasses.is_dataclass(hint):
+        return _quick_fields(cast(Any, hint))
+    if origin in (Union, UnionType):
+        inner = _quick(_not_none(arguments))
+        return lambda data: None if data is None else inner(data)
+    if origin is tuple:
+        return _quick_tuple(_quick(arguments[0]))
+    if origin is Mapping:
+        return _quick_mapping(_quick(arguments[1]))
+    if origin is Literal:
+        return _quick_text(frozenset(get_args(hint)))
+    return _quick_number if hint is float else _quick_scalar(hint)
+
+
+def _quick_fields(hint: type[Any]) -> Callable[[Any], object]:
+    made = cast(Any, hint)
+    fields = {name: _quick(below) for name, below in _fields(made).items()}
+    names, least = fields.keys(), fields.keys() - _later(made)
+
+    def decode(data: object) -> object:
+        if type(data) is not dict or not least <= data.keys() <= names:
+            raise _Odd
+        return hint(**{name: fields[name](value) for name, value in data.items()})
+
+    return decode
+
+
+def _quick_tuple(inner: Callable[[Any], object]) -> Callable[[Any], object]:
+    def decode(data: object) -> object:
+        if type(data) is not list:
+            raise _Odd
+        return tuple([inner(item) for item in data])
+
+    return decode
+
+
+def _quick_mapping(inner: Callable[[Any], object]) -> Callable[[Any], object]:
+    def decode(data: object) -> object:
+        if type(data) is not dict or not all(type(key) is str for key in data):
+            raise _Odd
+        return {key: inner(item) for key, item in data.items()}
+
+    return decode
+
+
+def _quick_text(known: frozenset[str]) -> Callable[[Any], object]:
+    def decode(data: object) -> object:
+        if type(data) is not str or data not in known:
+            raise _Odd
+        return data
+
+    return decode
+
+
+def _quick_scalar(hint: object) -> Callable[[Any], object]:
+    if hint not in (str, int, bool):
+        raise _Odd
+
+    def decode(data: object) -> object:
+        if type(data) is not hint:
+            raise _Odd
+        return data
+
+    return decode
+
+
+def _quick_number(data: object) -> object:
+    if type(data) is float and data == data:
+        return data
+    if type(data) is int:
+        return float(data)
+    raise _Odd
 
 
 def _encode(value: object, hint: Any, at: str) -> object:

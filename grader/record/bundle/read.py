@@ -83,9 +83,13 @@ def object_parts(sha256: str) -> tuple[str, str, str]:
     return "objects", sha256[:2], sha256
 
 
+_PLAIN = frozenset({str, int, bool, type(None)})
+
+
 def canonical(value: object) -> bytes:
     """The one way to write a value as JSON. Raises BundleError for what JSON or a bundle cannot hold."""
-    _plain(value, "data", 0)
+    if not _is_plain(value, 0):
+        _plain(value, "data", 0)  # which says what it is
     try:
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         return text.encode() + b"\n"
@@ -93,6 +97,19 @@ def canonical(value: object) -> bytes:
         raise BundleError("a bundle holds Unicode text only, and this has half a surrogate pair") from None
     except ValueError as error:  # an integer of thousands of digits
         raise BundleError(f"a bundle cannot hold this: {error}") from None
+
+
+def _is_plain(value: object, depth: int) -> bool:
+    """Whether nothing is wrong with a value, as `_plain` finds it, and quickly; it may say no where nothing is."""
+    if depth > DEPTH:
+        return False
+    if type(value) in _PLAIN:
+        return True
+    if type(value) is float:
+        return math.isfinite(value)
+    if isinstance(value, dict):
+        return all(type(key) is str and _is_plain(item, depth + 1) for key, item in value.items())
+    return isinstance(value, list) and all(_is_plain(item, depth + 1) for item in value)
 
 
 def _plain(value: object, where: str, depth: int) -> None:
