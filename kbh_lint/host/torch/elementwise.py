@@ -12,7 +12,7 @@ from kbh_lint.host.values.tensors import Tensor, broadcast
 
 # Of one operand: the type stays; whole numbers become floats; the type stays and more arguments say how.
 _KEPT = (
-    "abs absolute neg negative positive square sign sgn ceil floor trunc fix frac round relu relu6 hardtanh hardswish "
+    "abs absolute neg negative positive sign sgn ceil floor trunc fix frac round relu relu6 hardtanh hardswish "
     "hardsigmoid silu mish gelu elu selu celu leaky_relu rrelu threshold softplus softsign tanhshrink hardshrink "
     "softshrink logsigmoid log_sigmoid bitwise_not dropout alpha_dropout feature_alpha_dropout dropout1d dropout2d "
     "dropout3d feature_dropout nan_to_num bernoulli conj conj_physical resolve_conj resolve_neg invert cauchy "
@@ -28,9 +28,9 @@ _TO_BOOL = "isnan isinf isfinite isposinf isneginf isreal logical_not signbit"
 _TWO = (
     "add sub subtract mul multiply rsub maximum minimum fmax fmin remainder fmod floor_divide bitwise_and bitwise_or "
     "bitwise_xor bitwise_left_shift bitwise_right_shift gcd lcm hypot nextafter heaviside pow dist_elementwise "
-    "__and__ __or__ __xor__ "
+    "logaddexp logaddexp2 __and__ __or__ __xor__"
 )
-_TWO_TO_FLOAT = "true_divide atan2 arctan2 copysign logaddexp logaddexp2 xlogy xlog1py ldexp zeta"
+_TWO_TO_FLOAT = "true_divide atan2 arctan2 copysign xlogy xlog1py ldexp zeta"
 _TWO_TO_BOOL = (
     "eq ne lt le gt ge greater greater_equal less less_equal not_equal logical_and logical_or logical_xor isclose"
 )
@@ -62,6 +62,14 @@ def _typed(kind: Callable[[str], str], *keys: str) -> Rule:
 
 def _same(dtype: str) -> str:
     return dtype
+
+
+def _power(dtype: str) -> str:
+    return UNKNOWN if dtype == "bool" else dtype
+
+
+def _power_of_two(dtype: str) -> str:
+    return "i64" if dtype == "bool" else dtype
 
 
 def _truth(dtype: str) -> str:
@@ -110,6 +118,12 @@ def _two_from_one(called: Called) -> list[Made]:
     return [(shape, dtype), (shape, "i32")]
 
 
+_OWN_ORDER = "rrelu logsigmoid log_sigmoid bernoulli normal uniform cauchy exponential geometric log_normal rsub"
+POINTWISE = frozenset(
+    f"{_KEPT} {_TO_FLOAT} {_TO_BOOL} {_TWO} {_TWO_TO_FLOAT} {_TWO_TO_BOOL} {_THREE} div divide float_power where clamp "
+    "clip square pow frexp".split()
+) - frozenset(_OWN_ORDER.split())  # their results lie in memory in the order of their operands
+
 TABLE: Table = {
     **each(_KEPT, "input p1=None p2=None p3=None p4=None", _typed(_same, "input")),
     **each(_TO_FLOAT, "input eps=None", _typed(_floating, "input")),
@@ -118,7 +132,8 @@ TABLE: Table = {
     **each(_TWO_TO_FLOAT, "input other", _typed(_floating, "input", "other")),
     **each(_TWO_TO_BOOL, "input other rtol=None atol=None equal_nan=None", _typed(_truth, "input", "other")),
     **each(_THREE, "input one two value=None", _typed(_same, "input", "one", "two")),
-    **each("pow", "input exponent", _typed(_same, "input", "exponent")),
+    **each("pow", "input exponent", _typed(_power, "input", "exponent")),
+    **each("square", "input", _typed(_power_of_two, "input")),
     **each("polygamma", "n input", _typed(_floating, "input")),
     **each("div divide", "input other rounding_mode=None", _division),
     **each("float_power", "input other", _float_power),

@@ -84,7 +84,8 @@ def arange_length(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> int
         return None
     if name == "randperm":
         return int(numbers[0]) if numbers else None
-    if name == "linspace":
-        return int(numbers[-1]) if numbers else None
+    if name in ("linspace", "logspace"):
+        steps = kwargs.get("steps", args[2] if len(args) > 2 else None)
+        return steps if isinstance(steps, int) else None
     start, end, step = (0, numbers[0], 1) if len(numbers) == 1 else (*numbers, 1)[:3] if len(numbers) > 1 else (0, 0, 1)
     return max(0, -int(-(end - start) // step)) if step else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.host.torch import recording
+from kbh_lint.host.torch import memory_order, recording
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Content, Tensor
@@ -20,7 +20,8 @@ def convert(interp: Run, tensor: Tensor, dtype: str, loc: ir.Loc | None, name: s
     event = recording.record(
         interp, "copy", name, loc, [tensor], {"from": tensor.dtype, "to": dtype, "cast": tensor.dtype != dtype}
     )
-    made = recording.make(interp, tensor.shape, dtype, event=event, device=tensor.device)
+    strides = memory_order.following(tensor.shape, [tensor])
+    made = recording.make(interp, tensor.shape, dtype, event=event, strides=strides, device=tensor.device)
     made.attrs["range"] = tensor.attrs.get("range")
     return made
 
@@ -95,6 +96,7 @@ def contiguous(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], 
     event = recording.record(
         interp, "copy", name, loc, [tensor], {"from": tensor.dtype, "to": tensor.dtype, "cast": False}
     )
-    made = recording.make(interp, tensor.shape, tensor.dtype, event=event, device=tensor.device)
+    strides = memory_order.following(tensor.shape, [tensor]) if name == "clone" else None
+    made = recording.make(interp, tensor.shape, tensor.dtype, event=event, strides=strides, device=tensor.device)
     made.storage.content.dtype = tensor.storage.content.dtype
     return made

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
-from kbh_lint.host.torch import recording, shapes, tensor_copies
+from kbh_lint.dtypes import UNKNOWN
+from kbh_lint.host.torch import memory_order, promotion, recording, shapes, tensor_copies
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.objects import Instance
 from kbh_lint.host.values.tensors import Event, Tensor, Unknown
@@ -40,8 +41,9 @@ def maker(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: 
     elif name in ("full", "new_full"):
         size = args[0] if args else kwargs.get("size", kwargs.get("fill_value"))
         shape = tensor_arguments.size_args([size])
-    elif name in ("arange", "randperm", "linspace"):
-        default = "i64" if all(isinstance(a, int) for a in args) and name != "linspace" else "f32"
+    elif name in ("arange", "randperm", "linspace", "logspace"):
+        whole = all(isinstance(a, int) for a in [*args, *(kwargs.get(key, 0) for key in ("start", "end", "step"))])
+        default = "i64" if whole and name in ("arange", "randperm") else "f32"
         dtype = tensor_arguments.dtype_of(kwargs.get("dtype"), default)
         shape = (shapes.arange_length(name, args, kwargs),)
     elif name == "eye":
@@ -59,8 +61,18 @@ def maker(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: 
         if name in ("empty_strided", "empty_permuted", "new_empty_strided"):
             sizes = sizes[:1]
         shape = tensor_arguments.size_args(sizes)
+    if name in ("full", "new_full") and not isinstance(kwargs.get("dtype"), DType) and like is None:
+        value = kwargs.get("fill_value", args[1] if len(args) > 1 else None)
+        dtype = promotion.of_number(value) or UNKNOWN
+    strides = memory_order.following(shape, [like]) if name.endswith("_like") and like is not None else None
+    if "strided" in name and shape is not None:
+        given = kwargs.get("stride", args[1] if len(args) > 1 else None)
+        known = isinstance(given, (list, tuple)) and len(given) == len(shape)
+        strides = tuple(s if isinstance(s, int) else None for s in given or ()) if known else (None,) * len(shape)
+    if name == "empty_permuted" and shape is not None:
+        strides = (None,) * len(shape)
     label = "empty" if "empty" in name else "random" if name in RANDOM else "constant"
-    tensor = recording.make(interp, shape, dtype, label, device=device)
+    tensor = recording.make(interp, shape, dtype, label, strides=strides, device=device)
     out = kwargs.get("out")
     return out if isinstance(out, Tensor) else tensor
 

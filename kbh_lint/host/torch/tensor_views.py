@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import ir
 from kbh_lint.dtypes import BITS
 from kbh_lint.host.torch import recording, view_offsets, view_shapes
+from kbh_lint.host.torch.memory_order import Strides
+from kbh_lint.host.torch.signatures import Shape
 from kbh_lint.host.values import tensor_arguments
-from kbh_lint.host.values.tensors import Content, Event, Tensor, Unknown, row_major
+from kbh_lint.host.values.tensors import Content, Event, Tensor, Unknown, broadcast, row_major
 from kbh_lint.values import DType
 
 if TYPE_CHECKING:
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 VIEWS = frozenset(
     "view reshape permute transpose t squeeze unsqueeze expand flatten narrow select detach unflatten swapaxes movedim "
     "view_as expand_as as_strided unbind chunk split moveaxis broadcast_to ravel unfold view_as_real adjoint "
-    "alias requires_grad_ squeeze_ unsqueeze_ t_ transpose_ detach_ tensor_split split_with_sizes numpy_T".split()
+    "diagonal reshape_as alias requires_grad_ squeeze_ unsqueeze_ t_ transpose_ detach_ tensor_split split_with_sizes "
+    "numpy_T swapdims meshgrid broadcast_tensors".split()
 )
 _KEPT = ("range", "steer", "subclass", "lazy", "lazy_loc", "complex")  # what holds for a view as for its tensor
 
@@ -44,38 +47,73 @@ def alias(
 
 def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Operations that only look at the same memory another way."""
+    if name in ("meshgrid", "broadcast_tensors"):
+        return _spread(name, args, kwargs)
     tensor = args[0] if args else None
     if not isinstance(tensor, Tensor):
         return tensor
     rest = view_shapes.in_order(name, args[1:], kwargs)
     if name == "view" and rest and isinstance(rest[0], DType):
-        return alias(tensor, view_shapes.bitcast(tensor.shape, tensor.dtype, rest[0].name), None, rest[0].name)
+        new = rest[0].name
+        strides = tensor.strides if BITS.get(tensor.dtype) == BITS.get(new) else None
+        shape = view_shapes.bitcast(tensor.shape, tensor.dtype, new)
+        if strides is None and not tensor.is_contiguous():
+            strides = (None,) * len(shape or ())
+        return alias(tensor, shape, strides, new)
     if name in ("unbind", "chunk", "split", "tensor_split", "split_with_sizes"):
         pieces = view_shapes.pieces(name, tensor.shape, rest)
         starts = view_offsets.of_pieces(name, tensor, pieces, rest)
-        return tuple(alias(tensor, s, None, is_slice=True, offset=at) for s, at in zip(pieces, starts, strict=True))
+        strides = view_shapes.of_pieces(name, tensor, rest)
+        return tuple(alias(tensor, s, strides, is_slice=True, offset=at) for s, at in zip(pieces, starts, strict=True))
     shape, strides = view_shapes.viewed(name, tensor, rest)
-    sliced = name in ("narrow", "select", "as_strided", "unfold")
-    if name in ("reshape", "flatten", "ravel") and not tensor.is_contiguous() and strides is None:
+    sliced = name in ("narrow", "select", "as_strided", "unfold", "diagonal")
+    if name in ("reshape", "flatten", "ravel", "reshape_as") and not tensor.is_contiguous() and strides is None:
         event = recording.record(interp, "copy", "reshape", loc, [tensor], {"cast": False})
         return recording.make(interp, shape, tensor.dtype, event=event, device=tensor.device)
     offset = view_offsets.viewed(name, tensor, rest) if sliced else _SAME
     return alias(tensor, shape, strides, is_slice=sliced, offset=offset)
 
 
+def _spread(name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Views of several tensors over one grid, or over the shape that they broadcast to."""
+    tensors = tensor_arguments.tensors_in(args)
+    if name == "broadcast_tensors":
+        shape = broadcast([tensor.shape for tensor in tensors])
+        return tuple(_expanded(tensor, tensor.shape, tensor.strides, shape) for tensor in tensors)
+    sizes = [None if t.shape is None else t.shape[0] if t.shape else 1 for t in tensors]
+    order = list(range(len(sizes)))
+    if kwargs.get("indexing") == "xy":
+        order[:2] = order[1::-1]
+    grid = tuple(sizes[i] for i in order)
+    out = []
+    for i, tensor in enumerate(tensors):
+        step = tensor.strides[0] if tensor.strides else 1
+        shape = tuple(size if at == i else 1 for size, at in zip(grid, order, strict=True))
+        out.append(_expanded(tensor, shape, tuple(step if at == i else 0 for at in order), grid))
+    return tuple(out)
+
+
+def _expanded(tensor: Tensor, shape: Shape, strides: Strides, wanted: Shape) -> Tensor:
+    if shape is None or wanted is None:
+        return alias(tensor, None)
+    return alias(tensor, *view_shapes.expanded(shape, strides or row_major(shape), wanted))
+
+
 def index(interp: Run, tensor: Tensor, key: Any, loc: ir.Loc | None) -> Any:
     """`tensor[key]`."""
     keys = key if isinstance(key, tuple) else (key,)
     picked = tensor_arguments.tensors_in(list(keys))
+    listed = any(isinstance(k, list) for k in keys)
     known = tensor.attrs.get("known")
     if known is not None and len(keys) == 1 and isinstance(keys[0], int) and keys[0] in known:
         one = alias(tensor, (), (), is_slice=True, offset=view_offsets.indexed(tensor, keys))
         one.attrs["value"] = known[keys[0]]
         return one
     shape = view_shapes.indexed(tensor.shape, keys)
-    if picked:
+    if picked or listed:
         event = recording.record(interp, "copy", "index", loc, [tensor, *picked], {"cast": False})
-        return recording.make(interp, shape, tensor.dtype, event=event, device=tensor.device)
+        strides = None if tensor.is_contiguous() or shape is None else (None,) * len(shape)
+        return recording.make(interp, shape, tensor.dtype, event=event, strides=strides, device=tensor.device)
     if all(k is None or k is Ellipsis or k == slice(None) for k in keys if not isinstance(k, Unknown)) and not any(
         isinstance(k, Unknown) for k in keys
     ):
@@ -118,5 +156,6 @@ def rows(interp: Run, tensor: Tensor, loc: ir.Loc | None, want: int | None) -> S
     if not isinstance(count, int):
         count = want or 1
     rest = tensor.shape[1:] if tensor.shape else None
+    strides = tensor.strides[1:] if tensor.strides else None
     starts = [view_offsets.indexed(tensor, (i,)) for i in range(min(count, 4096))]
-    return [alias(tensor, rest, None, is_slice=True, offset=at) for at in starts]
+    return [alias(tensor, rest, strides, is_slice=True, offset=at) for at in starts]

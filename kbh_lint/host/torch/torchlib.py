@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host.torch import (
+    contractions,
+    elementwise,
+    memory_order,
     recording,
     shapes,
     tensor_attributes,
@@ -42,6 +45,9 @@ NORMALS = frozenset("layer_norm rms_norm group_norm batch_norm".split())
 COMPARISONS = frozenset("eq ne lt le gt ge isnan isinf isfinite logical_and logical_or logical_not isclose".split())
 
 
+_ITSELF = frozenset(("positive", "resolve_conj", "resolve_neg", "conj", "conj_physical"))  # of what is not complex
+
+
 def kind_of(name: str) -> str:
     """The kind of event a torch operation makes."""
     if name in PRODUCTS or name in SOLVERS or name in SELECTIONS or name in SOFTMAXES or name in NORMALS:
@@ -60,12 +66,15 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
         return _each(interp, path, name.removeprefix("_foreach_"), args, kwargs, loc)
     inplace = name.endswith("_") and not name.endswith("__") and name not in tensor_views.VIEWS
     base = name[:-1] if inplace else name
+    if base in _ITSELF and args and isinstance(args[0], Tensor) and not {"lazy", "complex"} & set(args[0].attrs):
+        return args[0]
     if base in tensor_makers.MAKERS or base == "normal" and not inplace and not tensor_arguments.tensors_in(args):
         made = tensor_makers.maker(interp, base, args, kwargs, loc)
         tensor_flags.noticed(interp, base, args, kwargs, made)
         return made
     special = SPECIAL.get(base)
-    if special is not None and not (inplace and base not in ("copy", "zero", "fill", "normal", "uniform")):
+    fills = base in ("zero", "fill", "normal", "uniform")
+    if special is not None and (inplace if fills else not inplace or base == "copy"):
         made = special(interp, base, args, kwargs, loc)
         if inplace:
             tensor_flags.noticed(interp, base, args, kwargs, made)
@@ -113,10 +122,25 @@ def compute(
             recording.write(interp, target, event)
         return out
     if isinstance(found, tuple):
-        made = recording.make(interp, *found, event=event)
+        made = recording.make(interp, *found, event=event, strides=_strides(name, found[0], inputs))
         made.attrs["range"] = _range(name, inputs)
         return made
-    return tuple(recording.make(interp, shape, dtype, event=event) for shape, dtype in found)
+    return tuple(
+        recording.make(interp, shape, dtype, event=event, strides=_strides(name, shape, inputs))
+        for shape, dtype in found
+    )
+
+
+_UNORDERED = SOLVERS | frozenset("eigh qr rot90 nonzero cholesky_inverse cholesky_ex pinv pinverse argwhere".split())
+
+
+def _strides(name: str, shape: tuple[Any, ...] | None, inputs: Sequence[Tensor]) -> tuple[Any, ...] | None:
+    """How a new tensor lies in memory; None for row-major."""
+    if name in elementwise.POINTWISE:
+        return memory_order.following(shape, inputs)
+    if shape and (name in _UNORDERED or name not in contractions.TABLE and not all(t.is_contiguous() for t in inputs)):
+        return (None,) * len(shape)
+    return None
 
 
 def _range(name: str, inputs: Sequence[Tensor]) -> tuple[float, float] | None:

@@ -67,6 +67,8 @@ def viewed(name: str, tensor: Tensor, rest: Sequence[Any]) -> int | None:
     """The start of narrow, select, as_strided and unfold."""
     if name == "unfold":
         return tensor.offset
+    if name == "diagonal":
+        return tensor.offset if not rest or rest[0] == 0 else None
     if name == "as_strided":
         given = rest[2] if len(rest) > 2 else None
         return tensor.offset if given is None else given if type(given) is int else None

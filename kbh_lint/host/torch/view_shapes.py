@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kbh_lint.dtypes import BITS
+from kbh_lint.host.torch.memory_order import Strides, regrouped, strides_of
 from kbh_lint.host.torch.signatures import Shape
-from kbh_lint.host.values.tensors import Tensor, product, row_major
+from kbh_lint.host.values.tensors import Tensor, broadcast, product, row_major
 
 MAX_PIECES = 4096
 
@@ -29,8 +30,10 @@ _PARAMETERS = {
     "flatten": ("start_dim", "end_dim"), "chunk": ("chunks", "dim"), "split": ("split_size", "dim"),
     "split_with_sizes": ("split_sizes", "dim"), "tensor_split": ("indices_or_sections", "dim"),
     "narrow": ("dim", "start", "length"), "select": ("dim", "index"), "unflatten": ("dim", "sizes"),
-    "transpose": ("dim0", "dim1"), "swapaxes": ("axis0", "axis1"), "movedim": ("source", "destination"),
+    "transpose": ("dim0", "dim1"), "swapaxes": ("axis0", "axis1"), "swapdims": ("dim0", "dim1"),
+    "movedim": ("source", "destination"),
     "moveaxis": ("source", "destination"), "as_strided": ("size", "stride", "storage_offset"),
+    "diagonal": ("offset", "dim1", "dim2"),
     "unfold": ("dimension", "size", "step"), "permute": ("dims",), "expand": ("size",), "broadcast_to": ("size",),
     "reshape": ("shape",), "view": ("size",), "view_as": ("other",), "expand_as": ("other",), "reshape_as": ("other",),
 }  # fmt: skip
@@ -68,56 +71,68 @@ def pieces(name: str, shape: Shape, rest: Sequence[Any]) -> list[Shape]:
     size, by = shape[axis], rest[0] if rest else 1
     if isinstance(by, (list, tuple)):
         parts: list[Any] = list(by)
+        if name == "tensor_split":
+            return [(*shape[:axis], None, *shape[axis + 1 :])] * (len(by) + 1)
     elif isinstance(size, int) and isinstance(by, int) and by > 0:
-        step = -(-size // by) if name in ("chunk", "tensor_split") else by
+        if name == "tensor_split":
+            parts = [size // by + (i < size % by) for i in range(min(by, MAX_PIECES))]
+            return [(*shape[:axis], part, *shape[axis + 1 :]) for part in parts]
+        step = -(-size // by) if name == "chunk" else by
         parts = [min(step, size - i) for i in range(0, size, max(step, 1))[:MAX_PIECES]]
     else:
         parts = [None, None]
     return [(*shape[:axis], part, *shape[axis + 1 :]) for part in parts]
 
 
+def of_pieces(name: str, tensor: Tensor, rest: Sequence[Any]) -> Any:
+    """Strides of what unbind, chunk and split give: those of the whole."""
+    strides = strides_of(tensor)
+    if strides is None or name != "unbind":
+        return strides
+    axis = (_dim(rest[0], len(strides)) if rest else 0) or 0
+    return (*strides[:axis], *strides[axis + 1 :])
+
+
 def viewed(name: str, tensor: Tensor, rest: Sequence[Any]) -> tuple[Shape, Any]:
     """Shape and strides of a view; strides None means row-major (or, for a reshape, that it may copy)."""
-    shape, strides = tensor.shape, tensor.strides
+    shape, strides = tensor.shape, strides_of(tensor)
     if shape is None:
         if name in ("view", "reshape", "expand") and rest:
             return _sizes(rest, None), None
         return None, None
     rank = len(shape)
-    if name in ("detach", "detach_", "requires_grad_", "alias", "view_as_real"):
+    if name in ("detach", "detach_", "requires_grad_", "alias"):
         return shape, strides
-    if name in ("view", "reshape"):
-        return _sizes(rest, product(shape)), None
-    if name in ("view_as", "expand_as") and rest and isinstance(rest[0], Tensor):
-        return rest[0].shape, None
-    if name in ("t", "t_") and rank <= 2:
+    if name in REGROUPING:
+        wanted = _regrouping(name, shape, rest)
+        if wanted is None or name == "ravel" and not tensor.is_contiguous():
+            return wanted, None
+        return wanted, regrouped(shape, strides, wanted)
+    if name in ("t", "t_"):
         return tuple(reversed(shape)), tuple(reversed(strides)) if strides is not None else None
-    if name in ("transpose", "transpose_", "swapaxes", "permute", "movedim", "moveaxis", "adjoint", "t"):
+    if name in ("transpose", "transpose_", "swapaxes", "swapdims", "permute", "movedim", "moveaxis", "adjoint"):
         order = _order(name, rank, rest)
         if order is None:
             return (None,) * rank, None
         return tuple(shape[i] for i in order), tuple(strides[i] for i in order) if strides is not None else None
     if name in ("squeeze", "squeeze_"):
-        axis = _dim(rest[0], rank) if rest else None
-        keep = [i for i, d in enumerate(shape) if not (d == 1 and (axis is None or i == axis))]
+        named = rest[0] if rest and isinstance(rest[0], (list, tuple)) else rest[:1]
+        axes = [_dim(value, rank) for value in named]
+        keep = [i for i, d in enumerate(shape) if not (d == 1 and (not rest or i in axes))]
         return tuple(shape[i] for i in keep), tuple(strides[i] for i in keep) if strides is not None else None
     if name in ("unsqueeze", "unsqueeze_"):
         axis = rest[0] % (rank + 1) if rest and isinstance(rest[0], int) else 0
         grown = (*shape[:axis], 1, *shape[axis:])
         return grown, (*strides[:axis], 1, *strides[axis:]) if strides is not None else None
     if name in ("expand", "broadcast_to"):
-        want = _sizes(rest, None) or ()
-        pad = (1,) * (len(want) - rank)
-        return tuple(d if w in (-1, None) else w for d, w in zip((*pad, *shape), want, strict=False)), None
-    if name in ("flatten", "ravel"):
-        start = _dim(rest[0], rank) if rest else 0
-        end = _dim(rest[1], rank) if len(rest) > 1 else rank - 1
-        start, end = start or 0, rank - 1 if end is None else end
-        return (*shape[:start], product(shape[start : end + 1]), *shape[end + 1 :]), None
-    if name == "unflatten" and len(rest) > 1 and isinstance(rest[1], (list, tuple)):
-        axis = _dim(rest[0], rank) or 0
-        size = _sizes([rest[1]], shape[axis] if isinstance(shape[axis], int) else None) or ()
-        return (*shape[:axis], *size, *shape[axis + 1 :]), None
+        return expanded(shape, strides, [-1 if w is None else w for w in _given(rest)])
+    if name == "expand_as" and rest and isinstance(rest[0], Tensor):
+        other = rest[0].shape
+        return (None, None) if other is None else expanded(shape, strides, other)
+    if name == "unfold" and len(rest) > 2:
+        return _windows(shape, strides, rest)
+    if name == "diagonal":
+        return _diagonal(shape, strides, rest)
     if name == "narrow" and len(rest) > 2:
         axis = _dim(rest[0], rank) or 0
         return (*shape[:axis], rest[2] if isinstance(rest[2], int) else None, *shape[axis + 1 :]), strides
@@ -127,7 +142,79 @@ def viewed(name: str, tensor: Tensor, rest: Sequence[Any]) -> tuple[Shape, Any]:
         return tuple(shape[i] for i in keep), tuple(strides[i] for i in keep) if strides is not None else None
     if name == "as_strided" and len(rest) > 1:
         return _sizes([rest[0]], None), tuple(rest[1]) if isinstance(rest[1], (list, tuple)) else None
-    return shape, strides
+    return None, None
+
+
+REGROUPING = frozenset(("view", "reshape", "view_as", "reshape_as", "flatten", "ravel", "unflatten"))
+
+
+def _regrouping(name: str, shape: tuple[Any, ...], rest: Sequence[Any]) -> Shape:
+    """The shape that the same elements get, in their order."""
+    rank = len(shape)
+    if name in ("view_as", "reshape_as"):
+        return rest[0].shape if rest and isinstance(rest[0], Tensor) else None
+    if name in ("flatten", "ravel"):
+        if not shape:
+            return (1,)
+        start = _dim(rest[0], rank) if rest else 0
+        end = _dim(rest[1], rank) if len(rest) > 1 else rank - 1
+        start, end = start or 0, rank - 1 if end is None else end
+        return (*shape[:start], product(shape[start : end + 1]), *shape[end + 1 :])
+    if name == "unflatten":
+        axis = _dim(rest[0], rank) if rest else None
+        if axis is None or len(rest) < 2 or not isinstance(rest[1], (list, tuple)):
+            return None
+        size = _sizes([rest[1]], shape[axis] if isinstance(shape[axis], int) else None) or ()
+        return (*shape[:axis], *size, *shape[axis + 1 :])
+    return _sizes(rest, product(shape))
+
+
+def _given(rest: Sequence[Any]) -> Sequence[Any]:
+    """Sizes given one by one or in one sequence."""
+    return rest[0] if len(rest) == 1 and isinstance(rest[0], (list, tuple)) else rest
+
+
+def expanded(shape: tuple[Any, ...], strides: Strides, wanted: Sequence[Any]) -> tuple[Shape, Any]:
+    """Shape and strides of an expansion: repeated elements lie at the same place. -1 keeps a size."""
+    ahead = len(wanted) - len(shape)
+    if ahead < 0:
+        return None, None
+    sizes, steps = [], []
+    for i, want in enumerate(wanted):
+        size = shape[i - ahead] if i >= ahead else 1
+        new = size if want == -1 and type(want) is int else want if isinstance(want, int) else None
+        sizes.append(new)
+        own = strides[i - ahead] if strides is not None and i >= ahead else 0 if i < ahead else None
+        steps.append(0 if size == 1 and new != 1 else own)
+    return tuple(sizes), tuple(steps)
+
+
+def _windows(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> tuple[Shape, Any]:
+    """unfold(dimension, size, step): windows along one dimension, as one more."""
+    axis, size, step = _dim(rest[0], len(shape)), rest[1], rest[2]
+    if axis is None or not isinstance(size, int) or not isinstance(step, int) or step < 1:
+        return (*(None for _ in shape), None), None
+    length = shape[axis]
+    count = (length - size) // step + 1 if isinstance(length, int) and length >= size else None
+    moved = strides[axis] * step if strides is not None and isinstance(strides[axis], int) else None
+    steps = None if strides is None else (*strides[:axis], moved, *strides[axis + 1 :], strides[axis])
+    return (*shape[:axis], count, *shape[axis + 1 :], size), steps
+
+
+def _diagonal(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> tuple[Shape, Any]:
+    """diagonal(offset, dim1, dim2): what is left of the others, then the diagonal."""
+    given = [*rest, *[0, 0, 1][len(rest) :]]
+    off, one, other = given[:3]
+    first, second = _dim(one, len(shape)), _dim(other, len(shape))
+    if first is None or second is None or not isinstance(off, int) or len(shape) < 2:
+        return None, None
+    rows, columns = shape[first], shape[second]
+    known = isinstance(rows, int) and isinstance(columns, int)
+    count = max(min(rows, columns - off) if off >= 0 else min(rows + off, columns), 0) if known else None
+    keep = [i for i in range(len(shape)) if i not in (first, second)]
+    both = None if strides is None else (strides[first], strides[second])
+    step = both[0] + both[1] if both is not None and all(isinstance(s, int) for s in both) else None
+    return (*(shape[i] for i in keep), count), None if strides is None else (*(strides[i] for i in keep), step)
 
 
 def _order(name: str, rank: int, rest: Sequence[Any]) -> list[int] | None:
@@ -136,10 +223,19 @@ def _order(name: str, rank: int, rest: Sequence[Any]) -> list[int] | None:
         return [d % rank for d in dims] if len(dims) == rank and all(isinstance(d, int) for d in dims) else None
     order = list(range(rank))
     if name in ("movedim", "moveaxis"):
-        if len(rest) == 2 and all(isinstance(d, int) for d in rest):
-            order.insert(rest[1] % rank, order.pop(rest[0] % rank))
-            return order
-        return None
+        sides = [list(side) if isinstance(side, (list, tuple)) else [side] for side in rest[:2]]
+        if (
+            len(sides) < 2
+            or len(sides[0]) != len(sides[1])
+            or not all(isinstance(d, int) for side in sides for d in side)
+        ):
+            return None
+        source, target = ([d % rank for d in side] for side in sides)
+        left = iter([i for i in range(rank) if i not in source])
+        placed = dict(zip(target, source, strict=True))
+        return [placed[i] if i in placed else next(left) for i in range(rank)]
+    if name == "adjoint":
+        rest = (-2, -1)
     pair = [d % rank for d in rest[:2] if isinstance(d, int)] if rank else []
     if len(pair) == 2:
         order[pair[0]], order[pair[1]] = order[pair[1]], order[pair[0]]
@@ -177,6 +273,8 @@ def indexed(shape: Shape, keys: tuple[Any, ...]) -> Shape:
     """The shape of `tensor[keys]`."""
     if shape is None:
         return None
+    if any(isinstance(key, (Tensor, list, bool)) for key in keys):
+        return _picked(shape, keys)
     out: list[Any] = []
     for key, dimension in by_dimension(keys, len(shape)):
         size = shape[dimension] if dimension is not None and dimension < len(shape) else None
@@ -186,11 +284,61 @@ def indexed(shape: Shape, keys: tuple[Any, ...]) -> Shape:
             out.append(size)
         elif isinstance(key, slice):
             out.append(_slice_length(size, key))
-        elif isinstance(key, Tensor):
-            out.extend(key.shape if key.shape is not None and key.dtype != "bool" else [None])
-        elif isinstance(key, (list, tuple)):
-            out.append(len(key))
     return tuple(out)
+
+
+def _picked(shape: tuple[Any, ...], keys: Sequence[Any]) -> Shape:
+    """The shape of an index by tensors or lists: they broadcast, and stand where they are when they are neighbours, in
+    front otherwise. Truths pick an unknown number.
+    """
+    used = sum(_takes(key) for key in keys if key is not None and key is not Ellipsis)
+    if used > len(shape) or any(isinstance(key, bool) for key in keys):
+        return None
+    out: list[Any] = []
+    picks: list[Shape] = []
+    places: list[int] = []  # positions among the keys; numbers do not count
+    first = at = place = 0
+    for key in keys if any(key is Ellipsis for key in keys) else (*keys, Ellipsis):
+        place += 1
+        if key is None:
+            out.append(1)
+        elif key is Ellipsis:
+            out.extend(shape[at : at + len(shape) - used])
+            at += len(shape) - used
+        elif isinstance(key, slice):
+            out.append(_slice_length(shape[at], key))
+            at += 1
+        elif not isinstance(key, (Tensor, list, tuple)):
+            at += 1
+            place -= 1
+        else:
+            first = len(out) if not places else first
+            places.append(place)
+            picks.append(_pick(key))
+            at += _takes(key)
+    both = broadcast(picks)
+    if both is None:
+        return None
+    apart = places != list(range(places[0], places[-1] + 1))
+    return (*both, *out) if apart else (*out[:first], *both, *out[first:])
+
+
+def _takes(key: object) -> int:
+    """How many dimensions a key is for."""
+    if isinstance(key, Tensor) and key.dtype in ("bool", "u8"):
+        return len(key.shape) if key.shape is not None else 1
+    return 1
+
+
+def _pick(key: object) -> Shape:
+    """The shape that one key of an index has among those that broadcast."""
+    if isinstance(key, Tensor):
+        return (None,) if key.dtype in ("bool", "u8") else key.shape
+    sizes: list[int] = []
+    while isinstance(key, (list, tuple)):
+        sizes.append(len(key))
+        key = key[0] if key else None
+    return None if isinstance(key, (bool, Tensor)) else tuple(sizes)
 
 
 def _slice_length(size: Any, key: slice) -> int | None:
@@ -206,7 +354,7 @@ def _slice_length(size: Any, key: slice) -> int | None:
 def indexed_strides(tensor: Tensor, keys: tuple[Any, ...]) -> Any:
     """Strides of a basic index; row-major when they cannot be told."""
     strides = tensor.strides if tensor.strides is not None else row_major(tensor.shape)
-    if strides is None or any(isinstance(k, (Tensor, list)) for k in keys):
+    if strides is None or any(isinstance(k, (Tensor, list, bool)) for k in keys):
         return None
     out: list[Any] = []
     for key, dimension in by_dimension(keys, len(strides)):

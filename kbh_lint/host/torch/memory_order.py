@@ -1,0 +1,107 @@
+"""How results lie in memory: strides of views that keep their elements where they are, and of new tensors that follow
+the order of what they were computed from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kbh_lint.host.values.tensors import Tensor, product, row_major
+
+Strides = tuple[Any, ...] | None
+
+
+def strides_of(tensor: Tensor) -> Strides:
+    """A tensor's strides; row-major where nothing else was said."""
+    return tensor.strides if tensor.strides is not None else row_major(tensor.shape)
+
+
+def regrouped(shape: tuple[Any, ...], strides: Strides, wanted: tuple[Any, ...]) -> Strides:
+    """Strides with which the same memory has another shape; None when it would have to be copied, or not all is known.
+
+    As in torch: dimensions that lie one after the other without gaps are one piece, and each new dimension must fit
+    into a piece.
+    """
+    if strides is None or not all(isinstance(v, int) for v in (*shape, *strides, *wanted)):
+        return None
+    total = product(shape)
+    if total != product(wanted):
+        return None
+    if not shape or total == 0:
+        return row_major(wanted)
+    out: list[int] = []
+    left = len(wanted) - 1
+    base, piece, filled = strides[-1], 1, 1
+    for axis in range(len(shape) - 1, -1, -1):
+        piece *= shape[axis]
+        if axis and (shape[axis - 1] == 1 or strides[axis - 1] == piece * base):
+            continue
+        while left >= 0 and (filled < piece or wanted[left] == 1):
+            out.append(filled * base)
+            filled *= wanted[left]
+            left -= 1
+        if filled != piece:
+            return None
+        if axis:
+            base, piece, filled = strides[axis - 1], 1, 1
+    return tuple(reversed(out)) if left < 0 else None
+
+
+def following(shape: tuple[Any, ...] | None, operands: Sequence[Tensor]) -> Strides:
+    """Strides of an elementwise result: dense, its dimensions in the order of the operands' strides; the first operand
+    that tells two dimensions apart decides.
+    """
+    if shape is None or not shape:
+        return row_major(shape)
+    rows: list[tuple[Any, ...]] = []
+    for tensor in operands:
+        strides = strides_of(tensor)
+        if strides is None or tensor.shape is None or len(tensor.shape) > len(shape):
+            return (None,) * len(shape)
+        ahead = len(shape) - len(strides)
+        sizes = zip(tensor.shape, shape[ahead:], strides, strict=True)
+        spread = [0 if mine == 1 != size else stride for mine, size, stride in sizes]
+        rows.append((*(0,) * ahead, *spread))
+    if not all(isinstance(v, int) for row in (shape, *rows) for v in row):
+        return row_major(shape) if all(tensor.is_contiguous() for tensor in operands) else (None,) * len(shape)
+    if all(row == rows[0] for row in rows) and _is_dense(shape, rows[0]):
+        return rows[0]
+    order = list(range(len(shape)))[::-1]  # from the innermost
+    for i in range(1, len(order)):
+        at = i
+        for other in range(i - 1, -1, -1):
+            found = _compared(order[other], order[at], rows, shape)
+            if found > 0:
+                order[other], order[at] = order[at], order[other]
+                at = other
+            elif found < 0:
+                break
+    out: list[int] = [0] * len(shape)
+    step = 1
+    for axis in order:
+        out[axis] = step
+        step *= shape[axis]
+    return tuple(out)
+
+
+def _compared(one: int, other: int, rows: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> int:
+    """Positive when dimension `one` should lie outside of `other`, negative the other way, 0 when nothing tells."""
+    for row in rows:
+        if row[one] == 0 or row[other] == 0:
+            continue
+        if row[one] != row[other]:
+            return 1 if row[one] > row[other] else -1
+        if shape[one] > shape[other]:
+            return 1
+    return 0
+
+
+def _is_dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """Whether strides fill memory without gaps or overlaps."""
+    step = 1
+    for stride, size in sorted((s, d) for s, d in zip(strides, shape, strict=True) if d != 1):
+        if stride != step:
+            return False
+        step *= size
+    return True
