@@ -117,3 +117,20 @@ def test_code_that_a_goto_jumps_over_is_not_run() -> None:
     facts = run(f"goto rest;\n{COARSE}\nrest:\n{FINE}")
     assert {product.a for product in facts.products} == {"bf16"}
     assert not facts.unread
+
+
+SHARED = "__shared__ float held[64]; held[threadIdx.x] = x[threadIdx.x]; __syncthreads(); int* flag = (int*)held;"
+
+
+@pytest.mark.parametrize(
+    ("store", "expected"),
+    [
+        ("if (p[0] == n - 1) *flag = 1; else *flag = 0;", set[tuple[frozenset[str], frozenset[str]]]()),
+        ("*flag = x[0] > 4.f;", {BOTH}),
+    ],
+)
+def test_an_integer_stored_over_floats_of_shared_memory_is_what_is_read(
+    store: str, expected: set[tuple[frozenset[str], frozenset[str]]]
+) -> None:
+    facts = run(f"{SHARED} {store} __syncthreads(); if (*flag) {{ {FINE} }} else {{ {COARSE} }}")
+    assert sides(facts) == expected

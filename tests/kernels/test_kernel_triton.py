@@ -328,3 +328,16 @@ def test_functions_of_loaded_numbers_are_arithmetic_and_moves_are_not(value: str
         f"def kernel(x, out):\n    at = tl.arange(0, 64)\n    v = tl.load(x + at)\n    tl.store(out + at, {value})\n"
     )
     assert run(source, x=Buffer("f32", 1, "f32"), out=OUT).arithmetic is computes
+
+
+@pytest.mark.parametrize("way", ["w.to(tl.pointer_type(tl.uint32))", "tl.cast(w, tl.pointer_type(tl.int32))"])
+def test_a_pointer_to_wider_words_leads_to_the_same_memory(way: str) -> None:
+    source = f"""
+    def kernel(w, out):
+        at = tl.arange(0, 64)
+        word = tl.load({way} + at)
+        tl.store(out + at, ((word >> 8) & 15).to(tl.bfloat16))
+    """
+    facts = run(source, w=Buffer("u8", 1, "u8"), out=OUT)
+    assert {load.param for load in facts.loads} == {"w"}
+    assert params(facts.stores[0].origins) == {"w"} and facts.unpacks

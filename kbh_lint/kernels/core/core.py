@@ -29,6 +29,13 @@ _VAGUE = ("?", LITERAL)
 _MAX_UNREAD = 40
 
 
+def _is_flag(entries: list[tuple[str, str, V]], exact: list[V], dtype: str) -> bool:
+    """Whether `exact` is an integer of no loaded data in memory that else holds floats, which nobody reads as one."""
+    if dtype not in dtypes.INTS or not exact or any(v.known for v in exact):
+        return False
+    return all(d in dtypes.FLOATS for d, c, _ in entries if dtype not in (d, c))
+
+
 class OutOfFuel(Exception):
     """The analysis reached its bound on executed statements."""
 
@@ -219,8 +226,8 @@ class Core:
 
     def _entries(self, entries: list[tuple[str, str, V]], dtype: str, loc: Loc) -> V:
         exact = [v for d, c, v in entries if dtype in (d, c)]
-        if not any(v.origins or v.cells for v in exact):  # a fill with constants does not hide the data beside it
-            exact = [v for _, _, v in entries]
+        if not any(v.origins or v.cells for v in exact) and not _is_flag(entries, exact, dtype):
+            exact = [v for _, _, v in entries]  # a fill with constants does not hide the data beside it
         result: V | None = None
         for value in exact:
             result = value if result is None else join(result, value)

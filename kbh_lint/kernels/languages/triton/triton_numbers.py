@@ -34,6 +34,8 @@ def to(base: V, call: Call) -> V:
         return call.m.bitcast(base, target, call.loc)
     pointer = call.get(0, "dtype")
     if pointer is not None and pointer.ct is not None:
+        if base.cells:  # a pointer seen as one to another type
+            return base.with_(dtype=target, const=NOTHING)
         return V(target, target, origins=base.origins, x=Unbound(pointer_name(base)), shape=base.shape)
     return call.m.convert(base, target, call.loc)
 
