@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import ir
 from kbh_lint.host.effects import outside
 from kbh_lint.host.torch import recording
-from kbh_lint.host.values import asking, tensor_arguments, unknowns
+from kbh_lint.host.values import asking, packages, tensor_arguments, unknowns
 from kbh_lint.host.values.objects import Blob, Bound, LibObject, Pointer, Slot
-from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.host.values.tensors import Event, Tensor, Unknown
 from kbh_lint.values import Func
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ def foreign(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc
     if path.startswith(UNREAD_LANGUAGES):
         return unread_language(interp, path, args, kwargs, inputs, loc)
     standard = path.partition(".")[0] in sys.stdlib_module_names
+    if inputs and _is_missing(interp, path):
+        return unread_call(interp, f"{path}, of a module that is not there,", inputs, loc)
     if standard and inputs:  # it keeps or prints tensors, and calls what it is given: it computes nothing itself
         event = recording.record(interp, "unread", path, loc, inputs, {"keeps": True})
         return recording.make(interp, None, "?", event=event)
@@ -39,17 +41,36 @@ def foreign(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc
         inputs,
         {"symbol": path, "foreign": True, "operands": tuple(t.dtype for t in inputs)},
     )
-    for tensor in inputs:
-        if tensor.storage.content.label == "empty":
-            recording.write(interp, tensor, event)
+    _may_fill(interp, inputs, event)
     return recording.make(interp, None, inputs[0].dtype, event=event)
+
+
+def _is_missing(interp: Run, path: str) -> bool:
+    """Whether a path is of a module that the submission imports and nobody published: a part that is not there."""
+    root = path.partition(".")[0]
+    if not root:
+        return True
+    if root in packages.STDLIB_OR_PRESENT | packages.PACKAGES | packages.PUBLISHED:
+        return False
+    return any(kind == "import" and a["module"].partition(".")[0] == root for kind, a, _ in interp.trace.notes)
+
+
+def _may_fill(interp: Run, inputs: Sequence[Tensor], event: Event) -> None:
+    """What cannot be read may fill, on each call, every buffer that holds nothing yet and every one that a call keeps
+    for the next; never inputs or weights, nor what was computed for it."""
+    for tensor in inputs:
+        content = tensor.storage.content
+        unread = content.event is not None and content.event.kind in ("unread", "library")
+        again = unread or content.call < interp.trace.call_index
+        if content.label in ("empty", "constant") or not content.label and again:
+            recording.write(interp, tensor, event, partial=not content.label and not unread)
 
 
 def addressed(interp: Run, name: str, args: Sequence[Any], loc: ir.Loc | None) -> None:
     """What is not known was given addresses of tensors: it may read and write what lies there."""
     found = _handed(interp, args)
     if found:
-        recording.record(interp, "unread", name, loc, found)
+        _may_fill(interp, found, recording.record(interp, "unread", name, loc, found))
 
 
 UNREAD_LANGUAGES = ("cutlass", "tilelang", "numba", "taichi", "warp", "pallas", "helion", "tvm", "triton.experimental")
@@ -71,9 +92,7 @@ def unread_call(interp: Run, name: str, inputs: list[Tensor], loc: ir.Loc | None
     """Something unreadable runs on tensors: it may fill every buffer that holds nothing yet."""
     interp.miss(f"{name} could not be read", loc)
     event = recording.record(interp, "unread", name, loc, inputs)
-    for tensor in inputs:
-        if tensor.storage.content.label in ("empty", "constant"):
-            recording.write(interp, tensor, event)
+    _may_fill(interp, inputs, event)
     return recording.make(interp, None, "?", event=event)
 
 

@@ -10,26 +10,12 @@ from kbh_lint.host.datamodel import exceptions, modules
 from kbh_lint.host.effects import artifacts
 from kbh_lint.host.values.frames import Frame
 from kbh_lint.host.values.objects import Blob, LibObject
+from kbh_lint.host.values.packages import PACKAGES, STDLIB_OR_PRESENT
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.values import Env
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
-
-STDLIB_OR_PRESENT = frozenset(
-    "torch triton numpy math os sys functools itertools typing collections dataclasses contextlib textwrap hashlib "
-    "tempfile pathlib subprocess importlib inspect ctypes time warnings types threading weakref re json struct enum "
-    "abc copy operator random string traceback gc platform shutil logging __future__ atexit io pickle base64 zlib "
-    "queue signal socket uuid glob fcntl errno builtins site sysconfig stat getpass numbers array bisect heapq "
-    "statistics concurrent multiprocessing asyncio unittest argparse pprint fractions decimal".split()
-)
-# Packages that machines with such GPUs have: importing one is taken to succeed, of any other it is not known.
-PACKAGES = frozenset(
-    "tilelang tvm cutlass cuda cupy cupyx einops flash_attn flash_attn_interface flashinfer deep_gemm vllm "
-    "sglang scipy transformer_engine apex xformers pybind11 ninja psutil pynvml nvidia cffi numba jax "
-    "mlx packaging typing_extensions yaml tqdm torchao mamba_ssm fla quack nvmath "
-    "setuptools torchvision transformers helion".split()
-)
 
 
 def import_(interp: Run, node: ir.Import, frame: Frame) -> None:
@@ -48,13 +34,20 @@ def import_(interp: Run, node: ir.Import, frame: Frame) -> None:
         interp.note("import", {"module": node.module, "name": node.name or ""}, node.loc)
         if not is_present(interp, root, node.loc):
             exceptions.raise_("ModuleNotFoundError", [f"No module named {root!r}"], node.loc)
-    if node.name is None:
+    if node.level:  # of the submission's own package, which is not there
+        interp.store_name(node.asname or node.name or root, modules.resolve(interp, _relative(node)), frame)
+    elif node.name is None:
         path = node.module if node.asname else root
         interp.store_name(node.asname or root, modules.resolve(interp, path), frame)
     elif node.name == "*":
         interp.note("star-import", {"module": node.module}, node.loc)
     else:
         interp.store_name(node.asname or node.name, modules.resolve(interp, f"{node.module}.{node.name}"), frame)
+
+
+def _relative(node: ir.Import) -> str:
+    """The path of what a relative import names, which no package has."""
+    return "." + ".".join(part for part in (node.module, node.name or "") if part)
 
 
 def is_present(interp: Run, root: str, loc: ir.Loc | None) -> bool:
