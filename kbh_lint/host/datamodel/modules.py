@@ -37,6 +37,7 @@ _PREFIXES = (
     ("triton.language.standard.", "triton.language."),
     ("torch._C._nn.", "torch.nn.functional."),
     ("torch._C._VariableFunctions.", "torch."),
+    ("torch.cuda.graphs.", "torch.cuda."),
 )
 
 LIBRARIES = ("torch.", "triton.", "time.", "builtins.", "numpy.", "math.", "sys.modules.torch", "os.", "sys.")

@@ -21,6 +21,30 @@ if TYPE_CHECKING:
 MOST_BYTES = 64 << 30  # no graded shape needs a tensor of this size
 
 
+# numpy's functions that write into an argument: which one it is when it is not named.
+_UNARY = "abs absolute negative sign sqrt square exp log rint floor ceil logical_not invert isnan isfinite"
+_BINARY = (
+    "add subtract multiply divide floor_divide remainder mod maximum minimum greater greater_equal less less_equal "
+    "equal not_equal logical_and logical_or bitwise_and bitwise_or left_shift right_shift matmul dot"
+)
+_NUMPY_OUT = {
+    **dict.fromkeys(_UNARY.split(), 1), **dict.fromkeys(_BINARY.split(), 2),
+    **dict.fromkeys(("cumsum", "cumprod", "sum", "prod", "take", "concatenate", "clip"), 3),
+}  # fmt: skip
+_NUMPY_INTO = frozenset(("copyto", "put", "place", "putmask", "fill_diagonal"))
+
+
+def numpy_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """A function of numpy: one of torch that has its name, but for where it writes."""
+    name = path.rsplit(".", 1)[-1]
+    at = _NUMPY_OUT.get(name, len(args))
+    if at < len(args) and isinstance(args[at], Tensor):
+        args, kwargs = args[:at], {**kwargs, "out": args[at]}
+    if name in _NUMPY_INTO and args and isinstance(args[0], Tensor):
+        return torchlib.compute(interp, path, name, args, kwargs, loc, True)
+    return torch_call(interp, path, args, kwargs, loc)
+
+
 def torch_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
     if name in ("default", "out", "Tensor", "Scalar", "int", "overload") and path.startswith("torch.ops."):
@@ -81,6 +105,8 @@ def _about_device(interp: Run, name: str, loc: ir.Loc | None) -> Any:
 
 def cuda_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
+    if args and isinstance(args[0], Graph):  # a function of the class, called with the object
+        return lib_objects.call_method(interp, args[0], name, args[1:], kwargs, loc)
     if name in _OF_THE_DEVICE:
         return _about_device(interp, name, loc)
     if name == "synchronize":

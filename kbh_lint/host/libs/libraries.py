@@ -101,7 +101,7 @@ ROOTS: dict[str, Handler] = {
     "json": decoding.parse_json,
     **dict.fromkeys(("base64", "zlib", "gzip", "bz2", "lzma", "binascii", "codecs", "marshal"), decoding.decode),
     "re": lib_re.call,
-    "numpy": lib_torch.torch_call,
+    "numpy": lib_torch.numpy_call,
     "builtins": lib_python.unknown_call,
     "atexit": lib_python.plain(None),
     "dataclasses": lib_containers.dataclasses_call,

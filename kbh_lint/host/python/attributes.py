@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import dtypes, ir
 from kbh_lint.host.datamodel import enums, exceptions, modules
 from kbh_lint.host.effects import tampering
-from kbh_lint.host.python import class_attributes, classes, lanes, module_calls
+from kbh_lint.host.python import class_attributes, classes, lanes, module_calls, module_tables
 from kbh_lint.host.torch import dress, tensor_attributes
 from kbh_lint.host.values import equality
 from kbh_lint.host.values.frames import Frame, builtin
@@ -52,6 +52,8 @@ def get_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> Any:
         last = owner.path.rpartition(".")[2]
         if name == "value" and equality.is_success(owner):
             return 0
+        if name == "__get__":  # a function of a library's class, as a method of an object
+            return builtin(lambda i, a, k, where: owner if a[0] is None else Partial(owner, (a[0],), {}))
         if name in ("__name__", "__qualname__") and (last[:1].isupper() or owner.path.startswith("builtins.")):
             return last  # of a class
         return modules.resolve(interp, f"{owner.path}.{name}", loc)
@@ -192,6 +194,8 @@ def plain_attr(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> A
             return False
         if name in module_calls.TABLES:
             return module_calls.table(owner.attrs, name)
+        if name in module_tables.NAMES:
+            return module_tables.Table(owner, name)
         own = find_method(owner, "__getattr__") if name not in module_calls.NAMES and name[:2] != "__" else None
         return Method(owner, name) if own is None else interp.call(own, [name], {}, loc)
     if owner.cls.external_bases() and name in ("apply", "save_for_backward"):

@@ -6,7 +6,7 @@ a table still makes an event that reads its tensor arguments, and returns a tens
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
@@ -23,7 +23,7 @@ from kbh_lint.host.torch import (
     tensor_views,
 )
 from kbh_lint.host.values import tensor_arguments
-from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -39,7 +39,7 @@ PRODUCTS = frozenset(
 SOLVERS = frozenset(
     "solve_triangular solve inv inv_ex lu_factor lu_solve cholesky cholesky_solve triangular_solve inverse".split()
 )
-SELECTIONS = frozenset("topk sort argsort kthvalue msort median quantile unique searchsorted bucketize".split())
+SELECTIONS = frozenset("topk sort argsort kthvalue msort median quantile unique".split())
 SOFTMAXES = frozenset("softmax log_softmax logsumexp _softmax _safe_softmax".split())
 NORMALS = frozenset("layer_norm rms_norm group_norm batch_norm".split())
 COMPARISONS = frozenset("eq ne lt le gt ge isnan isinf isfinite logical_and logical_or logical_not isclose".split())
@@ -107,10 +107,14 @@ def compute(
     if not inputs and not isinstance(out, Tensor):
         return Unknown(tuple(interp.contents_of(args)), name)
     attrs: dict[str, Any] = {"symbol": path, "operands": tuple(t.dtype for t in inputs)}
-    found = shapes.results(path, name, args, kwargs, inputs)
+    numbers = _numbers(interp, [*args, *kwargs.values()])
+    if numbers:
+        attrs["steer"] = numbers
+    found = shapes.results(path, name, args, kwargs, inputs) if inputs else (None, "?")
     if name in PRODUCTS or name in SOLVERS:
         attrs["flops"] = shapes.product_flops(name, args, inputs, found[0] if isinstance(found, tuple) else None)
-    event = recording.record(interp, kind_of(name), name, loc, inputs, attrs)
+    read = inputs[1:] if inputs and _unread_addend(name, args, kwargs) else inputs
+    event = recording.record(interp, kind_of(name), name, loc, read, attrs)
     if inplace and isinstance(args[0], Tensor):
         recording.write(interp, args[0], event)
         return args[0]
@@ -143,6 +147,21 @@ def _strides(name: str, shape: tuple[Any, ...] | None, inputs: Sequence[Tensor])
     return None
 
 
+ADDENDS = frozenset(("addmm", "addmv", "addr", "addbmm", "baddbmm"))
+
+
+def _unread_addend(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a product is told not to read what it would add its result to: `beta=0`, in C++ the fourth argument."""
+    beta = args[3] if len(args) > 3 else kwargs.get("beta")
+    return name in ADDENDS and isinstance(beta, (int, float)) and beta == 0
+
+
+def _numbers(interp: Run, values: Sequence[Any]) -> tuple[Content, ...]:
+    """What numbers and arrays that are not known, among arguments, were computed from: counts, bounds, masks."""
+    found = [content for value in values if isinstance(value, Unknown) for content in value.contents]
+    return tuple(dict.fromkeys(found))
+
+
 def _range(name: str, inputs: Sequence[Tensor]) -> tuple[float, float] | None:
     """The interval of a result whose values come from one input with a known interval."""
     known: tuple[float, float] | None = inputs[0].attrs.get("range") if inputs else None
@@ -160,7 +179,7 @@ _ATTRIBUTES = frozenset(
     "sigmoid tanh relu gather scatter index_select index_add masked_fill where clamp round floor ceil repeat "
     "repeat_interleave roll flip tile eq ne lt le gt ge any all logical_and logical_or bitwise_and bitwise_or "
     "pin_memory is_pinned share_memory_ record_stream register_hook retain_grad backward apply_ map_ triu tril "
-    "diag outer cross cdist histc bincount nonzero tolist".split()
+    "diag outer cross cdist histc bincount nonzero tolist searchsorted bucketize".split()
 )
 
 

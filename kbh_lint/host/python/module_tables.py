@@ -1,0 +1,57 @@
+"""The dicts in which torch.nn.Module keeps what it registered: `_buffers`, `_parameters` and `_modules`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kbh_lint.host.values.objects import Instance, LibObject, is_module
+from kbh_lint.host.values.tensors import Tensor
+
+NAMES = ("_buffers", "_parameters", "_modules")
+
+
+class Table(dict[Any, Any]):
+    """One of these dicts of a module: what is stored in it, or taken out, is an attribute of the module."""
+
+    def __init__(self, owner: Instance, name: str) -> None:
+        super().__init__({key: value for key, value in owner.attrs.items() if _belongs(owner, key, value, name)})
+        self.owner = owner
+        self.parameters = name == "_parameters"
+
+    def __setitem__(self, key: object, value: object) -> None:
+        super().__setitem__(key, value)
+        if isinstance(value, Tensor):
+            value.parameter = value.parameter or self.parameters
+            self.owner.buffers.setdefault(str(key), True)
+        self.owner.attrs[str(key)] = value
+
+    def __delitem__(self, key: object) -> None:
+        super().__delitem__(key)
+        self.owner.attrs.pop(str(key), None)
+
+    def pop(self, key: object, *default: object) -> Any:
+        """What was kept under `key`; `default`, or KeyError, where there is nothing."""
+        if key in self:
+            self.owner.attrs.pop(str(key), None)
+        return super().pop(key, *default)
+
+    def update(self, *others: Mapping[Any, object], **named: object) -> None:  # type: ignore[override]
+        """Stores each item."""
+        for other in (*others, named):
+            for key, value in other.items():
+                self[key] = value
+
+    def clear(self) -> None:
+        """Takes everything out."""
+        for key in list(self):
+            del self[key]
+
+
+def _belongs(owner: Instance, key: str, value: object, name: str) -> bool:
+    """Whether a module keeps an attribute of its in the dict `name`."""
+    if name == "_modules":
+        layer = isinstance(value, LibObject) and value.path.startswith("torch.nn.")
+        return layer or isinstance(value, Instance) and is_module(value.cls)
+    parameter = isinstance(value, Tensor) and value.parameter
+    return parameter if name == "_parameters" else key in owner.buffers and not parameter
