@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,8 @@ from kbh_lint.dtypes import FP8, WIDE_FLOATS
 from kbh_lint.host.explore.probes import result_contents
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
-from kbh_lint.kernels.core.facts import KernelFacts
+from kbh_lint.kernels.core.facts import KernelFacts, Origins
+from kbh_lint.kernels.core.origins import floors
 
 MAX_CONTENTS = 20_000
 AUTHORED = ("launch", "cutlass")
@@ -50,6 +51,7 @@ class Reach:
     opaque: bool = False  # an event on the way could not be read
     scratch: set[int] = field(default_factory=set)  # contents that authored kernels read
     unfilled: bool = False  # memory reaches the result that nothing was seen to fill
+    start: tuple[Content, ...] = ()  # what forward returned
 
 
 def reads_of(content: Content) -> Iterator[Content]:
@@ -67,6 +69,7 @@ def reach(result: Any) -> Reach:
     found = Reach()
     events: dict[int, Event] = {}
     stack = result_contents(result)
+    found.start = tuple(stack)
     while stack and len(found.contents) < MAX_CONTENTS:
         content = stack.pop()
         if content.ident in found.contents:
@@ -87,6 +90,56 @@ def reach(result: Any) -> Reach:
         stack.extend(reads_of(content))
     found.events = sorted(events.values(), key=_order)
     return found
+
+
+def used_inputs(found: Reach, most: Mapping[str, int]) -> set[str]:
+    """The names of the inputs and state that the result was computed from, without what a kernel loads for nothing.
+
+    `most` are upper bounds of the values of inputs, by name: what is at least that, by a kernel's maximum, is known.
+    """
+    names: set[str] = set()
+    seen: set[int] = set()
+    stack = list(found.start)
+    while stack and len(seen) < MAX_CONTENTS:
+        content = stack.pop()
+        if content.ident in seen:
+            continue
+        seen.add(content.ident)
+        if content.label.startswith(("input:", "state:")):
+            names.add(content.label.partition(":")[2])
+        unused = unused_loads(content.event, most) if content.event is not None else frozenset()
+        stack.extend(read for read in reads_of(content) if read.ident not in unused)
+    return names
+
+
+def unused_loads(event: Event, most: Mapping[str, int]) -> frozenset[int]:
+    """The contents that a Triton kernel loads and that reach nothing: no value, address, mask or bound, no branch.
+
+    Nothing where a part of the kernel was not read, or where a load's memory is not known.
+    """
+    if event.kind != "launch" or event.attrs["kernel"].node.kind != "python":
+        return frozenset()
+    held = event.attrs["contents"]
+    known = {at: most.get(content.label.partition(":")[2]) for at, content in held.items()}
+    loaded: set[int] = set()
+    used: set[int] = set()
+
+    def add(origins: Origins) -> None:
+        for origin in origins:
+            highest = known.get(origin.storage)
+            if highest is None or all(floor < highest for floor in floors(origin)):
+                used.add(origin.storage)
+
+    for facts in event.attrs["distinct"]:
+        if facts.unread:
+            return frozenset()
+        loaded |= {load.storage for load in facts.loads}
+        for group in (facts.stores, facts.bounds, facts.choices, facts.branches, facts.sums):
+            for fact in group:
+                add(fact.origins)
+        for product in facts.products:
+            add(product.a_origins | product.b_origins)
+    return frozenset(held[at].ident for at in loaded - used if at in held) if -1 not in loaded | used else frozenset()
 
 
 def _order(event: Event) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from kbh_lint import ir
 from kbh_lint.analyses import compensation
-from kbh_lint.analyses.flow import Reach, facts_of, last_call
+from kbh_lint.analyses.flow import Reach, facts_of, last_call, used_inputs
 from kbh_lint.analyses.packing import Packing
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, computes, does_arithmetic
@@ -178,11 +178,15 @@ def selection(
 
 def reads(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts) -> Judgement:
     """The inputs named by `must_read` reach the result."""
-    read = {c.label.partition(":")[2] for c in found.outside}
-    missing = [n for n in promise.params.get("must_read", ()) if n not in read]
+    specs = run.binding.inputs if run.binding is not None else ()
+    used = used_inputs(found, {spec.name: spec.value for spec in specs if isinstance(spec.value, int)})
+    missing = [n for n in promise.params.get("must_read", ()) if n not in used]
     if not missing:
         return "kept", [(e.loc, "reads it") for e in work.authored[:2]], ""
+    loaded = {c.label.partition(":")[2] for c in found.outside}
     hole = unread_reason(run, found, work)
+    if set(missing) <= loaded:  # a kernel loads them all for nothing: what fills other memory does not matter
+        hole = not_followed(run, found, work) or run.stopped
     if hole:
         return "unproven", [], hole
     for name in missing:

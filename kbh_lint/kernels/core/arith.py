@@ -11,8 +11,20 @@ from kbh_lint import dtypes
 from kbh_lint.ir import Loc
 from kbh_lint.kernels.core.core import Core
 from kbh_lint.kernels.core.joins import mix, tuple_of, wider
-from kbh_lint.kernels.core.origins import cut_short, data_origins, flagged, union, union_casts
-from kbh_lint.kernels.core.value import LITERAL, NOTHING, TWIDDLED, Mul, Offset, Shape, Struct, Unbound, V, constant
+from kbh_lint.kernels.core.origins import NO_ORIGINS, cut_short, data_origins, flagged, union, union_casts
+from kbh_lint.kernels.core.value import (
+    LITERAL,
+    NO_LOCS,
+    NOTHING,
+    TWIDDLED,
+    Mul,
+    Offset,
+    Shape,
+    Struct,
+    Unbound,
+    V,
+    constant,
+)
 
 _FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
@@ -181,11 +193,12 @@ class Arithmetic(Core):
                     target, content, union(a.origins, b.origins), union_casts(a.casts, b.casts), NOTHING, deps,
                     shape=shape, x=TWIDDLED,
                 )  # fmt: skip
+        nothing = op == "*" and (_is_zero(a) or _is_zero(b))  # nothing of the other factor is left
         made = V(
             target,
             content,
-            union(a.origins, b.origins),
-            union_casts(a.casts, b.casts),
+            NO_ORIGINS if nothing else union(a.origins, b.origins),
+            NO_LOCS if nothing else union_casts(a.casts, b.casts),
             NOTHING,
             deps,
             shape=shape,
@@ -306,6 +319,10 @@ class Arithmetic(Core):
         if op == "~" and value.origins and value.dtype != "bool":
             return value.with_(x=TWIDDLED)
         return value
+
+
+def _is_zero(value: V) -> bool:
+    return isinstance(value.const, (int, float)) and value.const == 0
 
 
 def _is_edge(const: Any) -> bool:

@@ -60,6 +60,7 @@ class Core:
         self.arithmetic = False
         self.sides = Sides()
         self.bounds: dict[Any, F.Bound] = {}
+        self.choices: dict[Any, F.Bound] = {}
         self.param_cells: dict[str, Cell] = {}
         self.memory_version = 0
         self.late_write = False  # memory was read before anything wrote it: a loop around both must go round again
@@ -72,7 +73,7 @@ class Core:
             list(self.casts.values()), list(self.unpacks.values()), list(self.uses.values()),
             list(self.sums.values()), list(self.unreads.values()), frozenset(self.decided), self.sides.facts(),
             list(self.bounds.values()), self.arithmetic, list(self.hints.values()),
-            tuple(sorted(self.settings.items())),
+            tuple(sorted(self.settings.items())), list(self.choices.values()),
         )  # fmt: skip
 
     # --- records ---
@@ -105,6 +106,12 @@ class Core:
             old = self.bounds.get(loc)
             self.bounds[loc] = F.Bound(union(old.origins, value.origins) if old else value.origins, loc)
         return value
+
+    def add_choice(self, value: V, loc: Loc) -> None:
+        """Note the data that chose an address or a mask of a store, or a side of a branch."""
+        if value.origins:
+            old = self.choices.get(loc)
+            self.choices[loc] = F.Bound(union(old.origins, value.origins) if old else value.origins, loc)
 
     def add_unpack(self, value: V, loc: Loc) -> V:
         """Note that nibbles are taken out of `value`; returns it with the flag."""
@@ -252,6 +259,7 @@ class Core:
 
     def store(self, pointer: V, value: V, loc: Loc, *, raw: bool = False) -> None:
         """Writes `value` through `pointer`; converts it to the pointer's type unless `raw`."""
+        self.add_choice(pointer, loc)
         cells = in_order(pointer.cells)
         if not cells and isinstance(pointer.x, Unbound):
             cells = [self.param_cell(pointer.x.path)]

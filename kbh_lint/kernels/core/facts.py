@@ -18,7 +18,7 @@ class Origin:
     `product` (it went through a matrix product), `exp`, `reduce` (summed over lanes or a loop), `index` (it only
     chose an address or a mask), `max`, `zero` (a comparison of it with zero or an infinity), `test` (beside `index`:
     it chose between constants, so that a branch on the choice is one on the data), `cut:N` (as an integer of its own
-    width it lost its lowest N bits).
+    width it lost its lowest N bits), `floor:N` (an integer of which and N the larger was taken).
     """
 
     param: str
@@ -165,7 +165,8 @@ class KernelFacts:
     """All that one analysis found. `unread` says what it could not follow; `decided` names the compile-time
     arguments that chose a branch (two bindings that agree on them give the same facts); `arithmetic` whether anything
     was added, multiplied or put through a function in floating point; `settings` the numbers that flags in device
-    memory hold after the launch, by their names."""
+    memory hold after the launch, by their names; `choices` the data that chose where something is stored, whether, and
+    which side of a branch runs."""
 
     name: str
     loads: list[Load] = field(default_factory=list)
@@ -182,6 +183,7 @@ class KernelFacts:
     arithmetic: bool = False
     hints: list[Hint] = field(default_factory=list)
     settings: tuple[tuple[str, Any], ...] = ()
+    choices: list[Bound] = field(default_factory=list)
     _traffic: Traffic | None = field(default=None, init=False, repr=False, compare=False)
 
     def traffic(self) -> Traffic:

@@ -33,7 +33,13 @@ def testing(origins: Origins) -> Origins:
     return frozenset(o for o in origins if "index" not in o.flags or "test" in o.flags)
 
 
+FLOOR = "floor:"  # with a number: an integer of which and that number the larger was taken
 CUT = "cut:"  # with a number: so many of the lowest bits of a float were dropped where it was an integer
+
+
+def floors(origin: Origin) -> list[int]:
+    """The numbers that an integer is no less than, by maxima on its way."""
+    return [int(flag.removeprefix(FLOOR)) for flag in origin.flags if flag.startswith(FLOOR)]
 
 
 @lru_cache(maxsize=2048)
@@ -69,7 +75,7 @@ def capped(origins: Origins) -> Origins:
     for o in origins:
         key = (o.param, o.storage, o.dtype, "index" in o.flags)
         merged[key] = merged.get(key, frozenset()) | o.flags
-    whole = (frozenset(flag for flag in flags if not flag.startswith(CUT)) for flags in merged.values())
+    whole = (frozenset(flag for flag in flags if not flag.startswith((CUT, FLOOR))) for flags in merged.values())
     return frozenset(Origin(key[0], key[1], key[2], flags) for key, flags in zip(merged, whole, strict=True))
 
 

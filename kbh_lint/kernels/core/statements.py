@@ -95,6 +95,7 @@ class Statements(Scalars):
         known = self.truth(test)
         if known is not None:
             return self.block(node.body if known else node.orelse)
+        self.add_choice(test, node.loc)
         start = self.frame.env
         sides = self.sides.of(test, node.loc)
         falls = self.branches([node.body, node.orelse], [(side,) for side in sides], choosing(testing(test.origins)))

@@ -117,10 +117,12 @@ def _number(call: Call) -> V:
 def _pick(call: Call) -> V:
     """Python's min and max, also on tensors."""
     items = list(call.args[0].x) if len(call.args) == 1 and isinstance(call.args[0].x, tuple) else call.args
-    numbers = [v.const for v in items]
-    if numbers and all(isinstance(n, (int, float)) for n in numbers):
+    known = [v.const for v in items]
+    if known and all(isinstance(n, (int, float)) for n in known):
         pick = max if call.name == "max" else min
-        return constant(pick(numbers), frozenset().union(*(v.deps for v in items)))
+        return constant(pick(known), frozenset().union(*(v.deps for v in items)))
+    if len(items) == 2 and call.name == "max":
+        items = [numbers.at_least(call.m, *items), numbers.at_least(call.m, items[1], items[0])]
     return mix(items)
 
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kbh_lint import dtypes, values
 from kbh_lint.kernels.core.arith import broadcast
 from kbh_lint.kernels.core.core import operand_type
 from kbh_lint.kernels.core.joins import join, mix
-from kbh_lint.kernels.core.origins import choosing, data_origins, flagged, testing, union, union_casts
+from kbh_lint.kernels.core.origins import FLOOR, choosing, data_origins, flagged, testing, union, union_casts
 from kbh_lint.kernels.core.value import LITERAL, NOTHING, UNKNOWN_V, CType, Mul, Unbound, V, constant
 from kbh_lint.kernels.languages.triton.triton_call import Call, first
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.languages.triton.triton import TritonMachine
 
 # --- numbers ---
 
@@ -215,6 +219,14 @@ def where(call: Call) -> V:
     return made.with_(shape=shape, origins=origins, const=NOTHING, x=mark if mark is not None else made.x)
 
 
+def at_least(m: TritonMachine, value: V, least: V) -> V:
+    """An integer that is no less than a known number: its origins say which."""
+    if not isinstance(least.const, int) or not value.origins:
+        return value
+    m.decide(least)
+    return value.with_(origins=flagged(value.origins, f"{FLOOR}{least.const}"))
+
+
 def bound(call: Call) -> V:
     """minimum, maximum."""
     m, a = call.m, first(call)
@@ -225,6 +237,8 @@ def bound(call: Call) -> V:
     target = m.promote("+", a, b)
     if target in dtypes.FLOATS:
         a, b = m.convert(a, target, call.loc), m.convert(b, target, call.loc)
+    elif "max" in call.name:
+        a, b = at_least(m, a, b), at_least(m, b, a)
     origins = flagged(union(a.origins, b.origins), "max") if target in dtypes.FLOATS else union(a.origins, b.origins)
     return V(target, target, origins, union_casts(a.casts, b.casts), deps=a.deps | b.deps,
              shape=broadcast(a.shape, b.shape))  # fmt: skip

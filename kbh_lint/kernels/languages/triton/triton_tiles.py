@@ -28,6 +28,7 @@ def load(call: Call) -> V:
 def store(call: Call) -> V:
     pointer, value = call.get(0, "pointer") or UNKNOWN_V, call.get(1, "value") or UNKNOWN_V
     call.m.store(pointer, value, call.loc)
+    call.m.add_choice(call.get(2, "mask") or UNKNOWN_V, call.loc)
     return constant(None)
 
 
@@ -37,6 +38,8 @@ _ATOMICS = {"atomic_add": "atomicAdd", "atomic_xchg": "atomicExch", "atomic_cas"
 def atomic(call: Call) -> V:
     pointer, value = call.args[0] if call.args else UNKNOWN_V, call.get(1, "val") or UNKNOWN_V
     m, name = call.m, call.name
+    for extra in [*call.args[1:], *call.kwargs.values()]:  # a mask, or what is compared
+        m.add_choice(extra, call.loc)
     left = m.after_atomic(_ATOMICS.get(name, ""), pointer, call.args)
     if left is not None:
         m.store(pointer, left, call.loc)
@@ -84,6 +87,9 @@ def descriptor_load(base: V, call: Call) -> V:
 
 def descriptor_store(base: V, call: Call) -> V:
     """`descriptor.store(offsets, value)`, `descriptor.scatter(value, ...)`, and `pointer.store(value, mask)`."""
+    for extra in [*call.args, *call.kwargs.values()]:
+        for leaf in leaves(extra):
+            call.m.add_choice(leaf, call.loc)
     at = 1 if call.args and isinstance(call.args[0].x, tuple) else 0
     call.m.store(base, call.get(at, "value") or UNKNOWN_V, call.loc)
     return constant(None)
@@ -96,6 +102,9 @@ def ragged_load(call: Call) -> V:
 
 def ragged_store(call: Call) -> V:
     """store_ragged(descriptor, start, size, coordinates, data)"""
+    for extra in [*call.args, *call.kwargs.values()]:
+        for leaf in leaves(extra):
+            call.m.add_choice(leaf, call.loc)
     call.m.store(first(call), call.get(4, "data") or UNKNOWN_V, call.loc)
     return constant(None)
 
