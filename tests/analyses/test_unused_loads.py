@@ -1,6 +1,6 @@
 """A load is no reading: what a kernel loads must reach the result, by value, address, mask, bound or branch.
 
-Each program is the deck's honest kernel with one edit; beside those that ignore what they load stand as many that use it.
+Each program is the deck's honest kernel with one edit; beside those that ignore what they load stand some that use it.
 """
 
 from __future__ import annotations
