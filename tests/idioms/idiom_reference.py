@@ -70,7 +70,7 @@ def _call(module: ModuleType, model: Any, x: Any) -> Any:
 
 def interpret(name: str) -> float:
     """The worst error of one Triton idiom over the small sizes, through the grader's interpreter."""
-    from grader.interpreter import install
+    from grader.candidate.interpreter import install
 
     install()
     import torch
