@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 import kbh_lint
+from kbh_lint import ir
+from kbh_lint.frontends import cuda
+from kbh_lint.host.cpp import bindings
 
 KEPT = {"kept", "kept-by-precision"}
 HEAD = """#include <torch/extension.h>
@@ -332,3 +335,18 @@ def test_a_kept_cutlass_operator_works_on_the_arguments_that_it_got_last(how: st
     told = {finding.leak_class for finding in report.findings}
     assert (report.verdict == "clean") is honest, (report.verdict, told, report.unread)
     assert honest or "captures-user-input-as-static-buffer" in told
+
+
+IMPLEMENTED = {
+    "CUDA": 'TORCH_LIBRARY_IMPL(lib, CUDA, m) { m.impl("mm", &on_gpu); }\n',
+    "Meta": 'TORCH_LIBRARY_IMPL(lib, Meta, m) { m.impl("mm", TORCH_FN(of_shapes)); }\n',
+    "CPU": 'TORCH_LIBRARY_IMPL(lib, CPU, m) { m.impl("mm", TORCH_FN(on_cpu)); }\n',
+}
+
+
+@pytest.mark.parametrize("order", [("CUDA", "Meta", "CPU"), ("Meta", "CPU", "CUDA"), ("CPU", "CUDA", "Meta")])
+def test_an_operator_is_what_it_does_for_tensors_on_a_gpu(order: tuple[str, ...]) -> None:
+    text = 'TORCH_LIBRARY(lib, m) { m.def("mm(Tensor x) -> Tensor"); }\n' + "".join(map(IMPLEMENTED.__getitem__, order))
+    bound = bindings.read([cuda.lower(text, cuda.lines_origin(text, "k.cu"))])
+    target = bound.functions["mm"].target
+    assert isinstance(target, ir.Name) and target.id == "on_gpu"

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _INITS = ("py::init", "pybind11::init", "torch::init", "init")
 _FIELDS = ("def_readwrite", "def_readonly", "def_property", "def_property_readonly", "def_readwrite_static")
 _METHODS = ("def", "impl", "def_static")
+_BESIDE = ("Meta", "CPU", "MPS", "XPU", "HIP", "FuncTorch", "Autocast", "Python")  # dispatch keys, or how they begin
 
 
 @dataclass(slots=True, eq=False)
@@ -55,6 +56,7 @@ def read(modules: list[ir.Module]) -> Bindings:
     found = Bindings()
     for module in modules:
         rows: list[ir.Seq] = []
+        beside = _for_other_tensors(module)
         named: dict[str, BoundClass] = {}  # variables that hold a class: `auto plan = py::class_<Plan>(m, "Plan");`
         for node in cuda.walk(module):
             if isinstance(node, ir.Seq):
@@ -64,13 +66,24 @@ def read(modules: list[ir.Module]) -> Bindings:
                 if made is not None:
                     named[node.name] = made
             elif isinstance(node, ir.Call) and isinstance(node.func, ir.Attr):
-                _call(node, node.func, found, named)
+                _call(node, node.func, found, named, id(node) in beside)
         for row in rows:
             _row(row, found)
     return found
 
 
-def _call(node: ir.Call, func: ir.Attr, found: Bindings, named: dict[str, BoundClass]) -> None:
+def _for_other_tensors(module: ir.Module) -> set[int]:
+    """The calls in `TORCH_LIBRARY_IMPL(ns, KEY, m)` of keys that tensors on a GPU do not have, by identity."""
+    found: set[int] = set()
+    for node in cuda.walk(module):
+        if isinstance(node, ir.FuncDef) and node.name == "TORCH_LIBRARY_IMPL" and len(node.params) > 1:
+            key = node.params[1].type
+            if isinstance(key, ir.TypeRef) and key.name.startswith(_BESIDE):
+                found.update(id(inner) for inner in cuda.walk(node.body) if isinstance(inner, ir.Call))
+    return found
+
+
+def _call(node: ir.Call, func: ir.Attr, found: Bindings, named: dict[str, BoundClass], beside: bool) -> None:
     """`m.def(...)`, `.def(...)` of a class, `.def_readwrite(...)`."""
     if func.name not in _METHODS and func.name not in _FIELDS:
         return
@@ -87,8 +100,9 @@ def _call(node: ir.Call, func: ir.Attr, found: Bindings, named: dict[str, BoundC
     made = _binding(node.args[2] if last else node.args[1], node.args[2:])
     made.static = func.name == "def_static"
     if owner is None:
-        if func.name in _METHODS and not isinstance(made.target, ir.Const):
-            found.functions[label.value.partition("(")[0]] = made
+        name = label.value.partition("(")[0]
+        if func.name in _METHODS and not isinstance(made.target, ir.Const) and not (beside and name in found.functions):
+            found.functions[name] = made
     elif func.name in _FIELDS:
         owner.fields[label.value] = made
     else:
