@@ -99,7 +99,7 @@ def test_work_that_nothing_waits_for_is_found(tmp_path: Path, what: str) -> None
 @pytest.mark.parametrize("what", WAITED)
 def test_work_that_is_waited_for_is_no_leak(tmp_path: Path, what: str) -> None:
     report = lint(tmp_path, HEAD + POOL + KERNEL + model(WORK + WAITED[what] + "return y\n"))
-    assert not classes(report), classes(report)
+    assert classes(report) <= {"torch-beside-kernels"}, classes(report)  # what waits is a pass of torch
     assert set(states(report).values()) == {"kept"}, reasons(report)
 
 

@@ -72,7 +72,7 @@ def test_what_rarer_python_does_is_found(tmp_path: Path, what: str) -> None:
 def test_what_rarer_python_does_not_do_is_no_leak(tmp_path: Path, what: str) -> None:
     before, after = HONEST[what]
     report = lint(tmp_path, HEAD + before + KERNEL + model(WORK + after + "return y\n"))
-    assert not classes(report), classes(report)
+    assert classes(report) <= {"torch-beside-kernels"}, classes(report)  # what waits is a pass of torch
     assert set(states(report).values()) == {"kept"}, reasons(report)
 
 
