@@ -45,13 +45,23 @@ def told(tensor: torch.Tensor) -> Known:
     return NAMES.get(tensor.dtype, str(tensor.dtype)), tuple(tensor.shape)
 
 
+def made(module: types.ModuleType, init: Any) -> torch.nn.Module:
+    """The reference, from what `get_init_inputs` gives."""
+    model: torch.nn.Module = module.Model(**init) if isinstance(init, dict) else module.Model(*init)
+    return model
+
+
 def by_torch(path: Path) -> tuple[list[Known], dict[str, Known]]:
     """What the reference returns and what weights it has, by running it on the meta device."""
     module = types.ModuleType(path.stem)
     with torch.device("meta"), torch.no_grad():
         exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), module.__dict__)  # the docstring says so
         init = module.get_init_inputs() if hasattr(module, "get_init_inputs") else []
-        model = module.Model(**init) if isinstance(init, dict) else module.Model(*init)
+        try:
+            model = made(module, init)
+        except RuntimeError:  # a constructor that reads numbers of its tensors
+            with torch.device("cpu"):
+                model = made(module, init).to("meta")
         inputs = [value.to("meta") if isinstance(value, torch.Tensor) else value for value in module.get_inputs()]
         result = model(*inputs)
     return [told(t) for t in flat(result)], {name: told(t) for name, t in model.state_dict().items()}
