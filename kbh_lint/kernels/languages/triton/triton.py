@@ -7,12 +7,10 @@ from typing import Any
 
 from kbh_lint import dtypes, ir, values
 from kbh_lint.kernels.core.expressions import Env
-from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.kernels.core.joins import join, mix, tuple_of
 from kbh_lint.kernels.core.machine import Machine
 from kbh_lint.kernels.core.value import NO_NAMES, NOTHING, UNKNOWN_V, Cell, Struct, Unbound, V, constant, leaves
 from kbh_lint.kernels.languages.triton import gluon
-from kbh_lint.kernels.languages.triton.idle import idle_calls
 from kbh_lint.kernels.languages.triton.triton_builtins import BUILTINS, METHODS, PYTHON
 from kbh_lint.kernels.languages.triton.triton_call import Call
 from kbh_lint.kernels.languages.triton.triton_numbers import elementwise_name
@@ -31,27 +29,12 @@ class TritonMachine(Machine):
         super().__init__(name, fuel)
         self.sizes: dict[int, frozenset[str]] = {}  # the arguments behind each tile size
         self.shared: dict[ir.Loc, Cell] = {}  # memory that Gluon kernels allocate, by place
-        self.idle: dict[int, frozenset[ir.Loc]] = {}  # by function: its calls whose value nothing needs
 
     def sized(self, value: V) -> None:
         """Notes which arguments a tile size came from."""
         for part in leaves(value):
             if isinstance(part.const, int) and part.deps:
                 self.sizes[part.const] = self.sizes.get(part.const, NO_NAMES) | part.deps
-
-    def inline(self, func: values.Func, env: Env, loc: ir.Loc, this: V | None = None) -> V:
-        """Runs a function of the submission; which of its calls nothing needs is worked out once."""
-        if id(func.node) not in self.idle and func.node.body is not None:
-            self.idle[id(func.node)] = idle_calls(func.node)
-        return super().inline(func, env, loc, this)
-
-    def facts(self) -> KernelFacts:
-        """The facts, without the loads whose values nothing needs."""
-        found = super().facts()
-        idle = frozenset().union(*self.idle.values())
-        if any(load.loc in idle for load in found.loads):
-            found.loads = [load for load in found.loads if load.loc not in idle]
-        return found
 
     # --- arguments ---
 
