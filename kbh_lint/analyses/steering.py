@@ -20,6 +20,7 @@ from kbh_lint.problems import Contract
 
 # Tests for numbers that are no numbers protect a result, they do not trade its precision.
 GUARDS = frozenset(("isnan", "isinf", "isfinite", "nan_to_num"))
+MAX_EARLIER = 3  # launches that what lies at a place is followed through
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,10 +165,42 @@ def _steered_by(contract: Contract, event: Event, branch: Branch, change: str) -
     chosen = [o for o in branch.origins if o.storage in held]
     if change == "skip" and any(_exact(o) for o in chosen):
         return ()
-    contents = [held[o.storage] for o in chosen]
+    contents = [content for o in chosen for content in _at_the_place(event, o, held[o.storage])]
     numbers: dict[str, tuple[Content, ...]] = event.attrs.get("numbers", {})
     contents += [c for name in branch.params for c in numbers.get(name, ())]
     return tested(contract, dict.fromkeys(contents))
+
+
+def _at_the_place(event: Event, origin: Origin, held: Content, depth: int = 0) -> list[Content]:
+    """What a parameter's place in a storage holds, of all that the storage does.
+
+    Several pointers into one allocation (partial sums, statistics, ticket counters) are told apart by where they begin:
+    what an earlier launch stored through pointers that begin elsewhere is not there. A storage that only one place of
+    is written, or a place that is not known, is taken whole.
+    """
+    made = held.event
+    here = event.attrs.get("starts", {}).get(origin.param)
+    if made is None or made.kind != "launch" or here is None or depth > MAX_EARLIER:
+        return [held]
+    starts: dict[str, int | None] = made.attrs.get("starts", {})
+    facts = made.attrs["distinct"]
+    stores = [store for f in facts for store in f.stores if store.storage == origin.storage]
+    if any(f.unread for f in facts) or any(starts.get(store.param) is None for store in stores):
+        return [held]
+    mine = [store for store in stores if starts[store.param] == here]
+    if len(mine) == len(stores):
+        return [held]
+    before: dict[int, Content] = made.attrs["contents"]
+    found: list[Content] = []
+    if held.previous is not None:
+        found += _at_the_place(event, origin, held.previous, depth + 1)
+    for store in mine:
+        for source in store.origins:
+            if source.storage == origin.storage and source.storage in before:
+                found += _at_the_place(made, source, before[source.storage], depth + 1)
+            elif source.storage in before and "index" not in source.flags:
+                found.append(before[source.storage])
+    return found
 
 
 def _exact(origin: Origin) -> bool:
