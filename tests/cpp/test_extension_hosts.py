@@ -350,3 +350,54 @@ def test_an_operator_is_what_it_does_for_tensors_on_a_gpu(order: tuple[str, ...]
     bound = bindings.read([cuda.lower(text, cuda.lines_origin(text, "k.cu"))])
     target = bound.functions["mm"].target
     assert isinstance(target, ir.Name) and target.id == "on_gpu"
+
+
+KEPT_ON_DISK = """import os
+import shutil
+
+import torch
+import torch.nn as nn
+from torch.utils import cpp_extension
+
+SOURCE = r'''{source}'''
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def built():
+    if os.path.exists(os.path.join(HERE, "order_kept.so")):
+        return cpp_extension._import_module_from_library("{name}", HERE, True)
+    made = cpp_extension.load_inline("order_kept", "{declared}", SOURCE, functions=["sorted"])
+    shutil.copy(made.__file__, os.path.join(HERE, "order_kept.so"))
+    return made
+
+
+class Model(nn.Module):
+    def __init__(self, batch, n, k):
+        super().__init__()
+        self.k, self.ext = k, built()
+
+    def forward(self, x):
+        top = torch.empty(x.shape[0], self.k, device=x.device)
+        at = torch.empty(x.shape[0], self.k, dtype=torch.int64, device=x.device)
+        self.ext.sorted(x, top, at, self.k)
+        return top, at
+"""
+
+
+@pytest.mark.parametrize(
+    ("work", "name", "told"),
+    [
+        (LAUNCH, "order_kept", None),
+        (LIBRARY, "order_kept", "builtin-op-sidestep"),
+        (LAUNCH, "from_elsewhere", "binary-blob-kernel"),
+    ],
+    ids=["its own copy", "a copy that calls a library", "another file"],
+)
+def test_a_library_is_what_was_copied_to_its_path(work: str, name: str, told: str | None, tmp_path: Path) -> None:
+    declared = f"void sorted({TENSORS}, int64_t k);"
+    source = f"{HEAD}void sorted({TENSORS}, int64_t k) {{ {work} }}\n"
+    path = tmp_path / "solution.py"
+    path.write_text(KEPT_ON_DISK.format(source=source, declared=declared, name=name), encoding="utf-8")
+    report = kbh_lint.lint([path], problem="05_topk_bitonic").files[0]
+    found = {finding.leak_class for finding in report.findings}
+    assert (report.verdict == "clean" and not found) if told is None else told in found, (report.verdict, found)

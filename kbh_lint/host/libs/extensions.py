@@ -141,6 +141,13 @@ def load_library(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any]
     return Blob(artifacts.without_source(interp, name, loc), loc)
 
 
+def import_built(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """torch's own import of what it built: (module name, folder, whether it is a Python module)."""
+    name = args[0] if args else kwargs.get("module_name")
+    folder = args[1] if len(args) > 1 else kwargs.get("path")
+    return load_library(interp, path, [f"{shown.show(folder)}/{shown.show(name)}.so"], {}, loc)
+
+
 def linked(interp: Run, flags: list[str], loc: ir.Loc | None) -> None:
     """Flags of a linker: objects and libraries that are neither built here nor the system's are told."""
     for flag in flags:

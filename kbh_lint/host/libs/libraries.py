@@ -170,6 +170,7 @@ CALLS: dict[str, Handler] = {
     "torch.is_tensor": lambda i, p, a, k, loc: isinstance(a[0], Tensor),
     "torch.is_grad_enabled": lib_python.plain(False),
     "torch.ops.load_library": extensions.load_library,
+    "torch.utils.cpp_extension._import_module_from_library": extensions.import_built,
     "torch.Size": lib_python.first,
     "torch.classes.load_library": extensions.load_library,
     "torch.get_num_threads": lib_python.plain(8),
