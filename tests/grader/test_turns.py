@@ -28,7 +28,7 @@ from grader.score import peaks
 
 HOLDER = """
 import subprocess, sys
-from grader import turns
+from grader.judge import turns
 with turns.turn("cpu"):
     null = subprocess.DEVNULL
     child = subprocess.Popen(["sleep", "60"], stdin=null, stdout=null)
