@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -25,6 +26,7 @@ from grader.sandbox import Jail, Sandbox, SandboxError
 __all__ = ["ToolError", "Tools", "find_tools", "run_tool"]
 
 SECONDS = 60.0
+LOOKS_SECONDS = 0.25  # between two looks at how much a tool has printed
 MOST_TEXT = 256 << 20  # bytes of one answer
 MOST_ERRORS = 1 << 16
 MOST_MEMORY = 4 << 30  # private memory of each process
@@ -111,13 +113,7 @@ def run_tool(
         )  # fmt: skip
         command = ["/bin/sh", "-c", SPLIT, "sh", *argv]
         with _running(command, sandbox, place, jail, output, name) as process:
-            try:
-                status = process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                raise ToolError(f"{name} did not come to an end within {seconds:g} s") from None
-        size = os.fstat(output.fileno()).st_size
-        if size >= most:
-            raise ToolError(f"{name} printed more than {most} bytes")
+            status = _ended(process, output, name, seconds, most)
         output.seek(0)
         text = output.read().decode("utf-8", "replace")
         if status != 0:
@@ -126,6 +122,20 @@ def run_tool(
         with contextlib.suppress(OSError):
             (place / "errors").unlink()
         return text
+
+
+def _ended(process: subprocess.Popen[bytes], output: BinaryIO, name: str, seconds: float, most: int) -> int:
+    """The status of a process at its end. Raises ToolError as soon as it lasts too long or has printed too much."""
+    until = time.monotonic() + seconds
+    status: int | None = None
+    while status is None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            status = process.wait(max(0.0, min(LOOKS_SECONDS, until - time.monotonic())))
+        if os.fstat(output.fileno()).st_size >= most:
+            raise ToolError(f"{name} printed more than {most} bytes")
+        if status is None and time.monotonic() >= until:
+            raise ToolError(f"{name} did not come to an end within {seconds:g} s")
+    return status
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ def test_a_tool_that_fails_or_lasts_or_prints_too_much_ends_in_one_sentence() ->
         run_tool(["/bin/sh", "-c", "echo yes; echo no >&2; exit 1"], BOX)
     with pytest.raises(ToolError, match=r"within 0\.2 s"):
         run_tool(["/bin/sh", "-c", "while :; do :; done"], BOX, seconds=0.2)
-    with pytest.raises(ToolError):
+    with pytest.raises(ToolError, match="printed more than 100000 bytes"):
         run_tool(["/bin/sh", "-c", "while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done"], BOX, most=100_000)
     with pytest.raises(ToolError, match="nvdisasm ended with"):
         run_tool(["/nowhere/nvdisasm"], BOX)
