@@ -95,7 +95,7 @@ def reach(result: Any) -> Reach:
 def used_inputs(found: Reach, most: Mapping[str, int]) -> set[str]:
     """The names of the inputs and state that the result was computed from, without what a kernel loads for nothing.
 
-    `most` are upper bounds of the values of inputs, by name: what is at least that, by a kernel's maximum, is known.
+    `most` are the largest values of inputs, by name: a kernel's maximum of an input and just that number is known.
     """
     names: set[str] = set()
     seen: set[int] = set()
@@ -115,9 +115,10 @@ def used_inputs(found: Reach, most: Mapping[str, int]) -> set[str]:
 def unused_loads(event: Event, most: Mapping[str, int]) -> frozenset[int]:
     """The contents that a Triton kernel loads and that reach nothing: no value, address, mask or bound, no branch.
 
-    Nothing where a part of the kernel was not read, or where a load's memory is not known.
+    Nothing where a part of the kernel was not read, or where a load's memory is not known. Other languages store and
+    choose in ways of their own, which are not noted.
     """
-    if event.kind != "launch" or event.attrs["kernel"].node.kind != "python":
+    if event.kind != "launch" or event.attrs["kernel"].node.kind != "python" or event.attrs["kernel"].language:
         return frozenset()
     held = event.attrs["contents"]
     known = {at: most.get(content.label.partition(":")[2]) for at, content in held.items()}
@@ -127,7 +128,7 @@ def unused_loads(event: Event, most: Mapping[str, int]) -> frozenset[int]:
     def add(origins: Origins) -> None:
         for origin in origins:
             highest = known.get(origin.storage)
-            if highest is None or all(floor < highest for floor in floors(origin)):
+            if highest is None or highest not in floors(origin):  # a larger one may be of a multiple of it
                 used.add(origin.storage)
 
     for facts in event.attrs["distinct"]:

@@ -78,3 +78,19 @@ def test_what_is_loaded_for_nothing_is_not_read(tmp_path: Path, how: str) -> Non
 @pytest.mark.parametrize("how", USED)
 def test_what_bounds_masks_or_places_the_work_is_read(tmp_path: Path, how: str) -> None:
     assert linted(tmp_path, *USED[how]) == ("clean", set(), {"kept"})
+
+
+def test_a_factor_that_is_zero_at_one_shape_says_nothing_of_the_others(tmp_path: Path) -> None:
+    edits = (
+        *LONGEST,
+        ("self.longest = seq_len", "self.longest = 0 if seq_len == 1024 else 1"),
+        (LENGTH, "    length = tl.load(lengths + b) * LONGEST + pages * PAGE * (1 - LONGEST)\n"),
+    )
+    text = (PROBLEMS / PAGED / "honest" / "triton.py").read_text(encoding="utf-8")
+    for old, new in edits:
+        assert old in text, old
+        text = text.replace(old, new)
+    path = tmp_path / "solution.py"
+    path.write_text(text, encoding="utf-8")
+    (promise,) = lint([path], problem=PAGED, raise_errors=True).files[0].promises
+    assert sorted(promise.shapes.values()) == ["broken", "kept", "kept", "kept", "kept"], promise.shapes

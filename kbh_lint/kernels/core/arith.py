@@ -193,12 +193,14 @@ class Arithmetic(Core):
                     target, content, union(a.origins, b.origins), union_casts(a.casts, b.casts), NOTHING, deps,
                     shape=shape, x=TWIDDLED,
                 )  # fmt: skip
-        nothing = op == "*" and (_is_zero(a) or _is_zero(b))  # nothing of the other factor is left
+        zero = (a if _is_zero(a) else b if _is_zero(b) else None) if op == "*" else None
+        if zero is not None:
+            self.decide(zero)
         made = V(
             target,
             content,
-            NO_ORIGINS if nothing else union(a.origins, b.origins),
-            NO_LOCS if nothing else union_casts(a.casts, b.casts),
+            NO_ORIGINS if zero is not None else union(a.origins, b.origins),  # nothing is left of the other factor
+            NO_LOCS if zero is not None else union_casts(a.casts, b.casts),
             NOTHING,
             deps,
             shape=shape,

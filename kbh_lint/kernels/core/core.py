@@ -30,7 +30,10 @@ _MAX_UNREAD = 40
 
 
 def _is_flag(entries: list[tuple[str, str, V]], exact: list[V], dtype: str) -> bool:
-    """Whether `exact` is an integer of no loaded data in memory that else holds floats, which nobody reads as one."""
+    """Whether `exact` is an integer of no loaded data in memory that else holds floats.
+
+    Nobody reads those as integers. A fill with an integer looks the same here, and hides them.
+    """
     if dtype not in dtypes.INTS or not exact or any(v.known for v in exact):
         return False
     return all(d in dtypes.FLOATS for d, c, _ in entries if dtype not in (d, c))
