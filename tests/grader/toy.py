@@ -68,7 +68,7 @@ def oracle(init, inputs, state):
 
 CASES = """\
 from hypothesis import strategies as st
-from grader.deck.structure import Structure
+from grader.structure import Structure
 
 def apply(plan, symbols, inputs, state, generator):
     inputs["used"].fill_(plan["used"])
