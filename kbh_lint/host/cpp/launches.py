@@ -8,7 +8,7 @@ from kbh_lint import ir
 from kbh_lint.cpp.overloads import Choice
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import types as cpp_types
-from kbh_lint.host.gpu import device_flags, launch_arguments, launches
+from kbh_lint.host.gpu import device_flags, handshakes, launch_arguments, launches
 from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import tensor_flags
 from kbh_lint.host.values.objects import LibObject, Slot
@@ -71,6 +71,7 @@ def launch_kernel(run: Cpp, choice: Choice, args: list[Any], grid: Any, loc: ir.
     event.attrs["numbers"], event.attrs["starts"] = launches.numbers(interp, bound), launch_arguments.starts(arguments)
     device_flags.settle(interp, func, facts)
     tensor_flags.settle(interp, bound, [facts])
+    handshakes.settle(interp, event)
     return None
 
 

@@ -69,4 +69,6 @@ def _placed(facts: KernelFacts, storages: dict[str, int]) -> KernelFacts:
         branches=[one(x) for x in facts.branches],
         bounds=[one(x) for x in facts.bounds],
         hints=[one(x) for x in facts.hints],
+        choices=[one(x) for x in facts.choices],
+        waits=[one(x) for x in facts.waits],
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
-from kbh_lint.host.gpu import device_memory, extents, launch_arguments
+from kbh_lint.host.gpu import device_memory, extents, handshakes, launch_arguments
 from kbh_lint.host.torch import recording, tensor_flags
 from kbh_lint.host.values.objects import Configured, LibObject
 from kbh_lint.host.values.tensors import Content, Event, Tensor, Unknown
@@ -132,6 +132,7 @@ def emit(interp: Run, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: i
     event.attrs["numbers"] = numbers(interp, {**bound, **settings[0]})
     event.attrs["starts"] = launch_arguments.starts({name: arguments[name] for name in bound})
     tensor_flags.settle(interp, bound, facts)
+    handshakes.settle(interp, event)
     if len(jit.configs) > MAX_CONFIGS:
         event.attrs["cut"] = f"only {MAX_CONFIGS} of {len(jit.configs)} autotune configurations were read"
     return event

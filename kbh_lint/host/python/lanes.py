@@ -40,15 +40,17 @@ class Lanes:
         self.current: list[LibObject] = []  # the innermost is last; empty: the caller's thread and stream
         self.pending: dict[int, list[Event]] = {}
         self.held: dict[int, LibObject] = {}  # keeps lanes alive, so that ids stay theirs
-        self.recorded: dict[
-            int, tuple[LibObject, Any, list[Event]]
-        ] = {}  # events, with their lane and what came before
+        # events, with their lane, what came before, and how much the caller had done by then
+        self.recorded: dict[int, tuple[LibObject, Any, list[Event], int]] = {}
+        self.seen = 0  # events so far
+        self.behind: dict[int, int] = {}  # by lane: how many events there were when it last waited for the caller
         self.endless: list[LibObject] = []  # threads that loop for ever
         self.threads = 0
 
     def emitted(self, event: Event, captured: bool) -> None:
         """An event happens: beside when a lane is current. A graph that it is captured into has an order of its own."""
         event.attrs.pop("beside", None)
+        self.seen += 1
         if self.current and not captured:
             lane = self.current[-1]
             event.attrs["beside"] = "thread" if lane.path in THREADS else "stream"
@@ -57,15 +59,38 @@ class Lanes:
 
     def record(self, event: LibObject, lane: Any) -> None:
         """An event is recorded on a lane: it stands for what is there by then."""
-        self.recorded[id(event)] = event, lane, list(self.pending.get(id(lane), ()))
+        self.recorded[id(event)] = event, lane, list(self.pending.get(id(lane), ())), self._reached(lane)
 
     def wait_event(self, waiter: Any, event: Any) -> None:
         """`waiter` waits for what an event stands for; for nothing when it was never recorded."""
-        _, lane, before = self.recorded.get(id(event), (event, None, []))
-        self.wait(waiter, lane, before)
+        _, lane, before, reached = self.recorded.get(id(event), (event, None, [], 0))
+        self.wait(waiter, lane, before, reached)
 
-    def wait(self, waiter: Any, lane: Any, before: list[Event] | None = None) -> None:
+    def _reached(self, lane: Any) -> int:
+        """How many of the caller's events come before what a lane does next; for the caller itself, all of them."""
+        return self.behind.get(id(lane), 0) if is_stream(lane) else self.seen
+
+    def apart(self, event: Event, position: int) -> bool:
+        """Whether nothing orders `event`, the one at `position` so far, with what is done now: both may run at once."""
+        lane = self.current[-1] if self.current else None
+        if not is_stream(lane):
+            return event.attrs.get("beside") == "stream"
+        if "beside" in event.attrs:
+            return all(other is not event for other in self.pending.get(id(lane), ()))
+        return self.behind.get(id(lane), 0) <= position
+
+    def before_now(self, event: Event) -> bool:
+        """Whether what is done now comes after `event`, for sure."""
+        lane = self.current[-1] if self.current else None
+        if not is_stream(lane):
+            return "beside" not in event.attrs
+        return any(other is event for other in self.pending.get(id(lane), ()))
+
+    def wait(self, waiter: Any, lane: Any, before: list[Event] | None = None, reached: int | None = None) -> None:
         """`waiter` (a lane, or anything else for the caller) waits for `lane`: for all of it, or for some events."""
+        if is_stream(waiter):
+            known = self._reached(lane) if reached is None else reached
+            self.behind[id(waiter)] = max(self.behind.get(id(waiter), 0), known)
         events = self.pending.get(id(lane), [])
         if before is not None:
             events = [event for event in before if "beside" in event.attrs]

@@ -137,6 +137,16 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
+class Wait:
+    """A loop that does nothing until loaded data changes; `params` are the numbers of the launch that it is held
+    against."""
+
+    origins: Origins
+    params: frozenset[str]
+    loc: ir.Loc
+
+
+@dataclass(frozen=True, slots=True)
 class Hint:
     """A read that asks the L2 cache to keep what it reads longest (`evict_last`)."""
 
@@ -166,7 +176,7 @@ class KernelFacts:
     arguments that chose a branch (two bindings that agree on them give the same facts); `arithmetic` whether anything
     was added, multiplied or put through a function in floating point; `settings` the numbers that flags in device
     memory hold after the launch, by their names; `choices` the data that chose where something is stored, whether, and
-    which side of a branch runs."""
+    which side of a branch runs; `waits` the loops that wait for another launch or block."""
 
     name: str
     loads: list[Load] = field(default_factory=list)
@@ -184,6 +194,7 @@ class KernelFacts:
     hints: list[Hint] = field(default_factory=list)
     settings: tuple[tuple[str, Any], ...] = ()
     choices: list[Bound] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
     _traffic: Traffic | None = field(default=None, init=False, repr=False, compare=False)
 
     def traffic(self) -> Traffic:

@@ -7,6 +7,7 @@ other threads may have written it by then.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from kbh_lint.ir import Loc
@@ -18,6 +19,15 @@ from kbh_lint.values import UNKNOWN, Scalar
 PREFIX = "* "  # in a binding, `* name` is the number at the address `name`
 
 
+def only_reads(name: str, given: Sequence[V]) -> bool:
+    """Whether an atomic operation leaves what it finds: it adds nothing, or puts in what it compares with."""
+    short = name.rsplit("::", 1)[-1].removeprefix("atomic").lstrip("_").lower()
+    known = [value.const for value in given]
+    if short == "cas":
+        return len(known) > 1 and known[0] is not NOTHING and same_const(known[0], known[1])
+    return short in ("add", "sub", "or", "xor") and known[:1] == [0]
+
+
 class Scalars(Expressions):
     """Reads and writes flags by their values."""
 
@@ -26,7 +36,8 @@ class Scalars(Expressions):
         self.initial: dict[str, Any] = {}  # by cell: the value at the start of the launch
         self.changed: set[str] = set()  # written so far
         self.polled: set[str] = set()  # read in a loop
-        self.unsteady: set[str] = set()  # read and written in loops: no value counts
+        self.unsteady: set[str] = set()  # read and written in loops, or waited for: no value counts
+        self.written: set[tuple[str, str]] = set()  # the memory written so far, by kind and name
 
     def start(self, args: Any) -> None:
         """Begins one execution of the kernel."""
@@ -48,6 +59,7 @@ class Scalars(Expressions):
     def write_cell(self, cell: Cell, value: V, loc: Loc, dtype: str = "?", at: int | None = None) -> None:
         super().write_cell(cell, value, loc, dtype, at)
         name = cell.name
+        self.written.add((cell.kind, name))
         if name not in self.initial or cell.kind != "param":
             return
         known = isinstance(value.const, (bool, int, float)) and not self.sides.on_data()
@@ -58,6 +70,12 @@ class Scalars(Expressions):
         if name in self.polled and name not in self.unsteady:
             self.unsteady.add(name)
             self.dirty = True
+
+    def awaited(self, names: frozenset[str]) -> None:
+        """A loop waits until somebody else has changed these flags: what they held at the start says nothing."""
+        flags = {name for name in self.initial if PREFIX + name in names} - self.unsteady
+        self.unsteady |= flags
+        self.dirty = self.dirty or bool(flags)
 
     def after_atomic(self, name: str, pointer: V, args: list[V]) -> V | None:
         """What an atomic operation leaves in a flag, where one thread does it once; None for other memory."""

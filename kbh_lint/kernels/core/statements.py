@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.kernels.core.branches import Pair, Side, meet, merge, returns, runs_once
 from kbh_lint.kernels.core.core import OutOfFuel
 from kbh_lint.kernels.core.expressions import MAX_UNROLL, Env
-from kbh_lint.kernels.core.facts import Origins
+from kbh_lint.kernels.core.facts import Origins, Wait
 from kbh_lint.kernels.core.joins import join, mix
 from kbh_lint.kernels.core.origins import NO_ORIGINS, choosing, flagged, testing, union
 from kbh_lint.kernels.core.scalars import Scalars
@@ -24,6 +25,7 @@ class Statements(Scalars):
 
     def __init__(self, name: str, fuel: int) -> None:
         super().__init__(name, fuel)
+        self.asked: list[V] = []  # what decided whether the loop goes on, and branches in it
         self.statements = {
             ir.Assign: self.s_assign, ir.AugAssign: self.s_augassign, ir.ExprS: self.s_expr, ir.If: self.s_if,
             ir.For: self.s_for, ir.While: self.s_while, ir.CFor: self.s_cfor, ir.Return: self.s_return,
@@ -93,6 +95,8 @@ class Statements(Scalars):
     def s_if(self, node: ir.If) -> bool:
         test = self.eval(node.test)
         known = self.truth(test)
+        if self.frame.loops:
+            self.asked.append(test)
         if known is not None:
             return self.block(node.body if known else node.orelse)
         self.add_choice(test, node.loc)
@@ -212,11 +216,11 @@ class Statements(Scalars):
 
         def body() -> bool:
             if not node.once:
-                self.add_bound(self.eval(node.test), node.loc)
+                self.asked.append(self.add_bound(self.eval(node.test), node.loc))
             with self.sides.watching(*sides[:1]):
                 falls = self.block(node.body)
             if node.once:
-                self.add_bound(self.eval(node.test), node.loc)
+                self.asked.append(self.add_bound(self.eval(node.test), node.loc))
             return falls
 
         if not node.once:
@@ -224,10 +228,30 @@ class Statements(Scalars):
             if self.truth(test) is False:
                 return True
             sides = self.sides.of(test, node.loc) if runs_once(node.body) else ()
-        self.looped(body, test)
+        with self.waiting(node.loc):
+            self.looped(body, test)
         if sides:
             self.sides.rest(sides, (returns(node.body), False))
         return True
+
+    @contextmanager
+    def waiting(self, loc: ir.Loc) -> Iterator[None]:
+        """Around a loop: notes the data that it waits for, when all it does is to look at it again."""
+        start, asked, written = self.frame.env, self.asked, self.written
+        self.asked, self.written = [], set()
+        yield
+        origins, deps = NO_ORIGINS, NO_NAMES
+        for value in self.asked:
+            origins, deps = union(origins, value.origins), deps | value.deps
+        names = {origin.param for origin in origins}
+        end = self.frame.env
+        changed = [end.get(name, value) for name, value in start.items() if end.get(name, value) is not value]
+        idle = all(v.origins and names.issuperset(o.param for o in v.origins) for v in changed)
+        if idle and all(kind == "param" and name in names for kind, name in self.written):
+            if origins:
+                self.waits[loc] = Wait(origins, deps, loc)
+            self.awaited(deps)
+        self.asked, self.written = asked, written | self.written
 
     def s_cfor(self, node: ir.CFor) -> bool:
         self.enter_scope()
@@ -242,7 +266,7 @@ class Statements(Scalars):
 
         def body() -> bool:
             if node.test is not None:
-                self.add_bound(self.eval(node.test), node.loc)
+                self.asked.append(self.add_bound(self.eval(node.test), node.loc))
             with self.sides.watching(*sides[:1]):
                 self.block(node.body)
             if node.step is not None:
@@ -250,7 +274,8 @@ class Statements(Scalars):
             return True
 
         if not skipped:
-            self.looped(body, test)
+            with self.waiting(node.loc):
+                self.looped(body, test)
         if sides:
             self.sides.rest(sides, (returns(node.body), False))
         self.leave_scope()

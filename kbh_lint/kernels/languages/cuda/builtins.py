@@ -10,6 +10,7 @@ from kbh_lint import dtypes, ir
 from kbh_lint.kernels.core import cache_policy
 from kbh_lint.kernels.core.joins import join, mix
 from kbh_lint.kernels.core.origins import data_origins, flagged, union, union_casts
+from kbh_lint.kernels.core.scalars import only_reads
 from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, UNKNOWN_V, CType, Mul, V, in_order, offset_of
 from kbh_lint.kernels.languages.cuda.libraries import (
     cute_gemm,
@@ -118,6 +119,8 @@ def _access_property(call: CppCall) -> V:
 
 def _atomic(call: CppCall) -> V:
     m, pointer, value = call.m, call.arg(0), call.args[-1] if len(call.args) > 1 else UNKNOWN_V
+    if only_reads(call.path, call.args[1:]):
+        return m.read_through(pointer, call.loc)
     left = m.after_atomic(call.path.rsplit("::", 1)[-1], pointer, call.args)
     if left is not None:
         m.write_through(pointer, left, call.loc)

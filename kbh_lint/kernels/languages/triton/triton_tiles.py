@@ -5,6 +5,7 @@ from __future__ import annotations
 from kbh_lint.kernels.core import arith
 from kbh_lint.kernels.core.joins import mix
 from kbh_lint.kernels.core.origins import flagged, union
+from kbh_lint.kernels.core.scalars import only_reads
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, Mul, V, constant, leaves
 from kbh_lint.kernels.languages.triton.triton_call import Call, first
 
@@ -40,6 +41,8 @@ def atomic(call: Call) -> V:
     m, name = call.m, call.name
     for extra in [*call.args[1:], *call.kwargs.values()]:  # a mask, or what is compared
         m.add_choice(extra, call.loc)
+    if only_reads(name, call.args[1:]):
+        return m.load(pointer, "?", call.loc)
     left = m.after_atomic(_ATOMICS.get(name, ""), pointer, call.args)
     if left is not None:
         m.store(pointer, left, call.loc)
