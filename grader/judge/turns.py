@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["HEAD_START", "Standing", "alone", "device_key", "practising", "turn"]
+__all__ = ["HEAD_START", "Standing", "alone", "device_key", "lock_path", "practising", "turn"]
 
 Standing = Literal["asked", "held", "free"]
 
@@ -70,6 +70,12 @@ def device_key(device: str | torch.device) -> str:
     return f"gpu {torch.cuda.get_device_properties(device).uuid}"
 
 
+def lock_path(key: str) -> Path:
+    """The file that is locked exclusively while somebody has a turn on the device of this `device_key`."""
+    folder = Path(os.environ.get(PLACE) or FOLDER)
+    return folder / f"kbh-turn-{hashlib.sha256(key.encode()).hexdigest()[:16]}.lock"
+
+
 @contextlib.contextmanager
 def practising(came: float | None = None, tell: Callable[[Standing], None] = lambda _: None) -> Iterator[None]:
     """Makes every turn that this process takes within it a practice run's. `came` is on the clock time.monotonic().
@@ -94,9 +100,10 @@ def turn(device: str | torch.device, wait: Say = lambda _: None) -> Iterator[Non
     with _TAKING:
         if key not in _LOCKS:
             _tell("asked")
-            folder = Path(os.environ.get(PLACE) or FOLDER)
-            line = _Line(folder, f"kbh-turn-{hashlib.sha256(key.encode()).hexdigest()[:16]}")
-            lock = _open(folder / f"{line.stem}.lock")
+            path = lock_path(key)
+            folder = path.parent
+            line = _Line(folder, path.stem)
+            lock = _open(path)
             if lock is None:
                 wait(f"no lock can be had in {folder}, so nothing keeps other gradings from running at the same time")
             else:

@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
@@ -16,27 +17,31 @@ from harness.running.request import RunError
 __all__ = ["leased"]
 
 LOOK_SECONDS = 1.0
+_LEASES: Counter[str] = Counter()  # of this process
 
 
 @contextlib.asynccontextmanager
 async def leased(gpus: Sequence[str], wait: Callable[[str], None], *, alone: bool) -> AsyncIterator[str]:
     """The UUID of a GPU for a run until its grading is over; "" where there are none to choose from.
 
-    `alone` is for a room that has the GPU's device nodes: no other run has the GPU then, neither its room nor its
-    grading. Runs that reach it through the judge alone share it, and its turns (`judge.turns`). The lease is a lock
-    on a file of the machine, which ends with this process. Raises RunError where no such file can be had.
+    Of several it is the one that the fewest runs of this process have. `alone` is for a room that has the GPU's device
+    nodes: no other run has the GPU then, neither its room nor its grading. Runs that reach it through the judge alone
+    share it, and its turns (`judge.turns`). The lease is a lock on a file of the machine, which ends with this process.
+    Raises RunError where no such file can be had.
     """
     if not gpus:
         yield ""
         return
     told = False
     while True:
-        for uuid in gpus:
+        for uuid in sorted(gpus, key=lambda uuid: _LEASES[uuid]):
             lock = _try(uuid, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
             if lock is not None:
+                _LEASES[uuid] += 1
                 try:
                     yield uuid
                 finally:
+                    _LEASES[uuid] -= 1
                     os.close(lock)
                 return
         if not told:

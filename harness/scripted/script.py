@@ -18,11 +18,12 @@ from harness.record.exchange import Exchange
 from harness.record.usage import Usage
 from harness.scripted.faults import FAULTS, Fault, fault_named
 
-__all__ = ["Case", "Do", "Invoke", "Script", "ScriptError", "Shell", "Turn", "Write", "load_script"]
+__all__ = ["SOLUTION_SUFFIX", "Case", "Do", "Invoke", "Script", "ScriptError", "Shell", "Turn", "Write", "load_script"]
 
 MAX_SCRIPT_BYTES = 4 << 20
 MAX_CONTENT_BYTES = 4 << 20
 MAX_TURNS = 1000
+SOLUTION_SUFFIX = ".py"
 _SIDE = Usage(input_tokens=11, output_tokens=3)
 _TURN = Usage(input_tokens=1000, output_tokens=100)
 _USAGE = {
@@ -155,7 +156,13 @@ def _recorded(exchange: Exchange) -> Case:
 
 
 def load_script(path: Path) -> Script:
-    """The script in a YAML file. Raises ScriptError, which names the file and the place in it."""
+    """The script in a YAML file, or one that writes a Python file as the solution and is done.
+
+    Raises ScriptError, which names the file and the place in it.
+    """
+    if path.suffix == SOLUTION_SUFFIX:
+        write = Case(does=(Write("solution.py", _read(path, MAX_CONTENT_BYTES)),))
+        return Script((Turn((write,)), Turn((Case(text="Done."),))), path.stem)
     try:
         data = _read(path, MAX_SCRIPT_BYTES)
         loaded = yaml.safe_load(data)

@@ -134,6 +134,8 @@ def _files(problem: Problem, hardware: Path) -> Mapping[str, str]:
 
 
 def _skipped(matrix: Matrix, agent: AgentRow, model: ModelRow, problem: str, target: str) -> bool:
+    if not matrix.has(model, problem):
+        return True
     here = {"agent": agent.name, "model": model.name, "problem": problem, "target": target}
     return any(all(here[axis] == name for axis, name in one.items()) for one in matrix.skip)
 

@@ -10,7 +10,10 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from textwrap import indent
+from typing import TYPE_CHECKING
 
 from grader.authoring.common import CommandError
 from harness.archive import Archive, Facts
@@ -21,8 +24,12 @@ from harness.running.request import RunError
 from harness.sweep.cells import Places, cells_of
 from harness.sweep.ledger import Ledger, look
 from harness.sweep.matrix import Matrix, read_matrix
+from harness.sweep.meter import measured_text
 from harness.sweep.plan import plan_json, plan_of, plan_text
 from harness.sweep.progress import dollars
+
+if TYPE_CHECKING:
+    from harness.sweep.work import Done
 
 __all__ = ["main", "parser"]
 
@@ -152,17 +159,16 @@ def _print_plan(args: argparse.Namespace, matrix: Matrix, ledger: Ledger) -> Non
 
 
 def _work(args: argparse.Namespace, matrix: Matrix, ledger: Ledger, archive: Archive, out: Path) -> int:
-    given_up, capped = 0, False
+    done: Done | None = None
     if ledger.open():
         from harness.sweep.work import work
 
-        given_up, capped = work(matrix, ledger, archive, out, jobs=args.jobs, cluster=args.cluster)
-    return _ended(args, matrix, ledger, archive, given_up, capped)
+        done = work(matrix, ledger, archive, out, jobs=args.jobs, cluster=args.cluster)
+    return _ended(args, matrix, ledger, archive, done)
 
 
-def _ended(
-    args: argparse.Namespace, matrix: Matrix, ledger: Ledger, archive: Archive, given_up: int, capped: bool
-) -> int:
+def _ended(args: argparse.Namespace, matrix: Matrix, ledger: Ledger, archive: Archive, done: Done | None) -> int:
+    capped = done is not None and done.capped
     settled = [known.settled for known in ledger.known.values() if known.settled is not None]
     counts = Counter(one.outcome for one in settled)
     missing = len(ledger.known) - len(settled)
@@ -175,6 +181,7 @@ def _ended(
         print(json.dumps({
             "version": 1, "name": matrix.name, "archive": str(archive.folder), "cells": cells, "missing": missing,
             "outcomes": dict(counts), "cost_usd": ledger.cost, "unpriced": ledger.unpriced, "faults": ledger.faults,
+            "measured": asdict(done.measured) if done else None,
         }, indent=1))  # fmt: skip
     else:
         told = ", ".join(f"{counts[outcome]} {outcome}" for outcome in ("PASS", "FAIL", "ERR") if counts[outcome])
@@ -182,8 +189,12 @@ def _ended(
             f"{matrix.name}: {len(settled)} of {len(ledger.known)} cells settled ({told or 'none'}), {dollars(ledger)}"
         )
         if missing:
-            why = "the cap on the sweep's cost is reached" if capped else f"{given_up} were given up"
+            why = (
+                "the cap on the sweep's cost is reached" if capped else f"{done.given_up if done else 0} were given up"
+            )
             print(f"  {missing} cells are open: {why}")
+        if done is not None:
+            print(indent(measured_text(done.measured), "  "), end="")
         print(f"  {archive.folder}")
         for fault in ledger.faults:
             print(f"  not in the archive: {fault}")

@@ -46,6 +46,7 @@ class Drive:
         self._waiting = deque(_Open(known) for known in ledger.open())
         self._running: dict[asyncio.Task[Placed], _Open] = {}
         self.given_up: list[Known] = []
+        self.settled: list[RunRecord] = []
         self.capped = False
         self._errors = 0
 
@@ -136,6 +137,7 @@ class Drive:
         if not known.take(record, self._matrix.attempts):
             self._progress.again(known, record)
             return False
+        self.settled.append(record)
         self._ledger.put(known, folder, self._archive)
         self._progress.settled(known)
         return True

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.agents.registry import adapter_named
 from harness.proxy.base import Caps
 from harness.running.request import MOST_TRIALS, duration
+from harness.scripted.script import SOLUTION_SUFFIX
 from kbh_lint import marked
 from kbh_lint.marked import DataError, Fields, Items, Map
 
@@ -21,6 +23,7 @@ MOST_CELLS = 100_000
 MOST_ATTEMPTS = 20
 MOST_USD = 1e7
 PLACEHOLDER = "{problem}"
+EVERY = "*"
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,59}", re.ASCII)
 _MODEL = re.compile(r"[A-Za-z0-9][\w.:@/+-]{0,199}", re.ASCII)
 _AXES = ("agent", "model", "problem", "target")
@@ -39,11 +42,17 @@ class AgentRow:
 
 @dataclass(frozen=True, slots=True)
 class ModelRow:
-    """A model by its route, or a name for what a script says. `script` may hold {problem}."""
+    """A model by its route, or a name for what a script says, or for a file that is handed in as the solution.
+
+    `script` and `solution` may hold {problem}. A row whose `solution` had a `*` is a row for each text that the `*`
+    stands for, and `sparse`: there are no cells where it has no file.
+    """
 
     name: str
     script: str = ""
     line: int = 0
+    solution: str = ""
+    sparse: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +84,15 @@ class Matrix:
     skip: tuple[dict[str, str], ...] = field(default=())
 
     def script_of(self, model: ModelRow, problem: str) -> Path | None:
-        """The script's file for a problem, beside the matrix's; None for a model behind a route."""
-        if not model.script:
+        """The file of a script or solution for a problem, beside the matrix's; None for a model behind a route."""
+        if not (model.script or model.solution):
             return None
-        return self.path.parent / model.script.replace(PLACEHOLDER, problem)
+        return self.path.parent / (model.script or model.solution).replace(PLACEHOLDER, problem)
+
+    def has(self, model: ModelRow, problem: str) -> bool:
+        """Whether there are cells of a model on a problem."""
+        file = self.script_of(model, problem)
+        return not model.sparse or file is None or file.is_file()
 
 
 def read_matrix(path: Path) -> Matrix:
@@ -99,8 +113,10 @@ def _matrix(fields: Fields, path: Path) -> Matrix:
     if _NAME.fullmatch(name) is None:
         raise fields.fail("name", f"{name[:60]!r} is no name: letters, digits, dot, dash and underscore, at most 60")
     agents = tuple(_agent(fields, *row) for row in _rows(fields, "agents"))
-    models = tuple(_model(fields, *row) for row in _rows(fields, "models"))
     problems = _words(fields, "problems")
+    models = tuple(
+        model for row in _rows(fields, "models") for model in _models(fields, _model(fields, *row), path, problems)
+    )
     targets = _words(fields, "targets")
     trials = int(_number(fields, "trials", 1, 1, MOST_TRIALS, whole=True) or 1)
     budget_s = _duration(fields, "budget", None)
@@ -168,11 +184,47 @@ def _agent(fields: Fields, value: object, line: int) -> AgentRow:
 
 def _model(fields: Fields, value: object, line: int) -> ModelRow:
     row = _row(fields, value, line, "a model")
-    name, script = row.text("name"), row.text("script", "")
+    name, script, solution = row.text("name"), row.text("script", ""), row.text("solution", "")
     row.done()
-    if _MODEL.fullmatch(name) is None or (not script and "/" not in name):
-        raise row.fail("name", f"{name[:60]!r} is no model: write ROUTE/MODEL, or give it a `script`")
-    return ModelRow(name, script, line)
+    if script and solution:
+        raise row.fail("solution", "a model has a `script` or a `solution`, not both")
+    if solution and not solution.endswith(SOLUTION_SUFFIX):
+        raise row.fail("solution", f"`solution` is a Python file (*{SOLUTION_SUFFIX}), not {solution[:60]!r}")
+    if name.count(EVERY) != solution.count(EVERY) or name.count(EVERY) > 1:
+        raise row.fail("name", f"a `{EVERY}` stands once in the `name` and once in the `solution`, or in neither")
+    if _MODEL.fullmatch(name.replace(EVERY, "x")) is None or (not script and not solution and "/" not in name):
+        raise row.fail("name", f"{name[:60]!r} is no model: write ROUTE/MODEL, or give it a `script` or a `solution`")
+    return ModelRow(name, script, line, solution, EVERY in solution)
+
+
+def _models(fields: Fields, row: ModelRow, path: Path, problems: tuple[str, ...]) -> list[ModelRow]:
+    """A row as it is, or a row for each text that the `*` of its `solution` stands for, over all problems."""
+    if not row.sparse:
+        return [row]
+    found = set()
+    for problem in problems:
+        before, _, after = row.solution.replace(PLACEHOLDER, problem).partition(EVERY)
+        folder, start = (path.parent / f"{before}x").parent, before.rpartition("/")[2]
+        if "/" in after:
+            raise DataError(fields.path, row.line, f"the `{EVERY}` of a `solution` stands in the file's name")
+        with contextlib.suppress(OSError):
+            names = [entry.name for entry in folder.iterdir() if entry.is_file()]
+            found |= {
+                name[len(start) : -len(after)]
+                for name in names
+                if name.startswith(start) and name.endswith(after) and len(name) > len(start) + len(after)
+            }
+    odd = sorted(name for name in found if _MODEL.fullmatch(row.name.replace(EVERY, name)) is None)
+    if odd:
+        raise DataError(fields.path, row.line, f"no model can be named after the file of {odd[0][:80]!r}")
+    if not 1 <= len(found) <= MOST_ROWS:
+        raise DataError(
+            fields.path, row.line, f"{row.solution[:200]!r} names 1 to {MOST_ROWS} kinds of files, not {len(found)}"
+        )
+    return [
+        replace(row, name=row.name.replace(EVERY, name), solution=row.solution.replace(EVERY, name))
+        for name in sorted(found)
+    ]
 
 
 def _words(fields: Fields, key: str) -> tuple[str, ...]:

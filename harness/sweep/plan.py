@@ -17,6 +17,7 @@ from harness.sweep.progress import dollars
 
 __all__ = ["Plan", "plan_json", "plan_of", "plan_text"]
 
+MOST_ROWS = 20
 GRADING_SECONDS = 600.0  # taken for a grading where none of this sweep is known
 
 
@@ -91,9 +92,10 @@ def plan_text(matrix: Matrix, ledger: Ledger, plan: Plan) -> str:
         ("problem", matrix.problems),
         ("target", matrix.targets),
     )
+    sparse = ", where there is a file" if any(model.sparse for model in matrix.models) else ""
     product = " x ".join(f"{len(values)} {name}{'s' if len(values) != 1 else ''}" for name, values in axes)
     skipped = f", without what {len(matrix.skip)} rows skip" if matrix.skip else ""
-    lines = [f"{matrix.name}: {plan.cells:,} cells = {product} x {matrix.trials} trials{skipped}"]
+    lines = [f"{matrix.name}: {plan.cells:,} cells = {product} x {matrix.trials} trials{sparse}{skipped}"]
     done = Counter(known.settled.outcome for known in ledger.known.values() if known.settled is not None)
     if plan.settled:
         told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(done.items()))
@@ -111,7 +113,9 @@ def plan_text(matrix: Matrix, ledger: Ledger, plan: Plan) -> str:
 
 def _by_model(left: Sequence[Known]) -> list[str]:
     counts = Counter((known.cell.request.agent, known.cell.request.model) for known in left)
-    return [f"{count:,} of {agent} {model}" for (agent, model), count in counts.items()] if len(counts) > 1 else []
+    told = [f"{count:,} of {agent} {model}" for (agent, model), count in counts.items()]
+    more = len(told) - MOST_ROWS
+    return [] if len(told) < 2 else told if more <= 0 else [*told[:MOST_ROWS], f"and {more:,} other models"]
 
 
 def _hours(seconds: float) -> str:

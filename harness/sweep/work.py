@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from grader.sandbox import harden_judge
@@ -14,35 +15,47 @@ from harness.sweep.cluster import RayCluster
 from harness.sweep.drive import Drive
 from harness.sweep.ledger import Ledger
 from harness.sweep.matrix import Matrix
+from harness.sweep.meter import Measured, Meter
 from harness.sweep.placement import LocalPool, Placement
 from harness.sweep.plan import plan_of, plan_text
 from harness.sweep.progress import Progress
 
-__all__ = ["work"]
+__all__ = ["Done", "work"]
 
 
-def work(
-    matrix: Matrix, ledger: Ledger, archive: Archive, out: Path, *, jobs: int | None, cluster: str | None
-) -> tuple[int, bool]:
-    """Works off what is open; gives how many cells were given up, and whether the cap on the cost ended it.
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How many cells were given up, whether the cap on the cost ended it, and what was measured."""
+
+    given_up: int
+    capped: bool
+    measured: Measured
+
+
+def work(matrix: Matrix, ledger: Ledger, archive: Archive, out: Path, *, jobs: int | None, cluster: str | None) -> Done:
+    """Works off what is open.
 
     Prints the plan first, and progress, on standard error. Raises what `prepare` does, RunError, OSError, and
     KeyboardInterrupt.
     """
     left = ledger.open()
     placement: Placement
+    devices: list[str] = []
     if cluster:
         placement = RayCluster(cluster, [known.cell.request.target for known in left], out, jobs)
     else:
         harden_judge()
         placement = pool = LocalPool(jobs or 1)
         for known in left:
-            pool.prepared(known.cell.request)  # what is missing is said before anything starts
+            found = pool.prepared(known.cell.request).here  # what is missing is said before anything starts
+            devices += found.gpus or (found.target,)
     print(plan_text(matrix, ledger, plan_of(matrix, ledger, placement.jobs)), end="", file=sys.stderr)
     progress = Progress(ledger, placement.jobs)
     drive = Drive(matrix, ledger, archive, out, placement, progress)
-    asyncio.run(_driven(drive, placement, progress))
-    return len(drive.given_up), drive.capped
+    meter = Meter(devices)
+    with meter:
+        asyncio.run(_driven(drive, placement, progress))
+    return Done(len(drive.given_up), drive.capped, meter.measured(drive.settled, placement.jobs))
 
 
 async def _driven(drive: Drive, placement: Placement, progress: Progress) -> None:

@@ -55,6 +55,14 @@ def test_runs_that_only_ask_the_judge_share_a_gpu_but_not_with_a_room() -> None:
     assert asyncio.run(shared()) == (ONE, ONE)
 
 
+def test_runs_that_share_gpus_are_spread_over_them() -> None:
+    async def three() -> list[str]:
+        async with leased((ONE, TWO), print, alone=False) as first, leased((ONE, TWO), print, alone=False) as second:
+            return [first, second, await takes((ONE, TWO), False, [])]
+
+    assert asyncio.run(three()) == [ONE, TWO, ONE]
+
+
 def test_without_a_gpu_nothing_is_leased_and_nothing_is_waited_for() -> None:
     assert asyncio.run(takes((), True, [])) == ""
 

@@ -13,16 +13,19 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from sample_run import record
 
+from grader.judge.turns import turn
 from harness.archive import Archive, all_facts
 from harness.record.archive import RunFolder, new_run_id
 from harness.record.exchange import ModelCall
 from harness.record.run import State
 from harness.record.usage import Usage
 from harness.running.request import RunError
+from harness.scripted.script import Write, load_script
 from harness.sweep import drive as driving
 from harness.sweep.cells import Cell, Places, cells_of
 from harness.sweep.cli import main
@@ -30,6 +33,7 @@ from harness.sweep.cluster import RayCluster, _Sent, _worked
 from harness.sweep.drive import Drive
 from harness.sweep.ledger import Ledger, look
 from harness.sweep.matrix import Matrix, read_matrix
+from harness.sweep.meter import LOCKS, Meter, Used, _Driver, _sees_locks, measured_text
 from harness.sweep.placement import Gone, Order, Placed, Say
 from harness.sweep.plan import plan_of
 from harness.sweep.progress import Progress
@@ -171,6 +175,9 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
         ("agents: [mini]", "agents: [{name: mini, effort: huge}]", 2, "does not know the effort 'huge'"),
         ("  - name: anthropic/two", "  - name: two", 5, "'two' is no model: write ROUTE/MODEL"),
         ("  - name: anthropic/two", '  - {name: scripted/one, script: "x.yaml"}', 5, "holds scripted/one twice"),
+        ('script: "{problem}.yaml"', "solution: x.cu", 4, "is a Python file"),
+        ('script: "{problem}.yaml"', "solution: none-*.py", 4, "stands once in the `name` and once in the `solution`"),
+        ('one, script: "{problem}.yaml"', "*, solution: none-*.py", 4, "kinds of files, not 0"),
         ("trials: 2", "trials: 0", 8, "`trials` of the matrix must be a whole number from 1 to 100"),
         ("trials: 2", "trials: 1.5", 8, "whole number"),
         ("targets: [cpu]", "targets: [auto]", 7, "auto would be another elsewhere"),
@@ -205,6 +212,28 @@ def test_a_cell_has_a_key_of_all_that_is_asked_for_and_of_no_place(matrix: Path,
     assert len(keys()) == 12
     matrix.write_text(MATRIX + "skip: [{model: anthropic/two, problem: 01_fp8_gemm}]\n")
     assert len(keys()) == 6
+
+
+def test_files_are_models_that_have_cells_where_the_files_are(matrix: Path, tmp_path: Path) -> None:
+    row = '  - {name: deck/*, solution: "{problem}/a-*.py"}'
+    matrix.write_text(MATRIX.replace('  - {name: scripted/one, script: "{problem}.yaml"}', row))
+    for name in ("01_fp8_gemm/a-one", "01_fp8_gemm/b-one", "01_fp8_gemm/a-two", "05_topk_bitonic/a-two"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.py").write_text(f"# {name}\n")
+    found = [cell for cell in Bench(matrix).cells if cell.scripted]
+    assert [(cell.request.model, cell.request.problem, cell.trial) for cell in found] == [
+        (model, problem, trial)
+        for trial in (1, 2)
+        for model, problem in (
+            ("deck/one", "01_fp8_gemm"), ("deck/two", "01_fp8_gemm"), ("deck/two", "05_topk_bitonic"))
+    ]  # fmt: skip
+    assert found[0].request.script is not None
+    turns = load_script(found[0].request.script).turns
+    assert turns[0].cases[0].does == (Write("solution.py", "# 01_fp8_gemm/a-one\n"),)
+    assert not turns[1].cases[0].does
+    (tmp_path / "01_fp8_gemm" / "a-one.py").write_text("# another\n")
+    keys = {cell.key for cell in Bench(matrix).cells}
+    assert len(keys - {cell.key for cell in found}) == 4 + 2  # of the other model, and the two of the file
 
 
 def test_what_is_not_there_is_said_before_anything_starts(
@@ -448,6 +477,62 @@ def test_progress_says_what_runs_waits_failed_and_why_in_lines_that_a_log_can_ho
         "2 of 8 settled; 1 running (1 in grading); 5 waiting; 0 passed, 1 failed, 1 no result (1 provider-rate); "
         "$0.00; about 0:30 left"
     )
+
+
+def test_a_meter_tells_for_how_long_a_turn_on_a_device_was_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path))
+    monkeypatch.setattr("harness.sweep.meter.LOOK_SECONDS", 0.01)
+    if not _sees_locks(LOCKS):
+        pytest.skip("this system's list of locks does not have a lock that is held here")
+    with Meter(["cpu", "GPU-other"]) as meter, turn("cpu"):
+        time.sleep(0.3)
+        time.sleep(0.1)
+    held = meter.measured([record(), record()], 3)
+    with Meter(["cpu"]) as meter:
+        time.sleep(0.1)
+    assert held.used[0].held is not None and held.used[0].held > 0.8 and held.used[1].held == 0.0
+    assert held.used[1].kernels is None and (held.cells, held.jobs) == (2, 3) and held.cells_an_hour > 3600
+    assert meter.measured([], 1).used[0].held == 0.0
+    with Meter(["cpu"], tmp_path / "no list") as blind:
+        pass
+    assert blind.measured([], 1).used[0].held is None
+    told = measured_text(replace(held, seconds=36.0, used=(Used("GPU-1", 0.75, 0.5), Used("GPU-2"))))
+    assert told.splitlines()[0] == "2 cells in 0:36: 200 cells an hour, 3 at a time"
+    assert told.splitlines()[-1] == "GPU-1: held by a turn 75% of the time, idle 25%; kernels ran 50%"
+
+
+def test_the_drivers_samples_count_from_when_a_sweep_began(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library is a stand-in: it has samples of before, then new ones, and then none."""
+    asked: list[int] = []
+    samples = {0: [(100, 90), (200, 90)], 200: [(300, 50), (400, 100)]}
+
+    class NVMLError(Exception):
+        pass
+
+    def get(handle: object, kind: object, since: int) -> tuple[int, list[SimpleNamespace]]:
+        asked.append(since)
+        if since not in samples:
+            raise NVMLError
+        value = [
+            SimpleNamespace(timeStamp=at, sampleValue=SimpleNamespace(uiVal=share)) for at, share in samples[since]
+        ]
+        return 0, value
+
+    def none(*handle: object) -> None:
+        raise NVMLError
+
+    library = SimpleNamespace(
+        NVMLError=NVMLError, NVML_GPU_UTILIZATION_SAMPLES=1, nvmlInit=lambda: None, nvmlShutdown=lambda: None,
+        nvmlDeviceGetHandleByUUID=lambda uuid: uuid, nvmlDeviceGetSamples=get, nvmlDeviceGetUtilizationRates=none,
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "pynvml", library)
+    driver = _Driver(["GPU-1"])
+    assert driver.share("GPU-1") is None
+    for _ in range(3):
+        driver.ask()
+    assert asked == [0, 200, 400] and driver.share("GPU-1") == 0.75 and driver.share("cpu") is None
 
 
 # --- the cluster, and the whole ------------------------------------------------------------------------------
