@@ -8,6 +8,8 @@ import torch
 
 from grader.precision import round_to
 
+PARTS, LANES = 4, 256
+
 # Shapes that tolerances are derived at; many short rows because heads-and-swamp has only a few sums a row.
 SHAPES = (
     {"batch": 256, "vocab": 4096, "extreme": False},
@@ -44,11 +46,52 @@ def folded(
     return softmax((x.double() * factor.double() - top.double()).float(), precision)
 
 
+def online(
+    init: Mapping[str, Any],
+    inputs: Mapping[str, torch.Tensor],
+    state: Mapping[str, torch.Tensor],
+    precision: Mapping[str, str],
+) -> tuple[torch.Tensor, ...]:
+    """Maximum and sum in one pass by LANES threads of PARTS blocks, each with Kahan's loop and a maximum of its own.
+
+    A sum and its compensation are scaled where a larger maximum comes, and once more where threads and then blocks are
+    merged in pairs, the loss of each addition kept beside the sum. A second pass makes the outputs.
+    """
+    x, factor = inputs["x"], math.log2(math.e)
+
+    def scale(lower: torch.Tensor, higher: torch.Tensor) -> torch.Tensor:
+        return exp2((lower - higher) * factor, precision)
+
+    steps = x.unflatten(-1, (PARTS, -1, LANES)).movedim(2, 0)
+    top, total, lost = steps[0], torch.ones_like(steps[0]), torch.zeros_like(steps[0])
+    for step in steps[1:]:
+        higher = torch.maximum(top, step)
+        kept = scale(top, higher)
+        total, top = total * kept, higher
+        term = scale(step, higher) - lost * kept
+        after = total + term
+        total, lost = after, (after - total) - term
+    top, total, lost = (t.flatten(1) for t in (top, total, lost))
+    while top.shape[1] > 1:
+        higher = torch.maximum(top[:, 0::2], top[:, 1::2])
+        left, right = (total[:, i::2] * scale(top[:, i::2], higher) for i in (0, 1))
+        lost = sum(lost[:, i::2] * scale(top[:, i::2], higher) for i in (0, 1))
+        total = left + right
+        other = total - left
+        lost, top = lost - ((left - (total - other)) + (right - other)), higher
+    return (round_to(scale(x, top) / (total - lost), precision["division"]),)
+
+
+def exp2(power: torch.Tensor, precision: Mapping[str, str]) -> torch.Tensor:
+    """2 to the power, as the hardware has it."""
+    return round_to(torch.exp2(power.double()).float(), precision["exponential"])
+
+
 def softmax(power: torch.Tensor, precision: Mapping[str, str]) -> tuple[torch.Tensor, ...]:
     """2 to the power over its sum."""
-    terms = round_to(torch.exp2(power.double()).float(), precision["exponential"])
+    terms = exp2(power, precision)
     total = terms.double().sum(-1, keepdim=True).float()
     return (round_to((terms.double() / total.double()).float(), precision["division"]),)
 
 
-VARIANTS = {"legal": legal, "folded": folded}
+VARIANTS = {"legal": legal, "folded": folded, "online": online}

@@ -44,4 +44,27 @@ def legal(
     return (out.contiguous(),)
 
 
-VARIANTS = {"legal": legal, "split-k": partial(legal, parts=4)}
+def direct(
+    init: Mapping[str, Any],
+    inputs: Mapping[str, torch.Tensor],
+    state: Mapping[str, torch.Tensor],
+    precision: Mapping[str, str],
+) -> tuple[torch.Tensor, ...]:
+    """The convolution as its definition has it: each channel, frame and row of a patch adds what it gives."""
+    x, weight = inputs["x"].float(), state["conv.weight"].float()
+    frames, height, width = weight.shape[2:]
+    total: torch.Tensor | None = None
+    for channel in range(weight.shape[1]):
+        for frame in range(frames):
+            for row in range(height):
+                pixels = x[:, channel, frame::frames, row::height].unflatten(-1, (-1, width))
+                taps = weight[:, channel, frame, row].T
+                part = matmul(pixels.flatten(0, -2), taps, precision["accumulator"])
+                total = part if total is None else total + part
+    grid = [size // k for size, k in zip(x.shape[2:], weight.shape[2:], strict=True)]
+    assert total is not None
+    out = total.to(torch.bfloat16).reshape(x.shape[0], *grid, -1).permute(0, 4, 1, 2, 3)
+    return (out.contiguous(),)
+
+
+VARIANTS = {"legal": legal, "split-k": partial(legal, parts=4), "direct": direct}

@@ -53,6 +53,18 @@ def test_a_result_kept_for_the_same_input_object_or_address_is_wrong_on_the_next
     assert report.outcome == "failed" and sum(not c.ok for c in report.cases) == 2, "three addresses, five calls"
 
 
+def test_a_copy_of_x_kept_under_the_held_tensor_is_made_anew_by_its_version_and_stale_without(tmp_path: Path) -> None:
+    text = HONEST.replace("super().__init__()", "super().__init__(); self.kept = {}")
+    text = text.replace("        return (x", "        if self.kept.get(x, [None])[0] != VERSION:\n"
+        "            self.kept[x] = VERSION, x.clone()\n        x = self.kept[x][1]\n        return (x")  # fmt: skip
+    wrong = {}
+    for version in ("x._version", "1"):
+        (folder := tmp_path / version).mkdir()
+        report = check(folder, text.replace("VERSION", version), all_cases=True)
+        wrong[version] = sum(not case.ok for case in report.cases)
+    assert len(report.cases) == 5 and wrong == {"x._version": 0, "1": 2}, "three places, five calls"
+
+
 BREACHES = {
     "return (x @ self.w).double()": "y is float64 instead of float32",
     "return [x @ self.w]": "y must be a torch.Tensor, not list",

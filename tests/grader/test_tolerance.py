@@ -68,7 +68,7 @@ def test_the_stored_derivation_covers_every_case_and_architecture(problem_id: st
 @pytest.mark.parametrize("problem_id", QUICK)
 def test_the_legal_model_passes_its_own_problem_with_room(problem_id: str) -> None:
     problem = DECK[problem_id]
-    small = replace(problem, reduced=problem.reduced[-2:])
+    small = replace(problem, reduced=problem.reduced[-2:-1])
     found = derive(small, scale="reduced", draws=1)
     assert found.rows
     limits = {(place, dtype): number for place, dtype, number in tolerance._written(problem)}
@@ -173,23 +173,42 @@ def test_no_case_of_the_deck_moves_by_more_than_its_bound_with_the_last_bits_of_
     assert ill_conditioned(problem, read(problem)["rows"]) == []
 
 
-@pytest.mark.parametrize("problem_id", ["02_kda_cutlass", "03_paged_attention"])
-def test_every_legal_form_is_measured_and_the_coarsest_decides(problem_id: str) -> None:
+@pytest.mark.parametrize("problem_id", GRADED)
+def test_at_least_three_legal_forms_are_measured_and_the_coarsest_decides(problem_id: str) -> None:
     problem = DECK[problem_id]
     names = load_code(problem).variants.keys()
-    assert len(names) >= 5
+    assert len(names) >= (5 if problem_id[:2] in ("02", "03") else 3)
     for row in read(problem)["rows"]:
         assert row["variants"].keys() == names
         assert row["variants"][row["variant"]] == row["quantile"] == max(row["variants"].values())
 
 
-@pytest.mark.parametrize("problem_id", [name for name in GRADED if name[:2] in ("02", "03")])
+@pytest.mark.parametrize("problem_id", [name for name in GRADED if name not in QUICK])
 def test_every_legal_form_passes_every_case_at_reduced_shapes(problem_id: str) -> None:
     problem = DECK[problem_id]
     small = replace(problem, reduced=problem.reduced[-1:])
     limits = {(place, dtype): number for place, dtype, number in tolerance._written(problem)}
     for row in derive(small, scale="reduced", draws=1).rows:
         assert row.largest <= limits[row.place, row.dtype], (row.case, row.variant)
+
+
+WHOLE = [name for name in GRADED if load_code(DECK[name]).inputs_format]
+
+
+@pytest.mark.parametrize("problem_id", WHOLE)
+def test_inputs_count_as_exact_only_where_no_case_at_all_would_pass_with_their_last_bits(problem_id: str) -> None:
+    """INPUTS in legal.py loosens what a case is held to: a problem has it where its plain case needs it."""
+    problem = DECK[problem_id]
+    code, shape, master = load_code(problem), problem.reduced[-1], b"last bits"
+    spec = plan_cases(problem, shape, master, code=code)[0]
+    case = materialise(problem, shape, spec, master, device="cpu", code=code)
+    want = code.oracle(case.binding.init, case.inputs, case.state)
+    worst = {}
+    for fmt in (None, code.inputs_format):
+        inputs, state = moved(case, fmt, 3)
+        found = zip(code.oracle(case.binding.init, inputs, state), want, case.bounds, strict=True)
+        worst[fmt] = max(float(error(y, r, bound).max()) / bound.tolerance for y, r, bound in found)
+    assert worst[code.inputs_format] < 0.01 and worst[None] > 1
 
 
 def legal_of(tmp_path: Path, added: str) -> Problem:
