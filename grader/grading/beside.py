@@ -1,4 +1,4 @@
-"""A second build beside the first one and the trial: nvcc takes half a minute or more for a file with torch's headers.
+"""A second build beside the first one or the trial: nvcc takes half a minute or more for a file with torch's headers.
 
 Its process has a user, a sandbox and a folder of its own and finds nothing of the first, so what it compiles shows as
 much as what it would compile later (`grader.silicon.rebuild` holds the two against each other). It is kept on other
@@ -57,10 +57,20 @@ class Beside:
         remove(self._caches)
 
     def start(self) -> None:
-        """Begins. Nothing is done for a submission that compiles without nvcc, on a machine with few processors, and
-        where the sandbox does not keep two processes apart.
+        """Begins, where compiling takes long enough to be waited for: where nvcc does it."""
+        if self._job.snapshot.calls_nvcc:
+            self._start()
+
+    def start_late(self) -> None:
+        """Begins after the first build, where both would only wait for each other's calls: all that compile quickly."""
+        if not self._job.snapshot.calls_nvcc:
+            self._start()
+
+    def _start(self) -> None:
+        """Nothing is done for a submission that compiles nothing, on a machine with few processors, and where the
+        sandbox does not keep two processes apart.
         """
-        if not (compiles(self._job) and self._job.snapshot.calls_nvcc and enough()):
+        if not (compiles(self._job) and enough()):
             return
         for folder in (self._place, self._caches):
             remove(folder)

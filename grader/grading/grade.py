@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from grader.deck.keys import new_master
+from grader.grading.ahead import Ahead
 from grader.grading.baselines import beside, tried_baselines
 from grader.grading.beside import Beside
 from grader.grading.job import Job, Progress, Tell, open_bundle, prepare, shown_file
@@ -79,17 +80,22 @@ def _graded(job: Job, bundle: Bundle) -> Cell:
         why = f"on a GPU --strict wants a sandbox: {error}"
         unboxed = replace(hoped, accepted=False, why=why)
         return _cell(job, Standing(True, job.device, unboxed, ran=False))
-    with Beside(job, sandbox) as second:
-        if job.request.evidence and not any("silicon" in entry.data for entry in bundle.entries()):
+    with Beside(job, sandbox) as second, Ahead(job, sandbox) as ahead:
+        wanted = job.request.evidence and not any("silicon" in entry.data for entry in bundle.entries())
+        if wanted:
             second.start()
         build = built(job, sandbox)
+        if wanted and not build.failed:
+            second.start_late()
+            ahead.start(build.caches)
         trials = _trials(job, bundle, sandbox, build)
         verdict = _verdict(job, linted, report_hash, None)
         if job.request.evidence and trials and all(trial.status == "right" for trial in trials):
-            replay, lost = _evidence(job, bundle, trials, sandbox, build.caches)
+            replay, lost = _evidence(job, bundle, trials, sandbox, build.caches, ahead)
             silicon = None
             if job.device == "cuda" and replay == ():
-                silicon = _silicon(job, bundle, trials, sandbox, build.caches, linted.report.promises, second.finish)
+                promises = linted.report.promises
+                silicon = _silicon(job, bundle, trials, sandbox, build.caches, promises, second.finish, ahead)
             verdict = _verdict(job, linted, report_hash, replay, lost, silicon)
     job.tell(Progress("score", "begin"))
     suspicion = scoring.suspicion(job.problem, job.chosen, trials)
@@ -188,7 +194,7 @@ def _spent(trial: TrialResult) -> str:
 
 
 def _evidence(
-    job: Job, bundle: Bundle, trials: Sequence[TrialResult], sandbox: Sandbox, caches: Path | None
+    job: Job, bundle: Bundle, trials: Sequence[TrialResult], sandbox: Sandbox, caches: Path | None, ahead: Ahead
 ) -> tuple[tuple[str, ...] | None, str]:
     """What a fresh process gives otherwise than a trial did on the same hidden inputs, or why that is lost."""
     known = [entry.data for entry in bundle.entries() if entry.kind == "evidence" and "differences" in entry.data]
@@ -204,6 +210,7 @@ def _evidence(
             job.problem, job.snapshot, trial, device=job.device, scale=job.chosen.record.scale,
             options=job.options, sandbox=sandbox, scratch=job.workplace(), caches=caches,
             progress=lambda text: job.tell(Progress("evidence", "at", text)), held=held(job, "evidence"),
+            begun=ahead.replay(),
         )  # fmt: skip
     except judge.NotReplayed as error:
         lost = redact(str(error), scratch=[job.scratch])
@@ -215,7 +222,7 @@ def _evidence(
 
 def _silicon(
     job: Job, bundle: Bundle, trials: Sequence[TrialResult], sandbox: Sandbox, caches: Path | None,
-    promises: Sequence[PromiseState], again: Callable[[], Path | None],
+    promises: Sequence[PromiseState], again: Callable[[], Path | None], ahead: Ahead,
 ) -> Silicon:  # fmt: skip
     """What profilers see of the submission on this machine, drawn from one of its trials."""
     from grader.silicon import silicon_from_json, silicon_to_json
@@ -229,6 +236,7 @@ def _silicon(
         options=job.options, sandbox=sandbox, scratch=job.workplace, caches=caches, promises=promises,
         keep=lambda text: bundle.put(redact(text, scratch=[job.scratch]).encode()),
         progress=lambda text: job.tell(Progress("evidence", "at", text)), again=again, held=held(job, "evidence"),
+        ahead=ahead.profiled,
     )  # fmt: skip
     found = _clean_silicon(found, job.scratch)
     bundle.append("evidence", {"silicon": silicon_to_json(found)}, list(dict.fromkeys(found.reports)))

@@ -33,7 +33,8 @@ from grader.sandbox.supervise import CachesError, Snapshot, remove, restore_cach
 from kbh_lint.problems import Problem
 
 __all__ = [
-    "Held", "NotReplayed", "TrialOptions", "build", "commitment", "default_options", "not_tried", "replay", "run_trial",
+    "Held", "NotReplayed", "TrialOptions", "begin", "build", "commitment", "default_options", "not_tried", "replay",
+    "run_trial",
 ]  # fmt: skip
 
 FOLDERS = ("work", "caches")  # what a process may write to
@@ -140,24 +141,34 @@ def build(
 def replay(
     problem: Problem, snapshot: Snapshot, trial: TrialResult, *, device: str, scale: str, options: TrialOptions,
     sandbox: Sandbox, scratch: Path, caches: Path | None, progress: Say, held: Held = nullcontext,
+    begun: Session | None = None,
 ) -> tuple[str, ...]:  # fmt: skip
     """Asks a fresh process for results that the trial has seen, on the same hidden values; a sentence each difference.
 
     A result that is wrong is a difference. Other bits that are right may be a choice made anew in each process, as
     autotuning is: they accuse nobody and show nothing, unless bits vary within the process too. Raises NotReplayed when
-    nothing was shown. The device is used inside `held()`, as in a trial.
+    nothing was shown. The device is used inside `held()`, as in a trial. `begun` is a process that was started ahead
+    of its turn (`begin`).
     """
     code, master = load_code(problem), bytes.fromhex(trial.master)
-    _swept(scratch, caches)
-    early = _early(device)
+    early = begun is not None or _early(device)
     with (
         nullcontext() if early else held(),
-        _session(snapshot, device, options, sandbox, scratch, ahead=early) as session,
+        begun or begin(snapshot, device, options, sandbox, scratch, caches, ahead=early) as session,
     ):
         again = Trial(problem, code, master, options, device, session, progress)
         again.up()
         with held() if early else nullcontext(), session:
             return tuple(again.replayed(planning.graded_shapes(problem, scale), trial))
+
+
+def begin(
+    snapshot: Snapshot, device: str, options: TrialOptions, sandbox: Sandbox, scratch: Path, caches: Path | None, *,
+    ahead: bool = True,
+) -> Session:  # fmt: skip
+    """Starts a process in a fresh folder; `ahead` of its turn, it imports torch and does not use the device."""
+    _swept(scratch, caches)
+    return _session(snapshot, device, options, sandbox, scratch, ahead=ahead)
 
 
 def _swept(scratch: Path, caches: Path | None) -> None:
@@ -221,5 +232,4 @@ class _Ahead:
         return found or self._made(self._sandbox, ahead=False)
 
     def _made(self, sandbox: Sandbox, *, ahead: bool) -> Session:
-        _swept(self._scratch, self._caches)
-        return _session(self._snapshot, self._device, self._options, sandbox, self._scratch, ahead=ahead)
+        return begin(self._snapshot, self._device, self._options, sandbox, self._scratch, self._caches, ahead=ahead)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Literal, TypeVar
 
 import torch
 
-from grader.candidate.clock.profile import UNSEEN_CALLS
+from grader.candidate.clock.profile import UNSEEN_CALLS, Instrument
 from grader.judge.judging import Held
 from grader.judge.plan import TrialOptions
 from grader.record.cell import FindingRecord, TrialResult
@@ -30,8 +31,8 @@ from grader.silicon.counters import Judged
 from grader.silicon.kernels import SHARED, SHOWN_NAME, Tracing, library_of, rows, same_sequence
 from grader.silicon.machine_code import Kernel, MachineCode
 from grader.silicon.ncu import Launch, ProfilerError, Unavailable, parse
-from grader.silicon.passes import Bench, Counted, Traces, arch_of, count, trace
-from grader.silicon.rebuild import Comparison, compiled_again
+from grader.silicon.passes import Begun, Bench, Counted, Counting, Traces, arch_of, count, trace
+from grader.silicon.rebuild import Comparison, compiled_again, compiled_beside
 from grader.silicon.record import CodeRow, ShapeEvidence, Silicon
 from grader.silicon.sass import Census
 from grader.silicon.tools import ToolError
@@ -39,12 +40,13 @@ from kbh_lint.findings import PromiseState, State, Verdict
 from kbh_lint.problems import Problem, Promise, Shape
 from kbh_lint.verdict import combine
 
-__all__ = ["Judge", "evidence_of", "gather", "recounted", "tried"]
+__all__ = ["Judge", "evidence_of", "gather", "metrics_of", "recounted", "tried"]
 
 LIBRARY_SHARE = 0.5  # of a call's time in kernels that the submission did not bring
 LIBRARY_OPERATIONS = 0.02  # of the algorithm's operations on tensor cores, in such kernels
 TRACED, COUNTED = 1.5, 2.0  # by which kernels may take longer under a tracer, and with counters on and empty caches
 SLACK_S = 5e-6  # and for each launch: clocks of a GPU may fall between two processes
+READERS = 2  # threads that read the machine code of the two builds
 CACHES = 4  # inputs of fewer last-level caches may be found in one whatever is done, and accuse nobody
 MISMATCH = "evidence-mismatch"
 OTHER_BITS = "its results were not those of the trial, so what ran beside the profiler need not be what was timed"
@@ -57,29 +59,49 @@ def gather(
     problem: Problem, snapshot: Snapshot, trial: TrialResult, *, device: str, scale: str, options: TrialOptions,
     sandbox: Sandbox, scratch: Callable[[], Path], caches: Path | None, promises: Sequence[PromiseState],
     keep: Callable[[str], str], progress: Callable[[str], None], again: Callable[[], Path | None] = lambda: None,
-    held: Held = nullcontext,
+    held: Held = nullcontext, ahead: Callable[[Instrument], Begun | None] = lambda instrument: None,
 ) -> Silicon:  # fmt: skip
     """Three more processes of a submission, under Nsight Compute, under a tracer and compiling anew, and what they say.
 
-    `again` waits for the caches of a second build, if one ran beside the trial; it is made here if not. The device is
-    used inside `held()` alone.
+    `again` waits for the caches of a second build, if one ran beside the trial; it is made here if not. `ahead` gives
+    the process of an instrument that was started before its turn, if one was. The device is used inside `held()` alone,
+    and what a process left is read while the next one has it.
 
     `promises` are the source layer's states. A layer that this machine cannot have is missing, and the notes say why;
     one that it could have, and that failed with this submission, leaves promises unproven.
     """
-    bench = Bench(problem, snapshot, trial, device, scale, options, sandbox, scratch, caches, keep, progress, held)
+    bench = Bench(
+        problem, snapshot, trial, device, scale, options, sandbox, scratch, caches, keep, progress, held, ahead
+    )
     capability = ".".join(map(str, torch.cuda.get_device_capability(device)))
+    arch = arch_of(capability)
     cache = int(torch.cuda.get_device_properties(device).L2_cache_size)
     spent: dict[str, float] = {}
-    counted = _timed(spent, "counters", lambda: count(bench, (*counters.metrics_of(capability), SHARED)))
-    traced = _timed(spent, "trace", lambda: trace(bench))
-    code: MachineCode | ProfilerError = ProfilerError("no machine code was found that could be")
-    if isinstance(counted, Counted) and isinstance(counted.code, MachineCode) and counted.code.kernels:
-        code = _timed(spent, "second build", lambda: compiled_again(bench, arch_of(capability), scratch, again))
+    with ThreadPoolExecutor(READERS) as readers:
+        other = readers.submit(tried, lambda: compiled_beside(arch, sandbox, again))
+        counting = _timed(spent, "counters", lambda: count(bench, metrics_of(capability)))
+        reading = None
+        if isinstance(counting, Counting):
+            reading = readers.submit(_timed, spent, "machine code", counting.read)
+            if not counting.keeps:
+                reading.result()
+        traced = _timed(spent, "trace", lambda: trace(bench))
+        counted = reading.result() if reading is not None else counting
+        code: MachineCode | ProfilerError | None = ProfilerError("no machine code was found that could be")
+        if isinstance(counted, Counted) and isinstance(counted.code, MachineCode) and counted.code.kernels:
+            code = _timed(spent, "second build", other.result)
+            if code is None:
+                code = _timed(spent, "second build", lambda: compiled_again(bench, arch, scratch))
+    assert code is not None and not isinstance(counted, Counting)
     found = tried(Judge(bench, capability, cache, promises, counted, traced, code).silicon)
     if isinstance(found, ProfilerError):
         found = Judge(bench, capability, cache, promises, found, found, code).silicon()
     return replace(found, spent=spent)
+
+
+def metrics_of(capability: str) -> tuple[str, ...]:
+    """What Nsight Compute counts of each launch."""
+    return (*counters.metrics_of(capability), SHARED)
 
 
 def _timed(spent: dict[str, float], name: str, work: Callable[[], T]) -> T | ProfilerError:

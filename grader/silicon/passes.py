@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from grader.candidate.clock.profile import MARK, UNSEEN_CALLS
+from grader.candidate.clock.profile import MARK, UNSEEN_CALLS, Instrument
 from grader.deck.against import digest_of, hold
 from grader.deck.cases import CaseSpec, materialise, model_group
 from grader.deck.code import Code, load_code
@@ -42,7 +42,10 @@ from grader.silicon.tools import ToolError
 from grader.wire.channel import Frame, Kind, clean_text
 from kbh_lint.problems import Problem, Shape
 
-__all__ = ["MARKED_CALLS", "TRACED_CALLS", "Bench", "Counted", "Traces", "arch_of", "count", "same_results", "trace"]
+__all__ = [
+    "MARKED_CALLS", "TRACED_CALLS", "Begun", "Bench", "Counted", "Counting", "Traces", "arch_of", "begin", "count",
+    "same_results", "trace",
+]  # fmt: skip
 
 MARKED_CALLS = 2  # the counters repeat, and every one costs a run of each kernel for each group of metrics
 TRACED_CALLS = 5  # a tracer's times vary by some per cent from call to call
@@ -55,9 +58,27 @@ ACCELERATED = 9  # the first major version whose tensor cores need code for that
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """A process with an instrument beside it that has imported torch, or is about to, and has not used the device.
+
+    Its folder is its own until all of the evidence is read where it was started ahead of its turn, and else the next
+    process gets it. `counts` is Nsight Compute, with the table that it writes.
+    """
+
+    session: Session
+    scratch: Path
+    counts: Profiled | None = None
+    own: bool = False
+
+
+def _none_ahead(instrument: Instrument) -> Begun | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
 class Bench:
-    """What all passes share. `scratch` gives a fresh folder, always at the same path; `keep` stores a raw text, and
-    `held` holds the device.
+    """What all passes share. `scratch` gives a fresh folder, always at the same path; `keep` stores a raw text,
+    `held` holds the device, and `ahead` gives the process of an instrument that was started before, if one was.
     """
 
     problem: Problem
@@ -72,6 +93,7 @@ class Bench:
     keep: Callable[[str], str]
     say: Callable[[str], None]
     held: Callable[[], AbstractContextManager[None]] = nullcontext
+    ahead: Callable[[Instrument], Begun | None] = _none_ahead
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
@@ -110,27 +132,76 @@ class Traces:
     reports: tuple[str, ...]
 
 
-def count(bench: Bench, metrics: Sequence[str]) -> Counted:
-    """Every shape once more under Nsight Compute. Raises ProfilerError, and Unavailable where nobody may count."""
+def begin(
+    instrument: Instrument, snapshot: Snapshot, *, device: str, options: TrialOptions, sandbox: Sandbox, scratch: Path,
+    caches: Path | None, metrics: Sequence[str], own: bool = False,
+) -> Begun:  # fmt: skip
+    """Starts a process beside an instrument in a fresh folder. Raises Unavailable where nobody may have it, and what a
+    sandbox raises.
+    """
+    profiled = Profiled(sandbox, instrument)
+    if instrument == "counters":
+        profiled = _counting(sandbox, scratch / REPORT, metrics)
+    elif not torch.profiler.kineto_available():
+        raise Unavailable("this torch was built without a profiler")
+    if caches is not None:
+        hand_out(caches, scratch / "caches")
+    session = Session(
+        snapshot, device=device, sandbox=profiled, scratch=scratch, timeout=options.timeout,
+        call_timeout=options.timeout, build_timeout=options.build_timeout, timing=False, ahead=True,
+    )  # fmt: skip
+    return Begun(session, scratch, profiled if instrument == "counters" else None, own)
+
+
+def _counting(sandbox: Sandbox, log: Path, metrics: Sequence[str]) -> Profiled:
     ncu = find_ncu()
-    if bench.sandbox.record.kind == "landlock":
+    if sandbox.record.kind == "landlock":
         raise Unavailable("Nsight Compute needs a network of its own, which Landlock does not give")
-    if not may_count(bench.sandbox.record.uid):
+    if not may_count(sandbox.record.uid):
         raise Unavailable("the driver lets only root read its counters (RmProfilingAdminOnly)")
-    scratch = bench.scratch()
-    log = scratch / REPORT
     log.parent.mkdir(parents=True, exist_ok=True)
-    profiled = Profiled(bench.sandbox, "counters", ncu, tuple(metrics), log)
-    models, differences = _asked(bench, profiled, scratch, MARKED_CALLS)
-    text = _text(log, MOST_REPORT)
-    launches = parse(text, metrics)
-    numbers = range(UNSEEN_CALLS + 1, UNSEEN_CALLS + MARKED_CALLS + 1)
-    found = {
-        label: tuple(tuple(one for one in launches if (one.model, one.call) == (model, call)) for call in numbers)
-        for model, label in models.items()
-    }
-    code, loaded = _code(bench, scratch / "caches", launches), _loaded(bench, report_beside(log), ncu, launches)
-    return Counted(found, differences, bench.keep(text), code, loaded)
+    return Profiled(sandbox, "counters", ncu, tuple(metrics), log)
+
+
+def count(bench: Bench, metrics: Sequence[str]) -> Counting:
+    """Every shape once more under Nsight Compute. Raises ProfilerError, and Unavailable where nobody may count."""
+    begun = _begun(bench, "counters", metrics)
+    models, differences = _asked(bench, begun, MARKED_CALLS)
+    assert begun.counts is not None and begun.counts.log is not None
+    text = _text(begun.counts.log, MOST_REPORT)
+    return Counting(bench, begun, tuple(metrics), models, differences, text, bench.keep(text))
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """A process that was counted and has ended, with its table; what it compiled and loaded is still to be read."""
+
+    bench: Bench
+    begun: Begun
+    metrics: tuple[str, ...]
+    models: Mapping[int, str]
+    differences: Mapping[str, bool]
+    text: str
+    report: str
+
+    @property
+    def keeps(self) -> bool:
+        """Whether its files stay when the next process is started."""
+        return self.begun.own
+
+    def read(self) -> Counted:
+        """All of it. It stores nothing, so another thread may do it. Raises ProfilerError."""
+        bench, profiled = self.bench, self.begun.counts
+        assert profiled is not None and profiled.log is not None and profiled.ncu is not None
+        launches = parse(self.text, self.metrics)
+        numbers = range(UNSEEN_CALLS + 1, UNSEEN_CALLS + MARKED_CALLS + 1)
+        found = {
+            label: tuple(tuple(one for one in launches if (one.model, one.call) == (model, call)) for call in numbers)
+            for model, label in self.models.items()
+        }
+        code = _code(bench, self.begun.scratch / "caches", launches)
+        loaded = _loaded(bench, report_beside(profiled.log), profiled.ncu, launches)
+        return Counted(found, self.differences, self.report, code, loaded)
 
 
 def _code(bench: Bench, caches: Path, launches: Sequence[Launch]) -> MachineCode | ToolError:
@@ -168,33 +239,34 @@ def arch_of(capability: str) -> str:
 
 def trace(bench: Bench) -> Traces:
     """Every shape once more under torch's profiler. Raises ProfilerError, and Unavailable where torch has none."""
-    if not torch.profiler.kineto_available():
-        raise Unavailable("this torch was built without a profiler")
-    scratch = bench.scratch()
-    models, differences = _asked(bench, Profiled(bench.sandbox, "trace"), scratch, TRACED_CALLS)
+    begun = _begun(bench, "trace", ())
+    models, differences = _asked(bench, begun, TRACED_CALLS)
     found, texts = {}, []
     for model, label in models.items():
         calls = []
         for call in range(UNSEEN_CALLS + 1, UNSEEN_CALLS + TRACED_CALLS + 1):
-            text = _text(scratch / TRACES / f"{MARK}-{model}-{call}.json", MOST_TRACE)
+            text = _text(begun.scratch / TRACES / f"{MARK}-{model}-{call}.json", MOST_TRACE)
             calls.append(parse_trace(text))
             texts.append(text)
         found[label] = tuple(calls)
     return Traces(found, differences, tuple(bench.keep(text) for text in texts))
 
 
-def _asked(bench: Bench, sandbox: Profiled, scratch: Path, marked: int) -> tuple[dict[int, str], dict[str, bool]]:
+def _begun(bench: Bench, instrument: Instrument, metrics: Sequence[str]) -> Begun:
+    """The process that was started ahead, or one that starts now."""
+    bench.say("starting a process beside a profiler")
+    return bench.ahead(instrument) or begin(
+        instrument, bench.snapshot, device=bench.device, options=bench.options, sandbox=bench.sandbox,
+        scratch=bench.scratch(), caches=bench.caches, metrics=metrics,
+    )  # fmt: skip
+
+
+def _asked(bench: Bench, begun: Begun, marked: int) -> tuple[dict[int, str], dict[str, bool]]:
     """Asks for results of each shape, `marked` of them for a profiler. Returns labels by model, and differences."""
-    if bench.caches is not None:
-        hand_out(bench.caches, scratch / "caches")
     code, found = load_code(bench.problem), dict[str, bool]()
     models: dict[int, str] = {}
-    with Session(
-        bench.snapshot, device=bench.device, sandbox=sandbox, scratch=scratch, timeout=bench.options.timeout,
-        call_timeout=bench.options.timeout, build_timeout=bench.options.build_timeout, timing=False, ahead=True,
-    ) as session:  # fmt: skip
+    with begun.session as session:
         try:
-            bench.say("starting a process beside a profiler")
             _expect(session.up(), "when it was started")
             with bench.held():
                 _expect(session.start(), "when it was started")

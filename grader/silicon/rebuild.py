@@ -31,7 +31,7 @@ from grader.silicon.sass import Census
 from grader.silicon.tools import ToolError
 from kbh_lint.problems import Problem
 
-__all__ = ["Comparison", "compiled_again", "second_build"]
+__all__ = ["Comparison", "compiled_again", "compiled_beside", "second_build"]
 
 KEPT = "second-build"
 CALLS = UNSEEN_CALLS + MARKED_CALLS  # as beside a profiler
@@ -44,22 +44,38 @@ def compiled_again(
 
     `again` waits for the caches of one that ran beside the trial; nothing is compiled here where there was one.
     """
-    kept = again()
+    beside = compiled_beside(arch, bench.sandbox, again)
+    if beside is not None:
+        return beside
+    place = scratch()
+    kept = place.parent / KEPT
+    remove(kept)
     try:
-        if kept is None:
-            place = scratch()
-            kept = place.parent / KEPT
-            remove(kept)
-            second_build(
-                bench.problem, bench.snapshot, device=bench.device, scale=bench.scale, options=bench.options,
-                sandbox=bench.sandbox, scratch=place, caches=kept, progress=bench.say, held=bench.held,
-            )  # fmt: skip
+        second_build(
+            bench.problem, bench.snapshot, device=bench.device, scale=bench.scale, options=bench.options,
+            sandbox=bench.sandbox, scratch=place, caches=kept, progress=bench.say, held=bench.held,
+        )  # fmt: skip
         return collect(kept, arch, bench.sandbox)
     except (CheckError, SandboxError, ToolError) as error:
         raise ProfilerError(f"a second build cannot be read: {error}") from error
     finally:
-        if kept is not None:
-            remove(kept)
+        remove(kept)
+
+
+def compiled_beside(arch: str, sandbox: Sandbox, again: Callable[[], Path | None]) -> MachineCode | None:
+    """The machine code of the second build that `again` waits for, None where there was none. It needs no device.
+
+    Raises ProfilerError where it cannot be read.
+    """
+    kept = again()
+    if kept is None:
+        return None
+    try:
+        return collect(kept, arch, sandbox)
+    except (SandboxError, ToolError) as error:
+        raise ProfilerError(f"a second build cannot be read: {error}") from error
+    finally:
+        remove(kept)
 
 
 def second_build(

@@ -61,12 +61,17 @@ def test_a_listing_that_leaves_it_open_which_code_a_launch_had_is_refused(
 
 
 def test_where_the_sandbox_gives_no_network_of_its_own_counters_are_missing_and_nobody_is_accused(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(passes, "find_ncu", lambda: Ncu(Path("ncu"), "2025.3"))
-    bench: Any = SimpleNamespace(sandbox=SimpleNamespace(record=SandboxRecord("landlock", 7, False)))
+    sandbox: Any = SimpleNamespace(record=SandboxRecord("landlock", 7, False))
+    nothing: Any = None
+    bench = passes.Bench(
+        nothing, nothing, nothing, "cuda", "full", nothing, sandbox, lambda: tmp_path, None, str, lambda said: None
+    )
     with pytest.raises(Unavailable, match="Landlock does not give"):
         passes.count(bench, ())
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])

@@ -209,6 +209,7 @@ def test_no_call_is_made_alone_where_no_batch_came_to_an_end() -> None:
 @pytest.mark.gpu
 @gpu
 def test_the_outputs_of_calls_on_a_gpu_lie_in_as_many_places_as_there_are_slots_and_never_hold_old_results() -> None:
+    torch.cuda.empty_cache()  # free blocks that another test left would be taken in place of those that are filled
     runner, size = Runner(torch.device("cuda"), Untimed(lambda: None)), (64, 1 << 16)
     runner.calls = [_Place({}, (torch.zeros(size, device="cuda"),)) for _ in range(8)]
     found = []
