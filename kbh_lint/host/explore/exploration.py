@@ -107,6 +107,7 @@ def run_shape(interp: Run, contract: Contract, shape: Shape, further: bool) -> S
     interp.trace.call_index = 0
     interp.trace.events = []
     interp.memory.compared = False
+    interp.memory.begin(next(interp.session.idents))
     noted = len(interp.trace.notes)
     try:
         loading.shims(interp, binding)

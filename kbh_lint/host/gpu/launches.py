@@ -174,6 +174,8 @@ def record(
         stores = {
             i: t.dtype for i, t in tensors.items() if not t.storage.content.label.startswith(("input:", "state:"))
         }
+    for ident in () if blind else loads & stores.keys() & tensors.keys():
+        recording.take_over(interp, tensors[ident].storage)
     reads = [
         (t.storage.content, t) for i, t in tensors.items() if i in loads or blind and t.storage.content.label != "empty"
     ]

@@ -38,11 +38,25 @@ def write(interp: Run, target: Tensor, event: Event, partial: bool = False, dtyp
         keep = old
         while keep is not None and keep.event is not None and keep.event.loc == event.loc:
             keep = keep.previous
-        if keep is not None and keep.label in ("empty", "constant"):
+        if keep is not None and (keep.label in ("empty", "constant") or _scratch_of_others(interp, keep, event)):
             keep = None
     storage.content = Content(storage, dtype or target.dtype, interp.trace.call_index, "", event, keep)
     storage.version += 1
     event.writes.append(storage.content)
+
+
+def _scratch_of_others(interp: Run, content: Content, event: Event) -> bool:
+    """Whether a launch writes memory that models of other shapes used: what it leaves there is none of its results."""
+    return event.kind == "launch" and interp.memory.of_another_model(content)
+
+
+def take_over(interp: Run, storage: Storage) -> None:
+    """Memory that a launch both reads and writes was used by a model of another shape: what that one left in it says
+    nothing of this one's weights. Numbers of counters stay known."""
+    old = storage.content
+    if interp.memory.of_another_model(old):
+        storage.content = Content(storage, old.dtype, interp.trace.call_index, "constant")
+        storage.content.notes = old.notes
 
 
 def record(

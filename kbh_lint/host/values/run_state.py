@@ -124,6 +124,15 @@ class Memory:
         self.colliding = False  # sums and samples of changed contents are taken to be equal
         self.compared = False  # one was compared with what an earlier call saw
         self.cut = False  # some of what outlives calls was not looked at
+        self.first_model = self.model = 0  # the numbers that contents had when the first and this shape's model began
+
+    def begin(self, number: int) -> None:
+        """A graded shape begins with a model of its own; contents made from here on have higher numbers."""
+        self.first_model, self.model = self.first_model or number, number
+
+    def of_another_model(self, content: Content) -> bool:
+        """Whether a model of another graded shape left this in memory that outlives it."""
+        return self.first_model <= content.ident < self.model
 
     def identity(self, value: Any) -> int:
         """What id() gives: one number an object."""
