@@ -14,7 +14,7 @@ from kbh_lint.analyses.work import Work
 from kbh_lint.dtypes import BITS, FLOATS
 from kbh_lint.host.gpu.kernel_cache import agree
 from kbh_lint.host.values.tensors import Event
-from kbh_lint.kernels.core.facts import Product
+from kbh_lint.kernels.core.facts import Product, Sum
 from kbh_lint.problems import Problem
 from kbh_lint.values import Buffer, Descriptor
 
@@ -28,13 +28,15 @@ TENSOR_ENGINES = ("dot", "mma", "wmma")
 
 @dataclass(frozen=True, slots=True)
 class Narrow:
-    """One place where arithmetic is too narrow. `what` is operands, accumulators or sums, `types` what it runs on."""
+    """One place where arithmetic is too narrow. `what` is operands, accumulators or sums, `types` what it runs on.
+    `part`: of accumulators that hold the sum of a group, which a wide one is made of, or of one thread's."""
 
     what: str
     types: tuple[str, ...]
     inputs: tuple[str, ...]
     loc: ir.Loc | None
     use: ProductUse | None = None
+    part: bool = False
 
 
 def narrow(problem: Problem, work: Work, found: Reach) -> list[Narrow]:
@@ -46,8 +48,12 @@ def narrow(problem: Problem, work: Work, found: Reach) -> list[Narrow]:
         if use.narrowed and any(0 < (effective_bits(t) or 0) < limit.get("operands", 0) for t in types):
             out.append(Narrow("operands", types, use.narrowed, use.loc, use))
         bits = effective_bits(use.accumulator) if use.accumulator in FLOATS else None
-        if use.engine in TENSOR_ENGINES and bits is not None and bits < limit.get("accumulators", 0):
-            out.append(Narrow("accumulators", (use.accumulator,), use.inputs, use.loc, use))
+        if bits is not None and bits < limit.get("accumulators", 0):
+            if use.engine in TENSOR_ENGINES:
+                part = _added_on(use, limit["accumulators"])
+                out.append(Narrow("accumulators", (use.accumulator,), use.inputs, use.loc, use, part))
+            elif _carries(use):
+                out.append(Narrow("accumulators", (use.accumulator,), use.inputs, use.loc, use, True))
     for event in work.authored:
         for facts in facts_of(event):
             for total in facts.sums:
@@ -55,6 +61,28 @@ def narrow(problem: Problem, work: Work, found: Reach) -> list[Narrow]:
                 if exponentials and total.dtype in FLOATS and (effective_bits(total.dtype) or 0) < limit.get("sums", 0):
                     out.append(Narrow("sums", (total.dtype,), (), total.loc))
     return out
+
+
+def _added_on(use: ProductUse, limit: int) -> bool:
+    """Whether a loop adds the results of a product with narrow accumulators to a wide sum: each holds a group's."""
+    return any(
+        total.carried and (effective_bits(total.dtype) or 0) >= limit and _sums_up(product, total)
+        for facts in facts_of(use.event)
+        for product in facts.products
+        if product.loc == use.loc and product.accumulator == use.accumulator
+        for total in facts.sums
+    )
+
+
+def _sums_up(product: Product, total: Sum) -> bool:
+    summed = {o.storage for o in total.origins if "product" in o.flags and "exp" not in o.flags}
+    return summed.issuperset(o.storage for o in product.a_origins | product.b_origins if "index" not in o.flags)
+
+
+def _carries(use: ProductUse) -> bool:
+    """Whether a multiply-add of one thread adds up products of two tensors in a loop."""
+    here = (total for facts in facts_of(use.event) for total in facts.sums if total.loc == use.loc)
+    return use.engine == "fma" and len(use.inputs) > 1 and any(t.carried and t.dtype == use.accumulator for t in here)
 
 
 def _rounded(found: Reach, limit: int) -> Iterator[Narrow]:
@@ -83,7 +111,7 @@ def downcasts(
     """Facts `downcast`. `checked` is the work at the shape that stands for this one where nothing is timed, `first`
     that of the first call at this shape; None where they were not followed."""
     fed = [u for u in work.products if u.inputs and u.engine != "fma"]
-    whole = bool(fed) and all(any(n.use is u for n in found) for u in fed)
+    whole = bool(fed) and all(any(n.use is u and not n.part for n in found) for u in fed)
     out: list[Seed] = []
     seen = set()
     for item in found:
@@ -97,7 +125,7 @@ def downcasts(
         elif _differs(problem, item, checked):
             split = "shapes"
         allowed = problem.narrowest.get(item.what, problem.narrowest.get("operands", "?"))
-        every = whole and item.use is not None or item.what == "inputs"
+        every = whole and item.use is not None and not item.part or item.what == "inputs"
         attrs = {
             "what": item.what, "types": item.types, "allowed": allowed, "inputs": item.inputs,
             "share": "all" if every else "some", "split": split,

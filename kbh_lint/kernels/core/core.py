@@ -97,12 +97,13 @@ class Core:
             if cell.kind == "param":
                 self.hints.setdefault((cell.name, loc), F.Hint(cell.name, cell.storage, loc))
 
-    def add_sum(self, dtype: str, origins: F.Origins, loc: Loc) -> None:
+    def add_sum(self, dtype: str, origins: F.Origins, loc: Loc, carried: bool = False) -> None:
         """Note an accumulation of data."""
         data = data_origins(origins)
         if data:
             old = self.sums.get((dtype, loc))
-            self.sums[(dtype, loc)] = F.Sum(dtype, union(old.origins, data) if old else data, loc)
+            carried = carried or old is not None and old.carried
+            self.sums[(dtype, loc)] = F.Sum(dtype, union(old.origins, data) if old else data, loc, carried)
 
     def add_bound(self, value: V, loc: Loc) -> V:
         """Note the data that bounds a loop; returns it."""
@@ -357,7 +358,7 @@ class Core:
             return value
         value = self.summed(value, dtype, loc)
         if data_origins(value.origins):
-            self.add_sum(dtype, value.origins, loc)
+            self.add_sum(dtype, value.origins, loc, in_loop and any("product" in o.flags for o in old.origins))
             if in_loop:
                 value = value.with_(origins=flagged(value.origins, "reduce"))
         return value

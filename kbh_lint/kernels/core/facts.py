@@ -103,11 +103,15 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """An accumulation of values: `x += y` in a loop, tl.sum, a shuffle or shared-memory tree, an atomic add."""
+    """An accumulation of values: `x += y` in a loop, tl.sum, a shuffle or shared-memory tree, an atomic add.
+
+    `carried`: products are added to earlier products in a loop.
+    """
 
     dtype: str
     origins: Origins
     loc: ir.Loc
+    carried: bool = False
 
 
 ProductTypes = tuple[str, str, str, str]
