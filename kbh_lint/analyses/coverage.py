@@ -11,6 +11,7 @@ from kbh_lint.formulas import evaluate_int
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.core.facts import KernelFacts
+from kbh_lint.kernels.extents.reuse import axes
 from kbh_lint.problems import Contract
 from kbh_lint.values import Scalar
 
@@ -37,7 +38,7 @@ def short_grids(contract: Contract, run: ShapeRun, found: Reach) -> list[Seed]:
             height = max((p.rows or 0 for p in facts.products), default=0)
             if grid is None or not height or event.attrs.get("steer"):
                 continue
-            held = _held(grid, groups, height, _column_tiles(event, columns))
+            held = _held(grid, _group_axis(event, facts, spec.name, grid, groups), _column_tiles(event, columns))
             if held is not None and _short(*held, groups, rows, height):
                 each = held[0] * height // (1 if held[1] else groups)
                 attrs = {"name": spec.name, "rows": each, "of": rows}
@@ -82,17 +83,26 @@ def _column_tiles(event: Event, columns: int) -> list[int]:
     return sorted(sizes)
 
 
-def _held(grid: tuple[int, ...], groups: int, height: int, tiles: list[int]) -> tuple[int, bool] | None:
+def _group_axis(event: Event, facts: KernelFacts, name: str, grid: tuple[int, ...], groups: int) -> int | None:
+    """The axis of the grid that counts the groups: as long as there are, and what chooses the offsets that are read.
+    Columns may come in as many tiles."""
+    held: dict[int, Content] = event.attrs["contents"]
+    kernel = event.attrs["kernel"]
+    loads = [load for load in facts.loads if load.storage in held and _itself(held[load.storage], name)]
+    known = [axes(kernel.node, load.loc, kernel.env) for load in loads]
+    chosen = {at for found in known for at in found or ()}
+    return next((at for at, size in enumerate(grid) if size == groups and (at in chosen or None in known)), None)
+
+
+def _held(grid: tuple[int, ...], by_group: int | None, tiles: list[int]) -> tuple[int, bool] | None:
     """The row tiles that a grid holds: (of each group, True) when one axis counts the groups, else (of all, False)."""
-    axes = [g for g in grid if g != 1]
-    each = groups in axes
-    if each:
-        axes.remove(groups)
-    across = next((t for t in tiles if t in axes and len(axes) > 1), None)
+    each = by_group is not None
+    others = [g for at, g in enumerate(grid) if g != 1 and at != by_group]
+    across = next((t for t in tiles if t in others and len(others) > 1), None)
     if across is not None:
-        axes.remove(across)
-        return prod(axes), each
-    left = prod(axes)
+        others.remove(across)
+        return prod(others), each
+    left = prod(others)
     across = next((t for t in tiles if left % t == 0 and left > t), None)
     return (left // across, each) if across is not None else None
 

@@ -28,6 +28,9 @@ Atoms = frozenset[Any]
 NONE: Atoms = frozenset()
 
 
+_AXES = {"x": 0, "y": 1, "z": 2}
+
+
 class _Same:
     """A kernel that is equal to itself alone, so that answers about it can be kept, with the scope that it is in."""
 
@@ -51,6 +54,16 @@ def read_once(kernel: ir.FuncDef, loc: ir.Loc, env: Env | None = None) -> bool |
     stands elsewhere.
     """
     return _read_once(_Same(kernel, env), loc[1:])
+
+
+def axes(kernel: ir.FuncDef, loc: ir.Loc, env: Env | None = None) -> frozenset[int] | None:
+    """The axes of the grid that the address of the load at `loc` depends on; None when that cannot be told."""
+    found = _reading(kernel.body or (), loc[1:], env, {}, 0)
+    if found is None:
+        return None
+    whole = {b for a in found[0] for b in (a[2] if a[0] == "part" else (a,))}
+    named = {_AXES.get(a[1], a[1]) for a in whole if a[0] in ("axis", "blockIdx")}
+    return frozenset(at for at in named if isinstance(at, int)) if "?" not in named else None
 
 
 @lru_cache(maxsize=32)  # every configuration of a kernel and every graded shape asks again
