@@ -6,9 +6,9 @@ never raises; `module_env` gives the names the text defines.
 
 from __future__ import annotations
 
-from kbh_lint.frontends.cuda.env import fold, module_env, use
+from kbh_lint.frontends.cuda.env import bring_in, fold, module_env, use
 from kbh_lint.frontends.cuda.lowering import lower
 from kbh_lint.frontends.cuda.unit import CudaUnit, lines_origin
 from kbh_lint.frontends.walk import children, walk
 
-__all__ = ["CudaUnit", "children", "fold", "lines_origin", "lower", "module_env", "use", "walk"]
+__all__ = ["CudaUnit", "bring_in", "children", "fold", "lines_origin", "lower", "module_env", "use", "walk"]

@@ -95,6 +95,23 @@ def use(env: values.Env, namespace: str, where: str = "") -> None:
     env.uses = {**(env.uses or {}), where: (*(env.uses or {}).get(where, ()), namespace)}
 
 
+def bring_in(env: values.Env, namespace: str) -> None:
+    """`using namespace` in a block: the namespace's names come before others of the file, not before local ones."""
+    around: list[values.Env] = []
+    scope = env
+    while not scope.outermost and scope.parent is not None:
+        around.append(scope)
+        scope = scope.parent
+    spaces = [scope.namespace] if scope.namespace else []
+    while scope.parent is not None:
+        scope = scope.parent
+    for name, value in list(scope.vars.items()):
+        owner, _, last = name.rpartition("::")
+        named = owner == namespace or any(owner == f"{space}::{namespace}" for space in spaces)
+        if named and not any(last in inner.vars for inner in around):
+            env.vars[last] = value
+
+
 def _known(env: values.Env, name: str) -> Any:
     try:
         return env.lookup(name)

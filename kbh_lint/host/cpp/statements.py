@@ -140,6 +140,7 @@ def s_block(run: Cpp, node: ir.Block, env: Env) -> Any:
 def s_using(run: Cpp, node: ir.Using, env: Env) -> None:
     if node.namespace is not None:
         cuda.use(env, node.namespace)
+        cuda.bring_in(env, node.namespace)
     elif node.name:
         env.vars[node.name] = CppType(node, env)
 

@@ -20,6 +20,7 @@ def build_env(interp: Any, sources: list[str], flags: list[str], arch: int | Non
             defines[name] = value or "1"
     env = Env()
     lowered: list[ir.Module] = []
+    files: list[Env] = []
     for text in sources:
         key = (text, tuple(sorted(defines.items())), arch, getattr(text, "pieces", ())[:1])
         cache = interp.session.lowered
@@ -28,6 +29,7 @@ def build_env(interp: Any, sources: list[str], flags: list[str], arch: int | Non
             cache[key] = cuda.lower(str(text), origin, defines=defines, cuda_arch=arch)
         lowered.append(cache[key])
         made = cuda.module_env(cache[key])
+        files.append(made)
         env.uses = {**(env.uses or {}), **(made.uses or {})}
         for name, value in made.vars.items():
             known = env.vars.get(name)
@@ -37,12 +39,23 @@ def build_env(interp: Any, sources: list[str], flags: list[str], arch: int | Non
                 env.vars[name] = value
     for value in env.vars.values():
         for func in value.funcs if isinstance(value, Overloads) else ():
-            func.env = env
+            func.env = _placed(func.env, files, env)
         if isinstance(value, CppType):
             for special in value.special:
-                special.env = env
-            value.env = env
+                special.env = _placed(special.env, files, env)
+            value.env = _placed(value.env, files, env)
     return env, lowered
+
+
+def _placed(scope: Env, files: list[Env], env: Env) -> Env:
+    """A scope of one of the texts as a scope of all of them: a namespace's stays its own."""
+    inner = scope
+    while inner.parent is not None and inner.parent is not env:
+        if any(inner.parent is made for made in files):
+            inner.parent = env
+            break
+        inner = inner.parent
+    return env if any(scope is made for made in files) else scope
 
 
 def _origin(text: str) -> Callable[[int], tuple[str, int, int]]:
