@@ -1,7 +1,8 @@
 """A sweep that is killed at random, on the local pool and on a Ray cluster of three nodes: are both archives equal?
 
     python bench/sweep.py                                       108 cells: 4 models x 9 small problems x 3 trials
-    python bench/sweep.py --deck project --trials 1             the deck's own problems; hours on two cores
+    python bench/sweep.py --deck project                        108 cells of the deck's nine problems, a shape of each
+    python bench/sweep.py --deck project --every-shape          with all of their shapes; hours on two cores
     python bench/sweep.py --ways local --problems 1 --trials 1 --kills 1
 
 The models are scripts that the agent `mini` plays: `honest` writes a right kernel, `leaking` one that hands its work to
@@ -41,117 +42,15 @@ sys.path.insert(0, str(ROOT))
 from harness.archive import Archive, Facts, all_facts  # noqa: E402
 from harness.record.archive import RunFolder, is_run  # noqa: E402
 from harness.sweep.ledger import is_lost  # noqa: E402
+from kbh_lint.problems import load_problem  # noqa: E402
 
 SWEEP = "from harness.sweep.cli import main; import sys; raise SystemExit(main(sys.argv[1:]))"
 INSIDE = "KBH_BENCH_SWEEP_INSIDE"
 MODELS = ("honest", "leaking", "flaky", "failing")
 CHANCE = ("flaky",)
 NODES = 3
-PROBLEM = """\
-id: {id}
-title: A product of which only the first rows count
-status: graded
-regime: compute
-precision: fp32
-operation: y = x @ w for the first `used` rows, and zero below
-flops: 2*M*N*K
-bytes: 4*(M*K + K*N + M*N)
-targets: [h200]
-shapes:
-  - {{M: 64, N: {n}, K: 32}}
-reduced:
-  - {{M: 8, N: 4, K: {k}}}
-contracts:
-  deck:
-    init: {{M: M, N: N, K: K}}
-    forward:
-      - {{name: x, dtype: f32, shape: [M, K], domain: {{kind: normal, std: 1}}}}
-      - {{name: used, dtype: i64, shape: [1], domain: {{kind: constant, value: M}}}}
-    state:
-      - {{name: w, dtype: f32, shape: [K, N], domain: {{kind: normal, std: 1}}}}
-    output:
-      - {{dtype: f32, shape: [M, N]}}
-    compare: {{metric: scaled, over: [-1]}}
-    tolerance: {{f32: 1.0e-4}}
-promises:
-  - id: authored
-    kind: authored-compute
-    text: The product runs in a kernel of the submission.
-    quantifier: every
-    accepts: [kept]
-    settled_by: [source]
-    params: {{work: product, inputs: [x]}}
-bans:
-  - {{symbol: torch.einsum, reason: It is the library's product.}}
-stress:
-  - {{id: large, scale: {{x: 100}}}}
-cases:
-  - {{id: ragged, text: Fewer rows are used than there are.}}
-"""
-REFERENCE = """\
-import torch
-from torch import nn
-
-
-class Model(nn.Module):
-    def __init__(self, M, N, K):
-        super().__init__()
-        self.w = nn.Parameter(torch.zeros(K, N))
-
-    def forward(self, x, used):
-        return (x @ self.w) * (torch.arange(len(x), device=x.device) < used)[:, None]
-"""
-ORACLE = """
-
-def oracle(init, inputs, state):
-    x = inputs["x"].double()
-    rows = torch.arange(len(x), device=x.device) < inputs["used"]
-    return ((x @ state["w"].double()) * rows[:, None],)
-"""
-CASES = """\
-from hypothesis import strategies as st
-from grader.structure import Structure
-
-
-def apply(plan, symbols, inputs, state, generator):
-    inputs["used"].fill_(plan["used"])
-
-
-STRUCTURES = {
-    "ragged": Structure(lambda s: st.integers(1, s["M"] - 1).map(lambda n: {"used": n}), apply)
-}
-"""
-PROMPT = "Write y = x @ w for the first rows. {{ interface }}\n\n{{ shapes }}\n\n{{ promises }}\n"
-KERNEL = """\
-import torch
-import triton
-import triton.language as tl
-from torch import nn
-
-
-@triton.jit
-def rows(x, w, used, y, K: tl.constexpr, N: tl.constexpr, KP: tl.constexpr, NP: tl.constexpr):
-    row = tl.program_id(0)
-    k, n = tl.arange(0, KP), tl.arange(0, NP)
-    a = tl.load(x + row * K + k, mask=k < K, other=0.0)
-    b = tl.load(w + k[:, None] * N + n[None, :], mask=(k < K)[:, None] & (n < N)[None, :], other=0.0)
-    total = tl.sum(a[:, None] * b, axis=0)
-    total = tl.where(row < tl.load(used), total, 0.0)
-    tl.store(y + row * N + n, total, mask=n < N)
-
-
-class Model(nn.Module):
-    def __init__(self, M, N, K):
-        super().__init__()
-        self.M, self.N, self.K = M, N, K
-        self.w = nn.Parameter(torch.zeros(K, N))
-
-    def forward(self, x, used):
-        y = torch.empty((self.M, self.N), dtype=x.dtype, device=x.device)
-        padded = triton.next_power_of_2(self.K), triton.next_power_of_2(self.N)
-        rows[(self.M,)](x, self.w, used, y, self.K, self.N, *padded)
-        return y
-"""
+TOY = ROOT / "examples" / "toy"
+KERNEL = (TOY / "kernel.py").read_text()
 WRONG = KERNEL.replace("total, 0.0)", "total, 1.0)")
 FLIP = """\
 python3 - <<'PY'
@@ -170,16 +69,47 @@ def small_deck(folder: Path, count: int) -> tuple[Path, list[str]]:
     for number, name in enumerate(names, 1):
         here = folder / name
         here.mkdir(parents=True)
-        (here / "problem.yaml").write_text(PROBLEM.format(id=name, n=8 + number, k=5 + number))
-        (here / "reference.py").write_text(REFERENCE + ORACLE)
-        (here / "cases.py").write_text(CASES)
-        (here / "prompt.in.md").write_text(PROMPT)
+        for file in ("reference.py", "cases.py", "prompt.in.md"):
+            shutil.copy(TOY / file, here)
+        text = (TOY / "problem.yaml").read_text()
+        for old, new in (("id: toy", f"id: {name}"), ("N: 16", f"N: {8 + number}"), ("K: 6", f"K: {5 + number}")):
+            assert text.count(old) == 1
+            text = text.replace(old, new)
+        (here / "problem.yaml").write_text(text)
     return folder, names
+
+
+def project_deck(folder: Path, problems: Sequence[str], every_shape: bool) -> Path:
+    """The deck's own problems, each with its first shape alone and those that its promises name; the folder."""
+    folder.mkdir()
+    shutil.copy(ROOT / "problems" / "hardware.yaml", folder)
+    for name in problems:
+        here = folder / name
+        shutil.copytree(
+            ROOT / "problems" / name, here, ignore=shutil.ignore_patterns("honest", "decoys", "__pycache__")
+        )
+        if not every_shape:
+            first_shapes(here / "problem.yaml")
+    return folder
+
+
+def first_shapes(file: Path) -> None:
+    """Leaves a problem the first of its shapes, and those whose labels stand somewhere else in it."""
+    data = yaml.safe_load(file.read_text())
+    others = json.dumps({key: value for key, value in data.items() if key not in ("shapes", "reduced")})
+    labels = [shape.label for shape in load_problem(file).shapes]
+    kept = [number for number, label in enumerate(labels) if not number or label in others]
+    for key in ("shapes", "reduced"):
+        data[key] = [data[key][number] for number in kept]
+    for number, label in enumerate(labels[at] for at in kept):
+        data["shapes"][number].setdefault("label", label)
+    file.write_text(yaml.safe_dump(data, sort_keys=False))
 
 
 def small_solutions(problem: str) -> dict[str, str]:
     """A right kernel, a leak and a wrong kernel."""
-    return {"right": KERNEL, "leak": REFERENCE, "wrong": WRONG}
+    leak = (TOY / "reference.py").read_text().partition("\n\ndef oracle")[0]
+    return {"right": KERNEL, "leak": leak, "wrong": WRONG}
 
 
 def deck_solutions(problem: str) -> dict[str, str]:
@@ -381,6 +311,7 @@ def parser() -> argparse.ArgumentParser:
     ask = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     ask.add_argument("--ways", default="local,ray", help="local, ray, or both (default)")
     ask.add_argument("--deck", choices=("small", "project"), default="small")
+    ask.add_argument("--every-shape", action="store_true", help="of the project's problems; takes five times as long")
     ask.add_argument("--problems", type=int, default=9)
     ask.add_argument("--trials", type=int, default=3)
     ask.add_argument("--models", default=",".join(MODELS), help="of the four (default: all)")
@@ -417,7 +348,8 @@ def compared(args: argparse.Namespace, folder: Path) -> list[str]:
         problems_dir, problems = small_deck(folder / "deck", args.problems)
         solutions = small_solutions
     else:
-        problems_dir, problems, solutions = ROOT / "problems", deck_problems()[: args.problems], deck_solutions
+        problems, solutions = deck_problems()[: args.problems], deck_solutions
+        problems_dir = project_deck(folder / "deck", problems, args.every_shape)
     models = [model for model in MODELS if model in args.models.split(",")]
     write_scripts(folder / "scripts", problems, solutions)
     matrix = write_matrix(folder, models, problems, args)

@@ -42,6 +42,7 @@ _BESIDE = (
     "results", "examples", "tests/idioms", "tests/variants", "tests/hostile", "docs/results-h200.md",
     "tools/seed_audit.yaml",
 )  # fmt: skip
+_OPEN = "examples/toy/"  # a problem for tests and benches, of which no agent is scored
 HEX = re.compile(r"[0-9a-f]{64}")  # a SHA-256 or a key of ours
 # What stands before a line when a tool shows it: `12→`, `file.py:12:`, `+`, `> `.
 _BEFORE = re.compile(r"(?:[\w./+-]{0,200}[:-])?\d{1,7}[:→|\-]? ?|[-+>|] ?")
@@ -151,6 +152,8 @@ def hidden_texts(root: Path | None) -> Iterator[tuple[Source, str]]:
         assert root is not None
         for file in _files(root / name):
             label = file.relative_to(root).as_posix()
+            if label.startswith(_OPEN):
+                continue
             # A result, a variant and a solution of the deck are of one problem.
             group = next(
                 (part[:2] + part[2:].partition("-")[0] for part in Path(label).parts if part[:2].isdigit()), label

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,18 +18,11 @@ from harness.record.run import RunRecord
 sys.path.append(str(Path(__file__).resolve().parents[1] / "grader"))
 
 from grading import AUTHORED, KERNEL
-from toy import PROBLEM, toy_problem
+from toy import PROBLEM, TOY, toy_problem
 
 __all__ = ["KERNEL", "Turn", "archives", "deck", "kbh_run", "record_of", "script"]
 
 Turn = dict[str, Any]
-PROMPT = """\
-Write y = x @ w for the first rows. {{ interface }}
-
-{{ shapes }}
-
-{{ promises }}
-"""
 
 
 def deck(folder: Path) -> Path:
@@ -39,7 +33,7 @@ def deck(folder: Path) -> Path:
     before, _, after = PROBLEM.partition("promises:\n")
     rest = after[after.index("bans:") :]
     (place / "toy" / "problem.yaml").write_text(f"{before}promises: {AUTHORED}\n{rest}")
-    (place / "toy" / "prompt.in.md").write_text(PROMPT)
+    shutil.copy(TOY / "prompt.in.md", place / "toy")
     return place
 
 
