@@ -3,42 +3,45 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
-import subprocess
-import sys
+import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader.cli.board import Board
+from grader.cli.jobs import MOST_JOBS, Done, gpus, graded
 from grader.record.bundle import Bundle, BundleError
 from harness.archive.commands import Parser, add_wanted, facts_in, guarded, wanted
 from harness.archive.facts import Facts
+from harness.archive.graded import entries_below
 from harness.archive.index import all_facts
 from harness.archive.layout import StoreError
 from harness.archive.select import counted
 from harness.archive.store import Archive
 from harness.record.archive import RECORD, RUN_FILE
+from kbh_lint.paths import hardware_file, problems_dir
 from kbh_lint.report.text import one_line
 
 __all__ = ["Again", "main", "parser"]
 
 SAME, CHANGED, TROUBLE = 0, 1, 2
-AT_A_TIME = 32
-MOST_JOBS = 64
-GRADE = "from grader.cli.grade import main; import sys; raise SystemExit(main(sys.argv[1:]))"
+AT_A_TIME = 256
 
 _EPILOG = """\
 Each entry that counts and has a score, a verdict or a failure of the grader's is graded again with the options of its
 grading, on this machine: same, faster, slower, or verdict changed. The new gradings are bundles below --out, and are
 added to the archive, where they stand beside the first and do not count. Stop it when you like: what was graded is in
-the archive.
+the archive, and --new goes on with the rest.
 
 examples:
   kbh regrade results                                       everything
   kbh regrade results --only 3fa9c1 --only 07bb2e           two entries
   kbh regrade results --problem 05_topk_bitonic --jobs 4    four at a time, as in kbh grade --jobs
+  kbh regrade results --new                                 what was not graded again yet
 
 exit codes: 0 all are the same, or faster or slower; 1 a verdict changed; 2 something could not be graded again
 """
@@ -63,6 +66,7 @@ def parser() -> argparse.ArgumentParser:
     ask.add_argument("archive", type=Path, metavar="ARCHIVE")
     add_wanted(ask)
     ask.add_argument("--only", metavar="ID", action="append", default=[], help="these entries; may be given again")
+    ask.add_argument("--new", action="store_true", help="leave out what was graded again already")
     ask.add_argument("--jobs", "-j", metavar="N", type=int, default=1, help="gradings at a time (default: 1)")
     ask.add_argument("--problems-dir", metavar="DIR", type=Path, help="use these problems instead of the project's")
     ask.add_argument("--out", metavar="DIR", type=Path, default=Path("kbh-results"),
@@ -84,14 +88,20 @@ def _regrade(args: argparse.Namespace) -> int:
     entries = [one for one in counted(found.facts) if which.fits(one) and one.head]
     if not entries:
         raise StoreError(f"{args.archive} has no grading that is meant")
+    if args.new:
+        before = _heads(archive, found.facts)
+        entries = [one for one in entries if one.head not in before]
     results: list[Again] = []
+    board = Board()
     try:
-        for start in range(0, len(entries), AT_A_TIME):
-            for again in _some(archive, entries[start : start + AT_A_TIME], args):
-                results.append(again)
-                if not args.json:
-                    print(one_line(f"{again.facts.id[:12]}  {again.word:<15}  {again.text}"), flush=True)
+        for again in _all(archive, entries, args, board):
+            results.append(again)
+            if not args.json:
+                board.clear()
+                text = f"{again.facts.id[:12]}  {again.word:<15}  {_label(again.facts)}: {again.text}"
+                print(one_line(text), flush=True)
     finally:
+        board.clear()
         all_facts(archive)
     counts = Counter(again.word for again in results)
     if args.json:
@@ -99,24 +109,75 @@ def _regrade(args: argparse.Namespace) -> int:
                 for a in results]  # fmt: skip
         print(json.dumps({"version": 1, "entries": rows, "counts": counts}, indent=1))
     else:
-        print(", ".join(f"{number} {word}" for word, number in sorted(counts.items())))
+        told = ", ".join(f"{number} {word}" for word, number in sorted(counts.items()))
+        print(told or "everything that is meant was graded again already")
     return TROUBLE if counts["error"] else CHANGED if counts["verdict changed"] else SAME
 
 
-def _some(archive: Archive, entries: Sequence[Facts], args: argparse.Namespace) -> Iterator[Again]:
-    """Grades a few entries in one command of the grader, which knows how to do several at a time."""
-    with tempfile.TemporaryDirectory(prefix="kbh-regrade-") as place:
-        folders = {one.id: _bundle(archive, one, Path(place)) for one in entries}
-        made, errors = _graded([str(folder) for folder in folders.values()], args)
-        for one in entries:
-            folder = folders[one.id]
-            bundle = made.get(one.head)
-            if bundle is None:
-                said = next((text for text in errors if str(folder) in text), "the grader gave no result")
-                yield Again(one, "error", said.replace(f"{folder}: ", ""))
-                continue
-            again = [entry for entry in Bundle.open(bundle).entries() if entry.kind == "regrade"][-1]
-            yield Again(one, str(again.data["outcome"]), str(again.data["text"]), archive.add(bundle)[0])
+def _label(one: Facts) -> str:
+    """What an entry is, for people."""
+    return " ".join(
+        filter(None, (one.agent, one.model, one.problem, one.target, f"trial {one.trial}" if one.agent else ""))
+    )
+
+
+def _all(archive: Archive, entries: Sequence[Facts], args: argparse.Namespace, board: Board) -> Iterator[Again]:
+    """Grades entries, so many of them on the disk at a time; those of one target together, which share its GPUs."""
+    hardware = hardware_file(problems_dir(args.problems_dir))
+    for target in sorted({one.target for one in entries}):
+        these = [one for one in entries if one.target == target]
+        devices = gpus(target, hardware) if args.jobs > 1 else []
+        for start in range(0, len(these), AT_A_TIME):
+            with tempfile.TemporaryDirectory(prefix="kbh-regrade-") as place:
+                yield from _some(archive, these[start : start + AT_A_TIME], args, Path(place), devices, board)
+
+
+def _some(
+    archive: Archive,
+    entries: Sequence[Facts],
+    args: argparse.Namespace,
+    place: Path,
+    devices: Sequence[str],
+    board: Board,
+) -> Iterator[Again]:
+    """Grades a few entries, several at a time as `kbh grade --jobs` does, and gives each when it ends."""
+    tasks, meant = [], []
+    for one in entries:
+        try:
+            tasks.append((_bundle(archive, one, place), ""))
+            meant.append(one)
+        except (StoreError, OSError) as error:
+            yield Again(one, "error", str(error))
+    words = [*(["--problems-dir", str(args.problems_dir)] if args.problems_dir is not None else []), "--out"]
+    with contextlib.closing(graded(tasks, [*words, str(args.out), "-"], args.jobs, board, devices=devices)) as ended:
+        for index, done in ended:
+            folder = tasks[index][0]
+            yield _came_of(archive, meant[index], done, folder)
+            shutil.rmtree(folder.parent, ignore_errors=True)
+
+
+def _came_of(archive: Archive, one: Facts, done: Done, folder: Path) -> Again:
+    if done.bundle is None:
+        return Again(one, "error", done.error.replace(f"{folder}: ", "").replace(str(folder), folder.name))
+    try:
+        again = [entry for entry in Bundle.open(done.bundle).entries() if entry.kind == "regrade"]
+        if not again:
+            return Again(one, "error", "the grader did not compare it with the first grading")
+        return Again(one, str(again[-1].data["outcome"]), str(again[-1].data["text"]), archive.add(done.bundle)[0])
+    except (BundleError, StoreError, OSError) as error:
+        return Again(one, "error", str(error))
+
+
+def _heads(archive: Archive, facts: Sequence[Facts]) -> set[str]:
+    """The heads of the gradings that were made again already."""
+    found = set()
+    for one in facts:
+        if one.regrade:
+            manifest = archive.manifest(one.id)
+            last = json.loads(archive.file(manifest, entries_below(manifest)[-1]))
+            if last.get("kind") == "regrade" and isinstance(last.get("data"), dict):
+                found.add(str(last["data"].get("head")))
+    return found
 
 
 def _bundle(archive: Archive, one: Facts, place: Path) -> Path:
@@ -130,27 +191,3 @@ def _bundle(archive: Archive, one: Facts, place: Path) -> Path:
     folder = place / one.id[:16] / name
     archive.extract(manifest, folder, below)
     return folder
-
-
-def _graded(folders: Sequence[str], args: argparse.Namespace) -> tuple[dict[str, Path], list[str]]:
-    """The new bundle for each head of an old one, and what could not be graded."""
-    words = ["--format", "json", "--out", str(args.out)]
-    words += ["--jobs", str(args.jobs)] if args.jobs > 1 else []
-    words += ["--problems-dir", str(args.problems_dir)] if args.problems_dir is not None else []
-    done = subprocess.run([sys.executable, "-c", GRADE, *words, *folders], stdout=subprocess.PIPE, check=False)
-    try:
-        answer = json.loads(done.stdout)
-        found = [Path(cell["bundle"]) for cell in answer["cells"]]
-        errors = [str(text) for text in answer["errors"]]
-    except (ValueError, KeyError, TypeError):
-        raise StoreError("the grader ended without an answer; what it said stands above") from None
-    made: dict[str, Path] = {}
-    for bundle in found:
-        try:
-            again = [entry for entry in Bundle.open(bundle).entries() if entry.kind == "regrade"]
-        except BundleError as error:
-            errors.append(f"{bundle}: {error}")
-            continue
-        if again:
-            made[str(again[-1].data.get("head"))] = bundle
-    return made, errors
