@@ -130,6 +130,10 @@ def _refusal(error: BaseException) -> str:
         return said
     if torch.cuda.is_available():
         return ""
+    if isinstance(error, AssertionError):
+        lines = traceback.extract_tb(error.__traceback__)
+        if lines and ".is_cuda" in (lines[-1].line or ""):
+            return "it needs a GPU (it asserts that its inputs are on one)"
     return next((f"it needs a GPU ({words})" for words in NO_GPU if words in said), "")
 
 

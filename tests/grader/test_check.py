@@ -144,9 +144,17 @@ def test_compiled_cuda_is_neither_passed_nor_failed_on_a_cpu(tmp_path: Path) -> 
     assert report.message.startswith("it cannot be checked on a CPU: it uses torch.utils.cpp_extension")
 
 
-def test_needing_a_gpu_at_run_time_is_told_as_that(tmp_path: Path) -> None:
-    report = check(tmp_path, HONEST.replace("return (x", "return (x.cuda()"))
-    assert report.outcome == "not-checkable" and "it needs a GPU" in report.message
+@pytest.mark.parametrize(
+    ("says", "outcome"),
+    [
+        ("return (x.cuda()", "not-checkable"),
+        ("assert x.is_cuda and x.ndim == 2; return (x", "not-checkable"),
+        ("assert x.is_contiguous() and x.ndim == 3; return (x", "failed"),
+    ],
+)
+def test_needing_a_gpu_at_run_time_is_told_as_that(tmp_path: Path, says: str, outcome: str) -> None:
+    report = check(tmp_path, HONEST.replace("return (x", says))
+    assert (report.outcome, "it needs a GPU" in report.message) == (outcome, outcome != "failed")
 
 
 def test_a_refusal_does_not_hide_a_wrong_result(tmp_path: Path) -> None:
