@@ -1,8 +1,8 @@
 """What a submission's processes have on the disk in sum: no limit of a process bounds that.
 
 Looking is dear, so it is done where the file system says that something was written, and now and then. Files are
-counted by the blocks that they take, also those that were deleted and are open. A file that only a mapping holds, or a
-message that nobody has taken yet, is not seen.
+counted by the blocks that they take, also those that were deleted and are open, or mapped where the judge is root. A
+file that only a message holds that nobody has taken yet is not seen.
 """
 
 from __future__ import annotations
@@ -74,17 +74,36 @@ def _listed(folders: Sequence[Path], more: Sequence[str], stop: threading.Event)
 
 
 def _deleted(folders: Sequence[str], processes: Iterable[int]) -> Iterable[os.stat_result]:
-    """The files of folders that have no name any more and are open in a process."""
+    """The files of folders that have no name any more and are open or mapped in a process."""
     below = tuple(folder + os.sep for folder in folders)
     for process in processes:
-        place = f"/proc/{process}/fd"
-        with contextlib.suppress(OSError):  # it has ended, or it is not ours to look at
-            for number in os.listdir(place):
-                with contextlib.suppress(OSError):
-                    if os.readlink(f"{place}/{number}").startswith(below):
-                        found = os.stat(f"{place}/{number}")
+        for find in (_open, _mapped):
+            with contextlib.suppress(OSError):  # it has ended, or it is not ours to look at
+                for link in find(process, below):
+                    with contextlib.suppress(OSError):
+                        found = os.stat(link)
                         if found.st_nlink == 0 and stat.S_ISREG(found.st_mode):
                             yield found
+
+
+def _open(process: int, below: tuple[str, ...]) -> Iterable[str]:
+    place = f"/proc/{process}/fd"
+    for number in os.listdir(place):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"{place}/{number}").startswith(below):
+                yield f"{place}/{number}"
+
+
+def _mapped(process: int, below: tuple[str, ...]) -> Iterable[str]:
+    """One mapping of each file; the links of /proc that lead to mapped files are root's alone."""
+    found = {}
+    with open(f"/proc/{process}/maps", encoding="utf-8", errors="surrogateescape") as lines:
+        for line in lines:
+            fields = line.rstrip("\n").split(maxsplit=5)
+            if len(fields) == 6 and fields[5].startswith(below) and fields[5].endswith(" (deleted)"):
+                first, _, last = fields[0].partition("-")
+                found[fields[3], fields[4]] = f"/proc/{process}/map_files/{int(first, 16):x}-{int(last, 16):x}"
+    return found.values()
 
 
 @dataclass(frozen=True, slots=True)

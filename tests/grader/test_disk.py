@@ -6,7 +6,7 @@ import os
 import tempfile
 import threading
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
@@ -34,6 +34,20 @@ os.unlink(path)
 for _ in range(400):
     file.write(bytes(1 << 20))
 """
+MAPPED = """
+import ctypes
+mmap, munmap = ctypes.CDLL(None).mmap, ctypes.CDLL(None).munmap
+mmap.argtypes, mmap.restype = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long], ctypes.c_void_p
+munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+def mapped(path, size):
+    with open(path, 'wb+', buffering=0) as file:
+        for _ in range(size >> 20):
+            file.write(bytes(1 << 20))
+        at = mmap(None, 4096, 1, 1, file.fileno(), 0)
+    os.unlink(path)
+    return at
+"""
+MANY_MAPPED = MAPPED + "for i in range(100): mapped(os.path.join(os.environ['TMPDIR'], f'part{i}'), 4 << 20)"
 ENOUGH = "write('honest', 50 << 20)"
 
 
@@ -56,6 +70,20 @@ def test_a_deleted_file_counts_while_it_is_open(tmp_path: Path) -> None:
         file.write(os.urandom(3 * MIB))
         os.unlink(tmp_path / "file")
         assert held([tmp_path], [os.getpid()], threading.Event())[0] >= 3 * MIB
+    assert held([tmp_path], [os.getpid()], threading.Event())[0] < MIB
+
+
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="what others map is seen by root alone")
+
+
+@ROOT
+def test_a_deleted_file_counts_while_a_page_of_it_is_mapped(tmp_path: Path) -> None:
+    tools: dict[str, Any] = {"os": os}
+    exec(MAPPED, tools)
+    at = tools["mapped"](tmp_path / "file", 3 * MIB)
+    assert held([tmp_path], [os.getpid()], threading.Event())[0] >= 3 * MIB
+    assert held([tmp_path / "other"], [os.getpid()], threading.Event())[0] < MIB
+    tools["munmap"](at, 4096)
     assert held([tmp_path], [os.getpid()], threading.Event())[0] < MIB
 
 
@@ -93,6 +121,13 @@ def test_the_limit_is_what_the_variable_says_or_eight(said: str, gib: float, mon
         pytest.param(MANY, 30.0, "wrote more than 0.0625 GiB to its scratch folder while it was to write", id="many"),
         pytest.param(
             DELETED, 30.0, "wrote more than 0.0625 GiB to its scratch folder while it was to write", id="open"
+        ),
+        pytest.param(
+            MANY_MAPPED,
+            30.0,
+            "wrote more than 0.0625 GiB to its scratch folder while it was to write",
+            id="mapped",
+            marks=ROOT,
         ),
         pytest.param(ENOUGH, 2.0, "did not finish within 2 s; it was to write", id="honest"),
     ],
