@@ -16,9 +16,9 @@ from kbh_lint.marked import DataError
 
 if TYPE_CHECKING:
     from kbh_lint import engine as _engine
-    from kbh_lint.changes import Changes
     from kbh_lint.rules import Rule
     from kbh_lint.source.submissions import Submission
+    from kbh_lint.triage.changes import Changes
 
 Progress = Callable[[int, int], None]
 StrPath = str | os.PathLike[str]

@@ -48,7 +48,7 @@ def _words(text: str) -> list[str]:
 
 def parser(prog: str) -> argparse.ArgumentParser:
     """The options of `kbh-lint`."""
-    from kbh_lint import triage
+    from kbh_lint.triage import options as triage
 
     ask = Parser(
         prog=prog,
@@ -147,7 +147,7 @@ def _run(args: argparse.Namespace, prog: str) -> int:
         from kbh_lint import show
 
         return show.show(args)
-    from kbh_lint import triage
+    from kbh_lint.triage import options as triage
 
     baseline = triage.baseline(args)
     report = _lint(args)
@@ -176,10 +176,10 @@ def _run(args: argparse.Namespace, prog: str) -> int:
 
 
 def _lint(args: argparse.Namespace) -> Report:
-    from kbh_lint import triage
     from kbh_lint.api import lint
     from kbh_lint.cache import DEFAULT_DIR
     from kbh_lint.limits import memory_limit
+    from kbh_lint.triage import options as triage
 
     with memory_limit():
         return lint(

@@ -14,9 +14,9 @@ from kbh_lint.findings import Fact, FileReport, Report, Unread
 if TYPE_CHECKING:
     from kbh_lint.authors.folders import Found
     from kbh_lint.cache import Cache
-    from kbh_lint.changes import Changes
     from kbh_lint.rules import Rule
     from kbh_lint.source.submissions import BadInput, Submission
+    from kbh_lint.triage.changes import Changes
 
 
 def lint_paths(

@@ -138,11 +138,12 @@ def _read_json() -> Callable[[str], None]:
 
 
 def _read_task() -> Callable[[str], None]:
-    from kbh_lint import baseline, kernelbench
+    from kbh_lint import kernelbench
     from kbh_lint.authors import suppress
-    from kbh_lint.changes import diff_names
     from kbh_lint.fingerprints.functions import cpp_functions, python_functions
     from kbh_lint.marked import DataError
+    from kbh_lint.triage import baseline
+    from kbh_lint.triage.changes import diff_names
 
     folder = Path(tempfile.mkdtemp(prefix="kbh-fuzz-"))
     problem, known = folder / "task.py", folder / "known.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kbh_lint import ir
+from kbh_lint import ir, registry
 from kbh_lint.analyses.crashes import file_crashes
 from kbh_lint.analyses.flow import fills_unseen, last_call, reach
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, span_of
@@ -94,9 +94,9 @@ def kernels(path: PathRun) -> list[tuple[Func, str]]:
 
 
 def _dsl_kernels(value: Any) -> list[Func]:
-    """The kernels of CuTe DSL and TileLang among a module's names: functions, or methods of a class."""
+    """The kernels of other languages written in Python among a module's names: functions, or methods of a class."""
     found = value.env.vars.values() if isinstance(value, ClassV) else (value,)
-    return [f for f in found if isinstance(f, Func) and f.language in ("cute.kernel", "tilelang")]
+    return [f for f in found if isinstance(f, Func) and (f.language == "cute.kernel" or registry.is_kernel(f.language))]
 
 
 def _helpers(path: PathRun) -> Iterable[Func]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import values
+from kbh_lint import registry, values
 from kbh_lint.kernels.core.core import OutOfFuel
 from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.kernels.languages.triton.triton import TritonMachine
@@ -35,10 +35,10 @@ def _machine(kernel: values.Func, fuel: int, outer: Callable[[Any], Any] | None)
         from kbh_lint.kernels.languages.cute.cute import CuteMachine
 
         return CuteMachine(name, fuel, outer)
-    if kernel.language == "tilelang":
-        from kbh_lint.kernels.languages.tilelang.tilelang import TileMachine
-
-        return TileMachine(name, fuel, outer)
+    row = registry.of_function(kernel.language)
+    if row is not None:
+        machine: TritonMachine = row.machine(name, fuel, outer)
+        return machine
     return TritonMachine(name, fuel)
 
 

@@ -111,7 +111,7 @@ def test_a_diff_that_cannot_be_made_is_one_sentence(repository: Path, tmp_path_f
 
 
 def test_names_that_git_quotes_are_read() -> None:
-    from kbh_lint.changes import diff_names
+    from kbh_lint.triage.changes import diff_names
 
     assert diff_names('--- /dev/null\n+++ "b/\\303\\244 x.py"\n@@ -0,0 +1 @@\n+a\n') == ["b/\u00e4 x.py"]
     assert diff_names("diff --git a/x y.so b/x y.so\nBinary files differ\n") == ["b/x y.so"]
@@ -119,7 +119,7 @@ def test_names_that_git_quotes_are_read() -> None:
 
 @pytest.mark.parametrize("row", ['++ "' + "\\a" * 200, "diff --git a/x" + " b/x" * 20_000])
 def test_a_header_that_never_ends_does_not_hold_up_a_diff(row: str) -> None:
-    from kbh_lint.changes import diff_names
+    from kbh_lint.triage.changes import diff_names
 
     start = time.process_time()
     diff_names(f"{'+' if row[0] == '+' else ''}{row}\n")

@@ -12,7 +12,7 @@ import pytest
 ORDER = {
     "kbh_lint/host": ("values", "torch", "datamodel", "effects", "python", "gpu", "cpp", "libs", "run", "explore"),
     "kbh_lint/kernels": ("core", "languages", "extents", "numeric", "analyze"),
-    "kbh_lint/kernels/languages": ("ptx", "triton", "cute", "tilelang", "cuda"),
+    "kbh_lint/kernels/languages": ("ptx", "triton", "cute", "cuda"),
     "grader": (
         "wire",
         "candidate",

@@ -7,7 +7,7 @@ import string
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint import dtypes, ir, registry
 from kbh_lint.host.datamodel import prelude
 from kbh_lint.host.values import asking
 from kbh_lint.host.values.objects import Bound, LibObject, Partial
@@ -70,8 +70,9 @@ def resolve(interp: Run, path: str, loc: ir.Loc | None = None) -> Any:
         found = dtypes.from_cutlass(name)
         if found is not None:
             return DType(found)
-    if root == "tilelang.language" and not name.startswith("e"):
-        found = dtypes.from_tilelang(name)
+    row = registry.of_path(path)
+    if row is not None:
+        found = row.library.element_type(path)
         if found is not None:
             return DType(found)
     if root in ("triton.language", "triton.language.dtype"):

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint import ir, registry
 from kbh_lint.host.effects import outside
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values import asking, packages, tensor_arguments, unknowns
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def foreign(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A library this analysis knows nothing of: it may compute whatever it is given."""
     inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
-    if path.startswith(UNREAD_LANGUAGES):
+    if path.startswith(UNREAD_LANGUAGES) or registry.of_path(path) is not None:
         return unread_language(interp, path, args, kwargs, inputs, loc)
     standard = path.partition(".")[0] in sys.stdlib_module_names
     if inputs and _is_missing(interp, path):
@@ -50,7 +50,7 @@ def _is_missing(interp: Run, path: str) -> bool:
     root = path.partition(".")[0]
     if not root:
         return True
-    if root in packages.STDLIB_OR_PRESENT | packages.PACKAGES | packages.PUBLISHED:
+    if root in packages.STDLIB_OR_PRESENT | packages.PACKAGES | packages.PUBLISHED or registry.of_path(root):
         return False
     return any(kind == "import" and a["module"].partition(".")[0] == root for kind, a, _ in interp.trace.notes)
 
@@ -73,7 +73,7 @@ def addressed(interp: Run, name: str, args: Sequence[Any], loc: ir.Loc | None) -
         _may_fill(interp, found, recording.record(interp, "unread", name, loc, found))
 
 
-UNREAD_LANGUAGES = ("cutlass", "tilelang", "numba", "taichi", "warp", "pallas", "helion", "tvm", "triton.experimental")
+UNREAD_LANGUAGES = ("cutlass", "numba", "taichi", "warp", "pallas", "helion", "tvm", "triton.experimental")
 
 
 def unread_language(

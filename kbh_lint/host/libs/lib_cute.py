@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint import dtypes, ir, registry
 from kbh_lint.host.effects import foreign
 from kbh_lint.host.gpu import launch_arguments, launches
 from kbh_lint.host.gpu.kernel_cache import identity
@@ -18,6 +18,7 @@ from kbh_lint.host.libs import cute_shapes as shapes
 from kbh_lint.host.python import attributes, calls
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import tensor_arguments
+from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.objects import Bound, ClassV, Instance, LibObject, Memo, Pointer, Specialized, find_method
 from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.kernels.languages.cute import cute_ops as ops
@@ -160,15 +161,14 @@ def _compiled(interp: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return Specialized(args[0], fixed, scope=identity(func))
 
 
-Compiled = Callable[["Run", Specialized, list[Any], dict[str, Any], "ir.Loc | None"], Any]
-COMPILED: dict[str, Compiled] = {}  # calls of compiled functions by their language; filled where each is modelled
-
-
 def call_compiled(interp: Run, made: Specialized, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A call of a compiled function, with or without the compile-time arguments."""
     func = _function(interp, made.func)
-    if func is not None and func.language in COMPILED:
-        return COMPILED[func.language](interp, made, args, kwargs, loc)
+    row = registry.of_function(func.language) if func is not None else None
+    if row is not None:
+        own = row.library.launch(Site(interp, "", loc, args, kwargs), made)
+        if own is not NotImplemented:
+            return own
     if func is not None and identity(func) != made.scope:
         inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
         return foreign.unread_call(interp, "a compiled function whose names mean something else now", inputs, loc)

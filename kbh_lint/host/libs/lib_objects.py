@@ -17,7 +17,6 @@ from kbh_lint.host.libs import (
     lib_itertools,
     lib_python,
     lib_re,
-    lib_tilelang,
     lib_triton,
     measured,
     nn_layers,
@@ -27,6 +26,7 @@ from kbh_lint.host.libs import (
 from kbh_lint.host.python import around, attributes, coroutines, lanes, lifetimes, module_calls, plain_methods, pools
 from kbh_lint.host.torch import dress, tensor_views, torchlib
 from kbh_lint.host.values import objects, tensor_arguments, unknowns
+from kbh_lint.host.values.modelled import Modelled, Site
 from kbh_lint.host.values.objects import (
     Bound,
     ClassV,
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
 DECORATORS = (
     "cute.decorator",
-    "tilelang.decorator",
     "triton.decorator",
     "torch.compile.decorator",
     "functools.lru_cache.decorator",
@@ -61,6 +60,8 @@ CUTE_METHODS = frozenset(("mark_layout_dynamic", "mark_compact_shape_dynamic")) 
 
 def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) -> Any:
     """An attribute of an object a library made."""
+    if isinstance(owner, Modelled):
+        return owner.attribute(interp, name, loc)
     if owner.path == "pathlib.Path":
         text = str(owner.attrs["path"])
         known = {
@@ -111,6 +112,8 @@ def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) ->
 
 def call_object(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Call an object a library made."""
+    if isinstance(owner, Modelled):
+        return owner.called(Site(interp, owner.path, loc, args, kwargs))
     if isinstance(owner.kwargs.get("kind"), CppType):
         bound = interp.cpp.of_object(owner, "__call__", loc)
         if bound is not NotImplemented:
@@ -119,8 +122,6 @@ def call_object(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str
         return module_calls.call(interp, owner, args, kwargs, loc)
     if owner.path in DECORATORS and args:
         return lib_triton.decorate(interp, owner, args[0], loc)
-    if owner.path == "tilelang.factory":
-        return lib_tilelang.build(interp, owner, args, kwargs, loc)
     if owner.path == "collections.namedtuple":
         given = {
             **dict.fromkeys(owner.attrs["fields"]),
@@ -218,8 +219,8 @@ def graph_method(interp: Run, owner: Graph, name: str, args: list[Any], loc: ir.
 def object_method(
     interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
-    if owner.path == "tilelang.factory" and name == "compile":
-        return lib_tilelang.build(interp, owner, args, kwargs, loc)
+    if isinstance(owner, Modelled):
+        return owner.method(Site(interp, f"{owner.path}.{name}", loc, args, kwargs))
     if owner.path == "cute.launcher":
         return lib_cute.launch(interp, owner, kwargs, loc) if name == "launch" else owner
     if around.is_manager(owner) and name in ("__enter__", "__exit__"):

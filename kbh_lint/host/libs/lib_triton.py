@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint import ir, registry
 from kbh_lint.host.datamodel import prelude
-from kbh_lint.host.libs import custom_ops, lib_cute, lib_tilelang
+from kbh_lint.host.libs import custom_ops, lib_cute
 from kbh_lint.host.python import around
 from kbh_lint.host.values import tensor_arguments, unknowns
+from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.objects import (
     Bound,
     ClassV,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 JIT = ("triton.jit", "triton.experimental.gluon.jit")
 
 # Packages whose decorators are told apart by name, or change nothing of what a function computes.
-KNOWN = frozenset("torch triton cutlass tilelang tvm cuda numpy typing_extensions einops".split())
+KNOWN = frozenset("torch triton cutlass tvm cuda numpy typing_extensions einops".split())
 
 
 def triton_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -84,10 +85,9 @@ def decorate(interp: Run, decorator: Any, target: Any, loc: ir.Loc | None) -> An
         return target
     if path.startswith(("cutlass.", "cute.decorator")):
         return lib_cute.decorate(interp, decorator.attrs["path"] if path == "cute.decorator" else path, target)
-    if path.startswith("tilelang"):
-        known = getattr(decorator, "attrs", {})
-        given = {"configs": known.get("configs"), **known.get("kwargs", {})}
-        return lib_tilelang.decorate(known.get("path", path), target, given)
+    row = registry.of_path(path)
+    if row is not None:
+        return row.library.decorate(Site(interp, path, loc), decorator, target)
     if path.startswith(("triton.experimental.", "pallas", "jax")):
         interp.miss(f"a kernel in a language that is not read yet ({path})", loc)
         return LibObject("unread.kernel", {"name": path, "func": target})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint import ir, registry
 from kbh_lint.host.datamodel import copies, elapsed, enums, modules, shown
 from kbh_lint.host.effects import artifacts, builds, decoding, foreign, outside, tampering
 from kbh_lint.host.libs import (
@@ -18,7 +18,6 @@ from kbh_lint.host.libs import (
     lib_itertools,
     lib_python,
     lib_re,
-    lib_tilelang,
     lib_torch,
     lib_triton,
     measured,
@@ -56,7 +55,8 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
                 handler = found
                 break
         else:
-            handler = ROOTS.get(root, foreign.foreign)
+            row = registry.of_path(path)
+            handler = ROOTS.get(root, foreign.foreign) if row is None else row.library.call
     return handler(interp, path, args, kwargs, loc)
 
 
@@ -64,14 +64,9 @@ def _cute(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: 
     return lib_cute.call(interp, path, args, kwargs, loc)
 
 
-def _tilelang(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return lib_tilelang.call(interp, path, args, kwargs, loc)
-
-
 ROOTS: dict[str, Handler] = {
     "cuda": driver.bindings,
     "cutlass": _cute,
-    "tilelang": _tilelang,
     "torch": lib_torch.torch_call,
     "einops": einops.call,
     "triton": lib_triton.triton_call,

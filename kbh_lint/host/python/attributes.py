@@ -65,7 +65,7 @@ def get_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> Any:
         return class_attributes.attribute(interp, owner, name, loc)
     if isinstance(owner, Unknown):
         return tampering.method_of(owner, name) or Unknown(owner.contents, owner.why, made=owner.made)
-    reader = OF_LIBRARIES.get(type(owner))
+    reader = OF_LIBRARIES.get(LibObject if isinstance(owner, LibObject) else type(owner))
     if reader is not None:
         return reader(interp, owner, name, loc)
     if isinstance(owner, Extension):

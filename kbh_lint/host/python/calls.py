@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint import ir, registry
 from kbh_lint.host.datamodel import exceptions, generators
 from kbh_lint.host.python import around, coroutines
 from kbh_lint.host.values import keys
 from kbh_lint.host.values.frames import MAX_FRAMES, Frame, Returned
+from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.objects import Bound, ClassV, Memo, Once
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.values import Env, Func
@@ -23,6 +24,11 @@ def call_function(interp: Run, func: Func, args: list[Any], kwargs: dict[str, An
         return interp.cpp.call(func, args, loc)
     if func.language == "cute.kernel":
         return interp.kernel_of(func, args, kwargs)
+    row = registry.of_function(func.language) if func.language else None
+    if row is not None:
+        made = row.library.call_function(Site(interp, func.node.name, loc, args, kwargs), func)
+        if made is not NotImplemented:
+            return made
     if len(interp.frames) > MAX_FRAMES:
         exceptions.may_fail(interp, "RecursionError", loc)
         interp.miss("calls nest too deep", loc)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kbh_lint import ir
+from kbh_lint import ir, registry
 from kbh_lint.host.datamodel import exceptions, modules
 from kbh_lint.host.effects import artifacts
 from kbh_lint.host.values.frames import Frame
@@ -52,7 +52,7 @@ def _relative(node: ir.Import) -> str:
 
 def is_present(interp: Run, root: str, loc: ir.Loc | None) -> bool:
     """Whether a package is installed; of one that nobody knows, what was decided for it at this import."""
-    if root in PACKAGES or root in sys.stdlib_module_names:
+    if root in PACKAGES or registry.of_path(root) is not None or root in sys.stdlib_module_names:
         return True
     likely = Unknown((), "likely: the package is installed")
     return bool(interp.decisions.choice(("import", root, interp.place(loc)), likely))

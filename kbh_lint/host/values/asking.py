@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint import ir, registry
 from kbh_lint.host.values.objects import LibObject, Method
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source.embedded import Text, doubts
@@ -107,7 +107,7 @@ def source(*values: Any) -> str:
 
 # Objects that the interpreter itself makes: they are there, and are equal to no number and no text.
 _OWN = (
-    "cpp.", "cpp:", "struct:", "raw.", "unread.", "cute.", "tilelang.", "triton.", "cutlass", "ctypes.", "importlib.",
+    "cpp.", "cpp:", "struct:", "raw.", "unread.", "cute.", "triton.", "cutlass", "ctypes.", "importlib.",
     "collections.", "functools.", "types.", "torch.cuda.graph", "torch.cuda.stream", "torch.cuda.current_stream",
     "torch.nn.", "torch.compile.", "builtins.", "torch.device", "torch.layout", "pathlib.",
     "subprocess.", "unittest.", "os.environ", "dataclasses.", "enum.", "re.",
@@ -134,7 +134,7 @@ def of_library(value: Any) -> bool:
 
 def _own(path: str) -> bool:
     """Whether an object of this path is made here; what Triton's runtime says of the device is not."""
-    return path.startswith(_OWN) and not path.startswith("triton.runtime.")
+    return (path.startswith(_OWN) or registry.of_path(path) is not None) and not path.startswith("triton.runtime.")
 
 
 def presumed(answer: bool) -> Unknown:

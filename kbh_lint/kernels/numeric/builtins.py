@@ -122,13 +122,10 @@ def _arguments(m: Machine, node: ir.Call, frame: Frame, callee: Any) -> tuple[li
             args.extend(value if isinstance(value, tuple) else [UNKNOWN])
             continue
         where = places.place(m, arg, frame) if i in by_place else None
-        if m.tiles and isinstance(arg, ir.Index):
-            from kbh_lint.kernels.numeric import tilelang as compensation_tilelang
-
-            start = compensation_tilelang.region(m, arg, callee, frame)
-            if start is not None:
-                args.append(start)
-                continue
+        start = m.dialect.argument(m, arg, callee, frame)
+        if start is not None:
+            args.append(start)
+            continue
         args.append(Reference(where) if where is not None else expr.evaluate(m, arg, frame))
     keywords = {name: expr.evaluate(m, value, frame) for name, value in node.keywords if name is not None}
     return args, keywords
@@ -262,9 +259,7 @@ def _call_method(m: Machine, callee: Method, args: list[Any], packed: Args, targ
     if m.cute:
         from kbh_lint.kernels.numeric import cute as compensation_cute
 
-        if m.tiles and callee.name == "astype":
-            callee = Method(callee.value, "to")
-        made = compensation_cute.method(m, callee, packed)
+        made = compensation_cute.method(m, m.dialect.renamed(callee), packed)
         if made is not NotImplemented:
             return made
     handler = (CUDA if packed.frame.cpp else TRITON).get(callee.name)
@@ -277,21 +272,16 @@ def _call_method(m: Machine, callee: Method, args: list[Any], packed: Args, targ
 
 def _call_symbol(m: Machine, path: str, packed: Args) -> Any:
     from kbh_lint.kernels.numeric.cuda import cuda_builtin
-    from kbh_lint.kernels.numeric.triton import triton_builtin
 
     handler: Builtin | None
     if packed.frame.cpp:
         handler = cuda_builtin(path.rsplit("::", 1)[-1])
-    elif m.tiles:
-        from kbh_lint.kernels.numeric.tilelang import tile_builtin
-
-        handler = tile_builtin(path)
-    elif m.cute:
+    elif m.cute and not m.dialect.elements:
         from kbh_lint.kernels.numeric.cute import cute_builtin
 
         handler = cute_builtin(path)
     else:
-        handler = triton_builtin(path)
+        handler = m.dialect.builtin(path)
     if handler is None:
         return unknown_call(m, path, packed)
     return handler(m, packed)

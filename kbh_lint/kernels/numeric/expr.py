@@ -115,12 +115,11 @@ def field(m: Machine, value: Any, node: ir.Attr, frame: Frame) -> Any:
         from kbh_lint.kernels.numeric import cute as compensation_cute
 
         special = compensation_cute.attribute(m, value, name, frame)
-        if m.tiles and special is None:
-            from kbh_lint.kernels.numeric import tilelang as compensation_tilelang
-
-            special = compensation_tilelang.attribute(value, name)
         if special is not None:
             return special
+    special = m.dialect.attribute(value, name)
+    if special is not None:
+        return special
     if isinstance(value, Sym):
         if frame.cpp:
             return builtins.launch_dim(m, value.path, name)

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kbh_lint import ir, values
+from kbh_lint import ir, registry, values
 from kbh_lint.frontends.walk import walk
 from kbh_lint.kernels.numeric import branches, ctypes, expr, loops, memory, ops, places
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric.asm import run_asm
+from kbh_lint.kernels.numeric.dialect import TRITON
 from kbh_lint.kernels.numeric.numbers import Num, Numbers
 from kbh_lint.kernels.numeric.state import Bits, Chained, Closure, Frame, Obj, OutOfFuel, Ptr, Reference
 from kbh_lint.kernels.numeric.templates import Types
@@ -97,8 +98,9 @@ class Machine:
         """Begins a launch. `outer` turns values of the host that a kernel sees through its scope into those it knows,
         `starts` are the bytes at which its tensors begin."""
         self.block, self.grid = block, grid
-        self.tiles = language == "tilelang"
-        self.cute = self.tiles or language.startswith("cute")  # an index into memory is an element of it
+        row = registry.of_function(language)
+        self.dialect = (row.dialect if row is not None else None) or TRITON
+        self.cute = self.dialect.elements or language.startswith("cute")  # an index into memory is an element of it
         self.outer, self.starts = outer, starts
         self.unsure = self.depth = self.calls = 0
         for tensor in self.tensors.values():

@@ -6,14 +6,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.kernels.languages.tilelang.tilelang import LANGUAGE, REGIONS
+from kbh_lint.dsl.tilelang.kernel import LANGUAGE, REGIONS
+from kbh_lint.kernels.numeric import expr, ops
 from kbh_lint.kernels.numeric import math as mathematics
-from kbh_lint.kernels.numeric import ops
 from kbh_lint.kernels.numeric.builtins import Args, Builtin, named
 from kbh_lint.kernels.numeric.ctypes import convert, scalar
 from kbh_lint.kernels.numeric.cute import at, fill, opens
+from kbh_lint.kernels.numeric.dialect import Dialect
 from kbh_lint.kernels.numeric.numbers import Num, literal
-from kbh_lint.kernels.numeric.state import Frame, Memory, Ptr, Range
+from kbh_lint.kernels.numeric.state import Frame, Memory, Method, Ptr, Range
 from kbh_lint.kernels.numeric.triton import atomic_add, triton_builtin
 from kbh_lint.values import UNKNOWN, DType, Sym
 
@@ -21,28 +22,6 @@ if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine
 
 _LANES = 4  # elements of a parallel loop that are run
-
-
-def attribute(value: Any, name: str) -> Any:
-    """`T.float32`: an element type; None for anything else."""
-    if isinstance(value, Sym) and value.path.partition(".")[0] == LANGUAGE:
-        found = dtypes.from_tilelang(name)
-        return DType(found) if found is not None else None
-    return None
-
-
-def region(m: Machine, node: Any, callee: Any, frame: Frame) -> Any:
-    """The place where an argument of a tile operation starts; None for any other argument."""
-    from kbh_lint.kernels.numeric import expr
-
-    name = callee.path.rpartition(".")[2] if isinstance(callee, Sym) else ""
-    if name not in REGIONS or not isinstance(node, ir.Index):
-        return None
-    base = expr.evaluate(m, node.value, frame)
-    if not isinstance(base, Ptr):
-        return None
-    index = expr.evaluate(m, node.index, frame)
-    return base if opens(index) else at(base, index, m.site(frame, node))
 
 
 def _dtype(value: Any) -> str | None:
@@ -152,9 +131,45 @@ FUNCTIONS: dict[str, Builtin] = {
 
 
 @lru_cache(maxsize=1024)
-def tile_builtin(path: str) -> Builtin | None:
+def _builtin(path: str) -> Builtin | None:
     """The function behind a symbol path, or a Python built-in by its bare name."""
     if path.partition(".")[0] == LANGUAGE:
         name = path.rpartition(".")[2]
         return FUNCTIONS.get(name) or mathematics.math_builtin(name)
     return triton_builtin(path) if path.partition(".")[0] in ("math", path) else None
+
+
+class TileDialect(Dialect):
+    """TileLang's differences."""
+
+    elements = True
+
+    def attribute(self, value: object, name: str) -> Any:
+        """`T.float32` is an element type."""
+        if isinstance(value, Sym) and value.path.partition(".")[0] == LANGUAGE:
+            found = dtypes.from_tilelang(name)
+            return DType(found) if found is not None else None
+        return None
+
+    def argument(self, m: Machine, node: ir.Expr, callee: object, frame: Frame) -> Any:
+        """The place where an argument of a tile operation starts."""
+        if not isinstance(node, ir.Index) or not isinstance(callee, Sym):
+            return None
+        if callee.path.rpartition(".")[2] not in REGIONS:
+            return None
+        base = expr.evaluate(m, node.value, frame)
+        if not isinstance(base, Ptr):
+            return None
+        index = expr.evaluate(m, node.index, frame)
+        return base if opens(index) else at(base, index, m.site(frame, node))
+
+    def renamed(self, callee: Method) -> Method:
+        """`x.astype(type)` converts."""
+        return Method(callee.value, "to") if callee.name == "astype" else callee
+
+    def builtin(self, path: str) -> Builtin | None:
+        """The function behind a symbol."""
+        return _builtin(path)
+
+
+DIALECT = TileDialect()

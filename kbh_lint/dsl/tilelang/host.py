@@ -12,7 +12,8 @@ from kbh_lint.host.gpu.kernel_cache import identity
 from kbh_lint.host.libs import lib_cute
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values import tensor_arguments
-from kbh_lint.host.values.objects import LibObject, Specialized
+from kbh_lint.host.values.modelled import Library, Modelled, Site, Value, models
+from kbh_lint.host.values.objects import Specialized
 from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Env, Func
 
@@ -20,48 +21,110 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 LANGUAGE = "tilelang"
-FACTORY = "tilelang.factory"
 EAGER = "a TileLang kernel that is called with tensors and builds itself"
 
 
-def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """A call of something under `tilelang`."""
-    name = path.rpartition(".")[2]
-    numbers = [a for a in args if isinstance(a, int)]
-    if name in ("jit", "lazy_jit", "autotune", "prim_func", "macro"):
-        return (
-            decorate(path, args[0], kwargs)
-            if args and not isinstance(args[0], (list, dict))
-            else LibObject("tilelang.decorator", {"path": path, "kwargs": kwargs, "configs": args[0] if args else None})
-        )
-    if name == "compile" and args:
-        return _compiled(args[0], kwargs.get("out_idx", args[1] if len(args) > 1 else None))
-    if name in ("cdiv", "ceildiv") and len(numbers) == 2 and numbers[1]:
-        return -(-numbers[0] // numbers[1])
-    if name == "next_power_of_2" and numbers:
-        return 1 << max(numbers[0] - 1, 0).bit_length()
-    if name in ("symbolic", "dynamic", "var", "cdiv", "ceildiv"):
+class Factory(Modelled):
+    """A function under `tilelang.jit`, which makes a kernel for the sizes that it is given. `out` are the places of the
+    parameters that a call of the kernel allocates; `configs` are those of an autotuner."""
+
+    def __init__(self, func: Func, out: Value = None, configs: Value = None) -> None:
+        super().__init__("tilelang.factory", {"func": func})
+        self.func, self.out, self.configs = func, out, configs
+
+    def called(self, site: Site) -> Value:
+        """The kernel for these sizes."""
+        return _build(site, self)
+
+    @models("compile")
+    def compile(self, site: Site, *sizes: Value, **named: Value) -> Value:
+        """The same."""
+        return _build(site, self)
+
+
+class Decorator(Modelled):
+    """`tilelang.jit(out_idx=...)`, which is called with a function."""
+
+    def __init__(self, path: str, configs: Value, given: dict[str, Value]) -> None:
+        super().__init__("tilelang.decorator", {"path": path, "kwargs": given, "configs": configs})
+        self.path_of, self.given = path, {"configs": configs, **given}
+
+    def called(self, site: Site) -> Value:
+        """What the decorator makes of its function."""
+        return site.run.decorate(self, site.args[0], site.loc) if site.args else super().called(site)
+
+
+class TileLang(Library):
+    """The package `tilelang`."""
+
+    @models("jit", "lazy_jit", "autotune", "prim_func", "macro")
+    def decorator(self, site: Site, first: Value = None, *rest: Value, **given: Value) -> Value:
+        """`tilelang.jit` of a function, or with options for one."""
+        if site.args and not isinstance(first, (list, dict)):
+            return _decorated(site.path, first, given)
+        return Decorator(site.path, first, given)
+
+    @models("compile")
+    def compile(self, site: Site, func: Value, out_idx: Value = None, *rest: Value, **given: Value) -> Value:
+        """A kernel of a `prim_func`."""
+        return _compiled(func, out_idx)
+
+    @models("cdiv", "ceildiv")
+    def ceil_div(self, site: Site, *given: Value, **named: Value) -> Value:
+        """`ceildiv(a, b)`."""
+        numbers = [a for a in given if isinstance(a, int)]
+        known = len(numbers) == 2 and numbers[1]
+        return -(-numbers[0] // numbers[1]) if known else Unknown((), "a dimension")
+
+    @models("next_power_of_2")
+    def next_power_of_2(self, site: Site, *given: Value, **named: Value) -> Value:
+        """`next_power_of_2(n)`."""
+        numbers = [a for a in given if isinstance(a, int)]
+        return 1 << max(numbers[0] - 1, 0).bit_length() if numbers else self.other(site)
+
+    @models("symbolic", "dynamic", "var")
+    def dimension(self, site: Site, *given: Value, **named: Value) -> Value:
+        """A size that calls of the kernel bind."""
         return Unknown((), "a dimension")
-    inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
-    return foreign.unread_call(interp, path, inputs, loc) if inputs else LibObject(path, {}, tuple(args), kwargs)
+
+    def other(self, site: Site) -> Value:
+        """Anything else is not read where it is given tensors."""
+        inputs = tensor_arguments.tensors_in(site.args) + tensor_arguments.tensors_in(site.kwargs)
+        return foreign.unread_call(site.run, site.path, inputs, site.loc) if inputs else super().other(site)
+
+    def decorate(self, site: Site, decorator: Value, target: Value) -> Value:
+        """`@T.prim_func`, `@tilelang.jit(out_idx=...)`, `@tilelang.autotune(configs=...)`."""
+        if isinstance(decorator, Decorator):
+            return _decorated(decorator.path_of, target, decorator.given)
+        return _decorated(site.path, target, {})
+
+    def element_type(self, path: str) -> str | None:
+        """`tilelang.language.float32`; not `exp` and the like."""
+        root, _, name = path.rpartition(".")
+        return dtypes.from_tilelang(name) if root == "tilelang.language" and not name.startswith("e") else None
+
+    def launch(self, site: Site, made: Specialized) -> Value:
+        """A call of a compiled kernel: it allocates its outputs where it was told them, and gives them back."""
+        return _launch(site.run, made, site.args, site.kwargs, site.loc)
 
 
-def decorate(path: str, target: Any, kwargs: dict[str, Any]) -> Any:
-    """`@T.prim_func`, `@tilelang.jit(out_idx=...)`, `@tilelang.autotune(configs=...)`."""
+def _decorated(path: str, target: Any, kwargs: dict[str, Any]) -> Any:
     name = path.rpartition(".")[2]
     if name == "prim_func" and isinstance(target, Func):
         target.language = LANGUAGE
         target.env = Env(kernel_scope.seen(target), target.env)  # it is read here, whatever its names become later
     elif name in ("jit", "lazy_jit") and isinstance(target, Func):
-        if target.language == LANGUAGE:
-            return _compiled(target, kwargs.get("out_idx"))
-        return LibObject(FACTORY, {"func": target, "out": kwargs.get("out_idx"), "configs": None})
-    elif name in ("jit", "lazy_jit") and isinstance(target, LibObject) and target.path == FACTORY:
-        target.attrs["out"] = kwargs.get("out_idx")
+        return (
+            _compiled(target, kwargs.get("out_idx"))
+            if target.language == LANGUAGE
+            else Factory(target, kwargs.get("out_idx"))
+        )
+    elif name in ("jit", "lazy_jit") and isinstance(target, Factory):
+        target.out = kwargs.get("out_idx")
     elif name == "autotune" and isinstance(target, Func) and target.language != LANGUAGE:
-        return LibObject(FACTORY, {"func": target, "out": None, "configs": kwargs.get("configs")})
-    elif name == "autotune" and isinstance(target, LibObject) and target.path == FACTORY:
-        target.attrs["configs"] = kwargs.get("configs")
+        return Factory(target, configs=kwargs.get("configs"))
+    elif name == "autotune" and isinstance(target, Factory):
+        target.configs = kwargs.get("configs")
     return target
 
 
@@ -73,19 +136,20 @@ def _compiled(func: Any, out: Any) -> Any:
     return Specialized(func, outputs=tuple(p % count for p in places if isinstance(p, int) and count))
 
 
-def build(interp: Run, factory: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """A call of a function under `tilelang.jit`: it makes a kernel for the sizes that it is given."""
+def _build(site: Site, factory: Factory) -> Any:
+    """A call of a function under `tilelang.jit`."""
+    interp, args, kwargs, loc = site.run, site.args, site.kwargs, site.loc
     inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
     if inputs:
         return foreign.unread_call(interp, EAGER, inputs, loc)
-    configs, func = factory.attrs["configs"], factory.attrs["func"]
+    configs, func = factory.configs, factory.func
     if configs is None:
-        return _compiled(interp.call(func, args, kwargs, loc), factory.attrs["out"])
+        return _compiled(interp.call(func, args, kwargs, loc), factory.out)
     listed = configs if isinstance(configs, (list, tuple)) else interp.call(configs, args, kwargs, loc)
     known = [c for c in listed if isinstance(c, dict)] if isinstance(listed, (list, tuple)) else []
     found: dict[Any, Any] = {}
     for config in known[: launches.MAX_CONFIGS] or [{}]:
-        made = _compiled(interp.call(func, args, {**kwargs, **config}, loc), factory.attrs["out"])
+        made = _compiled(interp.call(func, args, {**kwargs, **config}, loc), factory.out)
         found.setdefault(identity(made.func) if isinstance(made, Specialized) else id(made), made)
     first, *rest = found.values()
     if isinstance(first, Specialized):
@@ -97,8 +161,7 @@ def build(interp: Run, factory: LibObject, args: list[Any], kwargs: dict[str, An
     return first
 
 
-def launch(interp: Run, made: Specialized, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """A call of a compiled kernel: it allocates its outputs, when it was told which they are, and gives them back."""
+def _launch(interp: Run, made: Specialized, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     func: Func = made.func
     names = [p.name for p in func.node.params]
     outputs = made.outputs if len(args) + len(kwargs) < len(names) else ()
@@ -164,4 +227,4 @@ def dtype_of(value: Any) -> str:
     return (dtypes.from_tilelang(value) if isinstance(value, str) else None) or "?"
 
 
-lib_cute.COMPILED["tilelang"] = launch
+LIBRARY = TileLang()

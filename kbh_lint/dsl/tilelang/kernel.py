@@ -222,3 +222,5 @@ FUNCTIONS: dict[str, Callable[[Call], V]] = {
     "annotate_l2_hit_ratio": _l2_window,
     **_named("call_extern call_pure_extern call_intrin ptx_mma gemm_sp reduce", _not_read),
 }  # fmt: skip
+
+MACHINE = TileMachine

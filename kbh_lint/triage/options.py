@@ -14,8 +14,8 @@ from kbh_lint.findings import FileReport, Report
 
 if TYPE_CHECKING:
     from kbh_lint.authors.fixes import Fix
-    from kbh_lint.baseline import Baseline
-    from kbh_lint.changes import Changes
+    from kbh_lint.triage.baseline import Baseline
+    from kbh_lint.triage.changes import Changes
 
 
 def add_options(ask: argparse.ArgumentParser) -> None:
@@ -46,7 +46,7 @@ def changes(args: argparse.Namespace) -> Changes | None:
     """The files of --diff; None without it. Raises UsageError."""
     if args.diff is None:
         return None
-    from kbh_lint import changes
+    from kbh_lint.triage import changes
 
     return changes.read(args.diff, [Path(path) for path in args.paths])
 
@@ -59,7 +59,7 @@ def baseline(args: argparse.Namespace) -> Baseline | None:
         return None
     if args.write_baseline and (args.diff or args.select or args.ignore):
         raise UsageError("--write-baseline counts all findings; leave out --diff, --select and --ignore")
-    from kbh_lint.baseline import BaselineError, read
+    from kbh_lint.triage.baseline import BaselineError, read
 
     try:
         return read(Path(args.baseline), must_exist=not args.write_baseline)
@@ -72,7 +72,7 @@ def apply(known: Baseline | None, report: Report, args: argparse.Namespace, prog
     if known is None:
         return Known(report, lambda file: False)
     if args.write_baseline:
-        from kbh_lint.baseline import BaselineError
+        from kbh_lint.triage.baseline import BaselineError
 
         made = known.with_report(report)
         try:

@@ -1,0 +1,142 @@
+"""What a library is to the host: functions with named parameters, and classes for the objects that they make.
+
+A function or method is a Python method marked with `@models("its name")`. Its first parameter after `self` is the
+`Site` of the call; the others are those of the real function, with its names and defaults, and arguments are bound to
+them as Python binds them. A call that they do not fit is answered by `other`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+
+from kbh_lint import ir
+from kbh_lint.host.values.objects import LibObject, Method
+from kbh_lint.host.values.tensors import Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+Value: TypeAlias = Any  # a value of the program that is interpreted, of whatever type
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One call: the run in which it happens, the full path of what is called, where it is written, and all arguments
+    as they were given."""
+
+    run: Run
+    path: str
+    loc: ir.Loc | None
+    args: list[Value] = field(default_factory=list)
+    kwargs: dict[str, Value] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition(".")[2]
+
+
+def models(*names: str) -> Callable[[_F], _F]:
+    """Marks a method of a `Library` or of a `Modelled` class as the model of functions with these names."""
+
+    def mark(func: _F) -> _F:
+        func.__dict__["models"] = names
+        return func
+
+    return mark
+
+
+def modelled(cls: type) -> dict[str, Callable[..., Any]]:
+    """The models in a class, those of its bases included, by the names of what they are models of."""
+    return {
+        name: func
+        for base in reversed(cls.__mro__)
+        for func in vars(base).values()
+        if callable(func)
+        for name in getattr(func, "models", ())
+    }
+
+
+@cache
+def _signature(func: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(func)
+
+
+def _answer(owner: Any, found: Callable[..., Any], site: Site) -> Value:
+    """What a model answers; NotImplemented where the arguments do not fit its parameters."""
+    try:
+        bound = _signature(found).bind(owner, site, *site.args, **site.kwargs)
+    except TypeError:
+        return NotImplemented
+    return found(*bound.args, **bound.kwargs)
+
+
+class Library:
+    """A package that programs import."""
+
+    functions: ClassVar[dict[str, Callable[..., Any]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        cls.functions = modelled(cls)
+
+    def call(self, interp: Run, path: str, args: list[Value], kwargs: dict[str, Value], loc: ir.Loc | None) -> Value:
+        """A call of something of the package, by its full path."""
+        site = Site(interp, path, loc, args, kwargs)
+        found = self.functions.get(site.name)
+        made = _answer(self, found, site) if found is not None else NotImplemented
+        return self.other(site) if made is NotImplemented else made
+
+    def other(self, site: Site) -> Value:
+        """A call of what has no model, or of what has one that does not fit."""
+        return LibObject(site.path, {}, tuple(site.args), site.kwargs)
+
+    def decorate(self, site: Site, decorator: Value, target: Value) -> Value:
+        """`@decorator` over a function or class: a symbol of the package, or an object that it made."""
+        return target
+
+    def element_type(self, path: str) -> str | None:
+        """The element type that a path names, as in `kbh_lint.dtypes`; None where it names none."""
+        return None
+
+    def call_function(self, site: Site, func: Value) -> Value:
+        """A call on the host of a function of the language; NotImplemented: it runs like any other."""
+        return NotImplemented
+
+    def launch(self, site: Site, made: Value) -> Value:
+        """A call of a compiled kernel (`objects.Specialized`); NotImplemented: as CuTe's."""
+        return NotImplemented
+
+
+class Modelled(LibObject):
+    """An object that a library made, of a class with a model. `path` is what it is called in reports."""
+
+    methods: ClassVar[dict[str, Callable[..., Any]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        cls.methods = modelled(cls)
+
+    def __repr__(self) -> str:
+        return "<LibObject>"
+
+    def attribute(self, interp: Run, name: str, loc: ir.Loc | None) -> Value:
+        """`owner.name`."""
+        return self.attrs[name] if name in self.attrs else Method(self, name)
+
+    def called(self, site: Site) -> Value:
+        """`owner(...)`."""
+        return Unknown(site.run.contents_of(site.args), site.path)
+
+    def method(self, site: Site) -> Value:
+        """`owner.name(...)`."""
+        found = self.methods.get(site.name)
+        made = _answer(self, found, site) if found is not None else NotImplemented
+        return self.other(site) if made is NotImplemented else made
+
+    def other(self, site: Site) -> Value:
+        """A call of a method without a model, or with one that does not fit."""
+        return LibObject(site.path, {}, tuple(site.args), site.kwargs)

@@ -1,0 +1,1 @@
+"""Findings over time: which files changed, which findings are known."""
