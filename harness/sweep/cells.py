@@ -16,6 +16,7 @@ from harness.agents.registry import adapter_named
 from harness.proxy.base import Caps
 from harness.running.request import RunError, RunRequest
 from harness.running.target import CPU
+from harness.scripted.script import SOLUTION_SUFFIX, ScriptError, load_script
 from harness.sweep.matrix import AgentRow, Matrix, ModelRow
 from kbh_lint import __version__, paths
 from kbh_lint.problems import Problem, find_target, load_deck, load_targets
@@ -68,7 +69,7 @@ class Cell:
 def cells_of(matrix: Matrix, places: Places, targets: Sequence[str] = ()) -> list[Cell]:
     """The cells of a matrix, the first trial of all before the second of any; with `targets` those alone.
 
-    Raises RunError for what is not there: a problem, a target, a script.
+    Raises RunError for what is not there: a problem, a target, a script with the files that it names.
     """
     folder = paths.problems_dir(places.problems_dir)
     deck, hardware = load_deck(folder), paths.hardware_file(folder)
@@ -85,7 +86,7 @@ def cells_of(matrix: Matrix, places: Places, targets: Sequence[str] = ()) -> lis
         if name not in deck:
             raise RunError(f"there is no problem `{name}` in {folder}; `kbh problems list` lists them")
         decks[name] = _files(deck[name], hardware)
-    scripts = {path: _digest(path) for path in _scripts(matrix)}
+    scripts = {path: _script(path) for path in _scripts(matrix)}
     made = []
     for trial, agent, model, problem, target in product(
         range(1, matrix.trials + 1), matrix.agents, matrix.models, matrix.problems, dict.fromkeys(matrix.targets)
@@ -117,6 +118,17 @@ def _scripts(matrix: Matrix) -> Iterator[Path]:
         script = matrix.script_of(model, problem)
         if script is not None and here:
             yield script
+
+
+def _script(path: Path) -> str:
+    """The version of a script or solution: the hash of its file, and of the files that it names."""
+    digest = _digest(path)
+    if path.suffix == SOLUTION_SUFFIX or b"content_file" not in path.read_bytes():
+        return digest
+    try:
+        return hashlib.sha256(f"{digest} {load_script(path)!r}".encode()).hexdigest()
+    except ScriptError as error:
+        raise RunError(str(error)) from None
 
 
 def _digest(path: Path) -> str:

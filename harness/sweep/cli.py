@@ -193,7 +193,7 @@ def _ended(args: argparse.Namespace, matrix: Matrix, ledger: Ledger, archive: Ar
                 "the cap on the sweep's cost is reached" if capped else f"{done.given_up if done else 0} were given up"
             )
             print(f"  {missing} cells are open: {why}")
-        if done is not None:
+        if done is not None and done.measured.cells:
             print(indent(measured_text(done.measured), "  "), end="")
         print(f"  {archive.folder}")
         for fault in ledger.faults:

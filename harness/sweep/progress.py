@@ -1,11 +1,12 @@
 """What `kbh sweep` shows meanwhile: a line for every cell that ends, and how far all of them are.
 
-On a terminal the second is one line that is written over; elsewhere it comes every half a minute, so a log can be read
-too.
+On a terminal the second is a few lines that are written over, with one for each cell that runs: what it is at, and for
+how long. Elsewhere it is one line every half a minute, so a log can be read too.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import Counter
@@ -20,6 +21,7 @@ from kbh_lint.report.text import one_line
 __all__ = ["Progress", "dollars"]
 
 LIVE_SECONDS, LINE_SECONDS = 0.5, 30.0
+ROWS, SPARE = 24, 2  # of a terminal that does not say how many it has; and those that are left to what stands above
 DETAIL = 160
 GRADES = "grading"
 
@@ -41,13 +43,15 @@ class Progress:
         self._live = self._stream.isatty()
         self._now, self._last = now, now()
         self._began: dict[str, float] = {}
+        self._at: dict[str, str] = {}
         self._grading: set[str] = set()
         self._took: list[float] = []
-        self._shown = False
+        self._shown = 0
 
     def started(self, known: Known) -> None:
         """A cell was placed."""
         self._began[known.cell.key] = self._now()
+        self._at[known.cell.key] = ""
 
     def teller(self, known: Known) -> Callable[[str], None]:
         """What a run says of its stages goes here."""
@@ -55,6 +59,8 @@ class Progress:
         def say(text: str) -> None:
             if text.startswith(GRADES):
                 self._grading.add(known.cell.key)
+            if known.cell.key in self._at:
+                self._at[known.cell.key] = text
 
         return say
 
@@ -77,6 +83,7 @@ class Progress:
     def lost(self, known: Known, why: str) -> None:
         """A process or node took a cell's run with it."""
         self._grading.discard(known.cell.key)
+        self._at.pop(known.cell.key, None)
         self.note(f"{known.cell.label}: {why}")
 
     def note(self, text: str) -> None:
@@ -90,28 +97,24 @@ class Progress:
             self._last = now
             self._draw(self.status(running, waiting))
 
-    def status(self, running: int, waiting: int) -> str:
-        """How far everything is, in one line."""
+    def status(self, running: int, waiting: int) -> list[str]:
+        """How far everything is, in two parts: of the cells that are over, and of the others."""
         every = self._ledger.known.values()
         counts = Counter(known.settled.outcome for known in every if known.settled is not None)
         kinds = Counter(known.settled.ending for known in every if known.settled and known.settled.outcome == "ERR")
         why = ", ".join(f"{count} {ending}" for ending, count in kinds.most_common())
-        parts = [
-            f"{sum(counts.values())} of {len(self._ledger.known)} settled",
-            f"{running} running" + (f" ({len(self._grading)} in grading)" if self._grading else ""),
-            f"{waiting} waiting",
-            f"{counts['PASS']} passed, {counts['FAIL']} failed"
-            + (f", {counts['ERR']} no result ({why})" if why else ""),
-            dollars(self._ledger),
-            self._left(running + waiting),
-        ]
-        return "; ".join(parts)
+        return [
+            f"{sum(counts.values())} of {len(self._ledger.known)} settled: {counts['PASS']} passed, "
+            f"{counts['FAIL']} failed" + (f", {counts['ERR']} no result ({why})" if why else ""),
+            f"{running} running" + (f" ({len(self._grading)} in grading)" if self._grading else "")
+            + f", {waiting} waiting; {dollars(self._ledger)}; {self._left(running + waiting)}",
+        ]  # fmt: skip
 
     def clear(self) -> None:
-        """Takes the line away."""
+        """Takes the lines away."""
         if self._shown:
-            self._stream.write("\r\x1b[K")
-            self._shown = False
+            self._stream.write(f"\x1b[{self._shown}A\x1b[J")
+            self._shown = 0
 
     def _left(self, cells: int) -> str:
         if not self._took:
@@ -120,6 +123,7 @@ class Progress:
 
     def _over(self, known: Known) -> str:
         self._grading.discard(known.cell.key)
+        self._at.pop(known.cell.key, None)
         began = self._began.pop(known.cell.key, None)
         if began is None:
             return "another process had it"
@@ -131,8 +135,30 @@ class Progress:
         self._stream.write(f"{one_line(text)}\n")
         self._stream.flush()
 
-    def _draw(self, text: str) -> None:
+    def _draw(self, status: list[str]) -> None:
         self.clear()
-        self._stream.write(text[:WIDTH] if self._live else f"{text}\n")
+        if self._live:
+            size = self._size()
+            lines = [*status, *self._running()]
+            if len(lines) > size.lines - SPARE:
+                lines = [*lines[: max(size.lines - SPARE - 1, len(status))], "    and others"]
+            # a line that the terminal wraps would be more lines to take away than were counted
+            self._stream.write("".join(f"{line[: size.columns - 1]}\n" for line in lines))
+            self._shown = len(lines)
+        else:
+            self._stream.write("; ".join(status) + "\n")
         self._stream.flush()
-        self._shown = self._live
+
+    def _size(self) -> os.terminal_size:
+        try:
+            size = os.get_terminal_size(self._stream.fileno())
+        except (OSError, ValueError):
+            size = os.terminal_size((0, 0))
+        return os.terminal_size((size.columns or WIDTH, size.lines or ROWS))
+
+    def _running(self) -> list[str]:
+        """A line for each cell that runs, the one that began first before all."""
+        return [
+            f"  {clock(self._now() - self._began[key])}  {one_line(f'{self._ledger.known[key].cell.label}  {at}')}"
+            for key, at in self._at.items()
+        ]

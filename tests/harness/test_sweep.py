@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -212,6 +213,18 @@ def test_a_cell_has_a_key_of_all_that_is_asked_for_and_of_no_place(matrix: Path,
     assert len(keys()) == 12
     matrix.write_text(MATRIX + "skip: [{model: anthropic/two, problem: 01_fp8_gemm}]\n")
     assert len(keys()) == 6
+
+
+def test_a_file_that_a_script_names_is_part_of_what_is_asked_for(matrix: Path, tmp_path: Path) -> None:
+    text = "turns: [{write: {path: solution.py, content_file: first.py}}, {text: Done., end: true}]\n"
+    (tmp_path / "01_fp8_gemm.yaml").write_text(text)
+    with pytest.raises(RunError, match="first.py: no such file"):
+        Bench(matrix)
+    (tmp_path / "first.py").write_text("one")
+    before = Bench(matrix).keys
+    assert Bench(matrix).keys == before
+    (tmp_path / "first.py").write_text("two")
+    assert len(before & Bench(matrix).keys) == 6
 
 
 def test_files_are_models_that_have_cells_where_the_files_are(matrix: Path, tmp_path: Path) -> None:
@@ -474,9 +487,49 @@ def test_progress_says_what_runs_waits_failed_and_why_in_lines_that_a_log_can_ho
     assert len(lines) == 3 and "\x1b" not in stream.getvalue()
     assert lines[0].startswith("FAIL mini scripted/one 01_fp8_gemm cpu trial 1 agent-stop: told")
     assert lines[2] == (
-        "2 of 8 settled; 1 running (1 in grading); 5 waiting; 0 passed, 1 failed, 1 no result (1 provider-rate); "
-        "$0.00; about 0:30 left"
+        "2 of 8 settled: 0 passed, 1 failed, 1 no result (1 provider-rate); "
+        "1 running (1 in grading), 5 waiting; $0.00; about 0:30 left"
     )
+
+
+class Terminal(io.StringIO):
+    """A terminal that knows what is on its screen."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def screen(self) -> list[str]:
+        lines: list[str] = []
+        for text in re.split(r"(\x1b\[\d+A\x1b\[J)", self.getvalue()):
+            up = re.fullmatch(r"\x1b\[(\d+)A\x1b\[J", text)
+            lines = lines[: -int(up[1])] if up else lines + text.splitlines()
+        return lines
+
+
+def test_a_terminal_shows_what_each_cell_is_at_and_keeps_what_is_over(matrix: Path) -> None:
+    bench = Bench(matrix)
+    stream, now = Terminal(), [0.0]
+    ledger = bench.look()
+    shown = Progress(ledger, 30, stream, lambda: now[0])
+    cells = list(ledger.known.values())
+    for known in cells[:2]:
+        shown.started(known)
+    for second in range(3):
+        shown.teller(cells[0])(f"grading trial \x1b[31m{second}" + "x" * 200)
+        now[0] += 10.0
+        shown.tick(2, 6)
+    on = stream.screen()
+    assert on[0] == "0 of 8 settled: 0 passed, 0 failed"
+    assert on[1] == "2 running (1 in grading), 6 waiting; $0.00; time left not known yet"
+    assert on[2].startswith("  0:30  mini scripted/one 01_fp8_gemm cpu trial 1 grading trial") and len(on) == 4
+    assert max(map(len, on)) < 110 and "\x1b[31m" not in stream.getvalue()
+    cells[0].settled = record(outcome="FAIL", ending="agent-stop", detail="why", roofline_fraction=None)
+    shown.settled(cells[0])
+    now[0] += 1.0
+    shown.tick(1, 6)
+    assert [line[:12] for line in stream.screen()][:2] == ["FAIL mini sc", "1 of 8 settl"]
+    shown.clear()
+    assert len(stream.screen()) == 1
 
 
 def test_a_meter_tells_for_how_long_a_turn_on_a_device_was_held(
