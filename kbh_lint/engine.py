@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kbh_lint import ir, kernelbench
+from kbh_lint.analyses.entries import entry_facts
 from kbh_lint.analyses.flow import last_call, reach
 from kbh_lint.analyses.program import file_facts
 from kbh_lint.analyses.reference import Traits, traits
@@ -89,7 +90,8 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
         shapes = across_targets(per_target)
     foreign = vendored_facts(module, submission.sidecars, sessions[0].lowered.values(), problem, paths)
     whole = ShapeFacts("", [*file_facts(module, paths, per_path), *foreign])
-    facts = merge([*shapes, whole])
+    apart = entry_facts(sessions[0]) if contract is None and not default.failed else []
+    facts = merge([*shapes, *apart, whole])
     return Analysis(
         facts=facts,
         promises=_promises(graded, contract, shapes) if graded is not None and contract is not None else (),

@@ -158,6 +158,7 @@ def stale_reads(path: PathRun, call: Call) -> Stale:
     """
     out: dict[int, tuple[Content, Event | None]] = {}
     seen: set[int] = set()
+    current: set[str] = set()  # the inputs that the result depends on as they are
     returned = {c.ident for c in call.contents}  # also what copies of those are made of
     stack: list[tuple[Content, Event | None]] = [(c, None) for c in call.contents]
     while stack and len(seen) < MAX_CONTENTS:
@@ -178,12 +179,15 @@ def stale_reads(path: PathRun, call: Call) -> Stale:
         if content.ident in returned:  # the old result itself: all that its kernel read is in it
             elsewhere = elsewhere if event.call == call.index else ()
             returned |= {read.ident for read, _ in event.reads} if event.kind == "copy" else set()
+        current |= {read.label for read, _ in event.reads if call.given.get(read.storage.ident) == read.ident}
         for read, _ in event.reads:
             if read.storage.ident not in written and read.ident not in elsewhere:
                 stack.append((read, event))
         stack.extend((c, event) for c in event.attrs.get("steer", ()))
         if content.previous is not None:
             stack.append((content.previous, event))
+    if path.stateful:  # what builds on earlier calls depends on this one's inputs, too; a cache does not
+        out = {ident: found for ident, found in out.items() if found[0].label not in current}
     return Stale(call, list(out.values()))
 
 

@@ -154,6 +154,8 @@ class Run:
         trace.done[place] = (event.times, event.flops)
         if self.compiling:
             event.attrs["compiled"] = True
+        if self.process.tf32 and event.kind == "library":
+            event.attrs["tf32"] = True
         self.burn(3)
         self.lanes.emitted(event, bool(self.capturing))
         trace.events.append(event)

@@ -41,6 +41,13 @@ _PREFIXES = (
 )
 
 LIBRARIES = ("torch.", "triton.", "time.", "builtins.", "numpy.", "math.", "sys.modules.torch", "os.", "sys.")
+# What makes torch multiply fp32 as tf32.
+TF32: dict[str, tuple[Any, ...]] = {
+    "torch.backends.cuda.matmul.allow_tf32": (True,),
+    "torch.backends.cuda.matmul.fp32_precision": ("tf32",),
+    "torch.backends.fp32_precision": ("tf32",),
+    "torch.set_float32_matmul_precision": ("high", "medium"),
+}
 BACKEND_ROOTS = ("torch.backends.", "torch._dynamo.config", "torch._inductor.config", "triton.knobs")
 GRADER_NAMES = frozenset("benchmark check correctness timing eval bench check_correctness reference grader".split())
 
@@ -123,6 +130,8 @@ def setting(interp: Run, path: str, value: Any, loc: ir.Loc | None) -> None:
     shown = str(getattr(value, "name", value) if not isinstance(value, Unknown) else "?")[:40]
     attrs = {"symbol": path, "value": shown, "before": before, "call": interp.trace.call_index}
     interp.note("backend-state", attrs, loc)
+    if path in TF32:
+        interp.process.tf32 = not before and value in TF32[path]
 
 
 def patched(interp: Run, owner: str, name: str, value: Any, loc: ir.Loc | None) -> None:

@@ -160,10 +160,10 @@ def explore(
 
     paths = [first]
     seen: set[Any] = set()
-    waiting = _other_ways(first, seen)
+    waiting = other_ways(first, seen)
     while waiting and len(paths) <= limit:
         paths.append(follow(waiting.pop(0)))
-        waiting += _other_ways(paths[-1], seen)
+        waiting += other_ways(paths[-1], seen)
     if waiting:
         paths.append(follow({key: side for flips in waiting for key, side in flips.items()}))
     untried = len(waiting) if waiting and not paths[-1].came_to_an_end() else 0
@@ -186,7 +186,7 @@ def explore(
     return paths
 
 
-def _other_ways(path: PathRun, seen: set[Any]) -> list[dict[Any, bool]]:
+def other_ways(path: PathRun, seen: set[Any]) -> list[dict[Any, bool]]:
     """The undecided branches that a path met and none before it did, each with what leads there and the other side."""
     if path.flips and not path.came_to_an_end():
         return []

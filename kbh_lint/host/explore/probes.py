@@ -37,8 +37,9 @@ ROLES = frozenset(
 )  # that tell of inputs
 
 
-def probe(interp: Run, run: Any, model: Any, seen: list[list[Survivor]]) -> None:
-    """Make the calls that what survived asks for. `seen` holds the slots before the first call and after each."""
+def probe(interp: Run, run: path_runs.ShapeRun, model: Any, seen: list[list[Survivor]], holder: object = None) -> None:
+    """Make the calls that what survived asks for. `seen` holds the slots before the first call and after each, which
+    were looked for in `holder`: the model, unless an entry point is called."""
     before, first, second = seen
     for slot in changed(before, second):
         said = role(interp, run, slot, first)
@@ -58,7 +59,7 @@ def probe(interp: Run, run: Any, model: Any, seen: list[list[Survivor]]) -> None
     interp.refuel(FUEL)
     interp.trace.unread, interp.lanes = [], Lanes()
     try:
-        _calls(interp, run, model, telling, counters)
+        _calls(interp, run, model, telling, counters, model if holder is None else holder)
     except (Raised, OutOfFuel, RecursionError):
         pass  # what was seen until then holds
     finally:
@@ -153,7 +154,9 @@ def _of_inputs(contents: Sequence[Content]) -> bool:
     return any(label.startswith("input:") for label in outside(contents))
 
 
-def _calls(interp: Run, run: Any, model: Any, telling: bool, counters: list[ageing.Counter]) -> None:
+def _calls(
+    interp: Run, run: path_runs.ShapeRun, model: Any, telling: bool, counters: list[ageing.Counter], holder: object
+) -> None:
     inputs = dict(run.inputs)
     call = _Caller(interp, run, model, counters)
     if telling:
@@ -166,7 +169,9 @@ def _calls(interp: Run, run: Any, model: Any, telling: bool, counters: list[agei
         for name in inputs if len(inputs) > 1 else ():
             inputs[name] = fresh(interp, name, inputs[name])
             call("one", inputs, (name,))
-        held = survivors.slots(interp, model)
+        held = survivors.slots(interp, holder)
+        if run.layout is not None:
+            run.layout.release(slot.table for slot in held)
         reused = {n: reuse(interp, n, old) for n, old in inputs.items() if not survivors.holds(held, old)}
         if reused:
             inputs |= reused
@@ -205,7 +210,7 @@ def forward(
     interp.decisions.asked = {}
     given = holding(interp, (*inputs.values(), *run.state.values()))
     start = len(interp.trace.events)
-    result = returned(interp.call(model, arguments(run, inputs), {}, None))
+    result = called(interp, run, model, inputs, kind, names)
     contents = result_contents(result)
     run.probes.append(
         path_runs.Call(interp.trace.events[start:], result, given, kind, names, interp.trace.call_index, contents)
@@ -217,6 +222,28 @@ def returned(value: Any) -> Any:
     if isinstance(value, Instance) and is_named_tuple(value):
         return tuple(value.attrs.get(name) for name in value.cls.field_names())
     return tuple(value.attrs["items"]) if isinstance(value, LibObject) and value.path == "namedtuple" else value
+
+
+def called(
+    interp: Run,
+    run: path_runs.ShapeRun,
+    model: Any,
+    inputs: dict[str, Tensor],
+    kind: str = "in place",
+    names: tuple[str, ...] = (),
+) -> Any:
+    """What one call returns; of an entry point also the tensors that it was given and wrote. Where `kind` makes other
+    tensors, the containers around them are others, too, but for those that take over a dead one's place."""
+    if run.layout is None:
+        return returned(interp.call(model, arguments(run, inputs), {}, None))
+    others = set(names) if kind == "one" else set(inputs) if kind == "fresh" else set()
+    args, kwargs = run.layout.build(inputs, lambda inside: bool(inside & others))
+    result = returned(interp.call(model, args, kwargs, None))
+    if isinstance(result, Instance):
+        result = list(result.attrs.values())
+    now = interp.trace.call_index
+    written = [t for t in inputs.values() if t.storage.content.event is not None and t.storage.content.call == now]
+    return (result, *written) if written else result
 
 
 def arguments(run: Any, inputs: dict[str, Tensor]) -> list[Any]:

@@ -30,6 +30,8 @@ class ShapeRun:
     unread: list[tuple[str, ir.Loc | None]] = field(default_factory=list)
     rewritten: str = ""  # what ran unread and may have changed what any name means
     instance: Any = None
+    layout: Any = None  # of an entry point: its arguments (`host.explore.entries.Layout`)
+    handed: frozenset[int] = frozenset()  # the storages that other entry points had returned by then
 
 
 @dataclass(slots=True, eq=False)
@@ -56,6 +58,7 @@ class PathRun:
     asserted: set[Any] = field(default_factory=set)  # those of them that an assert raises on
     beyond: list[PathRun] = field(default_factory=list)  # of the default path: what other values would make of them
     measured: tuple[Any, ...] = ()  # work whose time was taken, any of which may be the fastest
+    stateful: bool = False  # of entry points: a call may build on what the calls before it left
     untried: int = 0  # of the first path: undecided branches whose other side no run came to an end on
 
     def came_to_an_end(self) -> bool:

@@ -109,6 +109,7 @@ class Process:
         self.environ: dict[str, Any] = {}  # variables of the environment that the submission set
         self.hooks: dict[tuple[str, str], list[Any]] = {}  # hooks of the process, with all they were set to
         self.children: list[tuple[str, str, ir.Loc | None]] = []  # processes that nothing waited for
+        self.tf32 = False  # whether the settings by now let products of fp32 run as tf32
         self.patches: dict[str, Any] = {}  # names of libraries that were given another meaning
 
 

@@ -239,12 +239,14 @@ def is_identity(value: Any) -> bool:
 
 
 def refers(interp: Run, value: Any) -> Tensor | None:
-    """The tensor whose address, id() or version a number is, when it is known."""
+    """The tensor whose address, id() or version a number is, when it is known; of a container's id(), one in it."""
     if isinstance(value, Version):
         return None if value.storage is None else interp.memory.views.get(value.storage.ident)
     if is_identity(value):
         known = next((held for number, held in interp.memory.ids.values() if number == value), None)
-        return known if isinstance(known, Tensor) else None
+        known = known.attrs if isinstance(known, Instance) else known
+        parts = known.values() if isinstance(known, dict) else known if isinstance(known, list) else (known,)
+        return next((part for part in parts if isinstance(part, Tensor)), None)
     found: Tensor | None = interp.tensor_at(value)
     return found
 
