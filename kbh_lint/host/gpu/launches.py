@@ -138,6 +138,18 @@ def emit(interp: Run, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: i
     return event
 
 
+def launched(interp: Run, func: Func, bound: dict[str, Any], grid: Any, loc: ir.Loc | None) -> Event:
+    """Record the launch of a kernel of a language that has nothing to configure: `bound` are its arguments."""
+    arguments = {name: launch_arguments.tree(interp, value) for name, value in bound.items()}
+    binding = {name: launch_arguments.given(argument) for name, argument in arguments.items()}
+    facts = interp.analyse_kernel(func, [binding])
+    steer = interp.contents_of([grid, *(v for v in bound.values() if isinstance(v, Unknown))])
+    tensors = launch_arguments.tensors(arguments.values())
+    event = record(interp, func, tensors, [binding], facts, grid, loc, steer)
+    event.attrs["numbers"], event.attrs["starts"] = numbers(interp, bound), launch_arguments.starts(arguments)
+    return event
+
+
 def numbers(interp: Run, bound: dict[str, Any]) -> dict[str, tuple[Content, ...]]:
     """The contents that unknown numbers among a launch's arguments were computed from, by parameter."""
     return {name: interp.contents_of(value) for name, value in bound.items() if isinstance(value, Unknown)}
