@@ -21,6 +21,7 @@ install()
 
 import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
+from triton.tools.ragged_tma import create_ragged_descriptor, load_ragged, store_ragged  # noqa: E402
 
 from grader.candidate.interpreter import InterpreterRefusal, OutOfBoundsError  # noqa: E402
 
@@ -669,6 +670,35 @@ def check_tensor_descriptors_of_both_kinds() -> None:
         host_descriptor_kernel[(1,)](TensorDescriptor.from_tensor(x, [16, 16]), y, 48, 16, 16)
         expect(y[:13, :16].float(), x[:, :16].float())
         assert (y[13:].float() == 0).all()
+
+
+@triton.jit
+def joined_kernel(x, y, M: tl.constexpr, N: tl.constexpr):
+    block = tl.load(x + tl.arange(0, M)[:, None] * N + tl.arange(0, N)[None, :])
+    deep = tl.reshape(block, [1] + block.shape + [1])
+    rows: tl.constexpr = [M] + [1]
+    tl.store(y + tl.arange(0, M * N), tl.reshape(deep + tl.zeros([1] + rows + [1], tl.float32), (M * N,)))
+
+
+def check_a_list_takes_a_shape_after_it() -> None:
+    x, y = random(8, 16), torch.zeros(8, 16)
+    joined_kernel[(1,)](x, y, 8, 16)
+    expect(y, x)
+
+
+@triton.jit
+def ragged_kernel(source, target, first, count, M: tl.constexpr):
+    rows = load_ragged(source, first, count, [0, 0])
+    tl.static_assert(rows.shape[0] == M)
+    store_ragged(target, first, count, [0, 0], rows + 1)
+
+
+def check_ragged_descriptors_keep_to_the_rows_of_their_part() -> None:
+    x, y = random(40, 16), torch.zeros(40, 16)
+    parts = (create_ragged_descriptor(t, [16, 16]) for t in (x, y))
+    ragged_kernel[(1,)](*parts, 7, 11, 16)
+    expect(y[7:18], x[7:18] + 1)
+    assert not y[:7].any() and not y[18:].any()
 
 
 @triton.jit

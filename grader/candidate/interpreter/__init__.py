@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import operator
 import os
 import sys
 from collections.abc import Callable
@@ -37,6 +38,9 @@ DEVICE_QUESTIONS = (
 
 REFUSED = ("dot_scaled", "map_elementwise", "inline_asm_elementwise")
 """Parts of the language that end in the middle of Triton's own code here."""
+
+JOINED = "kbh_joined"
+"""The name under which rewritten kernels find what joins lists."""
 
 PATCHED = (
     "_get_np_dtype", "_validate_np_data_size", "_patch_reduce_scan", "_patch_lang_tensor", "_patch_lang",
@@ -175,6 +179,7 @@ def _patch_language(stock: Any, ops: Any, reductions: Any) -> None:
     stock.FunctionRewriter.ast_transformer = _transformer(stock)()
     # A rewritten kernel looks names up among the globals of its own module and of the interpreter's.
     stock.kbh_all_of, stock.kbh_any_of = _bool_op("logical_and", False), _bool_op("logical_or", True)
+    setattr(stock, JOINED, _joined)
 
 
 def _patch_shapes(stock: Any) -> None:
@@ -216,7 +221,8 @@ def _patch_shapes(stock: Any) -> None:
 
 def _transformer(stock: Any) -> Any:
     class Transformer(stock.ASTTransformer):  # type: ignore[misc]
-        """Also rewrites `and` and `or`, which Triton applies to blocks and Python cannot."""
+        """Also rewrites what Python cannot and Triton can: `and` and `or` of blocks, a list and a tuple one after the
+        other."""
 
         def visit_Assign(self, node: ast.Assign) -> Any:
             node.value = self.visit(node.value)
@@ -229,7 +235,27 @@ def _transformer(stock: Any) -> Any:
             values: list[ast.expr] = [ast.Lambda(args=nothing, body=value) for value in node.values]
             return ast.Call(func=ast.Name(id=name, ctx=ast.Load()), args=values, keywords=[])
 
+        def visit_BinOp(self, node: ast.BinOp) -> Any:
+            self.generic_visit(node)
+            if not isinstance(node.op, ast.Add) or not any(map(_is_list, (node.left, node.right))):
+                return node
+            return ast.Call(func=ast.Name(id=JOINED, ctx=ast.Load()), args=[node.left, node.right], keywords=[])
+
     return Transformer
+
+
+def _is_list(node: ast.expr) -> bool:
+    joined = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == JOINED
+    return joined or isinstance(node, ast.List)
+
+
+def _joined(left: object, right: object) -> object:
+    """`left + right` where one is a list in the kernel's text: a shape, or coordinates, may be a tuple."""
+    from triton.language.core import tuple as blocks
+
+    if isinstance(left, (list, tuple, blocks)) and isinstance(right, (list, tuple, blocks)):
+        return [*left, *right]
+    return operator.add(left, right)
 
 
 def _bool_op(method: str, decisive: bool) -> Callable[..., Any]:
