@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, facts_of
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.remembered import outside
 from kbh_lint.host.values.tensors import Content, Event, Storage
+from kbh_lint.kernels.core.facts import KernelFacts
+from kbh_lint.kernels.extents.apart import apart
 from kbh_lint.kernels.extents.reuse import read_once
 
 
@@ -19,13 +22,13 @@ def l2_policies(run: ShapeRun, found: Reach) -> list[Seed]:
         return []
     last = run.calls[-1].index
     launches = [e for e in found.events if e.call == last and e.kind == "launch"]
-    reset = any(a["kind"] == "reset" and a["call"] == last for _, a, _ in run.l2)
+    resets = [at for at, (_, attrs, _) in enumerate(run.l2) if attrs["kind"] == "reset"]
     out: list[Seed] = []
-    set_up = [] if reset else run.l2
+    set_up = run.l2[resets[-1] + 1 if resets else 0 :]  # what is set after the last reset outlives the call
     windows = [(attrs, loc) for _, attrs, loc in set_up if attrs["kind"] == "window"]
     for attrs, loc in windows:
         for storage in attrs["storages"] or (None,):
-            out.append(Seed("l2-policy", {"kind": "window", **_kept(storage, launches)}, loc))
+            out.append(Seed("l2-policy", {"kind": "window", **_kept(storage, launches, True)}, loc))
     for _, attrs, loc in set_up:
         if attrs["kind"] == "limit" and not windows:
             out.append(Seed("l2-policy", {"kind": "limit", "what": "unknown", "names": (), "reads": "unknown"}, loc))
@@ -52,8 +55,8 @@ def _left_behind(events: list[Event], reached: set[int]) -> Iterator[Seed]:
                 yield Seed("l2-policy", attrs, hint.loc, tuple(launched_from(event)))
 
 
-def _kept(storage: Storage | None, launches: list[Event]) -> dict[str, Any]:
-    """What a storage holds, and how often the call's kernels read it."""
+def _kept(storage: Storage | None, launches: list[Event], by_size: bool = False) -> dict[str, Any]:
+    """What a storage holds, and how often the call's kernels read it: at the sizes of their grids, or at any."""
     if storage is None:
         return {"what": "unknown", "names": (), "reads": "unknown"}
     readers = [(e, c) for e in launches for c, _ in e.reads if c.storage is storage]
@@ -64,25 +67,40 @@ def _kept(storage: Storage | None, launches: list[Event]) -> dict[str, Any]:
     if what == "input" and not held.label:
         what = "workspace"  # made in this call
     names = tuple(sorted(label.partition(":")[2] for label in labels))
-    return {"what": what, "names": names, "reads": _reads([e for e, _ in readers], storage)}
+    return {"what": what, "names": names, "reads": _reads([e for e, _ in readers], storage, by_size)}
 
 
 def _labels(content: Content) -> list[str]:
     return list(outside([content]))
 
 
-def _reads(readers: list[Event], storage: Storage) -> str:
+def _reads(readers: list[Event], storage: Storage, by_size: bool) -> str:
     """`once` when no element is read twice in a call, `several` when one may be, `unknown` when that cannot be told."""
     if len(readers) != 1:
         return "several" if readers else "unknown"
     event = readers[0]
     answers = []
+    kernel = event.attrs["kernel"]
+    single = frozenset(at for at, size in enumerate(_dims(event.attrs.get("grid"))) if by_size and size == 1)
     for facts in facts_of(event):
         places = {load.loc for load in facts.loads if load.storage == storage.ident}
-        if len(places) != 1:
-            return "several" if places else "unknown"
-        kernel = event.attrs["kernel"]
-        answers.append(read_once(kernel.node, next(iter(places)), kernel.env))
+        if not places:
+            return "unknown"
+        if len(places) > 1 and not _at_different_places(event, facts, places):
+            return "several"
+        answers += [read_once(kernel.node, place, kernel.env, single) for place in places]
     if event.weight > 1 or any(answer is False for answer in answers):
         return "several"
     return "once" if answers and all(answers) else "unknown"
+
+
+def _at_different_places(event: Event, facts: KernelFacts, places: set[ir.Loc]) -> bool:
+    """Whether loads of one tensor read parts of it that do not meet."""
+    pairs = zip(event.attrs["facts"], event.attrs["bindings"], strict=False)
+    binding = next((binding for found, binding in pairs if found is facts), None)
+    grid, block = (_dims(event.attrs.get(name)) for name in ("grid", "block"))
+    return binding is not None and apart(event.attrs["kernel"], binding, grid, block, places)
+
+
+def _dims(given: object) -> tuple[Any, ...]:
+    return tuple(given) if isinstance(given, (tuple, list)) else (given,)

@@ -41,7 +41,9 @@ _STATUS = frozenset(
     "cudaGetLastError cudaPeekAtLastError cudaDeviceSynchronize cudaStreamSynchronize cudaFuncSetAttribute "
     "cudaSetDevice cuInit cuCtxSetCurrent cuCtxSynchronize cuFuncSetAttribute cudaFree cuModuleLoadData "
     "nvrtcCompileProgram "
-    "cudaFuncSetCacheConfig cudaStreamWaitEvent cudaEventRecord cuStreamSynchronize cudaMemsetAsync cudaMemset".split()
+    "cudaFuncSetCacheConfig cudaStreamWaitEvent cudaEventRecord cuStreamSynchronize cudaMemsetAsync cudaMemset "
+    "cudaDeviceSetLimit cuCtxSetLimit cudaCtxResetPersistingL2Cache cuCtxResetPersistingL2Cache cudaStreamSetAttribute "
+    "cuStreamSetAttribute cudaDeviceSetCacheConfig".split()
 )
 
 

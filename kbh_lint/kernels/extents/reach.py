@@ -25,12 +25,14 @@ _SAME = ("multiple_of", "max_contiguous", "max_constancy", "expand_dims", "broad
 _EXTREMES = {"min": "min", "max": "max", "minimum": "min", "maximum": "max"}
 
 
-class _TooLong(Exception):
+class TooLong(Exception):
     """The kernel takes too many steps."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Pointer:
+class Pointer:
+    """An address: so many elements behind the start of a storage."""
+
     storage: int
     offset: Linear
 
@@ -47,7 +49,7 @@ class _Test:
     doubt: bool = False
 
 
-_Value = Linear | _Pointer | _Test
+_Value = Linear | Pointer | _Test
 
 
 _Place = tuple[int, ir.Loc]  # of a store: the storage, and where the store stands
@@ -68,16 +70,20 @@ class Reach(NamedTuple):
 def reach(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> Reach:
     """How far the stores of a launch of `grid` and `block` can reach, and which of them may not be made at all."""
     body = kernel.node.body or ()
-    nodes = walk(body)
-    if any(_unfollowed(node) for node in nodes):
+    if not can_be_followed(body):
         return Reach({}, set())
-    follow = _Follow(kernel, args, grid, block)
+    follow = Follow(kernel, args, grid, block)
     try:
         follow.run(body, {})
-    except (_TooLong, RecursionError):
+    except (TooLong, RecursionError):
         return Reach({}, set())
     ends = {at: n for at, n in follow.found.items() if n is not None}
     return Reach(ends, follow.doubtful - follow.firm)
+
+
+def can_be_followed(body: tuple[Any, ...]) -> bool:
+    """Whether a kernel has nothing in it that addresses are not followed through."""
+    return not any(_unfollowed(node) for node in walk(body))
 
 
 def _unfollowed(node: Any) -> bool:
@@ -104,7 +110,7 @@ def _is_reference(node: ir.Decl) -> bool:
     return node.type is not None and node.type.reference
 
 
-class _Follow:
+class Follow:
     """One walk through a kernel: `env` holds what names stand for, `limits` of `run` what holds where it is."""
 
     def __init__(self, kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> None:
@@ -137,7 +143,7 @@ class _Follow:
 
     def _argument(self, given: Any) -> _Value:
         if isinstance(given, values.Buffer):
-            return _Pointer(given.storage, Linear(0))
+            return Pointer(given.storage, Linear(0))
         number = given.value if isinstance(given, values.Scalar) else given
         return Linear(int(number)) if isinstance(number, int) else self._position()
 
@@ -157,7 +163,7 @@ class _Follow:
         for stmt in body:
             self.steps += 1
             if self.steps > MAX_STEPS:
-                raise _TooLong
+                raise TooLong
             limits = self._statement(stmt, limits)
         return limits
 
@@ -249,7 +255,7 @@ class _Follow:
         if not isinstance(call, ir.Call) or self._called(call.func) not in ("range", "static_range"):
             return limits
         given = [self.value(a) for a in call.args]
-        if not 1 <= len(given) <= 3 or any(isinstance(g, _Pointer) for g in given):
+        if not 1 <= len(given) <= 3 or any(isinstance(g, Pointer) for g in given):
             return limits
         first, last = (Linear(0), given[0]) if len(given) == 1 else (given[0], given[1])
         step = given[2] if len(given) == 3 else Linear(1)
@@ -348,7 +354,7 @@ class _Follow:
             self._stored(where, limits, loc, target.loc)
 
     def _stored(self, where: _Value, limits: Limits, *places: ir.Loc) -> None:
-        if not isinstance(where, _Pointer):
+        if not isinstance(where, Pointer):
             return
         last = -1 if limits.get((), 0) < 0 else highest(self.atoms, where.offset, limits)
         for loc in places:
@@ -363,7 +369,7 @@ class _Follow:
         """What an expression stands for."""
         self.steps += 1
         if self.steps > MAX_STEPS:
-            raise _TooLong
+            raise TooLong
         if isinstance(node, ir.Const):
             return Linear(node.value) if isinstance(node.value, int) else self._position()
         if isinstance(node, ir.Name):
@@ -381,7 +387,7 @@ class _Follow:
             return self._binary("-", Linear(0), inner) if node.op == "-" else self.unknown()
         if isinstance(node, ir.Cast):
             inner = self.value(node.value)
-            return self.unknown() if node.type.pointers and isinstance(inner, _Pointer) else inner
+            return self.unknown() if node.type.pointers and isinstance(inner, Pointer) else inner
         if isinstance(node, ir.Index):  # x[:, None] is x; an element of memory is not known
             return self.value(node.value) if _widens(node.index) else self.unknown()
         if isinstance(node, ir.Attr):
@@ -403,10 +409,10 @@ class _Follow:
     def _binary(self, op: str, a: _Value, b: _Value) -> _Value:
         if op in ("&", "|") and isinstance(a, _Test) and isinstance(b, _Test):
             return self._both(op == "&", [a, b])
-        if op == "+" and isinstance(b, _Pointer):
+        if op == "+" and isinstance(b, Pointer):
             a, b = b, a
-        if isinstance(a, _Pointer) and isinstance(b, Linear) and op in ("+", "-"):
-            return _Pointer(a.storage, self.atoms.apply(op, a.offset, b))
+        if isinstance(a, Pointer) and isinstance(b, Linear) and op in ("+", "-"):
+            return Pointer(a.storage, self.atoms.apply(op, a.offset, b))
         if not (isinstance(a, Linear) and isinstance(b, Linear)):
             return self.unknown()
         whole = "//" if op == "/" and self.cpp else op
@@ -431,10 +437,10 @@ class _Follow:
         given = list(node.args)
         if isinstance(node.func, ir.Attr) and name == "to" and not self.cpp:
             base = self.value(node.func.value)
-            return self.unknown() if isinstance(base, _Pointer) else base
+            return self.unknown() if isinstance(base, Pointer) else base
         numbers = [self.value(a) for a in given]
         if name in _SAME and numbers:
-            return self.unknown() if name == "cast" and isinstance(numbers[0], _Pointer) else numbers[0]
+            return self.unknown() if name == "cast" and isinstance(numbers[0], Pointer) else numbers[0]
         if name in ("program_id", "num_programs") and not self.cpp:
             axis = numbers[0] if numbers else self.value(dict(node.keywords).get("axis"))
             at = axis.const if isinstance(axis, Linear) and not axis.terms else -1

@@ -47,13 +47,15 @@ class _Same:
         return isinstance(other, _Same) and self.kernel is other.kernel
 
 
-def read_once(kernel: ir.FuncDef, loc: ir.Loc, env: Env | None = None) -> bool | None:
-    """Whether the load at `loc` reads no element twice in one launch.
+def read_once(
+    kernel: ir.FuncDef, loc: ir.Loc, env: Env | None = None, single: frozenset[int] = frozenset()
+) -> bool | None:
+    """Whether the load at `loc` reads no element twice in one launch; `single` are axes of the grid with one block.
 
     The load stands in the kernel's own body, or in a function that it calls once, which `env` then knows. None when it
     stands elsewhere.
     """
-    return _read_once(_Same(kernel, env), loc[1:])
+    return _read_once(_Same(kernel, env), loc[1:], single)
 
 
 def axes(kernel: ir.FuncDef, loc: ir.Loc, env: Env | None = None) -> frozenset[int] | None:
@@ -67,7 +69,7 @@ def axes(kernel: ir.FuncDef, loc: ir.Loc, env: Env | None = None) -> frozenset[i
 
 
 @lru_cache(maxsize=32)  # every configuration of a kernel and every graded shape asks again
-def _read_once(same: _Same, place: tuple[int, ...]) -> bool | None:
+def _read_once(same: _Same, place: tuple[int, ...], single: frozenset[int]) -> bool | None:
     body, env = same.kernel.body or (), same.env
     found = _reading(body, place, env, {}, 0)
     if found is None:
@@ -75,8 +77,15 @@ def _read_once(same: _Same, place: tuple[int, ...]) -> bool | None:
     own, loops = found
     if any(("loop", id(loop)) not in own for loop in loops):
         return False
-    everywhere = _everywhere(body, env)
+    everywhere = {a for a in _everywhere(body, env) if not _always_same(a, single)}
     return bool(everywhere) and all(a in own or a[0] == "part" and a[2] <= own for a in everywhere)
+
+
+def _always_same(atom: tuple[Any, ...], single: frozenset[int]) -> bool:
+    """Whether an index of a program, or a part of such, is the same in all programs of a grid."""
+    if atom[0] == "part":
+        return bool(atom[2]) and all(_always_same(base, single) for base in atom[2])
+    return atom[0] in ("axis", "blockIdx") and _AXES.get(atom[1], atom[1]) in single
 
 
 def _reading(

@@ -1,0 +1,88 @@
+"""Whether loads at several places of a kernel read different elements of a tensor, whatever block and round it is.
+
+Addresses are sums of numbers times constants. Where all but small parts of two are multiples of one number, the rests
+tell them apart: keys and values that lie beside one another in each row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import combinations
+from math import gcd
+from typing import Any
+
+from kbh_lint import ir, values
+from kbh_lint.kernels.extents.intervals import Linear, highest, lowest
+from kbh_lint.kernels.extents.reach import Dims, Follow, Pointer, TooLong, can_be_followed
+
+MAX_PLACES = 8
+
+Place = tuple[int, ...]
+
+
+def apart(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims, places: Iterable[ir.Loc]) -> bool:
+    """Whether no element that is loaded at one of the places is loaded at another."""
+    wanted = {loc[1:] for loc in places}
+    body = kernel.node.body or ()
+    if len(wanted) > MAX_PLACES or not can_be_followed(body):
+        return False
+    follow = _Loads(kernel, args, grid, block)
+    try:
+        follow.run(body, {})
+    except (TooLong, RecursionError):
+        return False
+    if any(at not in follow.loaded for at in wanted):
+        return False
+    return all(_apart(follow, a, b) for a, b in combinations([follow.loaded[at] for at in sorted(wanted)], 2))
+
+
+class _Loads(Follow):
+    """Notes the address of each load: of one that is met at several, none."""
+
+    def __init__(self, kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> None:
+        super().__init__(kernel, args, grid, block)
+        self.loaded: dict[Place, Linear] = {}
+        self._met: dict[Place, Linear | None] = {}
+
+    def value(self, node: object) -> Any:
+        made = super().value(node)
+        if isinstance(node, ir.Call) and not self.cpp and self._called(node.func) == "load" and node.args:
+            self._note(node.loc, super().value(node.args[0]))
+        elif isinstance(node, ir.Index) and self.cpp:
+            self._note(node.loc, self._binary("+", super().value(node.value), super().value(node.index)))
+        return made
+
+    def _note(self, loc: ir.Loc, where: object) -> None:
+        at = loc[1:]
+        offset = where.offset if isinstance(where, Pointer) else None
+        known = self._met.get(at, offset)
+        self._met[at] = offset if known == offset else None
+        if self._met[at] is None:
+            self.loaded.pop(at, None)
+        elif offset is not None:
+            self.loaded[at] = offset
+
+
+def _apart(follow: Follow, a: Linear, b: Linear) -> bool:
+    """Whether the rests of two sums, by one of the numbers that their larger parts are multiples of, never meet."""
+    factors = sorted({abs(factor) for _, factor in (*a.terms, *b.terms)}, reverse=True)
+    common = 0
+    for factor in factors:
+        common = gcd(common, factor)
+        one, other = _rest(follow, a, common), _rest(follow, b, common)
+        if one is not None and other is not None and _never_meet(one, other, common):
+            return True
+    return False
+
+
+def _rest(follow: Follow, address: Linear, by: int) -> tuple[int, int] | None:
+    """The bounds of what a sum leaves when its multiples of a number are left out."""
+    small = Linear(address.const, tuple((atom, factor) for atom, factor in address.terms if factor % by))
+    low, high = lowest(follow.atoms, small, {}), highest(follow.atoms, small, {})
+    return None if low is None or high is None else (low, high)
+
+
+def _never_meet(one: tuple[int, int], other: tuple[int, int], by: int) -> bool:
+    """Whether no two numbers of two ranges differ by a multiple of `by`."""
+    least, most = other[0] - one[1], other[1] - one[0]
+    return least % by != 0 and least // by == most // by
