@@ -16,7 +16,7 @@ import torch
 
 from grader.deck.code import DeckError
 from grader.grading.job import Job
-from grader.grading.stages import compiles, held
+from grader.grading.stages import compiles, held, yielding
 from grader.judge.cores import enough, kept_away
 from grader.judge.session import Session
 from grader.sandbox import Sandbox, SandboxError, second
@@ -96,7 +96,7 @@ class Beside:
             second_build(
                 job.problem, job.snapshot, device=job.device, scale=job.chosen.record.scale, options=job.options,
                 sandbox=sandbox, scratch=self._place, caches=self._caches, progress=lambda text: None,
-                held=held(job, "build", "again"), opened=self._opened,
+                held=held(job, "build", "again"), yielding=yielding(job, "build", "again"), opened=self._opened,
             )  # fmt: skip
             self._done = True
 

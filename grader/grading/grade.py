@@ -26,6 +26,7 @@ from grader.grading.scratch import scratch_folder
 from grader.grading.stages import Built, built, held, tried
 from grader.grading.verdicts import Standing, outcome_of, verdict_of
 from grader.judge import judging as judge
+from grader.judge.turns import grading
 from grader.record.bundle import Bundle, cell_to_json, redact, trial_from_json, trial_to_json
 from grader.record.cell import SCORED, Cell, Scores, ShapeScore, TrialResult, VerdictRecord
 from grader.record.words import seconds
@@ -48,7 +49,7 @@ def grade(request: Request, progress: Tell = lambda _: None) -> tuple[Cell, Path
     SandboxError, CheckError, DeckError, BundleError, or kbh_lint's DataError and UsageError. What is wrong with the
     submission never raises: it is in the cell.
     """
-    with scratch_folder(of=_text(request.submission)) as scratch:
+    with grading(), scratch_folder(of=_text(request.submission)) as scratch:
         job = prepare(request, scratch, progress)
         with open_bundle(job) as bundle:
             cell = _graded(job, bundle)

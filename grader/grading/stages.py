@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from grader.grading.job import Job, Progress, Stage
 from grader.grading.scratch import comes_again
 from grader.judge import judging as judge
 from grader.judge.cores import kept_away, shared
+from grader.judge.lent import Yielding
 from grader.judge.native import cannot_run
 from grader.judge.resources import give_back
 from grader.judge.ticking import Ticking
-from grader.judge.turns import alone
+from grader.judge.turns import alone, wanted
 from grader.record.bundle import redact
 from grader.record.cell import TrialResult
 from grader.sandbox import Sandbox, seen_at
 from grader.sandbox.builds import Builds, build_key, builds_folder
 from grader.sandbox.supervise import remove, restore_caches
 
-__all__ = ["Built", "built", "compiles", "held", "tried", "waiting"]
+__all__ = ["Built", "built", "compiles", "held", "tried", "waiting", "yielding"]
 
 MOST_WAITING = 2.0  # times what building may take: so long the build of another grading is waited for
 
@@ -34,6 +36,13 @@ def waiting(job: Job, stage: Stage, of: str = "") -> Callable[[str], None]:
 def held(job: Job, stage: Stage, of: str = "") -> Callable[[], AbstractContextManager[None]]:
     """What holds the device for a stage, as often as it is called; people are told of what it waits for."""
     return lambda: alone(job.device, waiting(job, stage, of))
+
+
+def yielding(job: Job, stage: Stage, of: str = "") -> Yielding:
+    """How a long build lets others have the device before it goes on."""
+    return Yielding(
+        partial(wanted, job.device), lambda: alone(job.device, waiting(job, stage, of), afresh=True)
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +87,7 @@ def built(job: Job, sandbox: Sandbox, *, stage: Stage = "build", of: str = "") -
                 said = judge.build(
                     job.problem, job.snapshot, device=job.device, scale=record.scale, options=job.options,
                     sandbox=sandbox, scratch=job.workplace(), caches=made, progress=say, held=held(job, stage, of),
+                    yielding=yielding(job, stage, of),
                 )  # fmt: skip
         except BaseException:
             remove(made)

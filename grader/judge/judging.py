@@ -22,6 +22,7 @@ from grader.deck.code import load_code
 from grader.deck.keys import derive, new_master
 from grader.judge import plan as planning
 from grader.judge.cores import enough
+from grader.judge.lent import Yielding
 from grader.judge.native import cannot_run
 from grader.judge.plan import TrialOptions, default_options
 from grader.judge.session import Session
@@ -115,20 +116,21 @@ def _early(device: str) -> bool:
 def build(
     problem: Problem, snapshot: Snapshot, *, device: str, scale: str, options: TrialOptions, sandbox: Sandbox,
     scratch: Path, caches: Path, progress: Say, calls: int = 1, held: Held = nullcontext,
-    opened: Callable[[Session], None] = lambda _: None,
+    yielding: Yielding | None = None, opened: Callable[[Session], None] = lambda _: None,
 ) -> Compiled:  # fmt: skip
     """Has the submission compiled in a process of its own, so many calls a shape, and keeps the compiler caches.
 
-    It is imported before, and called inside, `held()`, which keeps other gradings from being timed meanwhile, and which
-    is left while compilers work for long (`grader.judge.lent`). What goes wrong, a trial finds again and tells. The
-    values come from a key that is thrown away. `opened` is given the process, for who may want to end it.
+    It is imported before, and called inside, `held()`, which keeps other gradings from being timed meanwhile. That is
+    left while compilers work for long and, with `yielding`, between the parts of a long build (`grader.judge.lent`).
+    What goes wrong, a trial finds again and tells. The values come from a key that is thrown away. `opened` is given
+    the process, for who may want to end it.
     """
     code, master = load_code(problem), new_master()
     options = replace(options, timing=False)  # a clock would use the device before it is held
     with _session(snapshot, device, options, sandbox, scratch) as session:
         opened(session)
         trial = Trial(problem, code, master, options, device, session, progress)
-        said = trial.compile(planning.graded_shapes(problem, scale), calls, held)
+        said = trial.compile(planning.graded_shapes(problem, scale), calls, held, yielding)
     try:
         restore_caches(scratch / "caches", caches)
         if said.ended:

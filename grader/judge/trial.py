@@ -21,7 +21,7 @@ from grader.judge import plan as planning
 from grader.judge.answers import Ended, expect, first_line
 from grader.judge.batches import State, lone_calls, sealed_batches
 from grader.judge.empty_calls import empty_calls
-from grader.judge.lent import lent
+from grader.judge.lent import Yielding, lent
 from grader.judge.plan import ShapePlan, TrialOptions
 from grader.judge.resources import free_bytes
 from grader.judge.seen import Null, Seen, compared_calls
@@ -146,12 +146,15 @@ class Trial:
             self._ended(Ended("crashed", f"it held {taken:.0%} of the GPU's memory, and too little was left"), current)
 
     def compile(
-        self, shapes: Sequence[Shape], calls: int, held: Callable[[], AbstractContextManager[None]]
+        self, shapes: Sequence[Shape], calls: int, held: Callable[[], AbstractContextManager[None]],
+        yielding: Yielding | None = None,
     ) -> Compiled:  # fmt: skip
-        """One call a shape or more inside `held()`, right or wrong; only compilers work outside of it."""
+        """One call a shape or more inside `held()`, right or wrong; only compilers work outside of it. `yielding` lets
+        others go before the next part of a long build.
+        """
         try:
             self._started([])
-            with lent(self.session.process, held):
+            with lent(self.session.process, held, yielding):
                 for shape in shapes:
                     self._compiled(shape, calls)
         except Ended as end:

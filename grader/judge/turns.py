@@ -8,10 +8,13 @@ Who waits gets the device in order. flock alone has none, so each who waits hold
 name says when it is due, held with flock too. The device is taken by the one whose ticket is due first among those that
 are held; a ticket that nobody holds is of a process that was killed, and is taken away.
 
-A grading is due when it comes. A practice run, which an agent asks for while it works, is due HEAD_START seconds after
-it comes: gradings go before the practice that waits, in the order in which they came, and practice goes in the order
-in which it came. A practice run that has waited for that long goes before gradings that come later, so neither can keep
-the other away for ever. Nobody is interrupted: who bounds practice is the judge of the agents (harness.judging).
+A grading is due when it began, in each of its turns: what began first ends first, and others use the device while it
+builds. One that builds for long lets others go before it (`grader.judge.lent`), and is then due when it asks again.
+
+A practice run, which an agent asks for while it works, is due HEAD_START seconds after it comes: gradings go before the
+practice that waits, and practice goes in the order in which it came. A practice run that has waited for that long goes
+before gradings that come later, so neither can keep the other away for ever. No call is interrupted: who bounds
+practice is the judge of the agents (harness.judging).
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["HEAD_START", "Standing", "alone", "device_key", "lock_path", "practising", "turn"]
+__all__ = ["HEAD_START", "Standing", "alone", "device_key", "grading", "lock_path", "practising", "turn", "wanted"]
 
 Standing = Literal["asked", "held", "free"]
 
@@ -46,6 +49,7 @@ _TICKET = re.compile(r"-\d{20}-[0-9a-f]{8}\.ticket")
 _HELD: Counter[str] = Counter()  # turns of this process, which share one lock
 _LOCKS: dict[str, int | None] = {}  # their descriptors; None where there is none to be had
 _ALONE = threading.Lock()
+_ASKING: list[int] = []  # threads of this process that wait for it
 _TAKING = threading.Lock()  # whoever comes meanwhile finds the lock taken
 Say = Callable[[str], None]
 
@@ -59,6 +63,7 @@ class _Practice:
 
 
 _PRACTICE: list[_Practice] = []
+_GRADINGS: list[float] = []  # when those of this process began, on the clock time.monotonic()
 
 
 def device_key(device: str | torch.device) -> str:
@@ -90,8 +95,25 @@ def practising(came: float | None = None, tell: Callable[[Standing], None] = lam
 
 
 @contextlib.contextmanager
-def turn(device: str | torch.device, wait: Say = lambda _: None) -> Iterator[None]:
-    """Holds the device; `wait` is told, in one sentence, that it has to be waited for.
+def grading() -> Iterator[None]:
+    """Makes every turn that this process takes within it due now, however late it is asked for."""
+    _GRADINGS.append(time.monotonic())
+    try:
+        yield
+    finally:
+        _GRADINGS.pop()
+
+
+def wanted(device: str | torch.device) -> bool:
+    """Whether anybody waits for the device, in this process or another."""
+    line = _line(device_key(device))
+    return bool(_ASKING) or bool(line.before(f"{line.stem}-{'9' * 20}-{'g' * 8}.ticket"))  # a name after all others
+
+
+@contextlib.contextmanager
+def turn(device: str | torch.device, wait: Say = lambda _: None, *, afresh: bool = False) -> Iterator[None]:
+    """Holds the device; `wait` is told, in one sentence, that it has to be waited for. `afresh`: it is due now,
+    whenever its grading began.
 
     Where there is no lock to be had, as on a system without a folder that all may write to, that is told and nothing is
     held. Turns of one process share the lock, and the last to end lets go of it.
@@ -108,7 +130,7 @@ def turn(device: str | torch.device, wait: Say = lambda _: None) -> Iterator[Non
                 wait(f"no lock can be had in {folder}, so nothing keeps other gradings from running at the same time")
             else:
                 try:
-                    _take(lock, line, "this CPU" if key == "cpu" else "this GPU", wait)
+                    _take(lock, line, "this CPU" if key == "cpu" else "this GPU", wait, afresh)
                 except BaseException:
                     os.close(lock)
                     raise
@@ -129,10 +151,23 @@ def turn(device: str | torch.device, wait: Say = lambda _: None) -> Iterator[Non
 
 
 @contextlib.contextmanager
-def alone(device: str | torch.device, wait: Say = lambda _: None) -> Iterator[None]:
+def alone(device: str | torch.device, wait: Say = lambda _: None, *, afresh: bool = False) -> Iterator[None]:
     """As `turn`, and no other thread of this process holds one that it took so."""
-    with _ALONE, turn(device, wait):
-        yield
+    _ASKING.append(threading.get_ident())
+    try:
+        _ALONE.acquire()
+    finally:
+        _ASKING.remove(threading.get_ident())
+    try:
+        with turn(device, wait, afresh=afresh):
+            yield
+    finally:
+        _ALONE.release()
+
+
+def _line(key: str) -> _Line:
+    path = lock_path(key)
+    return _Line(path.parent, path.stem)
 
 
 def _tell(standing: Standing) -> None:
@@ -140,10 +175,11 @@ def _tell(standing: Standing) -> None:
         _PRACTICE[-1].tell(standing)
 
 
-def _take(lock: int, line: _Line, name: str, wait: Say) -> None:
+def _take(lock: int, line: _Line, name: str, wait: Say, afresh: bool) -> None:
     """Waits for those who are due before, then for the lock, until nobody who is due before has come meanwhile."""
     began, told = time.monotonic(), False
-    with line.ticket(_PRACTICE[-1].came + HEAD_START if _PRACTICE else began) as mine:
+    due = _PRACTICE[-1].came + HEAD_START if _PRACTICE else _GRADINGS[-1] if _GRADINGS and not afresh else began
+    with line.ticket(due) as mine:
         while True:
             before = line.before(mine)
             if not before and _locked(lock):

@@ -17,6 +17,7 @@ from pathlib import Path
 from grader.candidate.clock.profile import UNSEEN_CALLS
 from grader.judge import judging as judge
 from grader.judge.judging import Held
+from grader.judge.lent import Yielding
 from grader.judge.plan import TrialOptions
 from grader.judge.session import Session
 from grader.sandbox import Sandbox, SandboxError
@@ -81,7 +82,7 @@ def compiled_beside(arch: str, sandbox: Sandbox, again: Callable[[], Path | None
 def second_build(
     problem: Problem, snapshot: Snapshot, *, device: str, scale: str, options: TrialOptions, sandbox: Sandbox,
     scratch: Path, caches: Path, progress: Callable[[str], None], held: Held = nullcontext,
-    opened: Callable[[Session], None] = lambda _: None,
+    yielding: Yielding | None = None, opened: Callable[[Session], None] = lambda _: None,
 ) -> None:  # fmt: skip
     """Has the submission compiled by a process that finds nothing, and keeps what it compiled in `caches`.
 
@@ -89,7 +90,7 @@ def second_build(
     """
     said = judge.build(
         problem, snapshot, device=device, scale=scale, options=options, sandbox=sandbox, scratch=scratch,
-        caches=caches, progress=progress, calls=CALLS, held=held, opened=opened,
+        caches=caches, progress=progress, calls=CALLS, held=held, yielding=yielding, opened=opened,
     )  # fmt: skip
     if said.refused or said.ended:
         raise ProfilerError(f"a second build did not come to its end: {said.refused or said.ended}")

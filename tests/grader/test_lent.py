@@ -72,6 +72,42 @@ def test_what_compiles_for_a_moment_keeps_the_turn(process: Process, monkeypatch
     assert process.events == ["take", "give"]
 
 
+def test_a_long_build_lets_those_who_wait_go_before_its_next_part(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lending, "PART_SECONDS", 0.05)
+    monkeypatch.setattr(lending, "LAUNCHED_SECONDS", 0.01)
+    waits = threading.Event()
+
+    @contextlib.contextmanager
+    def after() -> Iterator[None]:
+        process.events.append("after the others")
+        waits.clear()
+        yield
+        process.events.append("give")
+
+    with lending.lent(process, process.held, lending.Yielding(waits.is_set, after)):
+        time.sleep(0.2)
+        assert process.events == ["take"], "nobody waits"
+        waits.set()
+        process.until("take", "stop", "give", "after the others", "go on")
+    process.until("take", "stop", "give", "after the others", "go on", "give")
+
+
+def test_a_short_part_of_a_build_is_not_interrupted(process: Process) -> None:
+    with lending.lent(process, process.held, lending.Yielding(lambda: True, process.held)):
+        time.sleep(0.1)
+    assert process.events == ["take", "give"]
+
+
+def test_a_process_that_cannot_be_stopped_keeps_the_turn(process: Process, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lending, "PART_SECONDS", 0.0)
+    monkeypatch.setattr(process, "stop", lambda: False)
+    with lending.lent(process, process.held, lending.Yielding(lambda: True, process.held)):
+        time.sleep(0.1)
+    assert process.events == ["take", "give"]
+
+
 def test_an_end_does_not_wait_for_a_turn_which_is_given_back_when_it_comes(
     process: Process, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +146,26 @@ def test_two_threads_of_a_process_do_not_hold_a_device_together(
         assert not inside.wait(0.2)
     thread.join(20)
     assert seen == [1]
+
+
+def test_a_thread_that_waits_for_another_of_its_process_wants_the_device(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path_factory.mktemp("locks")))
+
+    def other() -> None:
+        with alone("cpu"):
+            pass
+
+    thread = threading.Thread(target=other)
+    with alone("cpu"):
+        assert not turns.wanted("cpu")
+        thread.start()
+        deadline = time.monotonic() + 20
+        while not turns.wanted("cpu"):
+            assert time.monotonic() < deadline
+    thread.join(20)
+    assert not turns.wanted("cpu")
 
 
 def test_seconds_for_which_a_process_is_kept_from_running_are_not_its_own() -> None:

@@ -17,10 +17,13 @@ from grader.judge.turns import practising, turn
 WAITER = """
 import sys, time
 from contextlib import nullcontext
+from grader.judge import turns
 from grader.judge.turns import practising, turn
-name, practice, out = sys.argv[1:]
+name, practice, began, out = sys.argv[1:]
 kind = practising(time.monotonic() - float(practice)) if practice else nullcontext()
-with kind, turn("cpu", lambda text: print(text, flush=True)):
+if began:
+    turns._GRADINGS.append(time.monotonic() - abs(float(began)))
+with kind, turn("cpu", lambda text: print(text, flush=True), afresh=began.startswith("-")):
     with open(out, "a") as file:
         file.write(name + "\\n")
 """
@@ -38,9 +41,12 @@ class Waiters:
     def __init__(self, folder: Path) -> None:
         self.out, self.processes = folder / "order", dict[str, subprocess.Popen[str]]()
 
-    def add(self, name: str, *, practice: float | None = None) -> str:
-        """`practice` is how many seconds ago the practice run came; None for a grading. Returns what it is told."""
-        argv = [sys.executable, "-c", WAITER, name, "" if practice is None else str(practice), str(self.out)]
+    def add(self, name: str, *, practice: float | None = None, began: float | None = None) -> str:
+        """`practice` is how many seconds ago the practice run came, `began` when the grading began whose turn this is;
+        negative, it has had a part and is due afresh. Returns what it is told.
+        """
+        when = ["" if seconds is None else str(seconds) for seconds in (practice, began)]
+        argv = [sys.executable, "-c", WAITER, name, *when, str(self.out)]
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         self.processes[name] = process
         assert process.stdout is not None
@@ -67,6 +73,17 @@ def test_who_waits_gets_the_device_in_the_order_in_which_they_came(own_folder: P
         assert those.order() == ["first", "second", "third"]
     assert told[0] == "waiting for another grading that is being timed on this CPU"
     assert told[2].endswith("; 2 wait before this one")
+
+
+def test_the_grading_that_began_first_gets_each_of_its_turns_first_unless_it_had_a_part_of_a_long_build(
+    own_folder: Path,
+) -> None:
+    with waiters(own_folder) as those:
+        with turn("cpu"):
+            those.add("another", began=1)
+            those.add("a part of a long build", began=-60)
+            those.add("the first", began=30)
+        assert those.order() == ["the first", "another", "a part of a long build"]
 
 
 def test_a_grading_goes_before_the_practice_that_waits(own_folder: Path) -> None:
