@@ -82,7 +82,8 @@ def _verify(args: argparse.Namespace) -> int:
 
 def show_faults(prog: str, found: Verified, stream: TextIO) -> None:
     """What is wrong, and what could not be told, a line each."""
-    for what, texts in (("", found.faults), ("not checked: ", found.unchecked)):
+    for what, each in (("", found.faults), ("not checked: ", found.unchecked)):
+        texts = list(dict.fromkeys(each))  # one reason can keep several things from being told
         for text in texts[:MOST_SHOWN]:
             print(f"{prog}: {what}{one_line(text)}", file=stream)
         if len(texts) > MOST_SHOWN:

@@ -61,6 +61,7 @@ def test_runs_that_share_gpus_are_spread_over_them() -> None:
             return [first, second, await takes((ONE, TWO), False, [])]
 
     assert asyncio.run(three()) == [ONE, TWO, ONE]
+    assert asyncio.run(three()) == [ONE, TWO, ONE]  # all of them were given back
 
 
 def test_without_a_gpu_nothing_is_leased_and_nothing_is_waited_for() -> None:
