@@ -261,6 +261,15 @@ def _swap(call: CppCall) -> V:
     return UNKNOWN_V
 
 
+def _sine_and_cosine(call: CppCall) -> V:
+    """sincosf(x, &sine, &cosine)."""
+    made = _elementwise("")(call)
+    for pointer in call.args[1:3]:
+        if pointer.cells:
+            call.m.write_through(pointer, made.with_(cells=frozenset()), call.loc)
+    return UNKNOWN_V
+
+
 def _vote(call: CppCall) -> V:
     """__any_sync(mask, test), __syncthreads_or(test): the test of all lanes, looking for zeros if on a bare number."""
     value = call.args[-1] if call.args else UNKNOWN_V
@@ -312,10 +321,20 @@ _add(
     _elementwise("exp"),
 )
 _add("ldexp ldexpf scalbn scalbnf", _elementwise("exp"))
+# The functions of CUDA's math library, in double and in single precision.
+_MATH = (
+    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cospi erf erfc erfcinv erfcx erfinv fabs fdim floor "
+    "fmod hypot ilogb j0 j1 lgamma llrint llround log log10 log1p log2 logb lrint lround nearbyint nextafter norm3d "
+    "norm4d normcdf normcdfinv rcbrt remainder rhypot rint rnorm3d rnorm4d round rsqrt sin sinpi sqrt tan tgamma trunc "
+    "y0 y1"
+).split()
+_add(" ".join(f"{name} {name}f" for name in _MATH), _elementwise(""))
+_add(" ".join(f"{name} {name}f" for name in "cosh exp exp10 exp2 expm1 sinh tanh".split()), _elementwise("exp"))
+_add("sincos sincosf sincospi sincospif __sincosf", _sine_and_cosine)
 _add("pow powf __powf", lambda call: _elementwise("exp" if call.arg(0).known else "")(call))
 _add(
     "log logf __logf log2 log2f __log2f log1pf log10f hlog hlog2 sqrt sqrtf rsqrt rsqrtf __frsqrt_rn __fsqrt_rn "
-    "hrsqrt h2rsqrt hsqrt hrcp h2rcp __frcp_rn sin sinf cos cosf sincosf __sinf __cosf erf erff erfcf "
+    "hrsqrt h2rsqrt hsqrt hrcp h2rcp __frcp_rn __sinf __cosf "
     "floorf floor ceilf ceil roundf round rintf rint truncf trunc nearbyintf fabsf fabs abs __habs __habs2 "
     "labs llabs fmodf __hneg __hneg2 copysignf isnan isinf isfinite __hisnan __saturatef lrintf "
     "__exp2f_approx signbit cbrtf hypotf norm3df normcdff __usad __vabsdiffu4 mul24 __mulhi __umulhi __umul64hi "
