@@ -63,7 +63,8 @@ def parser(prog: str) -> argparse.ArgumentParser:
     what = ask.add_argument_group("what is linted")
     what.add_argument("--problem", metavar="ID", help="the problem all files solve (see --list-problems)")
     what.add_argument("--problem-file", metavar="FILE",
-                      help="a KernelBench problem NAME.py, or NAME.yaml beside it, that all files solve")  # fmt: skip
+                      help="what all files solve: a KernelBench problem NAME.py, NAME.yaml beside it, or a NAME.yaml "
+                           "with an `entry`")  # fmt: skip
     what.add_argument("--target", metavar="GPU", help="the GPU they are for; without one, all of the problem's")
     what.add_argument("--select", metavar="RULES", type=_words, default=[], action="extend",
                       help="list only these: rule ids, prefixes (KBH1), names, classes; verdicts stay")  # fmt: skip

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kbh_lint import ir, kernelbench
-from kbh_lint.analyses.entries import entry_facts
+from kbh_lint.analyses.entries import entry_facts, split_by_shape
 from kbh_lint.analyses.flow import last_call, reach
 from kbh_lint.analyses.program import file_facts
 from kbh_lint.analyses.reference import Traits, traits
@@ -82,6 +82,9 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
             for p in group:
                 reduced = cache(partial(run_reduced, session, graded, contract, p.flips))
                 found.append([shape_facts(graded, contract, p, run, reference, reduced) for run in p.shapes])
+                splits = split_by_shape(contract.id, p) if contract.call is not None else {}
+                for shape in found[-1]:
+                    shape.seeds += splits.get(shape.label, [])
             per_path += found
             agreed = agree(group, found)
             for shape, seeds in zip(agreed, steered(contract, group), strict=False):
@@ -90,7 +93,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
         shapes = across_targets(per_target)
     foreign = vendored_facts(module, submission.sidecars, sessions[0].lowered.values(), problem, paths)
     whole = ShapeFacts("", [*file_facts(module, paths, per_path), *foreign])
-    apart = entry_facts(sessions[0]) if contract is None and not default.failed else []
+    apart = entry_facts(sessions[0]) if not default.failed and (contract is None or contract.call) else []
     facts = merge([*shapes, *apart, whole])
     return Analysis(
         facts=facts,
@@ -298,7 +301,7 @@ def _notes(problem: Problem | None, path: PathRun) -> Iterable[str]:
 
 def _reference(problems_dir: Path, problem: Problem, contract: Contract) -> Traits:
     """What the reference does and reads; nothing for a problem without one."""
-    if contract.made is not None:
+    if contract.made is not None or contract.call is not None:
         return kernelbench.load(Path(problem.path)).reference
     own = problems_dir / problem.id / f"reference_{contract.id}.py"
     path = own if own.is_file() else own.with_name("reference.py")

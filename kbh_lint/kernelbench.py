@@ -29,7 +29,7 @@ from kbh_lint.host.values.objects import ClassV, Instance
 from kbh_lint.host.values.session import Session
 from kbh_lint.host.values.tensors import Tensor
 from kbh_lint.marked import Fields, Map
-from kbh_lint.problem_files import parts_of, read_map
+from kbh_lint.problem_files import entry_contract, parts_of, read_map
 from kbh_lint.problems import ArgSpec, Binding, Contract, Problem, Promise, Shape, StateSpec, TensorSpec
 from kbh_lint.values import Func
 
@@ -67,7 +67,8 @@ def load(path: Path) -> Loaded:
 def _load(source: Path, extra: Path, stamps: object) -> Loaded:
     fields = Fields(read_map(extra) if extra.is_file() else Map(1), str(extra), "the problem's YAML")
     try:
-        problem, reference = _read(source)
+        entry = _entry_problem(fields, extra) if "entry" in fields.data else None
+        problem, reference = (entry, Traits()) if entry is not None else _read(source)
         hole = ""
     except _Hole as error:
         problem, reference, hole = _empty(source), Traits(), str(error)
@@ -86,8 +87,27 @@ def _with_extra(problem: Problem, fields: Fields, extra: Path, readable: bool) -
     fields.done()
     if not any(promise.kind == "authored-compute" for promise in promises):
         promises = (_authored(whole), *promises)
-    kept = promises if readable else ()
+    kept = (*problem.promises, *promises) if readable else ()
     return replace(problem, whole=whole, promises=kept, bans=bans, narrowest=narrowest, precision=precision)
+
+
+def _entry_problem(fields: Fields, path: Path) -> Problem:
+    """The problem of a deck that names an entry point of its own, from the YAML alone."""
+    shapes, contract, flops = entry_contract(fields)
+    known = {contract.id: contract}
+    problem = replace(_empty(path), shapes=shapes, contracts=known, precision=_precision(contract), flops=flops)
+    return replace(problem, whole=False, promises=_state_promises(contract))
+
+
+def _state_promises(contract: Contract) -> tuple[Promise, ...]:
+    """That the result depends on the state that a caller hands in."""
+    call = contract.call
+    handed = [given for given in call.arguments if given.name in call.state] if call is not None else []
+    read = [name for given in handed for name in given.tensors.values()]
+    if not read:
+        return ()
+    text = "The state that is handed in decides the result."
+    return (Promise("reads-state", "ragged-offsets", text, "every", _KEPT, ("source",), params={"must_read": read}),)
 
 
 def _authored(whole: bool) -> Promise:

@@ -28,8 +28,10 @@ from kbh_lint.problem_checks import (
 )
 from kbh_lint.problems import (
     ArgSpec,
+    Argument,
     Ban,
     Contract,
+    EntryPoint,
     Exemption,
     OutputSpec,
     Problem,
@@ -41,6 +43,7 @@ from kbh_lint.problems import (
 )
 
 MAX_BYTES = 256 * 1024
+MAX_LIST = 64  # tensors in one argument of an entry point
 STATUSES = ("graded", "deferred", "retired")
 REGIMES = ("compute", "memory")
 SHAPE_REGIMES = (*REGIMES, "mixed")
@@ -116,6 +119,85 @@ def parts_of(
     promises = _promises(optional_items(fields, "promises"), str(path), contracts, (), ())
     bans = tuple(_ban(item) for item in entries(optional_items(fields, "bans"), str(path), "a ban"))
     return promises, bans, read_narrowest(fields)
+
+
+def entry_contract(fields: Fields) -> tuple[tuple[Shape, ...], Contract, str]:
+    """Shapes, contract and `flops` (a formula, or nothing) of a deck whose graders call `entry`: a function, or
+    `Class.method`. Raises DataError."""
+    entry = fields.text("entry")
+    if not all(part.isidentifier() for part in entry.split(".")) or entry.count(".") > 1:
+        raise fields.fail("entry", f"`{entry}` must be the name of a function, or `Class.method`")
+    shapes = _shapes(fields.items("shapes"), fields.path, "mixed")
+    if not shapes:
+        raise fields.fail("shapes", "an entry point needs a shape")
+    init = fields.mapping("init") if "init" in fields.data else Map(1)
+    for key, formula in init.items():
+        check_formula(Fields(init, fields.path, "`init`"), key, formula, shapes)
+    inputs: dict[str, ArgSpec] = {}
+    given = [_argument(part, shapes, inputs) for part in entries(fields.items("arguments"), fields.path, "an argument")]
+    names = [one.name for one in given]
+    if len(set(names)) < len(names):
+        raise fields.fail("arguments", "two arguments have the same name")
+    state = fields.texts("state") if "state" in fields.data else ()
+    for name in state:
+        if not any(one.name == name and one.tensors for one in given):
+            raise fields.fail("state", f"`state` holds `{name}`, which is no argument that has tensors")
+    if init and "." not in entry and not any(one.kind == "model" for one in given):
+        raise fields.fail("init", "`init` needs an `entry` that is a method, or an argument that is a `model`")
+    call = EntryPoint(entry, tuple(given), state)
+    contract = Contract(
+        id=entry, init=dict(init), forward=tuple(inputs.values()), state=(), output=(), tolerance={}, call=call
+    )
+    flops = fields.text("flops", "")
+    if flops:
+        check_formula(fields, "flops", flops, shapes)
+    return shapes, contract, flops
+
+
+ARGUMENT_KINDS = ("dtype", "value", "model", "items")  # the key that says what an argument is
+
+
+def _argument(fields: Fields, shapes: tuple[Shape, ...], inputs: dict[str, ArgSpec]) -> Argument:
+    """One argument; its tensors are added to `inputs`."""
+    name = fields.text("name")
+    said = [key for key in ARGUMENT_KINDS if key in fields.data]
+    if len(said) != 1:
+        words = ", ".join(f"`{key}`" for key in ARGUMENT_KINDS)
+        raise fields.fail("name", f"the argument `{name}` must have exactly one of {words}")
+    if said == ["value"]:
+        value = fields.take("value")
+        check_formula(Fields(fields.data, fields.path, f"the argument `{name}`"), "value", value, shapes)
+        made = Argument(name, "value", value=value)
+    elif said == ["model"]:
+        made = Argument(name, "model", cls=fields.text("model"))
+    elif said == ["items"]:
+        table = fields.mapping("items")
+        if not table:
+            raise fields.fail("items", f"`items` of the argument `{name}` must name a tensor")
+        for key, part in table.items():
+            if not isinstance(part, Map):
+                raise DataError(
+                    fields.path, table.lines[key], f"the item `{key}` must be a mapping with dtype and shape"
+                )
+            inner = Fields(part, fields.path, f"the item `{key}`")
+            _add(inputs, f"{name}.{key}", inner, shapes)
+            inner.done()
+        made = Argument(name, "dict", {key: f"{name}.{key}" for key in table})
+    else:
+        count = fields.take("many")
+        if count is not None and (type(count) is not int or not 1 <= count <= MAX_LIST):
+            raise fields.fail("many", f"`many` must be a whole number from 1 to {MAX_LIST}")
+        names = [name] if count is None else [f"{name}[{i}]" for i in range(count)]
+        for one in names:
+            _add(inputs, one, fields, shapes)
+        made = Argument(name, "tensor" if count is None else "list", dict(enumerate(names)))
+    fields.done()
+    return made
+
+
+def _add(inputs: dict[str, ArgSpec], name: str, fields: Fields, shapes: tuple[Shape, ...]) -> None:
+    domain = read_domain(fields, name, shapes) if "domain" in fields.data else {}
+    inputs[name] = ArgSpec(name, _dtype(fields), _sizes(fields, shapes), domain)
 
 
 def read_map(path: Path) -> Map:

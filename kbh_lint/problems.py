@@ -102,12 +102,36 @@ class Compare:
 
 
 @dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument of an entry point. `kind` is tensor, list, dict, value or model; `tensors` has the names of its
+    tensors, which are inputs of the contract, by their places or keys; `cls` names the class of a model."""
+
+    name: str
+    kind: str
+    tensors: Mapping[Any, str] = field(default_factory=dict)
+    value: Formula = 0
+    cls: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EntryPoint:
+    """What is called where that is not `Model(...)(...)`: a function, or `Class.method`, with its arguments in order.
+
+    `state` are the arguments that carry state from call to call: none is carried beside them."""
+
+    name: str
+    arguments: tuple[Argument, ...]
+    state: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Contract:
     """One version of what a submission is called with. `tolerance` is by output element type; `compare` gives it its
     meaning. `entry` are the names of the class to construct, the first that is there.
 
     `made` is set for a contract that was read from a problem file: its arguments as they are. Its weights are those
-    that the constructor draws; nothing is loaded into a model, and they do not change between calls.
+    that the constructor draws; nothing is loaded into a model, and they do not change between calls. So it is where
+    `call` names another entry point than a model's `forward`.
     """
 
     id: str
@@ -120,6 +144,7 @@ class Contract:
     note: str = ""
     entry: tuple[str, ...] = ("Model",)
     made: Binding | None = None
+    call: EntryPoint | None = None
 
     def bind(self, shape: Shape) -> Binding:
         """Concrete arguments for one shape. Raises FormulaError when a formula has no value there."""

@@ -26,7 +26,8 @@ def file_crashes(paths: list[PathRun]) -> Iterator[Seed]:
         if what:
             yield Seed("crash", {"what": what, "message": first.failed}, first.exit_loc)
         return
-    cls = model_class(first.env, first.contract) if first.contract is not None else None
+    contract = first.contract
+    cls = model_class(first.env, contract) if contract is not None and contract.call is None else None
     run = next((run for run in first.shapes if run.binding is not None), None)
     if cls is None or run is None or run.binding is None:
         return

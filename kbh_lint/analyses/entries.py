@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import permutations
 from typing import Any
 
 from kbh_lint.analyses import replay
@@ -16,7 +17,7 @@ from kbh_lint.analyses.flow import Reach, last_call, reach
 from kbh_lint.analyses.products import ProductUse, effective, effective_bits, products
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.host.explore import entries
-from kbh_lint.host.explore.entries import SIZES, Entry
+from kbh_lint.host.explore.entries import Entry
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
 from kbh_lint.host.values.session import Session
 from kbh_lint.host.values.tensors import Content, Event, Tensor
@@ -158,11 +159,12 @@ def _splits(uses: dict[tuple[str, str], list[_Use]]) -> dict[str, list[Seed]]:
     names = list(dict.fromkeys(name for name, _ in uses))
     told: set[Any] = set()
     for name in names:
-        small, large = (uses.get((name, f"{name} at {size}"), []) for size in SIZES)
-        for mine, other, size in ((large, small, SIZES[1]), (small, large, SIZES[0])):
-            for use in _narrower(mine, other, across=False):
-                told.add((name, use.use.loc))
-                out.setdefault(f"{name} at {size}", []).append(_split(use, name, "sizes", other))
+        labels = [label for at, label in uses if at == name]
+        for label, beside in permutations(labels, 2):
+            for use in _narrower(uses[name, label], uses[name, beside], across=False):
+                if (name, label, use.use.loc) not in told:
+                    told |= {(name, use.use.loc), (name, label, use.use.loc)}
+                    out.setdefault(label, []).append(_split(use, name, "sizes", uses[name, beside]))
     for name in names:
         mine = [use for (at, _), found in uses.items() if at == name for use in found]
         for other_name in names:
@@ -174,6 +176,11 @@ def _splits(uses: dict[tuple[str, str], list[_Use]]) -> dict[str, list[Seed]]:
                 label = next(label for (at, label), found in uses.items() if at == name and use in found)
                 out.setdefault(label, []).append(_split(use, name, "entry points", other))
     return out
+
+
+def split_by_shape(name: str, path: PathRun) -> dict[str, list[Seed]]:
+    """Facts `entry-split` of a contract's entry point along one path, by the label of the graded shape."""
+    return _splits({(name, run.label): list(_uses(reach(last_call(run)))) for run in path.shapes if run.calls})
 
 
 def _narrower(mine: list[_Use], other: list[_Use], *, across: bool) -> Iterator[_Use]:

@@ -27,14 +27,17 @@ def output_seeds(path: PathRun, run: ShapeRun, found: Reach) -> list[Seed]:
         return []
     result = last_call(run)
     outputs = list(tensors(result))
-    out = _beside(found) + _lazy(outputs) + _written(run)
+    out = _beside(found) + _lazy(outputs)
+    if run.layout is None:  # an entry point may be given what it is to fill
+        out += _written(run)
     if run.ignored and run.state:
         out.append(Seed("state-ignored", {"names": tuple(run.state)}, forward_loc(run, "load_state_dict")))
     contents = result_contents(result)
     events = [event for call in run.calls for event in call.events]
     strange = any(kind in ("import", "binary", "star-import") for kind, _, _ in path.notes)
     followed = not (strange or run.unread or path.unread or any(e.kind in ("blob", "unread") for e in events))
-    if contents and outputs and followed and not found.outside and not found.unfilled:
+    given = run.layout is None or run.inputs  # an entry point that takes numbers makes its own inputs
+    if given and contents and outputs and followed and not found.outside and not found.unfilled:
         attrs = {"outputs": len(outputs)}
         first = next((e for e in found.events), None)
         out.append(Seed("constant-output", attrs, forward_loc(run), tuple(launched_from(first)) if first else ()))

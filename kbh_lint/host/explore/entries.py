@@ -7,7 +7,7 @@ the calls, and again as `probes` asks for. All run in one process, in the order 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,7 @@ from kbh_lint import ir
 from kbh_lint.dtypes import INTS
 from kbh_lint.frontends.walk import walk
 from kbh_lint.host.explore import exploration, parameters, probes
+from kbh_lint.host.explore.layouts import Box, Layout, Leaf
 from kbh_lint.host.explore.parameters import Param
 from kbh_lint.host.libs import trace_nn
 from kbh_lint.host.python import lanes, module_calls
@@ -25,7 +26,7 @@ from kbh_lint.host.values.frames import Frame
 from kbh_lint.host.values.objects import MODULE_BASES, ClassV, Compiled, Instance, Memo, Partial
 from kbh_lint.host.values.path_runs import Call, PathRun, ShapeRun
 from kbh_lint.host.values.session import Session
-from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.values import Env, Func
 
 MAX_ENTRIES = 8
@@ -183,84 +184,6 @@ def _large(module: ir.Module) -> int:
 
 
 # --- with what -----------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True, eq=False)
-class Leaf:
-    """A tensor among the arguments, by its name."""
-
-    name: str
-
-
-@dataclass(slots=True, eq=False)
-class Box:
-    """A list, tuple, dict or object of tensors; `made` is the one that the last call was given."""
-
-    kind: str
-    items: dict[Any, Any]
-    cls: ClassV | None = None
-    made: Any = None
-
-
-@dataclass(slots=True, eq=False)
-class Layout:
-    """The arguments of an entry point: name, whether it is given by name, and its tree of tensors or its value."""
-
-    parts: list[tuple[str, bool, Any]] = field(default_factory=list)
-
-    def build(self, inputs: dict[str, Tensor], anew: Callable[[set[str]], bool]) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments with these tensors. A container for whose tensors `anew` says so is another object; else it
-        is the one of the call before."""
-        plain = [_built(tree, inputs, anew) for _, keyword, tree in self.parts if not keyword]
-        return plain, {name: _built(tree, inputs, anew) for name, keyword, tree in self.parts if keyword}
-
-    def tensors(self) -> dict[str, set[str]]:
-        """The names of the tensors of each argument that has some."""
-        found = {name: set(_names(tree)) for name, _, tree in self.parts}
-        return {name: inner for name, inner in found.items() if inner}
-
-    def release(self, held: Iterable[Any]) -> None:
-        """Containers that something keeps alive: no other object takes over their place."""
-        tables = {id(table) for table in held}
-        for _, _, tree in self.parts:
-            for box in _boxes(tree):
-                if id(box.made) in tables or isinstance(box.made, Instance) and id(box.made.attrs) in tables:
-                    box.made = None
-
-
-def _names(tree: object) -> Iterator[str]:
-    if isinstance(tree, Leaf):
-        yield tree.name
-    elif isinstance(tree, Box):
-        for item in tree.items.values():
-            yield from _names(item)
-
-
-def _boxes(tree: object) -> Iterator[Box]:
-    if isinstance(tree, Box):
-        yield tree
-        for item in tree.items.values():
-            yield from _boxes(item)
-
-
-def _built(tree: object, inputs: dict[str, Tensor], anew: Callable[[set[str]], bool]) -> Any:
-    if isinstance(tree, Leaf):
-        return inputs[tree.name]
-    if not isinstance(tree, Box):
-        return tree
-    items = {key: _built(item, inputs, anew) for key, item in tree.items.items()}
-    if tree.kind == "tuple":
-        return tuple(items.values())
-    if tree.made is None or anew(set(_names(tree))):
-        tree.made = [] if tree.kind == "list" else Instance(tree.cls or _STATE) if tree.kind == "object" else {}
-    if tree.kind == "list":
-        tree.made[:] = items.values()
-    else:
-        (tree.made.attrs if tree.kind == "object" else tree.made).update(items)
-    return tree.made
-
-
-_STATE = ClassV("State", (), Env(), None, by_identity=True)  # of an object that nothing of the file defines
 
 
 @dataclass(slots=True, eq=False)

@@ -10,7 +10,7 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.dtypes import FLOATS
 from kbh_lint.host.effects import outside
-from kbh_lint.host.explore import loading, probes
+from kbh_lint.host.explore import layouts, loading, probes
 from kbh_lint.host.libs import trace_nn
 from kbh_lint.host.python import lanes, module_calls
 from kbh_lint.host.run import Run
@@ -48,12 +48,17 @@ def run_path(
         path.failed, path.exit_loc = ended(error, "the module", session)
     path.unread = list(interp.trace.unread)
     if problem is not None and problem.shapes and not path.failed:
-        if not any(model_class(interp.scopes.main, known) for known in problem.contracts.values()):
+        called = next((known for known in problem.contracts.values() if known.call is not None), None)
+        if called is not None and called.call is not None:
+            path.contract, path.stateful = called, True
+            if called.call.name.partition(".")[0] not in interp.scopes.main.vars:
+                path.failed = f"there is no {called.call.name} that could be read"
+        elif not any(model_class(interp.scopes.main, known) for known in problem.contracts.values()):
             path.failed = "there is no class Model that could be read"
         else:
             path.contract = contract or choose_contract(interp, problem)
         for shape in problem.shapes:
-            if path.contract is None:
+            if path.contract is None or path.failed:
                 break
             interp.refuel()
             interp.trace.unread = []
@@ -101,7 +106,7 @@ def run_shape(interp: Run, contract: Contract, shape: Shape, further: bool) -> S
     binding = contract.bind(shape)
     run = ShapeRun(shape.label, binding)
     cls = model_class(interp.scopes.main, contract)
-    if cls is None:
+    if cls is None and contract.call is None:
         run.stopped = "there is no class Model"
         return run
     interp.trace.call_index = 0
@@ -111,17 +116,25 @@ def run_shape(interp: Run, contract: Contract, shape: Shape, further: bool) -> S
     noted = len(interp.trace.notes)
     try:
         loading.shims(interp, binding)
-        model = interp.call(cls, list(binding.init.values()), {}, None)
-        if not isinstance(model, Instance):
-            run.stopped = "Model(...) did not make an object"
-            return run
-        model = run.instance = module_calls.placed(interp, model)
-        if contract.made is None:
-            loading.load_state(interp, run, model, binding)
+        if contract.call is not None:
+            model, holder = layouts.declared(interp, run, contract.call, binding)
+            if model is None:
+                run.stopped = f"{contract.call.name}, or the class of a model that it takes, is not there"
+                return run
+            if holder is not None:
+                loading.name_weights(run, holder)
         else:
-            loading.name_weights(run, model)
+            model = interp.call(cls, list(binding.init.values()), {}, None)
+            if not isinstance(model, Instance):
+                run.stopped = "Model(...) did not make an object"
+                return run
+            model = holder = run.instance = module_calls.placed(interp, model)
+            if contract.made is None:
+                loading.load_state(interp, run, model, binding)
+            else:
+                loading.name_weights(run, model)
         loading.make_inputs(interp, run, contract, binding)
-        seen = [survivors.slots(interp, model)]
+        seen = [survivors.slots(interp, holder)]
         for call in (1, 2):
             interp.trace.call_index = call
             interp.trace.round += 1
@@ -132,17 +145,17 @@ def run_shape(interp: Run, contract: Contract, shape: Shape, further: bool) -> S
                 lanes.tick(interp)
             given = probes.holding(interp, (*run.inputs.values(), *run.state.values()))
             start = len(interp.trace.events)
-            result = probes.returned(interp.call(model, probes.arguments(run, run.inputs), {}, None))
+            result = probes.called(interp, run, model, run.inputs)
             contents = probes.result_contents(result)
             run.calls.append(Call(interp.trace.events[start:], result, given, index=call, contents=contents))
-            seen.append(survivors.slots(interp, model))
+            seen.append(survivors.slots(interp, holder))
     except Exception as error:
         run.stopped, run.stopped_at = ended(error, "the run", interp.session)
     run.unread, run.rewritten = list(interp.trace.unread), interp.trace.rewritten
     run.l2 = [note for note in interp.trace.notes[noted:] if note[0] == "l2"]
     if not run.stopped and further:
         try:
-            probes.probe(interp, run, model, seen)
+            probes.probe(interp, run, model, seen, holder)
         except Exception as error:
             run.stopped, run.stopped_at = ended(error, "the run", interp.session)
     return run

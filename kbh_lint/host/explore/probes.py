@@ -243,7 +243,20 @@ def called(
         result = list(result.attrs.values())
     now = interp.trace.call_index
     written = [t for t in inputs.values() if t.storage.content.event is not None and t.storage.content.call == now]
-    return (result, *written) if written else result
+    untouched = {t.storage.ident for t in inputs.values() if t.storage.content.label.startswith("input:")}
+    kept = _without(result, untouched)
+    return (kept, *written) if written else kept
+
+
+def _without(value: Any, storages: set[int], depth: int = 0) -> Any:
+    """A result without the tensors that went through as they were given: nothing was made of them."""
+    if isinstance(value, Tensor):
+        return None if value.storage.ident in storages else value
+    if isinstance(value, dict) and depth < 4:
+        return {key: _without(item, storages, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)) and depth < 4:
+        return tuple(_without(item, storages, depth + 1) for item in value)
+    return value
 
 
 def arguments(run: Any, inputs: dict[str, Tensor]) -> list[Any]:
