@@ -10,7 +10,19 @@ import pytest
 
 # The lowest first. A name that is no folder is a module.
 ORDER = {
-    "kbh_lint/host": ("values", "torch", "datamodel", "effects", "python", "gpu", "cpp", "libs", "run", "explore"),
+    "kbh_lint/host": (
+        "interpreted",
+        "values",
+        "torch",
+        "datamodel",
+        "effects",
+        "python",
+        "gpu",
+        "cpp",
+        "libs",
+        "run",
+        "explore",
+    ),
     "kbh_lint/kernels": ("core", "languages", "extents", "numeric", "analyze"),
     "kbh_lint/kernels/languages": ("ptx", "triton", "cute", "cuda"),
     "grader": (

@@ -10,12 +10,12 @@ SLACK = 8  # so that what others have under way is not stopped by a figure that 
 MOST = {
     "kbh_lint": {
         "untyped parameters": 651,
-        "untyped runs": 15,
+        "untyped runs": 13,
         "imports in functions": 115,
         "modules in circles": 30,
         "largest circle": 13,
         "modules in the fullest folder": 29,
-        "comparisons of .path with texts": 100,
+        "comparisons of .path with texts": 58,
     },
     "grader": {
         "untyped parameters": 146,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import ir
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.values import equality, unknowns
+from kbh_lint.host.values.library_objects import ClassMethod, Property, StaticMethod
 from kbh_lint.host.values.objects import Bound, ClassV, Compiled, Instance, LibObject, Memo
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.values import Env, Func, Sym
@@ -51,7 +52,7 @@ def make_members(interp: Run, cls: ClassV, loc: ir.Loc | None) -> None:
     for name, value in cls.env.vars.items():
         if name.startswith("_") or isinstance(value, _NOT_MEMBERS):
             continue
-        if isinstance(value, LibObject) and value.path in ("property", "staticmethod", "classmethod"):
+        if isinstance(value, (Property, StaticMethod, ClassMethod)):
             continue
         if isinstance(value, LibObject) and value.path == AUTO:
             value = name.lower() if "enum.StrEnum" in bases else 1 << number if flag else number + 1

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import dtypes, ir, registry
 from kbh_lint.host.datamodel import prelude
 from kbh_lint.host.values import asking
-from kbh_lint.host.values.objects import Bound, LibObject, Partial
+from kbh_lint.host.values.library_objects import Environment
+from kbh_lint.host.values.objects import Bound, Partial
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.values import DType, Func, Sym
 
@@ -98,10 +99,10 @@ def resolve(interp: Run, path: str, loc: ir.Loc | None = None) -> Any:
     if path in asking.READ:
         return asking.asked(interp, path, asking.READ[path], loc)
     if path == "os.environ":
-        return LibObject("os.environ")
+        return Environment()
     if path in _CONSTANTS:
         return _CONSTANTS[path]
-    if path in prelude.PATHS:
+    if prelude.has(path):
         return prelude.value(interp, path)
     if root == "string" and isinstance(getattr(string, name, None), str):
         return getattr(string, name)

@@ -15,6 +15,7 @@ from kbh_lint.host.values import asking, bounds, equality, unknowns
 from kbh_lint.host.values.objects import (
     Chance,
     ClassV,
+    FilePath,
     Instance,
     Keys,
     LibObject,
@@ -23,9 +24,9 @@ from kbh_lint.host.values.objects import (
     find_method,
     is_named_tuple,
     joined_path,
+    kind_of,
     of_chance,
     ordered_as,
-    path_object,
 )
 from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import concat, cut, doubted, doubts, replace
@@ -114,8 +115,8 @@ def binary(interp: Run, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
         bounds.visited(interp, right)
     if op == "+" and isinstance(left, _SEQUENCES) and isinstance(right, _SEQUENCES):
         bounds.items(interp, len(left) + len(right))
-    if op == "/" and isinstance(left, LibObject) and left.path == "pathlib.Path":
-        return path_object(joined_path(left.attrs["path"], _path_text(right)))
+    if op == "/" and isinstance(left, FilePath):
+        return FilePath(joined_path(left.text, _path_text(right)))
     try:
         if op in ("**", "<<"):
             bounds.power(left, right)
@@ -127,7 +128,7 @@ def binary(interp: Run, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
         return made
     except Exception as error:
         failed(interp, error, loc)
-        return unknowns.merged(interp, left, right, why=f"{type(left).__name__} {op} {type(right).__name__}")
+        return unknowns.merged(interp, left, right, why=f"{kind_of(left)} {op} {kind_of(right)}")
 
 
 def _as_texts(interp: Run, template: str, values: Any, loc: ir.Loc | None) -> Any:

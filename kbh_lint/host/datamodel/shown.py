@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.dtypes import torch_name
 from kbh_lint.host.values import bounds
-from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.objects import LibObject, kind_of
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source import embedded
 from kbh_lint.values import DType
@@ -26,7 +26,7 @@ def show(value: Any) -> str:
         try:
             shown = str(value)[:10_000]
         except Exception:
-            return type(value).__name__
+            return kind_of(value)
         return _with_doubt(shown, value.values() if isinstance(value, dict) else value)
     if isinstance(value, DType):
         return f"torch.{torch_name(value.name)}"
@@ -37,7 +37,7 @@ def show(value: Any) -> str:
         return str(value.attrs["path"])
     if isinstance(value, LibObject) and value.path == "torch.device":
         return str(value.attrs.get("type", "cuda"))
-    return f"<{type(value).__name__}>"
+    return f"<{kind_of(value)}>"
 
 
 def _with_doubt(text: str, parts: Iterable[Any]) -> str:

@@ -10,13 +10,13 @@ from kbh_lint.host.datamodel.enums import Number
 from kbh_lint.host.datamodel.modules import GRADER_NAMES
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import bounds, equality, keys, unknowns
+from kbh_lint.host.values.library_objects import Environment, OwnModule
 from kbh_lint.host.values.objects import (
     Chance,
     ClassV,
     Configured,
     Defaults,
     Instance,
-    LibObject,
     Once,
     Tally,
     find_method,
@@ -67,7 +67,7 @@ def contains(interp: Run, owner: Any, item: Any, loc: ir.Loc | None = None) -> A
         return contains(interp, iteration.iterate(interp, owner, loc), item)
     if type(owner) is int and type(item) in (int, Number):
         return owner & item == item  # flags
-    if isinstance(owner, LibObject) and owner.path == "os.environ":
+    if isinstance(owner, Environment):
         return interp.call(interp.get_attr(owner, "__contains__", loc), [item], {}, loc)
     try:
         return item in owner
@@ -97,7 +97,7 @@ def get_item(interp: Run, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
         return tensor_views.index(interp, owner, key, loc)
     if isinstance(owner, Unknown):
         if owner.why == "sniff:sys.modules" and key == OWN_NAME:
-            return LibObject("module", interp.scopes.main.vars)
+            return OwnModule(interp.scopes.main.vars)
         if owner.why == "sniff:sys.modules" and isinstance(key, str) and GRADER_NAMES & set(key.split(".")):
             return Sym(str(key))  # the grader's own module, taken from the loaded ones
         return unknowns.merged(interp, owner, key)

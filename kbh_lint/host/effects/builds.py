@@ -10,7 +10,7 @@ from kbh_lint import ir
 from kbh_lint.host.datamodel import exceptions, shown
 from kbh_lint.host.effects import artifacts, outside
 from kbh_lint.host.values import asking, bounds, unknowns
-from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.objects import FilePath, LibObject
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source.embedded import FileText, Piece, Text, concat
 
@@ -98,7 +98,7 @@ def path_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], l
     out = ""
     for part in map(shown.show, args):
         out = part if part.startswith("/") or not out else f"{out}/{part}"
-    return LibObject("pathlib.Path", {"path": out or "."})
+    return FilePath(out or ".")
 
 
 def _found(interp: Run, folder: str, pattern: str) -> list[str]:
@@ -131,7 +131,7 @@ def path_method(
         outside.process_file(interp, text, loc)
         return asking.asked(interp, text[:40], asking.PROCESS, loc)
     if name in ("glob", "rglob") and args and (places := _found(interp, text, shown.show(args[0]))):
-        return [LibObject("pathlib.Path", {"path": place}) for place in places]
+        return [FilePath(place) for place in places]
     if name in ("read_text", "read_bytes"):
         found = find_file(interp, text) or artifacts.read(interp, text)
         if found is None:
@@ -146,8 +146,8 @@ def path_method(
     if name in ("joinpath", "with_name", "with_suffix"):
         base = text if name == "joinpath" else text.rpartition("/")[0]
         if name == "with_suffix":
-            return LibObject("pathlib.Path", {"path": text.rpartition(".")[0] + shown.show(args[0])})
-        return LibObject("pathlib.Path", {"path": "/".join([base, *map(shown.show, args)])})
+            return FilePath(text.rpartition(".")[0] + shown.show(args[0]))
+        return FilePath("/".join([base, *map(shown.show, args)]))
     if name in ("exists", "is_file", "is_dir"):
         return exists(interp, text)
     if name == "as_posix":

@@ -22,7 +22,7 @@ from kbh_lint.host.datamodel import exceptions, shown
 from kbh_lint.host.effects import builds
 from kbh_lint.host.values import bounds, unknowns
 from kbh_lint.host.values.frames import Frame
-from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.library_objects import OwnModule
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source.embedded import Piece, Text
 from kbh_lint.source.spans import Span
@@ -204,4 +204,4 @@ def load_module(interp: Run, path: str, loc: ir.Loc | None) -> Any:
         return Unknown((), "a module from an unknown file")
     scope: dict[str, Any] = {"__name__": "loaded", "__file__": path}
     execute(interp, text, scope, loc)
-    return LibObject("module", scope)
+    return OwnModule(scope)

@@ -10,6 +10,7 @@ from kbh_lint import ir, registry
 from kbh_lint.host.effects import outside
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values import asking, packages, tensor_arguments, unknowns
+from kbh_lint.host.values.library_objects import UnreadKernel
 from kbh_lint.host.values.objects import Blob, Bound, LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Event, Tensor, Unknown
 from kbh_lint.values import Func
@@ -80,9 +81,9 @@ def unread_language(
     interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], inputs: list[Tensor], loc: ir.Loc | None
 ) -> Any:
     """A kernel language without a front end: what builds a kernel gives one, what runs it is a hole in the trace."""
-    builds_kernel = any(isinstance(a, (Func, Bound)) or getattr(a, "path", "") == "unread.kernel" for a in args)
+    builds_kernel = any(isinstance(a, (Func, Bound, UnreadKernel)) for a in args)
     if builds_kernel or not inputs:
-        return LibObject("unread.kernel" if builds_kernel else path, {"name": path})
+        return UnreadKernel(path) if builds_kernel else LibObject(path, {"name": path})
     if path.rsplit(".", 1)[-1] in ("from_dlpack", "make_ptr", "mark_layout_dynamic"):
         return inputs[0]
     return unread_call(interp, path, inputs, loc)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import ir
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.values import asking
-from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.objects import FilePath, LibObject
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:
@@ -364,8 +364,8 @@ def method(interp: Run, owner: LibObject, name: str, args: list[Any], loc: ir.Lo
     """Note the effect of a method of a library object: a socket that connects, a path that is removed."""
     if owner.path == "socket.socket" and name in _SOCKET:
         note(interp, "network", f"socket.{name}", "the network", loc)
-    elif owner.path == "pathlib.Path":
-        text = owner.attrs["path"]
+    elif isinstance(owner, FilePath):
+        text = owner.text
         if name in ("write_text", "write_bytes", "unlink", "rename", "chmod", "touch", "rmdir", "replace", "symlink_to",
                     "hardlink_to", "mkdir"):  # fmt: skip
             file_written(interp, f"Path.{name}", text, loc)

@@ -22,7 +22,7 @@ from kbh_lint.host.python.lanes import Lanes
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values import path_runs, survivors, tensor_arguments
 from kbh_lint.host.values.frames import OutOfFuel, Raised
-from kbh_lint.host.values.objects import Graph, HostDescriptor, Instance, LibObject, Pointer, is_named_tuple
+from kbh_lint.host.values.objects import Graph, HostDescriptor, Instance, LibObject, NamedTuple, Pointer, is_named_tuple
 from kbh_lint.host.values.remembered import outside
 from kbh_lint.host.values.survivors import CODE, Survivor
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
@@ -221,7 +221,7 @@ def returned(value: Any) -> Any:
     """What `forward` returned, a named tuple as the tuple that its caller unpacks."""
     if isinstance(value, Instance) and is_named_tuple(value):
         return tuple(value.attrs.get(name) for name in value.cls.field_names())
-    return tuple(value.attrs["items"]) if isinstance(value, LibObject) and value.path == "namedtuple" else value
+    return tuple(value.attrs["items"]) if isinstance(value, NamedTuple) else value
 
 
 def called(

@@ -12,6 +12,7 @@ from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import artifacts, builds
 from kbh_lint.host.libs import driver
 from kbh_lint.host.values import tensor_arguments
+from kbh_lint.host.values.library_objects import UnreadKernel
 from kbh_lint.host.values.objects import Blob, Extension, LibObject
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.values import DType, Env, Overloads
@@ -169,7 +170,7 @@ def raw_kernel(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc
     name = args[1] if len(args) > 1 else kwargs.get("kernel_name")
     if not isinstance(source, str):
         interp.miss("the text of a kernel is not known", loc)
-        return LibObject("unread.kernel", {"name": "run-time compiled"})
+        return UnreadKernel("run-time compiled")
     extension = build(interp, shown.show(name), [source], [], loc)
     return LibObject("raw.kernel", {"extension": extension, "name": shown.show(name)})
 
@@ -182,7 +183,7 @@ def raw_module(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], 
     source = args[0] if args else kwargs.get("code")
     if not isinstance(source, str):
         interp.miss("the text of a module is not known", loc)
-        return LibObject("unread.kernel", {"name": "run-time compiled"})
+        return UnreadKernel("run-time compiled")
     return LibObject("raw.module", {"extension": build(interp, "module", [source], [], loc)})
 
 

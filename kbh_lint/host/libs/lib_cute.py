@@ -18,6 +18,7 @@ from kbh_lint.host.libs import cute_shapes as shapes
 from kbh_lint.host.python import attributes, calls
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import tensor_arguments
+from kbh_lint.host.values.library_objects import ClassMethod, OwnModule, Property, StaticMethod
 from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.objects import Bound, ClassV, Instance, LibObject, Memo, Pointer, Specialized, find_method
 from kbh_lint.host.values.tensors import Tensor, Unknown
@@ -289,7 +290,7 @@ def outer(interp: Run, known: dict[int, Any], value: Any) -> Any:
                 _class(interp, value) if isinstance(value, ClassV) else _object(interp, value, 0),
             )
         return known[id(value)][1]
-    if isinstance(value, LibObject) and value.path == "module":  # a file beside the submission
+    if isinstance(value, OwnModule):  # a file beside the submission
         return Made(ops.CLASS, (), Env(value.attrs))
     if isinstance(value, dict) or _namespace(value) is not None:
         return argument(interp, value)
@@ -320,12 +321,12 @@ def _object(interp: Run, owner: Instance, level: int) -> Made | Scalar:
 
 def _member(interp: Run, value: Any, level: int) -> Any:
     """What a class holds under a name."""
-    if isinstance(value, LibObject) and value.path == "staticmethod":
-        return Made(ops.STATIC, (("func", value.attrs["func"]),))
-    if isinstance(value, LibObject) and value.path == "classmethod":
-        return Made(ops.CLASSMETHOD, (("func", value.attrs["func"]),))
-    if isinstance(value, LibObject) and value.path == "property":
-        return Made(ops.PROPERTY, (("func", value.attrs["fget"]),))
+    if isinstance(value, StaticMethod):
+        return Made(ops.STATIC, (("func", value.func),))
+    if isinstance(value, ClassMethod):
+        return Made(ops.CLASSMETHOD, (("func", value.func),))
+    if isinstance(value, Property):
+        return Made(ops.PROPERTY, (("func", value.getter),))
     return value if isinstance(value, (Func, Made, DType, Sym, int, float, str)) else Scalar(UNKNOWN)
 
 

@@ -26,22 +26,24 @@ from kbh_lint.host.libs import (
 from kbh_lint.host.python import around, attributes, coroutines, lanes, lifetimes, module_calls, plain_methods, pools
 from kbh_lint.host.torch import dress, tensor_views, torchlib
 from kbh_lint.host.values import objects, tensor_arguments, unknowns
+from kbh_lint.host.values.library_objects import Environment, OwnModule, Property, Storage, Super, UnreadKernel
 from kbh_lint.host.values.modelled import Modelled, Site
 from kbh_lint.host.values.objects import (
     Bound,
     ClassV,
     Configured,
     Extension,
+    FilePath,
     Graph,
     HostDescriptor,
     Instance,
     LibObject,
     Memo,
     Method,
+    NamedTuple,
     Specialized,
     function_of,
     meta_method,
-    path_object,
 )
 from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.values import CppType, DType, Func, JitFunction, Sym
@@ -49,11 +51,12 @@ from kbh_lint.values import CppType, DType, Func, JitFunction, Sym
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
+CACHE_DECORATOR = "functools.lru_cache.decorator"
 DECORATORS = (
     "cute.decorator",
     "triton.decorator",
     "torch.compile.decorator",
-    "functools.lru_cache.decorator",
+    CACHE_DECORATOR,
 )
 CUTE_METHODS = frozenset(("mark_layout_dynamic", "mark_compact_shape_dynamic"))  # they say nothing of what is in it
 
@@ -62,11 +65,11 @@ def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) ->
     """An attribute of an object a library made."""
     if isinstance(owner, Modelled):
         return owner.attribute(interp, name, loc)
-    if owner.path == "pathlib.Path":
-        text = str(owner.attrs["path"])
+    if isinstance(owner, FilePath):
+        text = str(owner.text)
         known = {
             "name": text.rpartition("/")[2],
-            "parent": path_object(builds.folder_of(text) or "."),
+            "parent": FilePath(builds.folder_of(text) or "."),
             "suffix": "".join(text.rpartition("/")[2].rpartition(".")[1:]) if "." in text.rpartition("/")[2] else "",
             "stem": text.rpartition("/")[2].rpartition(".")[0],
         }
@@ -87,15 +90,15 @@ def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) ->
         return owner.args
     if owner.path == "types.CodeType" or owner.path.startswith("builtins.") and name in ("__cause__", "__context__"):
         return Unknown((), name)
-    if owner.path == "module" and name == "__dict__":
+    if isinstance(owner, OwnModule) and name == "__dict__":
         return owner.attrs
-    if owner.path == "module" and "__getattr__" in owner.attrs:
+    if isinstance(owner, OwnModule) and "__getattr__" in owner.attrs:
         return interp.call(owner.attrs["__getattr__"], [name], {}, loc)
     if owner.path in ("types.SimpleNamespace", "threading.local"):
         return owner.attrs if name == "__dict__" else exceptions.raise_("AttributeError", [name], loc)
-    if owner.path in ("super", "os.environ", "property", "module", "functools.lru_cache.decorator"):
-        if owner.path == "super":
-            return trace_nn.super_attr(interp, owner, name)
+    if isinstance(owner, Super):
+        return trace_nn.super_attr(interp, owner, name)
+    if isinstance(owner, (Environment, Property, OwnModule)) or owner.path == CACHE_DECORATOR:
         return Method(owner, name)
     if owner.path.startswith("torch.nn."):
         return nn_layers.attribute(interp, owner, name)
@@ -128,7 +131,7 @@ def call_object(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str
             **dict(zip(owner.attrs["fields"], args, strict=False)),
             **kwargs,
         }
-        return LibObject("namedtuple", {"items": list(given.values()), **given})
+        return NamedTuple(given)
     if owner.path == "ctypes.array":
         return driver.array(owner, args)
     if owner.path == custom_ops.OP:
@@ -137,7 +140,7 @@ def call_object(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str
         return lifetimes.finalize(interp, owner, loc)
     if owner.path == "raw.kernel":
         return extensions.call_raw(interp, owner, args, kwargs, loc)
-    if owner.path == "unread.kernel":
+    if isinstance(owner, UnreadKernel):
         inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
         return foreign.unread_call(interp, f"a kernel in {owner.attrs['name']}", inputs, loc) if inputs else owner
     if args and isinstance(args[0], (Func, Bound, ClassV)) and not tensor_arguments.tensors_in(args):
@@ -200,7 +203,7 @@ def _tensor_method(
 
 def _of_storages(args: list[Any]) -> list[Any]:
     """Arguments with the tensors of their storages in the place of these."""
-    return [a.attrs["tensor"] if isinstance(a, LibObject) and a.path == "torch.UntypedStorage" else a for a in args]
+    return [a.attrs["tensor"] if isinstance(a, Storage) else a for a in args]
 
 
 def graph_method(interp: Run, owner: Graph, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
@@ -250,23 +253,23 @@ def object_method(
             return done
     if owner.path == "contextlib.ExitStack":
         return interp.stack_method(owner, name, args, kwargs, loc)
-    if owner.path == "namedtuple" and name in ("_replace", "_asdict"):
-        fields = {**{key: value for key, value in owner.attrs.items() if key != "items"}, **kwargs}
-        return fields if name == "_asdict" else LibObject("namedtuple", {"items": list(fields.values()), **fields})
-    if owner.path == "pathlib.Path":
+    if isinstance(owner, NamedTuple) and name in ("_replace", "_asdict"):
+        fields = {**owner.fields, **kwargs}
+        return fields if name == "_asdict" else NamedTuple(fields)
+    if isinstance(owner, FilePath):
         return builds.path_method(interp, owner, name, args, kwargs, loc)
     if owner.path in ("itertools.count", "itertools.cycle") and name == "__next__":
         return lib_itertools.next_count(interp, owner, loc)
     if owner.path == "file":
         return builds.file_method(interp, owner, name, args, loc)
-    if owner.path == "os.environ":
+    if isinstance(owner, Environment):
         return lib_python.environment(interp, name, args, kwargs, loc)
     if owner.path in ("ctypes.system", objects.OF_TORCH):
         return driver.call(interp, name, args, loc)
-    if owner.path == "torch.UntypedStorage" and name in ("copy_", "fill_"):
+    if isinstance(owner, Storage) and name in ("copy_", "fill_"):
         call_method(interp, owner.attrs["tensor"], name, _of_storages(args), kwargs, loc)
         return owner
-    if owner.path == "torch.UntypedStorage":
+    if isinstance(owner, Storage):
         return owner.attrs["tensor"].storage.address if name == "data_ptr" else Unknown((), name)
     registered = custom_ops.method(interp, owner, name, args, kwargs, loc)
     if registered is not NotImplemented:
@@ -277,7 +280,7 @@ def object_method(
         return wrappers.context_run(interp, args, kwargs, loc)
     if owner.path == module_calls.HANDLE and name == "remove":
         return module_calls.remove(owner)
-    if owner.path == "property" and name == "setter":
+    if isinstance(owner, Property) and name == "setter":
         return Method(owner, "setter")
     if owner.path.startswith("importlib.") and name == "load_module":
         return decoding.load_module(interp, shown.show(owner.args[1]) if len(owner.args) > 1 else "", loc)
@@ -285,7 +288,7 @@ def object_method(
         return None
     if owner.path.startswith("torch.nn."):
         return trace_nn.object_method(interp, owner, name, args, kwargs, loc)
-    if owner.path == "super":
+    if isinstance(owner, Super):
         return trace_nn.instance_method(interp, owner.attrs["self"], name, args, kwargs, loc)
     if owner.path == "raw.module" and name in ("get_function", "get_kernel"):
         return LibObject("raw.kernel", {"extension": owner.attrs["extension"], "name": str(args[0])})
@@ -306,12 +309,12 @@ def items_of(value: LibObject) -> Sequence[Any] | None:
 def get_item(interp: Run, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
     """owner[key] for library containers."""
     if isinstance(owner, LibObject):
-        if owner.path == "os.environ":
+        if isinstance(owner, Environment):
             return lib_python.environment(interp, "__getitem__", [key], {}, loc)
         items = owner.attrs.get("items")
         if isinstance(items, (list, dict)):
             return subscripts.get_item(interp, items, key, loc)
-        if owner.path == "unread.kernel":
+        if isinstance(owner, UnreadKernel):
             return owner
         if owner.path == lib_re.MATCH:
             return lib_re.match_method(interp, owner, "group", [key])
@@ -337,7 +340,7 @@ def _subscripted(owner: Any) -> Bound | None:
 
 def set_item(interp: Run, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
     """owner[key] = value for library containers."""
-    if isinstance(owner, LibObject) and owner.path == "os.environ":
+    if isinstance(owner, Environment):
         lib_python.environment(interp, "__setitem__", [key, value], {}, loc)
     if isinstance(owner, (Unknown, Sym)):
         tampering.item_set(interp, owner, key, value, loc)

@@ -11,6 +11,7 @@ from kbh_lint.host.effects import builds, decoding, outside
 from kbh_lint.host.python import lifetimes
 from kbh_lint.host.values import asking, bounds, keys, unknowns
 from kbh_lint.host.values.frames import Handler, builtin
+from kbh_lint.host.values.library_objects import ClassMethod, Property, StaticMethod
 from kbh_lint.host.values.objects import (
     Bound,
     Chance,
@@ -49,7 +50,7 @@ def functools_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, An
     if name == "cmp_to_key" and args:
         return builtin(lambda i, a, k, where: ordering.Ordered(i, a[0], args[0], where))
     if name == "cached_property" and args:
-        return LibObject("property", {"fget": args[0], "fset": None, "cached": True})
+        return Property(args[0], cached=True)
     return Unknown((), path)
 
 
@@ -310,11 +311,7 @@ def text_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], l
 
 
 def descriptor_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return LibObject(
-        path.rsplit(".", 1)[-1],
-        {
-            "func": args[0] if args else None,
-            "fget": args[0] if args else None,
-            "fset": args[1] if len(args) > 1 else None,
-        },
-    )
+    func = args[0] if args else None
+    if path == "builtins.property":
+        return Property(func, args[1] if len(args) > 1 else None)
+    return StaticMethod(func) if path == "builtins.staticmethod" else ClassMethod(func)

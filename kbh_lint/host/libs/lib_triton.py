@@ -10,6 +10,7 @@ from kbh_lint.host.datamodel import prelude
 from kbh_lint.host.libs import custom_ops, lib_cute
 from kbh_lint.host.python import around
 from kbh_lint.host.values import tensor_arguments, unknowns
+from kbh_lint.host.values.library_objects import ClassMethod, Property, StaticMethod, UnreadKernel
 from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.objects import (
     Bound,
@@ -90,12 +91,12 @@ def decorate(interp: Run, decorator: Any, target: Any, loc: ir.Loc | None) -> An
         return row.library.decorate(Site(interp, path, loc), decorator, target)
     if path.startswith(("triton.experimental.", "pallas", "jax")):
         interp.miss(f"a kernel in a language that is not read yet ({path})", loc)
-        return LibObject("unread.kernel", {"name": path, "func": target})
+        return UnreadKernel(path, target)
     if path in ("torch.compile", "torch.compile.decorator", "torch.jit.script", "torch.jit.trace"):
         interp.note("torch-compile", {}, loc)
         return Compiled(target, loc)
     if path in ("property", "builtins.property", "functools.cached_property"):
-        return LibObject("property", {"fget": target, "fset": None, "cached": path == "functools.cached_property"})
+        return Property(target, cached=path == "functools.cached_property")
     if around.is_manager(decorator):
         again = Partial(decorator.attrs["func"], tuple(decorator.attrs["args"]), decorator.attrs["kwargs"])
         return interp.call(prelude.value(interp, "contextlib.decorated"), [again, target], {}, loc)
@@ -109,8 +110,8 @@ def decorate(interp: Run, decorator: Any, target: Any, loc: ir.Loc | None) -> An
         target.attrs["__isabstractmethod__"] = True
         return target
     if path in ("builtins.staticmethod", "builtins.classmethod"):
-        return LibObject(path.rsplit(".", 1)[-1], {"func": target})
-    if isinstance(decorator, Method) and isinstance(decorator.self, LibObject) and decorator.self.path == "property":
+        return StaticMethod(target) if path == "builtins.staticmethod" else ClassMethod(target)
+    if isinstance(decorator, Method) and isinstance(decorator.self, Property):
         decorator.self.attrs["fset" if decorator.name == "setter" else decorator.name] = target
         return decorator.self
     if path in ("functools.lru_cache", "functools.cache", "functools.lru_cache.decorator"):

@@ -12,6 +12,7 @@ from kbh_lint.host.python import class_attributes, classes, lanes, module_calls,
 from kbh_lint.host.torch import dress, tensor_attributes
 from kbh_lint.host.values import equality
 from kbh_lint.host.values.frames import Frame, builtin
+from kbh_lint.host.values.library_objects import Property
 from kbh_lint.host.values.objects import (
     Blob,
     Bound,
@@ -225,7 +226,7 @@ def data_descriptor(cls: ClassV, name: str) -> Any:
         if name in base.env.vars:
             found = base.env.vars[name]
             if isinstance(found, LibObject):
-                return found if found.path == "property" and not found.attrs.get("cached") else None
+                return found if isinstance(found, Property) and not found.cached else None
             return found if isinstance(found, Instance) and find_method(found, "__set__") is not None else None
     return None
 
@@ -258,11 +259,11 @@ def set_plain(interp: Run, owner: Any, name: str, value: Any, loc: ir.Loc | None
     """The same, as `object.__setattr__` does it."""
     if isinstance(owner, Instance):
         found = owner.cls.get(name)
-        if isinstance(found, LibObject) and found.path == "property" and not found.attrs.get("cached"):
-            if found.attrs.get("fset") is None:
+        if isinstance(found, Property) and not found.cached:
+            if found.setter is None:
                 exceptions.may_fail(interp, "AttributeError", loc)
             else:
-                interp.call(Bound(owner, found.attrs["fset"]), [value], {}, loc)
+                interp.call(Bound(owner, found.setter), [value], {}, loc)
                 return
         setter = find_method(found, "__set__") if isinstance(found, Instance) else None
         if setter is not None:

@@ -8,6 +8,7 @@ from kbh_lint import ir
 from kbh_lint.host.datamodel import enums, iteration
 from kbh_lint.host.python import classes
 from kbh_lint.host.values.frames import builtin
+from kbh_lint.host.values.library_objects import ClassMethod, Property, StaticMethod
 from kbh_lint.host.values.objects import Bound, ClassV, LibObject, Memo, Method, Partial, meta_method
 from kbh_lint.values import Func, Sym
 
@@ -24,15 +25,15 @@ def attribute(interp: Run, owner: ClassV, name: str, loc: ir.Loc | None) -> Any:
         if known is not NotImplemented:
             return known
         forward = owner.env.vars.get("forward")
-        if name == "apply" and isinstance(forward, LibObject) and forward.path == "staticmethod":
+        if name == "apply" and isinstance(forward, StaticMethod):
             # torch.autograd.Function: forward gets the context first, unless setup_context takes it
             context = LibObject("torch.autograd.function.FunctionCtx")
-            return Partial(forward.attrs["func"], () if "setup_context" in owner.env.vars else (context,), {})
+            return Partial(forward.func, () if "setup_context" in owner.env.vars else (context,), {})
         return Method(owner, name)
-    if isinstance(found, LibObject) and found.path == "staticmethod":
-        return found.attrs["func"]
-    if isinstance(found, LibObject) and found.path == "classmethod":
-        return Bound(owner, found.attrs["func"])
+    if isinstance(found, StaticMethod):
+        return found.func
+    if isinstance(found, ClassMethod):
+        return Bound(owner, found.func)
     return found
 
 
@@ -73,8 +74,8 @@ def _made_of(interp: Run, cls: ClassV, items: Any, loc: ir.Loc | None) -> Any:
 
 def of_member(interp: Run, owner: enums.Number | enums.Word, found: Any, loc: ir.Loc | None) -> Any:
     """What a class of numbers or texts has for one of its members."""
-    if isinstance(found, LibObject) and found.path == "property":
-        return interp.call(Bound(owner, found.attrs["fget"]), [], {}, loc)
-    if isinstance(found, LibObject) and found.path in ("staticmethod", "classmethod"):
-        return found.attrs["func"] if found.path == "staticmethod" else Bound(owner.cls, found.attrs["func"])
+    if isinstance(found, Property):
+        return interp.call(Bound(owner, found.getter), [], {}, loc)
+    if isinstance(found, (StaticMethod, ClassMethod)):
+        return found.func if isinstance(found, StaticMethod) else Bound(owner.cls, found.func)
     return Bound(owner, found) if isinstance(found, (Func, Memo)) else found

@@ -9,12 +9,12 @@ from kbh_lint.host.datamodel import enums, exceptions
 from kbh_lint.host.python import class_making, lifetimes, module_calls
 from kbh_lint.host.values import records
 from kbh_lint.host.values.frames import Frame
+from kbh_lint.host.values.library_objects import ClassMethod, Property, StaticMethod, Super
 from kbh_lint.host.values.objects import (
     Bound,
     ClassV,
     Compiled,
     Instance,
-    LibObject,
     Memo,
     Method,
     find_method,
@@ -107,12 +107,12 @@ def call_instance(interp: Run, owner: Instance, args: list[Any], kwargs: dict[st
 
 def bind(interp: Run, owner: Instance | ClassV, found: Any, loc: ir.Loc | None) -> Any:
     """What the name of a member of its class is for an object: a bound method, or what a descriptor gives."""
-    if isinstance(found, LibObject) and found.path == "property":
-        return interp.call(Bound(owner, found.attrs["fget"]), [], {}, loc)
-    if isinstance(found, LibObject) and found.path == "staticmethod":
-        return found.attrs["func"]
-    if isinstance(found, LibObject) and found.path == "classmethod":
-        return Bound(owner.cls if isinstance(owner, Instance) else owner, found.attrs["func"])
+    if isinstance(found, Property):
+        return interp.call(Bound(owner, found.getter), [], {}, loc)
+    if isinstance(found, StaticMethod):
+        return found.func
+    if isinstance(found, ClassMethod):
+        return Bound(owner.cls if isinstance(owner, Instance) else owner, found.func)
     if isinstance(found, (Func, Memo, Compiled)):
         return Bound(owner, found)
     getter = find_method(found, "__get__") if isinstance(found, Instance) else None
@@ -124,4 +124,4 @@ def super_(interp: Run, args: list[Any], frame: Frame) -> Any:
     """`super()` or `super(cls, owner)`."""
     owner = args[1] if len(args) > 1 else frame.env.vars.get("self", next(iter(frame.env.vars.values()), None))
     cls = args[0] if args else frame.cls
-    return LibObject("super", {"self": owner, "cls": cls})
+    return Super(owner, cls)

@@ -9,7 +9,8 @@ from kbh_lint import ir, registry
 from kbh_lint.host.datamodel import exceptions, modules
 from kbh_lint.host.effects import artifacts
 from kbh_lint.host.values.frames import Frame
-from kbh_lint.host.values.objects import Blob, LibObject
+from kbh_lint.host.values.library_objects import OwnModule
+from kbh_lint.host.values.objects import Blob
 from kbh_lint.host.values.packages import PACKAGES, STDLIB_OR_PRESENT
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.values import Env
@@ -89,7 +90,7 @@ def import_sidecar(interp: Run, node: ir.Import, frame: Frame) -> bool:
         interp.block(module.body, Frame(env, env, node.loc, None))
     env = interp.scopes.sidecars[name]
     if node.name is None or not node.module:
-        interp.store_name(node.asname or node.module or str(node.name), LibObject("module", env.vars), frame)
+        interp.store_name(node.asname or node.module or str(node.name), OwnModule(env.vars), frame)
     elif node.name == "*":
         for key, value in env.vars.items():
             interp.store_name(key, value, frame)

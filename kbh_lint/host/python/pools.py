@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import ir
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.python import lanes
-from kbh_lint.host.values.objects import LibObject, Once
+from kbh_lint.host.values.objects import LibObject, NamedTuple, Once
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -94,7 +94,7 @@ def wait(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     for future in futures if waits else ():
         interp.lanes.wait(None, future)
     done, left = set(futures[:count]), set(futures[count:])
-    return LibObject("namedtuple", {"items": [done, left], "done": done, "not_done": left})
+    return NamedTuple({"done": done, "not_done": left})
 
 
 def start_new_thread(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import dtypes, ir
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import remembered, tensor_arguments
+from kbh_lint.host.values.library_objects import Storage
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.survivors import Version
 from kbh_lint.host.values.tensors import Tensor, Unknown, row_major
@@ -137,7 +138,7 @@ def meta(name: str) -> Callable[..., Any]:
         if name == "storage_offset":
             return Unknown((), name) if tensor.offset is None else tensor.offset
         if name in ("untyped_storage", "storage", "_typed_storage"):
-            return LibObject("torch.UntypedStorage", {"tensor": tensor})
+            return Storage(tensor)
         if name == "is_floating_point":
             return tensor.dtype in dtypes.FLOATS
         if name in ("get_device",):

@@ -120,9 +120,6 @@ class Modelled(LibObject):
     def __init_subclass__(cls) -> None:
         cls.methods = modelled(cls)
 
-    def __repr__(self) -> str:
-        return "<LibObject>"
-
     def attribute(self, interp: Run, name: str, loc: ir.Loc | None) -> Value:
         """`owner.name`."""
         return self.attrs[name] if name in self.attrs else Method(self, name)

@@ -122,6 +122,26 @@ class LibObject(Brief):
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return "<LibObject>"
+
+
+def kind_of(value: object) -> str:
+    """What texts call a value that they know nothing else of: its class, or one name for all objects of libraries."""
+    return LibObject.__name__ if isinstance(value, LibObject) else type(value).__name__
+
+
+class NamedTuple(LibObject):
+    """An object of a class that `collections.namedtuple` made, by its fields."""
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        super().__init__("namedtuple", {"items": list(fields.values()), **fields})
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The values by the names of the fields."""
+        return {key: value for key, value in self.attrs.items() if key != "items"}
+
 
 def is_named_tuple(value: Instance) -> bool:
     """Whether an object is of a class derived from a named tuple: a tuple of its fields."""
@@ -132,7 +152,7 @@ def compared_as(value: Any) -> Any:
     """What equality and hashing see of a value: a named tuple is the tuple of its fields, an object of a dataclass
     its class and its fields. Everything else is itself."""
     if isinstance(value, LibObject):
-        return tuple(value.attrs["items"]) if value.path == "namedtuple" else value
+        return tuple(value.attrs["items"]) if isinstance(value, NamedTuple) else value
     if isinstance(value, Instance) and not value.cls.by_identity and "__eq__" not in value.cls.env.vars:
         names = value.cls.compared_names()
         if names:
@@ -419,9 +439,16 @@ def meta_method(owner: Any, name: str) -> Any:
     return Bound(owner, found) if found is not _NOTHING else None
 
 
-def path_object(text: str) -> LibObject:
+class FilePath(LibObject):
     """A `pathlib.Path`."""
-    return LibObject("pathlib.Path", {"path": text})
+
+    def __init__(self, text: str) -> None:
+        super().__init__("pathlib.Path", {"path": text})
+
+    @property
+    def text(self) -> Any:
+        """The path as a text."""
+        return self.attrs["path"]
 
 
 def joined_path(left: Any, right: Any) -> str:

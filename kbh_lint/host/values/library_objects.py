@@ -1,0 +1,88 @@
+"""Objects of libraries that several parts ask for, each of a class of its own: that class says what one is, and `path`
+only what reports call it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.tensors import Tensor
+from kbh_lint.values import Func
+
+
+class Property(LibObject):
+    """`property(fget, fset)`, and `functools.cached_property`, which keeps what it gave."""
+
+    def __init__(self, fget: object, fset: object = None, cached: bool = False) -> None:
+        super().__init__("property", {"fget": fget, "fset": fset, "cached": cached})
+
+    @property
+    def getter(self) -> Any:
+        """The function that gives the value."""
+        return self.attrs["fget"]
+
+    @property
+    def setter(self) -> Any:
+        """The function that is given one, or None."""
+        return self.attrs.get("fset")
+
+    @property
+    def cached(self) -> bool:
+        """Whether it keeps what it gave."""
+        return bool(self.attrs.get("cached"))
+
+
+class _Method(LibObject):
+    @property
+    def func(self) -> Any:
+        """The function under it."""
+        return self.attrs["func"]
+
+
+class StaticMethod(_Method):
+    """`staticmethod(func)`."""
+
+    def __init__(self, func: object) -> None:
+        super().__init__("staticmethod", {"func": func})
+
+
+class ClassMethod(_Method):
+    """`classmethod(func)`."""
+
+    def __init__(self, func: object) -> None:
+        super().__init__("classmethod", {"func": func})
+
+
+class OwnModule(LibObject):
+    """A file beside the submission, or the submission itself, as a module with its names."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        super().__init__("module", names)
+
+
+class Super(LibObject):
+    """`super()` in a method of `cls`, for `owner`."""
+
+    def __init__(self, owner: object, cls: object) -> None:
+        super().__init__("super", {"self": owner, "cls": cls})
+
+
+class Environment(LibObject):
+    """`os.environ`."""
+
+    def __init__(self) -> None:
+        super().__init__("os.environ")
+
+
+class Storage(LibObject):
+    """The `torch.UntypedStorage` of a tensor."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        super().__init__("torch.UntypedStorage", {"tensor": tensor})
+
+
+class UnreadKernel(LibObject):
+    """A kernel in a language that is not read, or that is compiled from a text that is not known."""
+
+    def __init__(self, name: str, func: Func | None = None) -> None:
+        super().__init__("unread.kernel", {"name": name} if func is None else {"name": name, "func": func})
