@@ -178,6 +178,12 @@ def selection(
 
 def reads(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts) -> Judgement:
     """The inputs named by `must_read` reach the result."""
+    asserted = [name for name in promise.params.get("must_read", ()) if name in facts.equal]
+    for name in asserted:
+        attrs = {"name": name, "of": "inputs", "how": "allow unequal numbers in"}
+        facts.seeds.append(Seed("unread-input", attrs, facts.equal[name]))
+    if asserted:
+        return "broken", [(facts.equal[name], f"only equal numbers in {name} get past this") for name in asserted], ""
     specs = run.binding.inputs if run.binding is not None else ()
     used = used_inputs(found, {spec.name: spec.value for spec in specs if isinstance(spec.value, int)})
     missing = [n for n in promise.params.get("must_read", ()) if n not in used]
@@ -193,7 +199,7 @@ def reads(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Pac
         facts.seeds.append(
             Seed(
                 "unread-input",
-                {"name": name, "of": "inputs"},
+                {"name": name, "of": "inputs", "how": "depend on"},
                 found.events[-1].loc if found.events else None,
                 tuple(launched_from(found.events[-1])[1:]),
             )

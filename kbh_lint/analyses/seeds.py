@@ -42,6 +42,7 @@ class ShapeFacts:
     reasons: dict[str, str] = field(default_factory=dict)
     empty: bool = False  # nothing was seen to make the result
     shares: Shares = field(default_factory=dict)
+    equal: dict[str, ir.Loc | None] = field(default_factory=dict)  # inputs whose numbers an assert wants to be equal
 
 
 def _hashable(value: Any) -> Any:

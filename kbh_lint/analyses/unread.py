@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kbh_lint.analyses.flow import MAX_CONTENTS, Reach, facts_of, reads_of
+from kbh_lint import ir
+from kbh_lint.analyses.flow import MAX_CONTENTS, Reach, facts_of, reads_of, roots
 from kbh_lint.analyses.promises import unread_reason
 from kbh_lint.analyses.reference import Traits
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
@@ -27,11 +28,8 @@ def unread_inputs(
     if not missing or unread_reason(run, found, work):
         return []
     last = found.events[-1]
-    return [
-        Seed("unread-input", {"name": name, "of": "inputs" if name in run.inputs else "state"}, last.loc,
-             tuple(launched_from(last)[1:]))
-        for name in missing
-    ]  # fmt: skip
+    attrs = [{"name": n, "of": "inputs" if n in run.inputs else "state", "how": "depend on"} for n in missing]
+    return [Seed("unread-input", item, last.loc, tuple(launched_from(last)[1:])) for item in attrs]
 
 
 def _by_address(path: PathRun, run: ShapeRun) -> set[str]:
@@ -60,3 +58,20 @@ def _loaded(work: Work) -> set[str]:
             names.add(content.label.partition(":")[2])
         stack.extend(reads_of(content))
     return names
+
+
+def asserted_equal(path: PathRun) -> dict[str, ir.Loc | None]:
+    """Inputs of which an assert compares many numbers, or their differences, with one: others raise."""
+    found: dict[str, ir.Loc | None] = {}
+    for key in path.asserted:
+        value = path.settled.get(key)
+        for content in value.contents if value is not None else ():
+            made = content.event
+            test = made.reads[0][0].event if made is not None and made.name == "all" and made.reads else None
+            if test is None or test.name != "eq" or len(test.reads) != 1:
+                continue
+            compared, tensor = test.reads[0]
+            labels = {root.content.label for root in roots(compared)}
+            if (tensor.numel() or 0) > 1 and len(labels) == 1 and (label := labels.pop()).startswith("input:"):
+                found[label.partition(":")[2]] = path.places.get(key, test.loc)
+    return found
