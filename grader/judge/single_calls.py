@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["first_calls", "instances", "single_calls"]
 
 MOST_INSTANCES = 16
+MAKING_SECONDS = 4.0  # for the models of a shape: those that quantise weights of their own take a second each
 DIGESTS = 2  # of the outputs of a shape: hashing 100 MB takes 0.1 s
 
 
@@ -38,7 +40,9 @@ def first_calls(trial: Trial, plan: ShapePlan, state: Seen) -> bool:
     first = trial.case(plan.shape, plan.first[0], None)
     trial.say(f"{BUILDING} for {plan.shape.label}: its model")
     slots = max(1, min(planning.LEAST_ROUNDS, len(plan.first) // 2))  # each is met again with other values
+    began = time.monotonic()
     loaded = trial.session.load(first.binding, [first.state], rounds=slots)
+    trial.making[plan.shape.label] = time.monotonic() - began
     if not trial.usable(loaded, f"when its model was made at {plan.shape.label}", state):
         return False
     one = _Calls(trial, plan, Group(plan.first), state, frozenset())
@@ -52,7 +56,8 @@ def single_calls(trial: Trial, plan: ShapePlan, group: Group, state: Seen) -> Se
     """
     shape = plan.shape
     first = trial.case(shape, group.specs[0], None)
-    states = _states(trial, shape, first, instances(trial, first)) if group.base else [first.state]
+    count = instances(trial, first, trial.making.get(shape.label, 0.0))
+    states = _states(trial, shape, first, count) if group.base else [first.state]
     slots = _slots(trial, first, len(states)) if group.base else planning.LEAST_ROUNDS
     trial.say(f"{BUILDING} for {shape.label}: its models")
     loaded = trial.session.load(first.binding, states, rounds=slots)
@@ -82,11 +87,11 @@ def _made(one: _Calls, first: Case, states: Sequence[State] | None, slots: int) 
     return True
 
 
-def instances(trial: Trial, case: Case) -> int:
+def instances(trial: Trial, case: Case, making: float = 0.0) -> int:
     """How many models take turns: so many that a round of calls does not find weights in the cache.
 
     A time depends on where weights lie as well (0.7 % between processes for three models of 67 MB on an H200), so
-    there are more of them where they are small enough.
+    there are more of them where they are small enough, and where making one does not take long: `making` seconds.
     """
     options, device = trial.options, trial.session.device
     if options.instances is not None or not options.timing:
@@ -96,6 +101,7 @@ def instances(trial: Trial, case: Case) -> int:
         return 1
     cold, room = math.ceil(4 * cache / weights), ring_room(device)
     places = min(planning.PLACES_BYTES, room // 4) // weights  # the submission may hold three times as much
+    places = min(places, int(MAKING_SECONDS / max(making, 1e-6)))
     return max(1, min(MOST_INSTANCES, max(cold, places), room // weights))
 
 

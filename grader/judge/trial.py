@@ -75,6 +75,7 @@ class Trial:
         self.whole: dict[str, str] = {}  # the call of each shape that is compared whole in any case
         self.failure = self.refusal = self.detail = self.unsure = ""
         self.spent: dict[str, float] = {}  # seconds of each stage
+        self.making: dict[str, float] = {}  # seconds that making one model took, by shape
         self._since = time.monotonic()
         self._lost: ChildGone | None = None  # a process that was to be up
         self.last = not (options.later and options.timing)  # whether no process comes after this one

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from grader.candidate.clock import Untimed
+from grader.candidate.clock.gate import GATE_S, SOONER_S, WAITS, Gate
 from grader.candidate.clock.outside import run
 from grader.candidate.runner import Runner, _Place
 from grader.judge import batches, empty_calls, single_calls
@@ -57,6 +58,35 @@ def test_models_take_turns_in_as_many_places_and_never_lie_in_the_cache(
     assert single_calls.instances(trial, case) == models  # type: ignore[arg-type]
     monkeypatch.setattr(single_calls, "ring_room", lambda _: 4 << 30)
     assert single_calls.instances(trial, case) == {1 << 30: 1, 64 << 20: 16}.get(weights, models)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("making", "models"), [(0.01, 16), (0.3, 13), (1.0, 8), (30.0, 8)])
+def test_models_that_take_long_to_make_are_as_many_as_it_takes_to_leave_the_cache(
+    making: float, models: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(single_calls, "cache_bytes", lambda _: 50 << 20)
+    monkeypatch.setattr(single_calls, "ring_room", lambda _: 20 << 30)
+    trial, case = Trial.__new__(Trial), SimpleNamespace(state={"w": SimpleNamespace(nbytes=25 << 20)})
+    trial.options, trial.session = planning.default_options("cuda"), SimpleNamespace(device=None)  # type: ignore[assignment]
+    assert single_calls.instances(trial, case, making) == models  # type: ignore[arg-type]
+
+
+def test_a_gate_opens_sooner_once_several_calls_in_a_row_have_waited_for_the_device() -> None:
+    armed, waits = list[float](), False
+    gate = Gate.__new__(Gate)
+    gate._wait_value, gate._address, gate._until, gate._waits = lambda *_: None, 0, 0, 0
+    gate._word = SimpleNamespace(value=0)  # type: ignore[assignment]
+    gate._opener = SimpleNamespace(arm=armed.append, disarm=lambda: waits)  # type: ignore[assignment]
+
+    def call() -> float:
+        gate.shut(0)
+        assert gate.open() is waits
+        return armed[-1]
+
+    waits = True
+    assert [call() for _ in range(WAITS + 2)] == [GATE_S] * WAITS + [SOONER_S] * 2
+    waits = False
+    assert call() == SOONER_S and call() == GATE_S
 
 
 def on(device: str) -> Any:

@@ -11,6 +11,7 @@ import torch
 from grader.deck.keys import new_master
 from grader.grading.linting import lint_snapshot
 from grader.judge.judging import build, default_options, run_trial
+from grader.judge.turns import alone
 from grader.sandbox import SandboxError, choose
 from grader.sandbox.supervise import snapshot
 from grader.silicon import Silicon
@@ -54,7 +55,7 @@ def seen(folder: Path, name: str, file: str) -> tuple[Silicon, dict[str, State]]
     silicon = gather(
         problem, taken, trial, device="cuda", scale="full", options=options, sandbox=sandbox,
         scratch=lambda: folder / f"run{next(numbers)}", caches=caches, promises=source, keep=lambda text: "",
-        progress=lambda text: None,
+        progress=lambda text: None, held=lambda: alone("cuda"),  # two that count at once get no counters
     )  # fmt: skip
     return silicon, {promise.id: promise.state for promise in source}
 
