@@ -15,7 +15,7 @@ from harness.sweep.cluster import RayCluster
 from harness.sweep.drive import Drive
 from harness.sweep.ledger import Ledger
 from harness.sweep.matrix import Matrix
-from harness.sweep.meter import Measured, Meter
+from harness.sweep.meter import Measured, Meter, measured_text
 from harness.sweep.placement import LocalPool, Placement
 from harness.sweep.plan import plan_of, plan_text
 from harness.sweep.progress import Progress
@@ -35,8 +35,8 @@ class Done:
 def work(matrix: Matrix, ledger: Ledger, archive: Archive, out: Path, *, jobs: int | None, cluster: str | None) -> Done:
     """Works off what is open.
 
-    Prints the plan first, and progress, on standard error. Raises what `prepare` does, RunError, OSError, and
-    KeyboardInterrupt.
+    Prints the plan first, and progress, on standard error, and what was measured where it is interrupted. Raises what
+    `prepare` does, RunError, OSError, and KeyboardInterrupt.
     """
     left = ledger.open()
     placement: Placement
@@ -53,8 +53,12 @@ def work(matrix: Matrix, ledger: Ledger, archive: Archive, out: Path, *, jobs: i
     progress = Progress(ledger, placement.jobs)
     drive = Drive(matrix, ledger, archive, out, placement, progress)
     meter = Meter(devices)
-    with meter:
-        asyncio.run(_driven(drive, placement, progress))
+    try:
+        with meter:
+            asyncio.run(_driven(drive, placement, progress))
+    except KeyboardInterrupt:  # what was measured until then is worth as much
+        print(f"\n{measured_text(meter.measured(drive.settled, placement.jobs))}", end="", file=sys.stderr)
+        raise
     return Done(len(drive.given_up), drive.capped, meter.measured(drive.settled, placement.jobs))
 
 

@@ -28,6 +28,7 @@ from harness.record.usage import Usage
 from harness.running.request import RunError
 from harness.scripted.script import Write, load_script
 from harness.sweep import drive as driving
+from harness.sweep import work as working
 from harness.sweep.cells import Cell, Places, cells_of
 from harness.sweep.cli import main
 from harness.sweep.cluster import RayCluster, _Sent, _worked
@@ -554,6 +555,23 @@ def test_a_meter_tells_for_how_long_a_turn_on_a_device_was_held(
     told = measured_text(replace(held, seconds=36.0, used=(Used("GPU-1", 0.75, 0.5), Used("GPU-2"))))
     assert told.splitlines()[0] == "2 cells in 0:36: 200 cells an hour, 3 at a time"
     assert told.splitlines()[-1] == "GPU-1: held by a turn 75% of the time, idle 25%; kernels ran 50%"
+
+
+def test_a_sweep_that_is_interrupted_says_what_was_measured_until_then(
+    matrix: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def cut(drive: Drive, placement: object, progress: object) -> None:
+        drive.settled.append(record(outcome="PASS"))
+        raise KeyboardInterrupt
+
+    bench = Bench(matrix)
+    here = SimpleNamespace(here=SimpleNamespace(gpus=(), target="cpu"))
+    monkeypatch.setattr(working, "_driven", cut)
+    monkeypatch.setattr(working, "harden_judge", lambda: None)
+    monkeypatch.setattr(working, "LocalPool", lambda jobs: SimpleNamespace(jobs=jobs, prepared=lambda request: here))
+    with pytest.raises(KeyboardInterrupt):
+        working.work(bench.matrix, bench.look(), bench.archive, bench.out, jobs=3, cluster=None)
+    assert re.search(r"^1 cells in \S+: [\d,]+ cells an hour, 3 at a time$", capsys.readouterr().err, re.M)
 
 
 def test_the_drivers_samples_count_from_when_a_sweep_began(monkeypatch: pytest.MonkeyPatch) -> None:
