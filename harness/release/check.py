@@ -11,6 +11,8 @@ import json
 import math
 import tempfile
 from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +38,18 @@ from harness.release.sources import Linter
 __all__ = ["verify_release"]
 
 NEAR = 1e-6
+NO_JINJA = "pages: they were not made again, as jinja2 is not installed (pip install '.[site]')"
 MOST_TOLD = 200  # differences of one derived file
 OTHER_CODE = "kbh here is another than the one that made this release, so what is judged may differ for that reason"
 
 
 def verify_release(
     path: Path, *, jobs: int | str = "auto", lint: bool = True, problems_dir: Path | None = None, expect: str = "",
-    told: Told = lambda done, total, what: None,
+    pages: Path | None = None, audit: Path | None = None, told: Told = lambda done, total, what: None,
 ) -> Verified:  # fmt: skip
     """Checks a release, a folder or a tar file. Without `lint` verdicts are worked out from the linter's reports in the
-    bundles, which is said. `expect` is the id that the release should have. Raises StoreError for what is no release,
+    bundles, which is said. `expect` is the id that the release should have; `pages` a folder of `kbh site`, whose files
+    are made again and compared, with the `audit` that they show. Raises StoreError for what is no release,
     and for one that holds what no release may.
     """
     found = Verified()
@@ -64,7 +68,23 @@ def verify_release(
         checker.check(place, told)
         found.faults += checker.loose()
         _derived(folder, head, checker, found)
+        if pages is not None:
+            _pages(archive, pages, place, audit, problems_dir, found)
     return found
+
+
+def _pages(
+    archive: Archive, pages: Path, place: Path, audit: Path | None, problems_dir: Path | None, found: Verified
+) -> None:  # fmt: skip
+    if find_spec("jinja2") is None:  # of the extra `site`; all else is checked without
+        found.unchecked.append(NO_JINJA)
+        return
+    about = import_module("harness.release.pages").check_pages(
+        archive, pages, place, audit=audit, problems_dir=problems_dir
+    )
+    found.faults += about.faults
+    found.unchecked += about.unchecked
+    found.pages = about.same
 
 
 def _files(folder: Path, head: Head) -> Iterator[str]:

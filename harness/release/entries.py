@@ -52,6 +52,7 @@ class Verified:
     whole: int = 0
     gradings: int = 0
     linted: int = 0
+    pages: int = 0
 
 
 @dataclass(frozen=True, slots=True)

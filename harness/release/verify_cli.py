@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TextIO
 
 from harness.archive.commands import Parser, Progress, guarded
+from harness.archive.layout import StoreError
 from harness.archive.verify_cli import main as verify_archive
 from harness.release.check import verify_release
 from harness.release.entries import Verified
@@ -28,8 +29,8 @@ An archive: every file's hash, every manifest, every bundle as `kbh show --verif
 calls, its solution and its grading, and the index against the files.
 
 A release: all of that, and floors, scores, verdicts and outcomes worked out again from samples, evidence and sources,
-which are linted here; index, keys, environment and statistics are made again from the archive and compared. Nothing of
-it is run or unpickled, and it needs no GPU.
+which are linted here; index, keys, environment and statistics are made again from the archive and compared; with
+--pages every page too. Nothing of it is run or unpickled, and it needs no GPU.
 
 exit codes: 0 all of it is whole and follows; 1 something is not or does not, and is named; 2 there is no archive and
 no release, or it cannot be read; 3 nothing is wrong, and something could not be worked out again here
@@ -44,6 +45,8 @@ def parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     ask.add_argument("path", type=Path, metavar="ARCHIVE|RELEASE")
     ask.add_argument("--json", action="store_true", help="for programs")
+    ask.add_argument("--pages", metavar="DIR", type=Path, help="also make these pages of kbh site again, and compare")
+    ask.add_argument("--audit", metavar="FILE", type=Path, help="the audit.json that the pages were made with")
     ask.add_argument("--expect", metavar="ID", default="", help="the id that the release was published with")
     add_work(ask)
     return ask
@@ -63,11 +66,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _verify(args: argparse.Namespace) -> int:
     if not is_release(args.path):
+        if args.pages is not None:
+            raise StoreError("--pages goes with a release")
         return verify_archive([str(args.path), *(["--json"] if args.json else [])])
     progress = Progress()
     found = verify_release(
         args.path, jobs=args.jobs, lint=not args.no_lint, problems_dir=args.problems_dir, expect=args.expect,
-        told=progress,
+        pages=args.pages, audit=args.audit, told=progress,
     )  # fmt: skip
     progress.clear()
     if args.json:
@@ -76,6 +81,8 @@ def _verify(args: argparse.Namespace) -> int:
         show_faults("kbh verify", found, sys.stderr)
         linted = f", {found.linted} of them linted here" if found.linted else ""
         print(f"{found.whole} of {found.entries} entries are whole and follow; {found.gradings} gradings{linted}")
+        if args.pages is not None:
+            print(f"{found.pages} pages and files beside them are what follows from the archive")
         print(f"id {found.id}")
     return FAULTY if found.faults else OPEN if found.unchecked else WHOLE
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from grader.report.page.base import STYLE
@@ -21,7 +24,7 @@ from harness.site.runs_page import runs_data, runs_page
 from harness.site.text_pages import audit_page, method_page
 from harness.view.text import short
 
-__all__ = ["MOST_PLAIN", "MOST_TRANSCRIPTS", "Written", "pages", "write_site"]
+__all__ = ["MARKER", "MOST_PLAIN", "MOST_TRANSCRIPTS", "Written", "pages", "write_site"]
 
 MARKER = "kbh-site.txt"
 SIGN = "These pages were made by `kbh site`; it may replace this folder.\n"
@@ -106,8 +109,24 @@ def _write(site: Site, folder: Path, transcripts: int, told: Told) -> list[str]:
             page = cell_page(site, trial, groups[trial.id])
             _put(folder / "cells" / f"{trial.page}.html", page.encode("utf-8", "replace"))
             told(number + 1, len(site.trials))
-    _put(folder / MARKER, SIGN.encode())
+    _put(folder / MARKER, f"{SIGN}{_options(site, transcripts)}\n".encode("utf-8", "replace"))
     return words
+
+
+def _options(site: Site, transcripts: int) -> str:
+    """What the pages were made with, so that `kbh verify` can make them again."""
+    board = next(iter(site.boards.values()), None)
+    try:
+        pyarrow = version("pyarrow")
+    except PackageNotFoundError:
+        pyarrow = ""
+    audit = json.dumps(site.audit, sort_keys=True).encode() if site.audit is not None else b""
+    said = {
+        "title": site.title, "over": board.over if board else "problems", "margin": float(board.margin if board else 0),
+        "level": board.level if board else 0.95, "transcripts": transcripts,
+        "audit": hashlib.sha256(audit).hexdigest() if audit else "", "pyarrow": pyarrow,
+    }  # fmt: skip
+    return json.dumps(said, sort_keys=True)
 
 
 def pages(site: Site) -> Iterator[tuple[str, str]]:

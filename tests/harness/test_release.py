@@ -267,3 +267,57 @@ def test_checking_a_release_needs_no_torch(whole: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code, str(whole / "r"), "--no-lint"], capture_output=True, timeout=120)
     assert done.returncode == 3, done.stderr
     assert usual_options()["over"] == "problems"
+
+
+def test_its_pages_are_made_again_and_one_that_was_changed_left_out_or_added_is_named(
+    tmp_path: Path, whole: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages = tmp_path / "pages"
+    assert COMMANDS["site"][0]([str(whole / "a"), "-o", str(pages), "--title", "Ours", "--over", "deck"]) == 0
+    found = verify_release(whole / "r", lint=False, pages=pages)
+    assert (found.faults, found.unchecked) == ([], ONLY_UNLINTED)
+    assert found.pages == sum(path.is_file() for path in pages.rglob("*")) - 1 > 15  # all but the options
+
+    changed = sorted((pages / "cells").iterdir())[0]
+    changed.write_bytes(changed.read_bytes().replace(b"0", b"1", 1))
+    (pages / "method.html").unlink()
+    (pages / "assets" / "more.js").symlink_to("site.js")
+    (pages / "runs.html").rename(tmp_path / "runs.html")
+    (pages / "runs.html").symlink_to(tmp_path / "runs.html")  # what it points at is the right page, for now
+    told = verify_release(whole / "r.tar", lint=False, pages=pages)
+    assert told.faults == [
+        "pages: method.html: it is missing",
+        "pages: assets/more.js: no page of this archive",
+        f"pages: cells/{changed.name}: it differs from what follows from the archive",
+        "pages: runs.html: it differs from what follows from the archive",
+    ]
+    assert found.pages - told.pages == 3
+    assert verify_command([str(whole / "r"), "--no-lint", "--pages", str(pages)]) == 1
+    assert "pages: method.html: it is missing" in capsys.readouterr().err
+    assert verify_command([str(whole / "r"), "--no-lint", "--pages", str(whole)]) == 2
+    assert verify_command([str(whole / "a"), "--pages", str(pages)]) == 2
+
+
+def test_pages_with_an_audit_or_of_another_pyarrow_are_told_apart_from_wrong_ones(tmp_path: Path, whole: Path) -> None:
+    audit, pages = tmp_path / "audit.json", tmp_path / "pages"
+    source = tmp_path / "kernels"
+    source.mkdir()
+    (source / "k_01_fp8_gemm.py").write_text("import torch\n\n\nclass Model(torch.nn.Module):\n    pass\n")
+    COMMANDS["audit"][0]([str(source), "-o", str(tmp_path / "out"), "--jobs", "1"])
+    shutil.copy(tmp_path / "out" / "audit.json", audit)
+    assert COMMANDS["site"][0]([str(whole / "a"), "-o", str(pages), "--audit", str(audit)]) == 0
+    assert verify_release(whole / "r", lint=False, pages=pages, audit=audit).unchecked == ONLY_UNLINTED
+    without = verify_release(whole / "r", lint=False, pages=pages)
+    assert without.faults == []
+    assert without.unchecked[1:] == ["pages: audit.html: it shows an audit, and --audit does not name the same"]
+
+    marker = pages / "kbh-site.txt"
+    sign, options = marker.read_text().split("\n", 1)
+    marker.write_text(f"{sign}\n{json.dumps({**json.loads(options), 'pyarrow': '1.0'})}\n")
+    (pages / "data.html").write_text("another size")
+    other = verify_release(whole / "r", lint=False, pages=pages, audit=audit)
+    assert other.faults == [] and len(other.unchecked) == 3
+    assert "data.html: it was made with pyarrow 1.0" in other.unchecked[1]
+    marker.write_text(f"{sign}\n{json.dumps({**json.loads(options), 'over': 'all'})}\n")
+    with pytest.raises(StoreError, match="does not hold the options"):
+        verify_release(whole / "r", lint=False, pages=pages)
