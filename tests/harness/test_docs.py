@@ -27,7 +27,7 @@ def test_the_options_that_the_pages_name_exist() -> None:
     from harness.view.cli import parser as view
 
     usage = "".join(made().format_help() for made in (grade, agents, run, replay, view, sweep))
-    usage += (ROOT / "bench" / "agents.py").read_text() + (ROOT / "kbh_lint" / "cli.py").read_text()
+    usage += "".join((ROOT / path).read_text() for path in ("bench/agents.py", "bench/sweep.py", "kbh_lint/cli.py"))
     theirs = {"--model", "--version", "--head", "--address", "--resources"}  # of CLIs, and of ray
     for page in ("runs", "agents", "scripts", "trajectory", "sweeps"):
         named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", (ROOT / "docs" / f"{page}.md").read_text()))
