@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kbh_lint import lint
+from kbh_lint import ir, lint
+from kbh_lint.frontends.python import lower
+from kbh_lint.host.explore.parameters import parameters
 
 HEAD = """\
 import dataclasses
@@ -271,6 +273,20 @@ def flags(code: str, folder: Path) -> list[tuple[str, str]]:
 def test_a_leak_behind_an_entry_point_is_told_without_a_contract(case: str, tmp_path: Path) -> None:
     leak_class, code = LEAKS[case]
     assert leak_class in [known for known, _ in flags(code, tmp_path)]
+
+
+def test_classes_of_tensors_are_tensors_and_methods_of_unknown_classes_are_not() -> None:
+    module = lower(
+        "def invert(chosen: torch.LongTensor | None, kept: 'torch.BoolTensor', w: nn.Parameter, plan: Plan, n: int):\n"
+        "    return chosen.new_zeros(plan.shape[0]), plan.weights, plan.made(n), kept, w\n"
+    )
+    invert = next(node for node in module.body if isinstance(node, ir.FuncDef))
+    found = {one.name: one for one in parameters(invert, {}, method=False)}
+    assert {name: (one.kind, one.dtype) for name, one in found.items() if one.kind == "tensor"} == {
+        "chosen": ("tensor", "i64"), "kept": ("tensor", "bool"), "w": ("tensor", "f32"),
+    }  # fmt: skip
+    assert (found["plan"].kind, found["plan"].cls) == ("object", "Plan")
+    assert found["plan"].attrs == {"shape", "weights", "made"} and found["plan"].methods == {"made"}
 
 
 @pytest.mark.parametrize("case", HONEST)

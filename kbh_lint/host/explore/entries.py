@@ -34,6 +34,7 @@ MAX_WAYS = 3  # undecided branches that are taken the other way, one at a time
 FUEL = 150_000
 SMALL, LARGE, MOST = 16, 1 << 14, 1 << 20
 WIDTH, MIDDLE, PIECES = 128, 16, 2
+_NO_TENSORS = frozenset("shape dtype device ndim is_cuda itemsize nbytes".split())  # whatever has them
 SIZES = ("small sizes", "large sizes")
 _OF_MODULES = module_calls.NAMES - {"forward"}
 _MODELS = ("ModelNew", "Model")
@@ -347,6 +348,8 @@ class _World:
         return all(name in owner.attrs or owner.cls.has(name) or name in _OF_MODULES for name in names)
 
     def _field(self, param: Param, field_name: str, name: str, run: ShapeRun) -> Any:
+        if field_name in param.methods or field_name in _NO_TENSORS:  # of a class that is not known
+            return Unknown((), f"{name}.{field_name}")
         tokens = field_name.lower().split("_")
         return self.size if parameters.counts(tokens) else self._leaf(param, f"{name}.{field_name}", run)
 

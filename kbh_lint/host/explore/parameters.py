@@ -38,14 +38,16 @@ _PLURAL_OF_INDICES = frozenset("indices ids idx positions lens lengths offsets t
 
 @dataclass(slots=True)
 class Param:
-    """What a parameter takes. `keys` are those of a dict, `attrs` the attributes that an object is asked for, `rank`
-    the least number of dimensions that a tensor has (0: nothing says), `exact` whether it has no more."""
+    """What a parameter takes. `keys` are those of a dict, `attrs` the attributes that an object is asked for, `methods`
+    those of them that are called, `rank` the least number of dimensions that a tensor has (0: nothing says), `exact`
+    whether it has no more."""
 
     name: str
     kind: str
     dtype: str = "f32"
     keys: tuple[str, ...] = ()
     attrs: frozenset[str] = frozenset()
+    methods: frozenset[str] = frozenset()
     rank: int = 0
     exact: bool = False
     keyword: bool = False
@@ -56,6 +58,7 @@ class Param:
 @dataclass(slots=True)
 class _Uses:
     attrs: set[str] = field(default_factory=set)
+    methods: set[str] = field(default_factory=set)
     keys: dict[str, None] = field(default_factory=dict)
     texts: dict[str, None] = field(default_factory=dict)
     rank: int = 0
@@ -67,6 +70,7 @@ class _Uses:
 
     def add(self, other: _Uses) -> None:
         self.attrs |= other.attrs
+        self.methods |= other.methods
         self.keys |= other.keys
         self.texts |= other.texts
         self.rank, self.exact = max(self.rank, other.rank), self.exact or other.exact
@@ -87,6 +91,7 @@ def parameters(func: ir.FuncDef, functions: Functions, method: bool) -> list[Par
 def _param(param: ir.Param, func: ir.FuncDef, functions: Functions) -> Param:
     uses = _uses(param.name, func, functions, 0)
     made = Param(param.name, "unknown", keyword=param.kind == "keyword", attrs=frozenset(uses.attrs))
+    made.methods = frozenset(uses.methods)
     made.keys = tuple(uses.keys)[:MAX_KEYS]
     made.rank, made.exact = uses.rank, uses.exact
     made.text = next(iter(uses.texts), "")
@@ -102,7 +107,8 @@ def _param(param: ir.Param, func: ir.FuncDef, functions: Functions) -> Param:
     # None stands for what the function makes itself, unless it takes tensors there
     left_out = default is not None and not (shown and told in ("tensor", "dict", "list", "tuple"))
     made.kind = "default" if left_out else told
-    made.cls = said[1] if said else ""
+    made.cls = said[1] if said and said[0] != "tensor" else ""
+    made.dtype = (_TENSORS.get(said[1]) if said else "") or made.dtype
     if made.kind == "dict" and not made.keys:
         made.keys = ("first", "second")
     return made
@@ -128,18 +134,26 @@ def counts(tokens: list[str]) -> bool:
 
 
 _NAMED = {
-    "int": "int", "float": "float", "bool": "bool", "str": "str", "Tensor": "tensor", "FloatTensor": "tensor",
+    "int": "int", "float": "float", "bool": "bool", "str": "str",
     "list": "list", "List": "list", "Sequence": "list", "Iterable": "list", "tuple": "tuple", "Tuple": "tuple",
     "dict": "dict", "Dict": "dict", "Mapping": "dict",
+}  # fmt: skip
+# Classes of tensors, and what is in them where they say so.
+_TENSORS = {
+    "Tensor": "", "Parameter": "", "FloatTensor": "f32", "DoubleTensor": "f64", "HalfTensor": "f16",
+    "BFloat16Tensor": "bf16", "LongTensor": "i64", "IntTensor": "i32", "ShortTensor": "i16", "CharTensor": "i8",
+    "ByteTensor": "u8", "BoolTensor": "bool",
 }  # fmt: skip
 
 
 def annotated(node: object) -> tuple[str, str] | None:
-    """The kind that an annotation names, and the class where it is none of ours; None where it says nothing."""
+    """The kind that an annotation names, and the class where it is a tensor's or none of ours; None where it says
+    nothing.
+    """
     if isinstance(node, ir.Const) and isinstance(node.value, str):
         word = node.value.replace("Optional[", "").replace("|", " ").split("[")[0].split()
         last = word[0].rpartition(".")[2].rstrip("]") if word else ""
-        return (_NAMED[last], "") if last in _NAMED else ("object", last) if last.isidentifier() else None
+        return _named(last) if last.isidentifier() else None
     if isinstance(node, ir.Binary) and node.op == "|":
         return annotated(node.left) or annotated(node.right)
     if isinstance(node, ir.Index):
@@ -148,7 +162,12 @@ def annotated(node: object) -> tuple[str, str] | None:
             inner = node.index.items if isinstance(node.index, ir.Seq) else (node.index,)
             return next((said for said in map(annotated, inner) if said), None)
         return annotated(node.value)
-    name = _last(node)
+    return _named(_last(node))
+
+
+def _named(name: str) -> tuple[str, str] | None:
+    if name in _TENSORS:
+        return "tensor", name
     if name in _NAMED:
         return _NAMED[name], ""
     return None if name in ("", "Any", "object", "None", "Callable") else ("object", name)
@@ -243,6 +262,8 @@ def _call(found: _Uses, node: ir.Call, own: _Own, functions: Functions, depth: i
         found.called = True
     owner = node.func.value if isinstance(node.func, ir.Attr) else None
     name = _last(node.func)
+    if own(owner):
+        found.methods.add(name)
     if own(owner) and name in ("size", "stride") and node.args:
         found.rank = max(found.rank, _at_least(node.args[0]))
     if own(owner) and name in ("get", "pop", "setdefault") and node.args and isinstance(node.args[0], ir.Const):
