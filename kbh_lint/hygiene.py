@@ -28,6 +28,7 @@ RULES = {
     "F70": "syntax", "F821": "name", "F822": "name", "F823": "name", "PLE0117": "syntax", "PLE0118": "syntax",
     "PLE0604": "name", "PLE1132": "syntax",
 }  # fmt: skip
+PACKAGE = "__init__.py"
 MISSING = "ruff is not installed, so nobody looked for code that cannot run (the `hygiene` extra)"
 TIMEOUT_S = 30.0
 MAX_OUTPUT = 4 * 1024**2
@@ -67,8 +68,12 @@ def checking(files: Sequence[tuple[str, str]]) -> Iterator[Callable[[], list[tup
 def _started(ruff: str, files: Sequence[tuple[str, str]]) -> Iterator[Callable[[], list[tuple[Fact, ...]]]]:
     """A process of ruff over copies of the files, ended with the block; and what waits for its facts."""
     with tempfile.TemporaryDirectory(prefix="kbh-hygiene-") as folder:
-        for index, (_, text) in enumerate(files):
-            Path(folder, f"{index}.py").write_text(text, encoding="utf-8", errors="replace")
+        for index, (path, text) in enumerate(files):
+            place = Path(folder, f"{index}.py")
+            if Path(path).name == PACKAGE:  # which has names of its own, such as __path__
+                place = Path(folder, str(index), PACKAGE)
+                place.parent.mkdir()
+            place.write_text(text, encoding="utf-8", errors="replace")
         process = _start(ruff, folder)
         try:
             yield lambda: _facts(_said(process, Path(folder)), files)
@@ -133,7 +138,8 @@ def _items(lines: Iterable[bytes]) -> Iterable[dict[str, Any]]:
 def _fact(item: dict[str, Any], files: Sequence[tuple[str, str]]) -> tuple[int, Fact | None]:
     """The file an item speaks of, by number, and the fact; None for what cannot be placed."""
     try:
-        index = int(Path(item["filename"]).stem)
+        place = Path(item["filename"])
+        index = int(place.parent.name if place.name == PACKAGE else place.stem)
         start, end = item["location"], item["end_location"]
         code, path = str(item["code"] or "E999"), files[index][0]
         last = files[index][1].count("\n") + (not files[index][1].endswith("\n"))

@@ -38,6 +38,14 @@ def test_many_files_are_looked_at_by_one_process(monkeypatch: pytest.MonkeyPatch
     assert [facts[0].attrs["message"] for facts in found] == [f"Undefined name `missing_{i}`" for i in range(40)]
 
 
+def test_a_package_has_names_that_other_files_do_not_have() -> None:
+    text = "place = __path__\nx = nowhere\n"
+    found = hygiene.check([("a/__init__.py", text), ("a/b.py", text), ("b/__init__.py", "y = 1\n")])
+    assert [[fact.attrs["message"] for fact in facts] for facts in found] == [
+        ["Undefined name `nowhere`"], ["Undefined name `__path__`", "Undefined name `nowhere`"], [],
+    ]  # fmt: skip
+
+
 def test_comments_that_switch_checks_off_and_configuration_beside_the_file_do_not_count(tmp_path: Path) -> None:
     (tmp_path / "ruff.toml").write_text('lint.ignore = ["F821"]\n')
     found = linted(tmp_path, f"# ruff: noqa\n{GEMM}\n\ndef later():\n    return nowhere  # noqa: F821\n")
