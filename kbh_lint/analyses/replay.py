@@ -172,8 +172,8 @@ def stale_reads(path: PathRun, call: Call) -> Stale:
                 out.setdefault(content.ident, (content, reader))
             continue
         event = content.event
-        if event is None:
-            continue
+        if event is None or path.stateful and event.call < call.index and content.storage.ident in call.given:
+            continue  # a state that the caller hands in, with what an earlier call left in it
         written = {w.storage.ident for w in event.writes} if event.call == call.index else ()
         elsewhere = _flows_elsewhere(event, content) if call.kind != "in place" else ()
         if content.ident in returned:  # the old result itself: all that its kernel read is in it

@@ -177,6 +177,12 @@ class Model(nn.Module):
         state["keys"] = _sum(state["keys"], token)
         return state["keys"], state
 """,
+    "a state that is read before this call's token is added to it": """
+def step(token: torch.Tensor, state: torch.Tensor):
+    out = state * 2
+    state += token
+    return out
+""",
     "a workspace by shape, written on each call": CACHE
     + """
 def run(x, y):
