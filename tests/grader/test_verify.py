@@ -34,6 +34,15 @@ decoys:
 Change = Callable[[dict[str, Any]], object]
 
 
+def test_the_stored_evidence_is_of_the_problems_as_they_are_read_now() -> None:
+    """A field that is added to contracts must not make every evidence one of another problem."""
+    deck = load_deck(problems_dir())
+    files = {name: evidence.path_of(problems_dir() / name, "h200") for name in deck}
+    kept = {name: json.loads(file.read_text()) for name, file in files.items() if file.is_file()}
+    assert len(kept) >= 9
+    assert {name: one["files"]["problem.yaml"] for name, one in kept.items()} == {n: digest(deck[n]) for n in kept}
+
+
 @pytest.fixture
 def deck(tmp_path: Path) -> Path:
     """A deck of one problem with evidence that holds."""
