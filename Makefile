@@ -13,6 +13,7 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 PIP := $(PY) -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 PYTEST_ARGS ?=
+CHECKS ?=
 SINCE ?= HEAD
 BENCH_ARGS ?=
 AGENTS ?= claude codex opencode kimi gemini
@@ -39,7 +40,11 @@ demo: $(VENV)/.harness
 	@$(BIN)/kbh view kbh-runs/demo/* -o demo-run.html
 	@echo "The gradings are in demo.html, the agent's run in demo-run.html; kbh show --verify kbh-results/demo/* checks them."
 
-test: lint types unit docs-check verify-deck verify-results
+# All but pytest side by side: what loads from the network beside what computes. CHECKS names targets to add.
+test: $(VENV)/.dev
+	$(MAKE) -j $(JOBS) $(if $(filter output-sync,$(.FEATURES)),-O) \
+	  agents lint types docs-check verify-deck verify-results $(CHECKS)
+	$(MAKE) unit
 
 # What is not committed yet: ruff, mypy and the nearest tests, in under a minute; SINCE=main for a whole branch.
 quick: $(VENV)/.dev
@@ -49,6 +54,10 @@ quick: $(VENV)/.dev
 core: docs-check
 	$(PY) -W error -m compileall -q -f kbh_lint grader harness bench tools
 	$(BIN)/kbh-lint --no-cache problems/
+
+# The same for Python 3.MINOR, in an environment of its own: make core-3.13
+core-3.%:
+	$(MAKE) core VENV=.venv-3.$* PYTHON=python3.$*
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
