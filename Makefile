@@ -70,8 +70,9 @@ format: $(VENV)/.dev
 types: $(VENV)/.dev
 	MYPY_NUM_WORKERS=$(JOBS) $(BIN)/mypy
 
+# Half as many processes again as there are cores: many tests wait for processes of their own, and for their time to end.
 unit: agents
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $$(( $(JOBS) * 3 / 2 )) --dist worksteal $(PYTEST_ARGS)
 
 docs: $(VENV)/.core
 	$(PY) -m kbh_lint.docs docs/rules

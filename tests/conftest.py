@@ -16,6 +16,28 @@ settings.register_profile("shared", deadline=None)
 settings.load_profile("shared")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Has each worker begin with its share of the slow tests, so that none waits for another's last one at the end.
+
+    xdist deals out the list in stretches of one length. Tests of one file that share what `once` makes stay together.
+    """
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    groups: dict[str, list[pytest.Item]] = {}
+    other = []
+    for item in items:
+        if item.get_closest_marker("slow") is None:
+            other.append(item)
+        else:
+            shares = "once" in getattr(item, "fixturenames", ())
+            groups.setdefault(str(item.path) if shares else item.nodeid, []).append(item)
+    slow, length = list(groups.values()), -(-len(other) // workers)
+    items[:] = [
+        item
+        for at in range(workers)
+        for item in (*(one for group in slow[at::workers] for one in group), *other[at * length : (at + 1) * length])
+    ]
+
+
 @pytest.fixture(autouse=True)
 def own_turns(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests that run beside one another do not wait for each other's trials."""
