@@ -180,6 +180,7 @@ def modules_a_folder(package: str) -> Counter[str]:
     )
 
 
+@cache
 def figures(package: str) -> dict[str, int]:
     """All figures of one package, by name."""
     every = circles(package)
