@@ -83,6 +83,7 @@ def rules(deck: Path, trusted: bool = False) -> set[str]:
     return {finding.rule for file in report.files for finding in file.findings}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("warm")
 def test_the_page_leads_to_a_problem_that_is_clean(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from grading import few_calls, toy_request
+from grading import few_calls, measured_before, toy_request
 
 from grader import sandbox as sandboxes
 from grader.grading import beside as besides
@@ -123,6 +123,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     for name, value in (("XDG_CACHE_HOME", tmp_path / "cache"), ("KBH_LOCK_DIR", tmp_path), ("TMPDIR", tmp_path)):
         monkeypatch.setenv(name, str(value))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    measured_before()
     monkeypatch.setattr(judge, "cannot_run", lambda *_: "")
     for module in (stages, besides):
         monkeypatch.setattr(module, "compiles", lambda _: True)
@@ -138,6 +139,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
         yield Bench(tmp_path, Path(shared))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lazy", [False, True])
 def test_a_grading_compiles_once_and_a_second_time_beside_and_a_later_one_only_beside(bench: Bench, lazy: bool) -> None:
     text = bench.program(eager="pass", lazy="built()") if lazy else bench.program()
@@ -157,6 +159,7 @@ shutil.copy("/bin/sleep", nvcc)  # multi-call binaries would go by their name
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plain", "bubblewrap"])
 def test_a_compiler_that_works_in_a_call_has_the_turn_lent_and_the_process_stands_still(
     bench: Bench, monkeypatch: pytest.MonkeyPatch, kind: str

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from grading import toy_request
+from grading import measured_before, toy_request
 
 from grader.cli import jobs
 from grader.cli.board import Board, Step
@@ -60,6 +60,7 @@ def three(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     for name, value in (("TMPDIR", tmp_path), ("KBH_LOCK_DIR", tmp_path), ("XDG_CACHE_HOME", tmp_path / "cache")):
         monkeypatch.setenv(name, str(value))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    measured_before()
     toy_request(tmp_path, promises="[]")
     for name, first in (
         ("right", "pass"),
@@ -78,6 +79,7 @@ def outcomes(text: str) -> list[str]:
     return [re.sub(r"\d\S*( [a-zµ]+)?", "N", " ".join(line.split())) for line in lines]
 
 
+@pytest.mark.slow
 def test_gradings_at_a_time_say_what_gradings_in_turn_say_in_the_same_order(
     three: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -94,7 +96,7 @@ def test_gradings_at_a_time_say_what_gradings_in_turn_say_in_the_same_order(
     assert kbh_main([*three, "--fresh"]) == 2
     again, _ = capsys.readouterr()
     assert outcomes(again) == outcomes(out) and len(outcomes(out)) == 7
-    assert kbh_main([*three[:1], *three[3:], "--jobs", "2", "--format", "json", "--fresh"]) == 1
+    assert kbh_main([*three[:1], *three[3:], "--jobs", "2", "--format", "json"]) == 1
     cells = json.loads(capsys.readouterr().out)["cells"]
     assert [(cell["cell"]["file"], cell["cell"]["outcome"]) for cell in cells] == [
         ("right.py", "flagged"), ("dies.py", "wrong"),
@@ -161,6 +163,7 @@ def test_who_stops_looking_ends_what_was_started(monkeypatch: pytest.MonkeyPatch
     assert [process.poll() is not None for process in started] == [True, True]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["interrupted", "killed"])
 def test_an_end_of_the_command_is_the_end_of_all_and_the_same_command_goes_on(
     three: list[str], tmp_path: Path, how: str

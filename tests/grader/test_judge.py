@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 import torch
 from toy import HONEST, solution, toy_problem
+from warm import Warm
 
 from grader.deck.code import load_code
 from grader.deck.keys import new_master
@@ -40,12 +41,13 @@ EXACT = Wanted(math.inf)  # in two processes, with as many samples as others
 class Ground:
     """A problem, a submission and a scratch folder."""
 
-    def __init__(self, folder: Path, text: str) -> None:
+    def __init__(self, folder: Path, text: str, cold: bool = False) -> None:
         self.problem: Problem = toy_problem(folder)
         self.scratch = folder / "scratch"
         self.snapshot: Snapshot = snapshot(solution(folder, text), self.scratch / "submission")
         self.logs: list[str] = []
-        self.sandbox = choose(device="cpu", wanted="plain")
+        plain = choose(device="cpu", wanted="plain")
+        self.sandbox: Any = plain if cold else Warm(plain)
 
     @property
     def label(self) -> str:
@@ -73,8 +75,9 @@ class Ground:
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Callable[[str], Ground]:
-    return lambda text: Ground(tmp_path, text)
+def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Ground]:
+    cold = request.node.get_closest_marker("cold") is not None
+    return lambda text: Ground(tmp_path, text, cold)
 
 
 @pytest.fixture
@@ -94,6 +97,7 @@ def forward(body: str, before: str = "") -> str:
 RIGHT = "y = (x @ self.w) * (torch.arange(len(x)) < used)[:, None]\n"
 
 
+@pytest.mark.cold
 def test_a_right_submission_is_compared_on_every_call_and_timed_by_both_clocks(ground: Callable[[str], Ground]) -> None:
     here = ground("print('hello from the import')\n" + HONEST)
     result = here.trial()
@@ -126,6 +130,7 @@ def test_times_that_vary_much_get_more_samples_some_of_them_compared(
     assert len(compared & more) == (calls - 8) // 2, "as large a share as of the others"
 
 
+@pytest.mark.cold
 def test_half_of_the_samples_may_come_from_a_second_process_that_finds_nothing_of_the_first(
     ground: Callable[[str], Ground],
 ) -> None:

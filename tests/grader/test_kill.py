@@ -39,6 +39,7 @@ def variables(folder: Path) -> dict[str, str]:
     return {**os.environ, **own, "PYTHONPATH": str(ROOT)}
 
 
+@pytest.mark.slow
 def test_a_judge_killed_at_any_step_goes_on_with_what_was_finished(tmp_path: Path) -> None:
     """One chain: each judge goes on where the last one was killed, until one comes to the end undisturbed."""
     *killed, last = driven("judge", tmp_path)
@@ -64,6 +65,7 @@ def test_a_judge_killed_at_any_step_goes_on_with_what_was_finished(tmp_path: Pat
     assert [kind for kind, _ in before[0]].count("abandoned") >= 8, "each trial that was cut is accounted for"
 
 
+@pytest.mark.slow
 def test_a_candidate_killed_at_any_step_gives_one_sentence_and_no_acceptance(tmp_path: Path) -> None:
     """Until the import only our code runs in it, so its end is no fault of the submission then: there is no cell."""
     *killed, last = driven("candidate", tmp_path)
@@ -164,6 +166,7 @@ def handles(pids: Iterable[int]) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_the_command_itself_leaves_no_process_when_it_is_killed_and_goes_on_when_it_is_run_again(place: Path) -> None:
     first = kbh_grade(place, "--verbose")
     assert first.stderr is not None

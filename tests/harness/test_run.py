@@ -97,6 +97,7 @@ FAULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_of_the_provider_is_no_failure_of_the_agent(tmp_path: Path, problems: Path, fault: str) -> None:
     played = script(tmp_path, {"shell": "ls", "fault": fault})
@@ -148,6 +149,7 @@ def test_a_file_that_the_solution_loads_comes_along_and_others_do_not(tmp_path: 
     assert archive.load().problem == "toy"
 
 
+@pytest.mark.slow
 def test_a_flood_of_output_is_bounded_and_told(tmp_path: Path, problems: Path) -> None:
     played = script(tmp_path, WRITE)
     program = "import sys; [sys.stdout.write('x' * 1000 + chr(10)) for _ in range(200_000)]"
@@ -210,6 +212,7 @@ def test_an_interrupted_run_ends_its_agent_and_is_lost(tmp_path: Path, problems:
     assert not running("sleep 742") and record_of(tmp_path).ending == "infrastructure"
 
 
+@pytest.mark.slow
 def test_twenty_runs_at_once_are_all_there_and_none_is_mixed_up(
     tmp_path: Path, problems: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -320,6 +323,7 @@ def test_what_reaches_out_of_the_room_is_denied_and_told_with_its_step(
     assert record.ending == "agent-stop"  # what was only tried takes no score
 
 
+@pytest.mark.slow
 def test_earlier_versions_are_timed_for_the_curve_and_a_known_solution_is_named(tmp_path: Path, problems: Path) -> None:
     known = tmp_path / "known"
     known.mkdir()

@@ -638,6 +638,7 @@ def _bench(*words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
 def test_a_real_sweep_that_is_killed_ends_whole() -> None:
     told = _bench("--ways", "local", "--trials", "1", "--kills", "1")
