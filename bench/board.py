@@ -146,7 +146,7 @@ def main() -> int:
             counted = time.perf_counter()
             written = write_site(site, target)
             done = time.perf_counter()
-            paints = first_paints(target, site)
+            paints = first_paints(target)
             shown = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in paints.items()) or "no Chromium here"
             each = 1e3 * (done - counted) / size
             print(f"{size:>8,} {counted - begun:>13.1f} s {done - counted:>7.1f} s {each:>6.1f} ms "
@@ -160,7 +160,7 @@ def within(written: Written, paints: dict[str, float]) -> bool:
     return written.bytes <= MOST_BYTES and all(seconds <= MOST_SECONDS for seconds in paints.values())
 
 
-def first_paints(folder: Path, site: Site) -> dict[str, float]:
+def first_paints(folder: Path) -> dict[str, float]:
     """Seconds to the first contentful paint of the heaviest pages, from the disk; nothing without Chromium."""
     try:
         from playwright.sync_api import sync_playwright

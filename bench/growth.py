@@ -4,6 +4,7 @@
     python bench/growth.py --cells 100 1000     fewer
     python bench/growth.py --dir /scratch       where they are made (default: a temporary folder)
     python bench/growth.py --only index stats   some of the steps
+    python bench/growth.py --keep DIR           leaves the sites there
     python bench/growth.py --json figures.json  the figures for programs
 
 Runs are synthetic and whole: of 15 in 20 the grading is one of the H200's with a few of its samples, slower by a factor
@@ -271,6 +272,16 @@ def _right(faults: list[str]) -> None:
         raise RuntimeError(f"{len(faults)} faults, the first: {faults[0]}")
 
 
+def paints(folder: Path) -> str:
+    """Seconds to the first paint of a site's heaviest pages, as bench/board.py has Chromium tell them; or ""."""
+    spec = importlib.util.spec_from_file_location("bench_board", Path(__file__).with_name("board.py"))
+    if spec is None or spec.loader is None or not folder.is_dir():
+        return ""
+    board = sys.modules["bench_board"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(board)
+    return ", ".join(f"{name} {seconds:.2f} s" for name, seconds in board.first_paints(folder).items())
+
+
 def measured(work: Callable[[], int]) -> dict[str, float]:
     """Seconds of the processor (with those of processes that ended meanwhile) and of the clock, and bytes."""
     begun, before = time.perf_counter(), _processor()
@@ -318,9 +329,11 @@ def main() -> int:
     ask.add_argument("--cells", type=int, nargs="+", default=list(SIZES))
     ask.add_argument("--dir", type=Path)
     ask.add_argument("--only", nargs="+", default=[])
+    ask.add_argument("--keep", type=Path)
     ask.add_argument("--json", type=Path)
     args = ask.parse_args()
     figures: dict[str, list[Mapping[str, float]]] = {}
+    painted: list[str] = []
     for cells in args.cells:
         with tempfile.TemporaryDirectory(prefix="kbh-growth-", dir=args.dir) as name:
             place = Path(name)
@@ -337,8 +350,14 @@ def main() -> int:
                 found = measured(work)
                 figures.setdefault(step, []).append(found)
                 print(f"  {step}: {found['cpu']:.2f} s of the processor, {found['wall']:.2f} s", file=sys.stderr)
+            if shown := paints(place / "site"):
+                painted.append(f"first paint in Chromium, site of {cells:,} runs: {shown}")
+                print(f"  {painted[-1]}", file=sys.stderr)
+            if args.keep is not None and (place / "site").is_dir():
+                shutil.copytree(place / "site", args.keep / str(cells))
             shutil.rmtree(place / "a", ignore_errors=True)
     print(report(args.cells, figures))
+    print(*painted, sep="\n")
     print(f"most memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:,.0f} MB")
     if args.json is not None:
         data: dict[str, Any] = {"cells": args.cells, "figures": figures}

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import json
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from harness.archive.facts import Facts
 from harness.archive.graded import entries_below
 from harness.archive.index import all_facts
 from harness.archive.layout import StoreError
+from harness.archive.scratch import scratch
 from harness.archive.select import counted
 from harness.archive.store import Archive
 from harness.record.archive import RECORD, RUN_FILE
@@ -128,8 +128,8 @@ def _all(archive: Archive, entries: Sequence[Facts], args: argparse.Namespace, b
         these = [one for one in entries if one.target == target]
         devices = gpus(target, hardware) if args.jobs > 1 else []
         for start in range(0, len(these), AT_A_TIME):
-            with tempfile.TemporaryDirectory(prefix="kbh-regrade-") as place:
-                yield from _some(archive, these[start : start + AT_A_TIME], args, Path(place), devices, board)
+            with scratch("kbh-regrade-") as place:
+                yield from _some(archive, these[start : start + AT_A_TIME], args, place, devices, board)
 
 
 def _some(

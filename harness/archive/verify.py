@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from harness.archive.check import faults_of
 from harness.archive.facts import facts_of
 from harness.archive.index import believed
 from harness.archive.layout import StoreError
+from harness.archive.scratch import Unpack, unpacking
 from harness.archive.store import NAMES, Archive
 
 __all__ = ["Checked", "verify"]
@@ -39,22 +39,23 @@ def verify(archive: Archive, told: Told = lambda done, total, what: None) -> Che
     ids, rows = archive.ids(), believed(archive)
     found.entries = len(ids)
     used: set[str] = set()
-    for count, id_ in enumerate(ids, 1):
-        faults = _entry(archive, id_, used)
-        row = rows.get(id_)
-        if not faults and row is not None and row != facts_of(archive.manifest(id_), archive.read):
-            faults = ["the index says other things of it than its files; `kbh archive index` makes it anew"]
-        found.whole += not faults
-        found.faults += [f"{id_[:12]}: {fault}" for fault in faults]
-        told(count, len(ids), "entries")
+    with unpacking("kbh-entries-") as unpack:
+        for count, id_ in enumerate(ids, 1):
+            faults = _entry(archive, id_, used, unpack)
+            row = rows.get(id_)
+            if not faults and row is not None and row != facts_of(archive.manifest(id_), archive.read):
+                faults = ["the index says other things of it than its files; `kbh archive index` makes it anew"]
+            found.whole += not faults
+            found.faults += [f"{id_[:12]}: {fault}" for fault in faults]
+            told(count, len(ids), "entries")
     _objects(archive, used, found, told)
     return found
 
 
-def _entry(archive: Archive, id_: str, used: set[str]) -> list[str]:
+def _entry(archive: Archive, id_: str, used: set[str], unpack: Unpack) -> list[str]:
     try:
         manifest = archive.manifest(id_)
-        with tempfile.TemporaryDirectory(prefix="kbh-verify-") as place:
+        with unpack(manifest) as place:
             folder = Path(place) / manifest.name
             archive.extract(manifest, folder)
             used.update(stored.sha256 for stored in manifest.files.values())

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import tempfile
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
@@ -19,6 +18,7 @@ from typing import Any
 from grader.record.bundle import BundleError
 from grader.record.bundle.read import read_file, shown
 from harness.archive.layout import StoreError
+from harness.archive.scratch import scratch
 from harness.archive.store import Archive
 from harness.release.contents import MADE_WITH, code_hash, documents
 from harness.release.entries import Checker, Told, Verified
@@ -53,8 +53,7 @@ def verify_release(
     and for one that holds what no release may.
     """
     found = Verified()
-    with tempfile.TemporaryDirectory(prefix="kbh-release-") as name:
-        place = Path(name)
+    with scratch("kbh-release-") as place:
         folder = opened(path, place)
         head = read_head(folder)
         found.id = head.id

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,7 @@ from grader.score.standard import hardware_file
 from harness.archive.check import faults_of as entry_faults
 from harness.archive.facts import Facts, facts_of
 from harness.archive.layout import Manifest, StoreError
+from harness.archive.scratch import Unpack, unpacking
 from harness.archive.store import Archive
 from harness.board.trials import mark_of
 from harness.record.archive import RECORD
@@ -104,10 +105,11 @@ class Checker:
         """Looks at every entry. Raises StoreError where the linter cannot work."""
         ids = self.archive.ids()
         self.found.entries = len(ids)
-        for start in range(0, len(ids), AT_A_TIME):
-            with tempfile.TemporaryDirectory(prefix="entries-", dir=place) as some:
-                self._some(ids[start : start + AT_A_TIME], Path(some))
-            told(min(start + AT_A_TIME, len(ids)), len(ids), "entries")
+        with unpacking("kbh-entries-", place) as unpack:
+            for start in range(0, len(ids), AT_A_TIME):
+                with ExitStack() as some:
+                    self._some(ids[start : start + AT_A_TIME], unpack, some)
+                told(min(start + AT_A_TIME, len(ids)), len(ids), "entries")
         if not self._lint and self.found.gradings:
             self.found.unchecked.append("sources: they were not linted; verdicts stand on the reports in the bundles")
 
@@ -118,7 +120,7 @@ class Checker:
                 if path.name not in self._used:
                     yield f"{ARCHIVE}: objects/{prefix.name}/{path.name} belongs to no entry"
 
-    def _some(self, ids: Sequence[str], place: Path) -> None:
+    def _some(self, ids: Sequence[str], unpack: Unpack, some: ExitStack) -> None:
         bad: set[str] = set()
         gradings: list[_Grading] = []
         for id_ in ids:
@@ -129,9 +131,9 @@ class Checker:
                 title = _title(facts)
                 self._used.update(stored.sha256 for stored in manifest.files.values())
                 self.facts.append(facts)
-                folder = place / id_ / manifest.name
+                folder = Path(some.enter_context(unpack(manifest))) / manifest.name
                 self.archive.extract(manifest, folder)
-                faults = [fault.replace(f"{place}/{id_}/", "") for fault in entry_faults(folder, manifest.kind)]
+                faults = [fault.replace(f"{folder.parent}/", "") for fault in entry_faults(folder, manifest.kind)]
                 if not faults:
                     mine = list(_gradings(manifest, title, folder))
                     faults += _unfounded(facts)

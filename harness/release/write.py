@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from grader.record.bundle.read import canonical
 from harness.archive.layout import StoreError
+from harness.archive.scratch import scratch
 from harness.archive.store import Archive
 from harness.release.contents import MADE_WITH, documents, made_with
 from harness.release.entries import Checker, Told, Verified
@@ -37,8 +37,7 @@ def write_release(
     if not ids:
         raise StoreError(f"{archive.folder} has no entries")
     found = Verified()
-    with tempfile.TemporaryDirectory(prefix="kbh-release-") as name:
-        place = Path(name)
+    with scratch("kbh-release-") as place:
         checker = Checker(archive, found, Linter(problems_dir, jobs, place), lint, problems_dir)
         checker.check(place, told)
         if len(checker.facts) < len(ids) or checker.broken:
