@@ -22,8 +22,8 @@ __all__ = ["KINDS", "Ran", "Settled", "products_of", "settle"]
 SHOWN_NAME = 60
 FEW = 4  # four-bit fields, conversions: fewer are found in address arithmetic as well
 MULTIPLIERS = ("FFMA", "FFMA2", "HFMA2", "IDP", "IDP4A", "DFMA")
-# Kernels that come with torch and neither multiply matrices nor sum: fills, copies, casts.
-NEUTRAL = re.compile(r"at(?:6|::)native.{0,4096}elementwise")
+# Kernels that come with torch and neither multiply matrices nor sum: fills, casts, copies, also into a larger tensor.
+NEUTRAL = re.compile(r"at(?:6|::)native.{0,4096}(?:elementwise|CatArrayBatchedCopy|_pad_?\w*kernel|indexSelect)")
 
 
 @dataclass(frozen=True, slots=True)

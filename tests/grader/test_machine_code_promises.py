@@ -74,10 +74,20 @@ def test_a_kernel_without_code_leaves_a_promise_unproven(promised: Promise) -> N
     assert found is not None and found.state == "unproven" and "hidden" in found.reason
 
 
-def test_fills_and_copies_by_torch_do_not() -> None:
-    fill = Ran("_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEE", (), "torch")
-    found = settle(FP8, "kept", [fill, Ran("mine", (made({E4M3: 8}),))])
-    assert found is not None and found.state == "kept"
+@pytest.mark.parametrize(
+    ("name", "state"),
+    [
+        ("_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEE", "kept"),
+        (
+            "_ZN2at6native40_GLOBAL__N__0f1a8107_8_Shape_cu_49f7391c26CatArrayBatchedCopy_vectorizedI",
+            "kept",
+        ),
+        ("void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float>>", "unproven"),
+    ],
+)
+def test_fills_and_copies_by_torch_do_not(name: str, state: str) -> None:
+    found = settle(FP8, "kept", [Ran(name, (), "torch"), Ran("mine", (made({E4M3: 8}),))])
+    assert found is not None and found.state == state
 
 
 def test_other_promises_and_an_empty_call_are_not_settled_by_machine_code() -> None:
