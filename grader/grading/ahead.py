@@ -58,7 +58,7 @@ class Ahead:
         if self._job.device == "cpu" or not enough():
             return
         job = self._job
-        metrics = metrics_of(".".join(map(str, torch.cuda.get_device_capability(job.device))))
+        metrics = metrics_of(".".join(map(str, torch.cuda.get_device_capability(job.device))), job.problem)
 
         def replay(sandbox: Sandbox, scratch: Path) -> Session:
             return judge.begin(job.snapshot, job.device, job.options, sandbox, scratch, caches)

@@ -25,12 +25,14 @@ TENSOR = "sm__ops_path_tensor_src_"
 class Chip:
     """What a chip calls its counters: bytes of DRAM, and by source type those whose sum counts its operations.
 
-    A type that a chip cannot tell from others (fp4, fp6 and fp8 on sm_100) counts as the widest of them.
+    A type that a chip cannot tell from others (fp4, fp6 and fp8 on sm_100) counts as the widest of them. `requested`:
+    the bytes that load instructions ask of global memory, thread by thread; they cost a run of their own.
     """
 
     tensor: Mapping[str, tuple[str, ...]]
     read: str = "dram__bytes_read.sum"
     written: str = "dram__bytes_write.sum"
+    requested: tuple[str, ...] = ()
 
 
 _WIDE: Mapping[str, tuple[str, ...]] = {
@@ -40,7 +42,10 @@ _WIDE: Mapping[str, tuple[str, ...]] = {
 CHIPS: Mapping[str, Chip] = {  # by compute capability, as the chips' own lists have them (Nsight Compute 2025.3)
     "8.6": Chip({**_WIDE, "int4": ("int4",), "int1": ("int1",)}),
     "8.9": Chip({**_WIDE, "int4": ("int4",), "int1": ("int1",), "fp8": ("fp8",)}),
-    "9.0": Chip({**_WIDE, "fp16": ("fp16",), "int1": ("int1",), "fp8": ("fp8",)}),
+    "9.0": Chip(
+        {**_WIDE, "fp16": ("fp16",), "int1": ("int1",), "fp8": ("fp8",)},
+        requested=("sm__sass_data_bytes_mem_global_op_ld.sum", "sm__sass_data_bytes_mem_global_op_ldgsts.sum"),
+    ),
     "10.0": Chip({**_WIDE, "fp4": ("fp4_dst_fp32",), "fp8": ("fp4_fp6_fp8_dst_fp16", "fp4_fp6_fp8_dst_fp32")}),
     "12.0": Chip(
         {
@@ -62,7 +67,8 @@ MOST_UNPACKED = 0.5  # of the packed weights' bytes, by which more may be read t
 class Counts:
     """One call: operations of tensor cores by the type of their operands, bytes from and to DRAM, and seconds.
 
-    `seconds` is the sum over its kernels, which the profiler runs one at a time.
+    `seconds` is the sum over its kernels, which the profiler runs one at a time. `requested`: bytes that load
+    instructions asked for, 0 where that was not counted; copies by tensor descriptor are not among them.
     """
 
     tensor: Mapping[str, float]
@@ -70,6 +76,7 @@ class Counts:
     written: float
     seconds: float
     launches: int
+    requested: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +87,11 @@ class Judged:
     reason: str
 
 
-def metrics_of(capability: str) -> tuple[str, ...]:
-    """The metrics that are asked of a chip. Raises Unavailable where none are known for it."""
+def metrics_of(capability: str, problem: Problem | None = None) -> tuple[str, ...]:
+    """The metrics that are asked of a chip, and of a problem where its promises need more.
+
+    Raises Unavailable where none are known for it.
+    """
     if capability not in CHIPS:
         raise Unavailable(f"no counters are known for a GPU of compute capability {capability}")
     chip = CHIPS[capability]
@@ -90,6 +100,7 @@ def metrics_of(capability: str) -> tuple[str, ...]:
         chip.read,
         chip.written,
         *(f"{TENSOR}{name}.sum" for kind in chip.tensor.values() for name in kind),
+        *(chip.requested if problem and any(one.kind == "int4-packed" for one in problem.promises) else ()),
     )
 
 
@@ -101,7 +112,9 @@ def counted(launches: Sequence[Launch], capability: str) -> Counts:
         return math.fsum(launch.metrics[metric] for launch in launches for metric in metrics)
 
     tensor = {kind: total(*(f"{TENSOR}{name}.sum" for name in names)) for kind, names in chip.tensor.items()}
-    return Counts(tensor, total(chip.read), total(chip.written), total(DURATION), len(launches))
+    asked = all(metric in launch.metrics for launch in launches for metric in chip.requested)
+    requested = total(*chip.requested) if asked else 0.0
+    return Counts(tensor, total(chip.read), total(chip.written), total(DURATION), len(launches), requested)
 
 
 def compulsory(problem: Problem, contract: Contract, shape: Shape) -> float:
@@ -162,14 +175,21 @@ def _fp8_products(asked: _Asked) -> Judged:
 
 
 def _int4_packed(asked: _Asked) -> Judged:
-    """Whether so few bytes were read that the weights cannot lie unpacked in memory."""
+    """Whether so few bytes were read, or asked for, that the weights cannot lie unpacked in memory.
+
+    Tiles narrower than what memory gives at once are fetched more than once: then DRAM reads tell nothing, and the
+    bytes that instructions asked for do, unless they are too few to be all that was read.
+    """
     names, bound = asked.promise.params["packed"], asked.contract.bind(asked.shape)
     specs = [spec for spec in (*bound.inputs, *bound.state.values()) if spec.name in names]
     packed = sum(math.prod(spec.shape) * TORCH_DTYPES[spec.dtype].itemsize for spec in specs)
     needed, read = compulsory(asked.problem, asked.contract, asked.shape), asked.counts.read
     told = f"{_bytes(read)} were read, where {_bytes(needed)} are compulsory with packed weights"
-    if read <= needed + MOST_UNPACKED * packed:
+    most, requested = needed + MOST_UNPACKED * packed, asked.counts.requested
+    if read <= most:
         return Judged("kept", told)
+    if LEAST_READ * needed <= requested <= most:
+        return Judged("kept", f"{told}; instructions asked for {_bytes(requested)}, so lines were fetched again")
     return Judged("unproven", f"{told}; so many would be read of unpacked ones")
 
 

@@ -79,7 +79,7 @@ def gather(
     spent: dict[str, float] = {}
     with ThreadPoolExecutor(READERS) as readers:
         other = readers.submit(tried, lambda: compiled_beside(arch, sandbox, again))
-        counting = _timed(spent, "counters", lambda: count(bench, metrics_of(capability)))
+        counting = _timed(spent, "counters", lambda: count(bench, metrics_of(capability, problem)))
         reading = None
         if isinstance(counting, Counting):
             reading = readers.submit(_timed, spent, "machine code", counting.read)
@@ -99,9 +99,9 @@ def gather(
     return replace(found, spent=spent)
 
 
-def metrics_of(capability: str) -> tuple[str, ...]:
+def metrics_of(capability: str, problem: Problem) -> tuple[str, ...]:
     """What Nsight Compute counts of each launch."""
-    return (*counters.metrics_of(capability), SHARED)
+    return (*counters.metrics_of(capability, problem), SHARED)
 
 
 def _timed(spent: dict[str, float], name: str, work: Callable[[], T]) -> T | ProfilerError:

@@ -60,7 +60,7 @@ def launch(problem: Problem, label: str, *, kernel: str = "_product", call: int 
     """A kernel that runs `share` of the shape's operations in a type and reads `read` of its compulsory bytes."""
     index = [shape.label for shape in problem.shapes].index(label)
     shape, contract = problem.shapes[index], next(iter(problem.contracts.values()))
-    metrics = dict.fromkeys(metrics_of(CHIP), 0.0)
+    metrics = dict.fromkeys(metrics_of(CHIP, problem), 0.0)
     metrics |= {DURATION: seconds, CHIPS[CHIP].read: read * compulsory(problem, contract, shape)}
     metrics |= {f"{TENSOR}{TYPES[kind]}.sum": value * problem.work(shape)[0] for kind, value in share.items()}
     return Launch(1, index + 1, call, kernel, (64, 1, 1), (128, 1, 1), CHIP, metrics)
@@ -153,6 +153,31 @@ def test_weights_that_stay_packed_are_read_as_few_bytes(read: float, state: Stat
     assert found.state == state
 
 
+@pytest.mark.parametrize(
+    ("requested", "state"),
+    [(1.0, "kept"), (1.2, "kept"), (2.0, "unproven"), (0.5, "unproven"), (0.0, "unproven")],
+)
+def test_lines_that_are_fetched_twice_are_told_from_unpacked_weights_by_what_loads_ask_for(
+    requested: float, state: State
+) -> None:
+    problem = deck("07_w4a16_gemm")
+    shape, contract = problem.shapes[0], problem.contracts["deck"]
+    one = launch(problem, shape.label, read=2.0, bf16=1.0)
+    metrics = {**one.metrics, **dict.fromkeys(CHIPS[CHIP].requested, 0.0)}
+    metrics[CHIPS[CHIP].requested[1]] = requested * compulsory(problem, contract, shape)
+    found = settle(
+        problem.promises[0], problem, contract, shape, counted([replace(one, metrics=metrics)], CHIP), "kept"
+    )
+    assert found is not None
+    assert found.state == state
+    assert ("fetched again" in found.reason) == (state == "kept")
+
+
+def test_bytes_that_loads_ask_for_are_counted_where_a_promise_needs_them() -> None:
+    assert set(CHIPS[CHIP].requested) <= set(metrics_of(CHIP, deck("07_w4a16_gemm")))
+    assert not set(CHIPS[CHIP].requested) & set(metrics_of(CHIP, GEMM))
+
+
 def test_counters_say_nothing_about_promises_that_they_cannot_see() -> None:
     promise = next(promise for promise in GEMM.promises if promise.kind == "authored-compute")
     counts = counted(everywhere(fp8=1.0)[:1], CHIP)
@@ -161,7 +186,7 @@ def test_counters_say_nothing_about_promises_that_they_cannot_see() -> None:
 
 def test_a_chip_without_a_table_of_counters_is_refused() -> None:
     with pytest.raises(Unavailable, match=r"compute capability 3\.5"):
-        metrics_of("3.5")
+        metrics_of("3.5", GEMM)
 
 
 def test_a_layer_that_agrees_on_every_shape_makes_no_finding() -> None:
