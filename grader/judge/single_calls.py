@@ -91,7 +91,8 @@ def instances(trial: Trial, case: Case, making: float = 0.0) -> int:
     """How many models take turns: so many that a round of calls does not find weights in the cache.
 
     A time depends on where weights lie as well (0.7 % between processes for three models of 67 MB on an H200), so
-    there are more of them where they are small enough, and where making one does not take long: `making` seconds.
+    there are more of them where they are small enough, and fewer, twice the cache in all, where making one takes long:
+    `making` seconds.
     """
     options, device = trial.options, trial.session.device
     if options.instances is not None or not options.timing:
@@ -99,10 +100,10 @@ def instances(trial: Trial, case: Case, making: float = 0.0) -> int:
     weights, cache = sum(tensor.nbytes for tensor in case.state.values()), cache_bytes(device)
     if weights < 4096 or not cache:
         return 1
-    cold, room = math.ceil(4 * cache / weights), ring_room(device)
+    slow = int(MAKING_SECONDS / max(making, 1e-6))
+    cold, room = math.ceil((2 if slow < MOST_INSTANCES else 4) * cache / weights), ring_room(device)
     places = min(planning.PLACES_BYTES, room // 4) // weights  # the submission may hold three times as much
-    places = min(places, int(MAKING_SECONDS / max(making, 1e-6)))
-    return max(1, min(MOST_INSTANCES, max(cold, places), room // weights))
+    return max(1, min(MOST_INSTANCES, max(cold, min(places, slow)), room // weights))
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def test_models_take_turns_in_as_many_places_and_never_lie_in_the_cache(
     assert single_calls.instances(trial, case) == {1 << 30: 1, 64 << 20: 16}.get(weights, models)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("making", "models"), [(0.01, 16), (0.3, 13), (1.0, 8), (30.0, 8)])
+@pytest.mark.parametrize(("making", "models"), [(0.01, 16), (0.3, 13), (1.0, 4), (30.0, 4)])
 def test_models_that_take_long_to_make_are_as_many_as_it_takes_to_leave_the_cache(
     making: float, models: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
