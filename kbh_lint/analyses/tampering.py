@@ -160,8 +160,8 @@ def _sniffed(path: PathRun) -> Iterator[Seed]:
 
 
 def _at(loc: ir.Loc | None, site: Any) -> ir.Loc | None:
-    """The place of a branch, in the text that `loc` lies in."""
-    return (loc[0], *site[1:]) if loc is not None and site is not None else None
+    """The place of a branch, in the text that `loc` lies in; none for one in a text of another language."""
+    return (loc[0], *site[1:]) if loc is not None and site is not None and len(site) == len(loc) else None
 
 
 def _any_loc(path: PathRun) -> ir.Loc | None:

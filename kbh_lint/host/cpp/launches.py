@@ -11,6 +11,7 @@ from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.gpu import device_flags, handshakes, launch_arguments, launches
 from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import tensor_flags
+from kbh_lint.host.values import asking
 from kbh_lint.host.values.objects import LibObject, Slot
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.values import UNKNOWN, Env, Func, Overloads
@@ -67,6 +68,7 @@ def launch_kernel(run: Cpp, choice: Choice, args: list[Any], grid: Any, loc: ir.
         else [cpp_libraries.dim(grid), None]
     )
     steer = interp.contents_of([*(v for v in bound.values() if isinstance(v, Unknown)), *dims])
+    asking.handed(interp, [*bound.values(), *env.vars.values(), *dims], loc)
     event = launches.record(interp, func, tensors, [binding], [facts], dims[0], loc, steer, dims[1])
     event.attrs["numbers"], event.attrs["starts"] = launches.numbers(interp, bound), launch_arguments.starts(arguments)
     device_flags.settle(interp, func, facts)

@@ -49,8 +49,8 @@ class Reading(Unknown):
 
 
 def between(interp: Run, left: Any, right: Any) -> Any:
-    """The time from the reading `right` to the reading `left`; NotImplemented where no work lies between them."""
-    if isinstance(left, Reading) and isinstance(right, Reading) and left.why == right.why and left.at > right.at:
+    """The time from the reading `right` to the reading `left` in the same call; else NotImplemented."""
+    if isinstance(left, Reading) and isinstance(right, Reading) and left.why == right.why:
         return took(interp, interp.trace.events[right.at : left.at])
     return NotImplemented
 

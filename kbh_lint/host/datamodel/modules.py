@@ -98,6 +98,8 @@ def resolve(interp: Run, path: str, loc: ir.Loc | None = None) -> Any:
         return getattr(math, name)
     if path in asking.READ:
         return asking.asked(interp, path, asking.READ[path], loc)
+    if root == "__main__":
+        return asking.asked(interp, path, asking.COMMAND, loc)
     if path == "os.environ":
         return Environment()
     if path in _CONSTANTS:

@@ -101,7 +101,7 @@ _NATIVE_SNIFFED = {
     "backtrace": asking.STACK,
     "backtrace_symbols": asking.STACK, "cudaStreamIsCapturing": asking.CAPTURE, "PyEval_GetFrame": asking.STACK,
     "cudaStreamGetCaptureInfo": asking.CAPTURE, "cuStreamIsCapturing": asking.CAPTURE,
-    "PyThreadState_GetFrame": asking.STACK,
+    "PyThreadState_GetFrame": asking.STACK, "Py_REFCNT": asking.REFERENCES,
 }  # fmt: skip
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
+from kbh_lint.frontends.walk import walk
 from kbh_lint.host.gpu import device_memory, extents, handshakes, launch_arguments
 from kbh_lint.host.torch import recording, tensor_flags
+from kbh_lint.host.values import asking
 from kbh_lint.host.values.objects import Configured, LibObject
 from kbh_lint.host.values.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.kernels.core.facts import KernelFacts
@@ -128,6 +130,7 @@ def emit(interp: Run, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: i
     facts = interp.analyse_kernel(jit.func, [{**binding, **held} for binding in bindings] if held else bindings)
     size = evaluate_grid(interp, grid, {**bound, **settings[0]}, loc)
     steer = interp.contents_of([size, *(v for v in bound.values() if isinstance(v, Unknown))])
+    asking.handed(interp, [size, *bound.values(), *_outer(interp, jit.func)], loc)
     event = record(interp, jit.func, tensors, bindings, facts, size, loc, steer)
     event.attrs["numbers"] = numbers(interp, {**bound, **settings[0]})
     event.attrs["starts"] = launch_arguments.starts({name: arguments[name] for name in bound})
@@ -138,12 +141,22 @@ def emit(interp: Run, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: i
     return event
 
 
+def _outer(interp: Run, kernel: Func) -> list[Any]:
+    """The values of names that a kernel takes from the module around it, where something was asked for."""
+    if all(kind != "sniff" for kind, _, _ in interp.trace.notes):
+        return []
+    names = {node.id for node in walk(kernel.node.body) if isinstance(node, ir.Name)}
+    found = [kernel.env.vars.get(name) for name in names]
+    return [value.args[0] if isinstance(value, LibObject) and value.args else value for value in found]
+
+
 def launched(interp: Run, func: Func, bound: dict[str, Any], grid: Any, loc: ir.Loc | None) -> Event:
     """Record the launch of a kernel of a language that has nothing to configure: `bound` are its arguments."""
     arguments = {name: launch_arguments.tree(interp, value) for name, value in bound.items()}
     binding = {name: launch_arguments.given(argument) for name, argument in arguments.items()}
     facts = interp.analyse_kernel(func, [binding])
     steer = interp.contents_of([grid, *(v for v in bound.values() if isinstance(v, Unknown))])
+    asking.handed(interp, [grid, *bound.values()], loc)
     tensors = launch_arguments.tensors(arguments.values())
     event = record(interp, func, tensors, [binding], facts, grid, loc, steer)
     event.attrs["numbers"], event.attrs["starts"] = numbers(interp, bound), launch_arguments.starts(arguments)

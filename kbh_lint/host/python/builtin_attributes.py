@@ -90,7 +90,12 @@ def has_attr(interp: Run, owner: Any, name: str) -> bool:
 
 @builtin
 def _hasattr(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    if isinstance(args[0], Sym) and args[0].path.partition(".")[0] == "torch":
+    if isinstance(args[0], Unknown) and args[0].why.startswith(asking.MARK):
+        return args[0]
+    root = args[0].path.partition(".")[0] if isinstance(args[0], Sym) else ""
+    if root == "__main__":
+        return asking.asked(interp, f"__main__.{args[1]}", asking.COMMAND, loc)
+    if root == "torch":
         return has_library_attr(interp, f"{args[0].path}.{args[1]}")
     if has_attr(interp, args[0], str(args[1])):
         return True

@@ -6,10 +6,11 @@ it. Runs take both sides of a branch on one; what differs between the sides is w
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir, registry
-from kbh_lint.host.values.objects import LibObject, Method
+from kbh_lint.host.values.objects import Chance, LibObject, Method
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source.embedded import Text, doubts
 from kbh_lint.values import Sym
@@ -25,7 +26,11 @@ STACK, LOADED, PROFILER = "the call stack", "the loaded modules", "whether somet
 CAPTURE, PARENT, OBJECTS = "whether a graph is captured", "the process that started it", "all objects of the process"
 COMMAND, RANDOM, ENVIRONMENT = "the command line", "a number that each process draws anew", "the environment"
 PROCESS, GAP, MEMORY = "files about the process", "the time between calls", "memory that nothing has written"
-CALLERS = frozenset((STACK, LOADED, PROFILER, PARENT, OBJECTS, COMMAND))  # what only tells who runs a submission
+THREADS, REFERENCES, ALLOCATOR = "the threads of the process", "who holds an object", "what the allocator has given out"
+CLOCK_TIME, PROCESS_ID = "the time of day", "the number of the process"
+CALLERS = frozenset(  # what only tells who runs a submission
+    (STACK, LOADED, PROFILER, PARENT, OBJECTS, COMMAND, THREADS, REFERENCES, ALLOCATOR)
+)
 
 CALLED = {
     "inspect.stack": STACK, "inspect.currentframe": STACK, "inspect.getouterframes": STACK, "inspect.trace": STACK,
@@ -41,6 +46,18 @@ CALLED = {
     "os.getppid": PARENT, "os.getlogin": PARENT, "psutil.Process": PARENT, "psutil.process_iter": PARENT,
     "psutil.pids": PARENT, "gc.get_objects": OBJECTS, "gc.get_referrers": OBJECTS, "os.urandom": RANDOM,
     "secrets.token_bytes": RANDOM, "secrets.randbelow": RANDOM, "secrets.randbits": RANDOM,
+    "sys.getrefcount": REFERENCES, "threading.active_count": THREADS, "threading.enumerate": THREADS,
+    "threading.current_thread": THREADS, "threading.main_thread": THREADS,
+    "multiprocessing.current_process": PARENT, "multiprocessing.parent_process": PARENT,
+    "multiprocessing.active_children": PARENT,
+    **{
+        f"torch.cuda.{module}{name}": ALLOCATOR
+        for module in ("", "memory.")
+        for name in (
+            "memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_stats",
+            "memory_stats_as_nested_dict", "memory_snapshot", "memory_summary", "list_gpu_processes",
+        )
+    },
 }  # fmt: skip
 
 READ = {
@@ -58,7 +75,9 @@ CLOCKS = frozenset(
 _SET_BY_OTHERS = ("CUDA_INJECTION", "NVTX_INJECTION", "NV_COMPUTE_PROFILER", "NSYS_", "NSIGHT", "CUPTI_", "KINETO_",
                   "PYTEST_", "POPCORN_", "GITHUB_ACTIONS", "COMPUTE_PROFILE", "CUDA_VISIBLE_DEVICES", "LD_PRELOAD",
                   "SLURM_JOB")  # fmt: skip
-_WORDS = frozenset("BENCH BENCHMARK GRADER GRADING JUDGE EVAL EVALUATION EVALUATOR PROFILER PYTEST HARNESS CI".split())
+_WORDS = frozenset(
+    "BENCH BENCHMARK GRADER GRADING JUDGE EVAL EVALUATION EVALUATOR PROFILER PYTEST HARNESS CI TIMED TIMING".split()
+)
 
 
 def asked_variable(name: str) -> bool:
@@ -152,6 +171,21 @@ def flows(interp: Run, left: Any, right: Any, loc: ir.Loc | None) -> None:
     mark = source(left, right)
     if mark.startswith(MARK):
         interp.note("sniffed-value", {"symbol": mark.removeprefix(MARK)}, loc)
+
+
+def handed(interp: Run, values: Iterable[Any], loc: ir.Loc | None) -> None:
+    """A launch is given numbers; one that was asked for, a clock's or the process's own says who runs it."""
+    values = list(values)
+    mark = source(*values)
+    symbol, what = mark.removeprefix(MARK), ""
+    if mark.startswith(CLOCK):
+        symbol, what = "time", CLOCK_TIME
+    elif not mark and any(type(value) is Chance for value in values):
+        symbol, what = "os.getpid", PROCESS_ID
+    if what:
+        interp.note("sniff", {"symbol": symbol, "what": what}, loc)
+    if symbol:
+        interp.note("sniffed-value", {"symbol": symbol}, loc)
 
 
 def decides(value: Unknown) -> bool:
