@@ -24,8 +24,8 @@ Mark = Literal[
 ]  # fmt: skip
 MARKS: dict[Mark, str] = {
     "score": "every result is right and every promise is shown kept: the score counts",
-    "leak": "the number measures something else than the problem promises: no score",
-    "unproven": "right, but not shown to measure what the problem promises: no score",
+    "leak": "it measures something else than the problem promises: no score",
+    "unproven": "not shown to measure what the problem promises: no score",
     "suspect": "its times cannot be true: no score",
     "wrong": "a result is wrong, or a shape crashed or took too long: no score",
     "refused": "the grader could not grade it: no score",

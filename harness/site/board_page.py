@@ -100,8 +100,8 @@ def _square(trials: Sequence[Trial], mean: float | None, end: float) -> _Square:
     else:
         signs = " ".join(f"{SIGNS[mark]}{marks[mark]}" for mark in ordered[:3])
     said = ", ".join(f"{marks[mark]} {mark}" for mark in ordered)
-    text = "" if not mean else score(mean)
-    return _Square(best, level(mean or 0.0, end), text, signs, f"{text}: {said}" if text else said)
+    text = "" if not mean else "<.001" if mean < 0.001 else f"{mean:.3f}"
+    return _Square(best, level(mean or 0.0, end), text, signs, f"{score(mean)}: {said}" if mean else said)
 
 
 def _pairs(board: Board) -> Iterator[Pair]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -14,14 +15,15 @@ from harness.board.trials import MARKS
 from harness.site.model import SIGNS, SiteError, slug
 from harness.view.charts import money
 from harness.view.entries import seconds
-from harness.view.text import short, shown
+from harness.view.text import short, shown, visible
 
-__all__ = ["HERE", "NAV", "POLICY", "day", "percent", "render", "score", "sentence"]
+__all__ = ["HERE", "NAV", "POLICY", "amount", "breakable", "day", "percent", "render", "score", "sentence", "signed"]
 
 HERE = Path(__file__).resolve().parent / "templates"
 VIEW = Path(__file__).resolve().parents[1] / "view" / "templates"
 # From the disk a page has no origin of its own in every browser; "file:" is nothing where the site is served.
 POLICY = "default-src 'none'; style-src 'self' file:; script-src 'self' file:; base-uri 'none'; form-action 'none'"
+PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 NAV = (
     ("index.html", "Board"), ("runs.html", "Runs"), ("problems.html", "Problems"), ("method.html", "Method"),
     ("audit.html", "Audit"), ("data.html", "Data"),
@@ -42,15 +44,37 @@ def _environment() -> Any:
     found.loader.searchpath.append(str(VIEW))
     found.filters.update(
         clock=clock, seconds=seconds, fraction=fraction, spread=spread, launch=launch, money=money, brief=short,
-        score=score, percent=percent, day=day, slug=slug, sentence=sentence, grouped=lambda value: f"{value:,}",
+        score=score, percent=percent, day=day, slug=slug, sentence=sentence, signed=signed, amount=amount,
+        breakable=breakable, grouped=lambda value: f"{value:,}",
     )  # fmt: skip
     found.globals.update(STATES=STATES, MARKS=MARKS, SIGNS=SIGNS, NAV=NAV, POLICY=POLICY)
     return found
 
 
 def score(value: float | None) -> str:
-    """A share of the roofline with three digits after the point; a dash for none."""
-    return "–" if value is None else f"{value:.2g}" if 0 < value < 0.001 else f"{value:.3f}"
+    """A share of the roofline with three digits after the point, two that count where it is small; a dash for none."""
+    return "–" if value is None else f"{value:.2g}" if value < 0.01 else f"{value:.3f}"
+
+
+def signed(value: float | None) -> str:
+    """A difference of scores, with its sign; a dash for none."""
+    if value is None or not value:
+        return "–" if value is None else "0"
+    return f"{'+' if value > 0 else '−'}{score(abs(value))}"
+
+
+def amount(value: float) -> str:
+    """Three digits of a large number, with the prefix of its unit."""
+    value = float(f"{value:.3g}")
+    power = min(max(math.floor(math.log10(value) / 3), 0), len(PREFIXES) - 1) if value >= 1 else 0
+    return f"{value / 1000**power:.3g} {PREFIXES[power]}"
+
+
+def breakable(text: str) -> str:
+    """A name whose lines may break behind its slashes."""
+    from markupsafe import Markup, escape  # comes with jinja2, which may be missing
+
+    return Markup("/<wbr>").join(escape(part) for part in visible(text).split("/"))
 
 
 def percent(value: float | None) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.audit.compare import TITLES
 from harness.board.trials import MARKS
 from harness.site.common import render
 from harness.site.model import SIGNS, Site, Trial
@@ -51,6 +52,7 @@ def audit_page(site: Site) -> str:
         more=len(leaks) - MOST_LEAKS, classes={trial.id: _classes(trial) for trial in leaks[:MOST_LEAKS]},
         kinds=sorted(kinds.items(), key=lambda item: (-item[1], item[0])),
         published=None if audit is None else _published(audit), of=_of(audit), counts=_counts(audit),
+        kind_names=TITLES,
     )  # fmt: skip
 
 

@@ -28,8 +28,9 @@ from harness.board.data import boards_of
 from harness.board.trials import MARKS, trials_of
 from harness.record.events import Finding
 from harness.site import cli
+from harness.site.board_page import _squares
 from harness.site.cell_page import FULL, LEAN, cell_part
-from harness.site.common import POLICY, score
+from harness.site.common import POLICY, amount, breakable, score, signed
 from harness.site.downloads import downloads
 from harness.site.gather import gather
 from harness.site.model import SIGNS, Detail, Site, SiteError, Trial, slug
@@ -134,7 +135,7 @@ def test_a_leak_is_shown_and_counts_as_nothing(site: Site, out: Path) -> None:
     leak = next(trial for trial in site.trials if trial.model.startswith("lyra") and trial.mark == "leak")
     assert leak.score == 0.0
     page = text_of(out / "cells" / f"{leak.page}.html")
-    assert MARKS["leak"][:40] in page.replace("The number", "the number") and "BROKEN" in page
+    assert MARKS["leak"][1:40] in page and "BROKEN" in page
     audit = text_of(out / "audit.html")
     assert all(name in audit for name in leak.facts.leaks.split())
 
@@ -338,6 +339,24 @@ def test_scales_hold_their_values_and_shades_rise() -> None:
     assert len(marks) == len(set(marks)) == 4  # each seen by itself
 
 
+def test_numbers_are_as_short_as_their_places_and_none_is_a_negative_nothing() -> None:
+    assert [score(one) for one in (None, 0.0, 3.1e-5, 0.00061, 0.0098, 0.0123, 1.0)] == [
+        "–", "0", "3.1e-05", "0.00061", "0.0098", "0.012", "1.000",
+    ]  # fmt: skip
+    assert [signed(one) for one in (None, -0.0, 0.0123, -3.1e-5)] == ["–", "0", "+0.012", "−3.1e-05"]
+    assert [amount(one) for one in (0.0, 63.3, 999_900.0, 6.71e7, 4.81e11)] == ["0 ", "63.3 ", "1 M", "67.1 M", "481 G"]
+    assert breakable("a/<b>/\u202ec") == "a/<wbr>&lt;b&gt;/<wbr>\\u202ec"
+
+
+def test_a_square_of_the_heatmap_has_room_for_its_number(site: Site) -> None:
+    board = next(iter(site.boards.values()))
+    for factor in (1e-6, 1e-3, 1.0):
+        cells = [replace(one, score=one.score and one.score * factor) for one in board.cells]
+        squares, _ = _squares(replace(board, cells=tuple(cells)), [one for one in site.trials if one.model])
+        assert {len(one.text) for one in squares.values()} == {0, 5}
+        assert all(score(cell.score) in squares[cell.model, cell.problem].said for cell in cells if cell.score)
+
+
 def test_the_command_writes_a_site_with_an_audit_and_says_where(
     archive: Archive, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -353,7 +372,7 @@ def test_the_command_writes_a_site_with_an_audit_and_says_where(
     said = capsys.readouterr()
     assert f"{target / 'index.html'}: " in said.out and "transcripts of 9 runs are left out" in said.err
     page = " ".join(text_of(target / "audit.html").split())
-    assert "theirs at abc" in page and "line 7: KBH101" in page and "1 we-flag" in page
+    assert "theirs at abc" in page and "line 7: KBH101" in page and "1 we flag" in page
     assert cli.main([str(archive.folder), "-o", str(audit)]) == 2
     audit.write_text("{}")
     assert cli.main(words) == 2 and "no audit.json" in capsys.readouterr().err
