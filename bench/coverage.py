@@ -146,7 +146,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="processes")
     parser.add_argument("--only", metavar="TEXT", default="", help="scenarios whose name holds it")
-    parser.add_argument("--check", action="store_true", help=f"fail outside {LOW:.0%} to {HIGH:.0%}")
+    parser.add_argument("--check", action="store_true", help=f"fail outside {LOW} to {HIGH}")
     parser.add_argument("--first", action="store_true", help="only see whether the first boards are as in the figures")
     parser.add_argument("--write", action="store_true", help=f"keep the figures in {STORED.name}")
     options = parser.parse_args()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import re
+
 import code_measures
 import pytest
 
@@ -48,3 +51,19 @@ def test_no_figure_of_a_package_rises(package: str) -> None:
 def test_a_figure_that_fell_is_written_down(package: str) -> None:
     now = code_measures.figures(package)
     assert {name: number for name, number in now.items() if number < MOST[package][name] - SLACK} == {}
+
+
+def test_no_help_text_breaks_off_at_a_per_cent_sign() -> None:
+    """argparse puts values in: `100 %`, and a share that is written as one, would end --help with a traceback."""
+    wrong = []
+    for path in (path for package in ("bench", *MOST) for path in code_measures.files(package)):
+        for call in (node for node in ast.walk(code_measures.tree_of(path)) if isinstance(node, ast.Call)):
+            for text in (one.value for one in call.keywords if one.arg == "help"):
+                parts = text.values if isinstance(text, ast.JoinedStr) else [text]
+                said = [one.value for one in parts if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+                shares = [one for one in parts if isinstance(one, ast.FormattedValue) and one.format_spec is not None]
+                if any(re.search(r"%(?!%|\()", one.replace("%%", "")) for one in said) or any(
+                    "%" in ast.unparse(one.format_spec) for one in shares if one.format_spec is not None
+                ):
+                    wrong.append(f"{path}:{text.lineno}")
+    assert wrong == []
