@@ -18,12 +18,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kbh_lint import ir
+from kbh_lint.dsl.cute import host as lib_cute
 from kbh_lint.host.cpp.cpp import Cpp
 from kbh_lint.host.datamodel import enums, exceptions, iteration, prelude, subscripts
 from kbh_lint.host.effects import decoding, foreign
 from kbh_lint.host.gpu import launches
 from kbh_lint.host.gpu.kernel_cache import analyse
-from kbh_lint.host.libs import extensions, lib_cute, lib_objects, lib_triton, libraries
+from kbh_lint.host.libs import extensions, lib_objects, lib_triton, libraries
 from kbh_lint.host.python import (
     attributes,
     calls,

@@ -32,7 +32,7 @@ def _machine(kernel: values.Func, fuel: int, outer: Callable[[Any], Any] | None)
 
         return CudaMachine(name, fuel)
     if kernel.language.startswith("cute"):
-        from kbh_lint.kernels.languages.cute.cute import CuteMachine
+        from kbh_lint.dsl.cute.kernel import CuteMachine
 
         return CuteMachine(name, fuel, outer)
     row = registry.of_function(kernel.language)

@@ -24,7 +24,7 @@ ORDER = {
         "explore",
     ),
     "kbh_lint/kernels": ("core", "languages", "extents", "numeric", "analyze"),
-    "kbh_lint/kernels/languages": ("ptx", "triton", "cute", "cuda"),
+    "kbh_lint/kernels/languages": ("ptx", "triton", "cuda"),
     "grader": (
         "wire",
         "candidate",

@@ -6,10 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
+from kbh_lint.dsl.cute import host as cute
 from kbh_lint.host.effects import foreign
 from kbh_lint.host.gpu import kernel_scope, launch_arguments, launches
 from kbh_lint.host.gpu.kernel_cache import identity
-from kbh_lint.host.libs import lib_cute
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.modelled import Library, Modelled, Site, Value, models
@@ -177,7 +177,7 @@ def _launch(interp: Run, made: Specialized, args: list[Any], kwargs: dict[str, A
         return foreign.unread_call(interp, wrong, tensor_arguments.tensors_in(bound), loc)
     arguments = {name: launch_arguments.tree(interp, value) for name, value in bound.items()}
     binding = {name: launch_arguments.given(arguments[name]) for name in names if name in bound}
-    interp.session.outer = partial(lib_cute.outer, interp, {})
+    interp.session.outer = partial(cute.outer, interp, {})
     kernels = (func, *made.others)
     facts = [found for kernel in kernels for found in interp.analyse_kernel(kernel, [binding])]
     tensors = launch_arguments.tensors(arguments.values())

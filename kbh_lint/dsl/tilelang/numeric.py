@@ -6,12 +6,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
+from kbh_lint.dsl.cute.numeric import at, fill, opens
 from kbh_lint.dsl.tilelang.kernel import LANGUAGE, REGIONS
 from kbh_lint.kernels.numeric import expr, ops
 from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric.builtins import Args, Builtin, named
 from kbh_lint.kernels.numeric.ctypes import convert, scalar
-from kbh_lint.kernels.numeric.cute import at, fill, opens
 from kbh_lint.kernels.numeric.dialect import Dialect
 from kbh_lint.kernels.numeric.numbers import Num, literal
 from kbh_lint.kernels.numeric.state import Frame, Memory, Method, Ptr, Range

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
+from kbh_lint.dsl.cute import host as lib_cute
 from kbh_lint.host.datamodel import enums, exceptions, modules, operators, shown, subscripts
 from kbh_lint.host.effects import builds, decoding, foreign, outside, tampering
 from kbh_lint.host.gpu import graphs, launches
@@ -13,7 +14,6 @@ from kbh_lint.host.libs import (
     custom_ops,
     driver,
     extensions,
-    lib_cute,
     lib_itertools,
     lib_python,
     lib_re,

@@ -6,8 +6,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir, registry
+from kbh_lint.dsl.cute import host as lib_cute
 from kbh_lint.host.datamodel import prelude
-from kbh_lint.host.libs import custom_ops, lib_cute
+from kbh_lint.host.libs import custom_ops
 from kbh_lint.host.python import around
 from kbh_lint.host.values import tensor_arguments, unknowns
 from kbh_lint.host.values.library_objects import ClassMethod, Property, StaticMethod, UnreadKernel

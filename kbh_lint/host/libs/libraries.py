@@ -6,6 +6,7 @@ import builtins
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir, registry
+from kbh_lint.dsl.cute import host as lib_cute
 from kbh_lint.host.datamodel import copies, elapsed, enums, modules, shown
 from kbh_lint.host.effects import artifacts, builds, decoding, foreign, outside, tampering
 from kbh_lint.host.libs import (
@@ -14,7 +15,6 @@ from kbh_lint.host.libs import (
     einops,
     extensions,
     lib_containers,
-    lib_cute,
     lib_itertools,
     lib_python,
     lib_re,

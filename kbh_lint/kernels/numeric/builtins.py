@@ -257,7 +257,7 @@ def _call_method(m: Machine, callee: Method, args: list[Any], packed: Args, targ
             bound = {**value.type.args, **({} if chosen is None else chosen.bound)}
             return m.call(func.node, func.env, args, {}, packed.node, packed.frame, this=value, bound=bound)
     if m.cute:
-        from kbh_lint.kernels.numeric import cute as compensation_cute
+        from kbh_lint.dsl.cute import numeric as compensation_cute
 
         made = compensation_cute.method(m, m.dialect.renamed(callee), packed)
         if made is not NotImplemented:
@@ -277,7 +277,7 @@ def _call_symbol(m: Machine, path: str, packed: Args) -> Any:
     if packed.frame.cpp:
         handler = cuda_builtin(path.rsplit("::", 1)[-1])
     elif m.cute and not m.dialect.elements:
-        from kbh_lint.kernels.numeric.cute import cute_builtin
+        from kbh_lint.dsl.cute.numeric import cute_builtin
 
         handler = cute_builtin(path)
     else:

@@ -112,7 +112,7 @@ def field(m: Machine, value: Any, node: ir.Attr, frame: Frame) -> Any:
     """`value.name`."""
     name = node.name
     if m.cute:
-        from kbh_lint.kernels.numeric import cute as compensation_cute
+        from kbh_lint.dsl.cute import numeric as compensation_cute
 
         special = compensation_cute.attribute(m, value, name, frame)
         if special is not None:
@@ -160,7 +160,7 @@ def _index(m: Machine, node: ir.Index, frame: Frame) -> Any:
         if isinstance(value, tuple):
             return value[index] if isinstance(index, int) and -len(value) <= index < len(value) else UNKNOWN
         if m.cute and isinstance(value, Ptr | values.Made):
-            from kbh_lint.kernels.numeric import cute as compensation_cute
+            from kbh_lint.dsl.cute import numeric as compensation_cute
 
             return compensation_cute.read(m, value, index, m.site(frame, node))
         return value if isinstance(value, Num | Ptr | int) else UNKNOWN

@@ -79,7 +79,7 @@ def element(m: Machine, value: Any, node: ir.Index, frame: Frame) -> Place | Non
     """Where `value[index]` lives."""
     index = expr.evaluate(m, node.index, frame)
     if m.cute and isinstance(value, Ptr):
-        from kbh_lint.kernels.numeric import cute as compensation_cute
+        from kbh_lint.dsl.cute import numeric as compensation_cute
 
         return compensation_cute.at(value, index, m.site(frame, node))
     if isinstance(value, Reference):

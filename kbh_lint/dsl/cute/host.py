@@ -11,10 +11,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir, registry
+from kbh_lint.dsl.cute import instructions as ops
+from kbh_lint.dsl.cute import shapes
 from kbh_lint.host.effects import foreign
 from kbh_lint.host.gpu import launch_arguments, launches
 from kbh_lint.host.gpu.kernel_cache import identity
-from kbh_lint.host.libs import cute_shapes as shapes
 from kbh_lint.host.python import attributes, calls
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import tensor_arguments
@@ -22,7 +23,6 @@ from kbh_lint.host.values.library_objects import ClassMethod, OwnModule, Propert
 from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.objects import Bound, ClassV, Instance, LibObject, Memo, Pointer, Specialized, find_method
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.kernels.languages.cute import cute_ops as ops
 from kbh_lint.values import UNKNOWN, DType, Env, Func, Made, Scalar, Sym
 
 if TYPE_CHECKING:

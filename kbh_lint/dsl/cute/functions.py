@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint import values
+from kbh_lint.dsl.cute import arithmetic as own
+from kbh_lint.dsl.cute import instructions as ops
+from kbh_lint.dsl.cute import memory
+from kbh_lint.dsl.cute.memory import Builtin, Method, held, is_type, machine
 from kbh_lint.kernels.core.joins import join, tuple_of
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, V, constant
-from kbh_lint.kernels.languages.cute import cute_memory as memory
-from kbh_lint.kernels.languages.cute import cute_numbers as own
-from kbh_lint.kernels.languages.cute import cute_ops as ops
-from kbh_lint.kernels.languages.cute.cute_memory import Builtin, Method, held, is_type, machine
 from kbh_lint.kernels.languages.ptx.ptx import triton_asm
 from kbh_lint.kernels.languages.triton import triton_numbers as numbers
 from kbh_lint.kernels.languages.triton.triton_builtins import BUILTINS

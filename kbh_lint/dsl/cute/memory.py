@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import values
+from kbh_lint.dsl.cute import instructions as ops
 from kbh_lint.kernels.core.cache_policy import ENCODED_LAST
 from kbh_lint.kernels.core.origins import flagged, union
 from kbh_lint.kernels.core.value import HANDLE, LITERAL, NOTHING, UNKNOWN_V, CType, Struct, Unbound, V, constant, leaves
-from kbh_lint.kernels.languages.cute import cute_ops as ops
 from kbh_lint.kernels.languages.triton.triton_call import Call, first
 
 if TYPE_CHECKING:
-    from kbh_lint.kernels.languages.cute.cute import CuteMachine
+    from kbh_lint.dsl.cute.kernel import CuteMachine
 
 TENSOR_MEMORY = "tensor memory"
 Builtin = Callable[[Call], V]

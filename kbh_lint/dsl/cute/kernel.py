@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import dtypes, ir, values
+from kbh_lint.dsl.cute import instructions as ops
+from kbh_lint.dsl.cute.functions import METHODS, symbol
+from kbh_lint.dsl.cute.memory import TENSOR_MEMORY, struct_fields
 from kbh_lint.kernels.core.expressions import Env
 from kbh_lint.kernels.core.joins import join, tuple_of
 from kbh_lint.kernels.core.origins import data_origins, flagged, union
 from kbh_lint.kernels.core.value import HANDLE, NOTHING, UNKNOWN_V, Cell, CType, Struct, Unbound, V, constant, leaves
-from kbh_lint.kernels.languages.cute import cute_ops as ops
-from kbh_lint.kernels.languages.cute.cute_builtins import METHODS, symbol
-from kbh_lint.kernels.languages.cute.cute_memory import TENSOR_MEMORY, struct_fields
 from kbh_lint.kernels.languages.triton.triton import TritonMachine
 from kbh_lint.kernels.languages.triton.triton_builtins import PYTHON
 from kbh_lint.kernels.languages.triton.triton_call import Call

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from kbh_lint.dsl.cute.memory import Builtin, held
 from kbh_lint.kernels.core.joins import join, tuple_of
 from kbh_lint.kernels.core.origins import flagged, union
 from kbh_lint.kernels.core.value import LITERAL, NOTHING, UNKNOWN_V, V, constant, leaves
-from kbh_lint.kernels.languages.cute.cute_memory import Builtin, held
 from kbh_lint.kernels.languages.triton import triton_numbers as numbers
 from kbh_lint.kernels.languages.triton.triton_call import Call, first
 

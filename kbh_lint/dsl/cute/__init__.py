@@ -1,0 +1,1 @@
+"""CUTLASS's Python DSL, CuTe."""
