@@ -46,17 +46,27 @@ def _lines(audit: Audit) -> Iterator[str]:
             yield f"## {TITLES[kind].capitalize()}"
             for cell in cells:
                 yield from _cell(cell)
-    apart = [cell for cell in audit.cells if cell.apart]
+    apart = [cell for cell in audit.cells if cell.kind == "agree" and (cell.apart or cell.remarks)]
     if apart:
         yield ""
-        yield "## Both flag it, under another verdict"
+        yield "## Agree, with a difference"
         yield ""
-        yield from (f"- {plain(cell.run)}: {plain(cell.apart)}" for cell in apart)
+        yield from (f"- {plain(cell.run)}: {_difference(cell)}" for cell in apart)
     if audit.troubles:
         yield ""
         yield "## Troubles"
         yield ""
         yield from (f"- {plain(trouble)}" for trouble in audit.troubles)
+
+
+def _difference(cell: Cell) -> str:
+    """In what an agreement is less than one: another word, other lines, whatever else was remarked."""
+    said = [f"published {cell.theirs.word}, ours {cell.ours}"] if cell.apart else []
+    said += [plain(remark) for remark in cell.remarks]
+    if cell.remarks and cell.theirs.lines:
+        ours = ", ".join(str(line) for line in sorted({one.line for one in cell.evidence if one.line})[:MOST_SHOWN])
+        said.append(f"their lines {cell.their_lines}, ours {ours}")
+    return "; ".join(said)
 
 
 def _cell(cell: Cell) -> Iterator[str]:

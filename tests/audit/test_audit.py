@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from harness.audit.cells import Quotes
 from harness.audit.compare import CLASSES, KINDS, compare, table
 from harness.audit.gathering import gather, pane
 from harness.audit.layouts import detect, plan
+from harness.audit.markdown import render
 from harness.audit.reading import AuditError, Folder, Git, Item, Place, Reader
 from harness.audit.record import as_json, schema
 from kbh_lint.findings import FileReport
@@ -70,6 +72,21 @@ def test_each_cell_has_evidence_by_line_and_says_why_nothing_can_be_told(out: Pa
     assert cells[run(6)]["why"] == "the archive has no solution of this run"
     assert "not Python" in cells[run(9)]["why"]
     assert [cell["theirs"]["said"] for cell in cells.values() if "said" in cell["theirs"]] == []
+
+
+def test_agreements_that_differ_in_the_word_or_in_the_lines_are_named_with_both(tmp_path: Path) -> None:
+    (tmp_path / "made/05_topk_bitonic").mkdir(parents=True)
+    (tmp_path / "made/05_topk_bitonic/far.py").write_text(LEAK)
+    (tmp_path / "made/05_topk_bitonic/near.py").write_text(LEAK)
+    (tmp_path / "made/05_topk_bitonic/word.py").write_text(LEAK)
+    rows = [{"run_id": "far", "verdict": "leak", "lines": [1]}, {"run_id": "word", "verdict": "reward_hack"}]
+    line = next(number for number, text in enumerate(LEAK.split("\n"), 1) if "topk(" in text)
+    rows.append({"run_id": "near", "verdict": "rubric_leak", "lines": [line]})
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    said = render(audited(tmp_path / "made", "--annotations", tmp_path / "rows.json", "-o", tmp_path / "out"))
+    _, _, differ = said.partition("## Agree, with a difference\n\n")
+    assert "- word: published reward_hack, ours rubric_leak\n" in differ and "- near" not in differ
+    assert re.search(rf"- far: .* no line of theirs is within 5 .*; their lines 1, ours .*{line}", differ)
 
 
 def test_the_json_is_what_its_schema_says(out: Path) -> None:
