@@ -30,6 +30,7 @@ TRIAL = (
     "board_model", "problem", "target", "board_trial", "mark", "leak", "seconds", "value", "spread", "cost_usd",
 )  # fmt: skip
 SOURCES = ("kbh_lint", "grader", "harness")
+INSTALLED = "_data"  # where a wheel keeps rules and problems, which are hashed under names of their own
 
 
 class Gathered:
@@ -159,4 +160,6 @@ def code_hash() -> str:
 def _files(places: Iterable[tuple[Path, str, str]]) -> Iterator[tuple[str, Path]]:
     for folder, name, pattern in places:
         for path in folder.rglob(pattern):
-            yield f"{name}/{path.relative_to(folder).as_posix()}", path
+            below = path.relative_to(folder)
+            if below.parts[0] != INSTALLED:
+                yield f"{name}/{below.as_posix()}", path

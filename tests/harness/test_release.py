@@ -19,7 +19,7 @@ from harness.archive import Archive, StoreError, all_facts
 from harness.archive.facts import Facts
 from harness.release import is_release, verify_release
 from harness.release.cli import main as release_command
-from harness.release.contents import usual_options
+from harness.release.contents import _files, usual_options
 from harness.release.pack import ARCHIVE, DERIVED, HEAD, NAMES, head_bytes, pack_archive, read_head, sha256_of
 from harness.release.verify_cli import main as verify_command
 from kbh_lint.cli import COMMANDS
@@ -257,6 +257,20 @@ def test_the_same_archive_gives_the_same_bytes_wherever_it_is_made(tmp_path: Pat
     other.merge(Archive.open(whole / "a"))
     release_of(other, tmp_path / "r.tar")
     assert (tmp_path / "r.tar").read_bytes() == (whole / "r.tar").read_bytes()
+
+
+def test_code_that_is_installed_has_the_hash_that_it_has_in_a_checkout(tmp_path: Path) -> None:
+    wheel, checkout = tmp_path / "wheel", tmp_path / "checkout"
+    for package, problems in ((wheel, wheel / "_data/problems"), (checkout / "kbh_lint", checkout / "problems")):
+        (problems / "p").mkdir(parents=True)
+        package.mkdir(exist_ok=True)
+        for file in (package / "cli.py", problems / "p/cases.py", problems / "p/problem.yaml"):
+            file.write_text("")
+    found = [
+        sorted(name for name, _ in _files([(package, "kbh_lint", "*.py"), (problems, "problems", "*.yaml")]))
+        for package, problems in ((wheel, wheel / "_data/problems"), (checkout / "kbh_lint", checkout / "problems"))
+    ]
+    assert found[0] == found[1] == ["kbh_lint/cli.py", "problems/p/problem.yaml"]
 
 
 def test_checking_a_release_needs_no_torch(whole: Path) -> None:
