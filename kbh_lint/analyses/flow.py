@@ -9,6 +9,7 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.dtypes import FP8, WIDE_FLOATS
 from kbh_lint.host.explore.probes import result_contents
+from kbh_lint.host.torch.aten_names import family
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.core.facts import KernelFacts, Origins
@@ -156,14 +157,12 @@ def is_product(event: Event) -> bool:
 
 
 def _is_product(event: Event) -> bool:
-    from kbh_lint.host.torch.torchlib import PRODUCTS, SOLVERS
-
     if event.kind == "cutlass":
         return True
     if event.kind == "launch":
         return any(f.products for f in facts_of(event))
     name = event.name.rsplit(".", 1)[-1].rsplit("::", 1)[-1]
-    return event.kind == "library" and (name in PRODUCTS or name in SOLVERS or _library_gemm(event.name))
+    return event.kind == "library" and (family(name) in ("product", "solver") or _library_gemm(event.name))
 
 
 def _library_gemm(name: str) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kbh_lint.analyses.flow import AUTHORED, MAX_CONTENTS, Reach, facts_of, is_product, reads_of, roots
 from kbh_lint.analyses.products import ProductUse, products
 from kbh_lint.analyses.shares import ARITHMETIC, FULL_SHARE, Asked, elements, promised
-from kbh_lint.host.torch.torchlib import PRODUCTS, SELECTIONS, SOFTMAXES, SOLVERS
+from kbh_lint.host.torch.aten_names import family
 from kbh_lint.host.values.tensors import Content, Event, product
 
 # Of the problem's operations. A split merge of attention is up to 2 %, the lightest chunk product of KDA 12 %, its
@@ -38,15 +38,16 @@ def category(event: Event) -> str:
         return str(event.attrs["promised"])
     name = event.name.rsplit(".", 1)[-1].rsplit("::", 1)[-1]
     low = name.lower()
-    if name in ("scaled_dot_product_attention", "_scaled_dot_product_flash_attention") or "attention" in low:
+    known = family(name)
+    if "attention" in low:
         return "attention"
-    if name in SOLVERS:
+    if known == "solver":
         return "solver"
-    if name in PRODUCTS or is_product(event):
+    if known == "product" or is_product(event):
         return "product"
-    if name in SELECTIONS or any(word in low for word in SELECTORS):
+    if known == "selection" or any(word in low for word in SELECTORS):
         return "selection"
-    if name in SOFTMAXES:
+    if known == "softmax":
         return "softmax"
     return "other"
 

@@ -7,10 +7,12 @@ from typing import Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.host.torch import tensor_makers, tensor_views, torchlib
-from kbh_lint.values import CppType, Env, TypeValue
+from kbh_lint.host.torch.aten_names import MODULES, public
+from kbh_lint.values import CppType, Env, Overloads, TypeValue
 
 MAX_STEPS = 24
 TORCH = ("at", "torch", "c10", "aten")
+SPACES = tuple(f"{space}::" for space in (*TORCH, "cub", "thrust", "std"))
 _OF_CUB = ("Device", "Block", "Warp")
 _OF_THRUST = frozenset(
     "sort stable_sort sort_by_key stable_sort_by_key reduce reduce_by_key transform_reduce inner_product copy copy_if "
@@ -33,6 +35,23 @@ def outside(name: str, env: Env) -> str:
     return name
 
 
+def hidden(name: str, value: object, env: Env) -> str:
+    """The library's function that a directive makes visible, where the text has one of the name only in namespaces that
+    it does not use here; empty otherwise."""
+    spaces = {func.env.namespace for func in value.funcs} if isinstance(value, Overloads) else {""}
+    if "::" in name or "" in spaces:
+        return ""
+    inner: Env = env
+    while inner.parent is not None:
+        if name in inner.vars or inner.namespace in spaces:
+            return ""
+        inner = inner.parent
+    meant = _directed(name, env)
+    if any(one.rpartition("::")[0] in spaces for one in meant):
+        return ""
+    return next((one for one in meant if is_known(one)), "")
+
+
 def is_known(name: str) -> bool:
     """Whether a qualified name is one that a library defines whose work counts."""
     space, _, rest = name.partition("::")
@@ -43,12 +62,14 @@ def is_known(name: str) -> bool:
         return first in _OF_THRUST
     if dtypes.from_aten(name) is not None:
         return True
+    if first in MODULES:  # `torch::linalg::inv`
+        return space in TORCH and is_operation(rest.rpartition("::")[2])
     return space in TORCH and (is_operation(first) or first == "Tensor" or rest.startswith(("_ops::", "native::")))
 
 
 def is_operation(name: str) -> bool:
     """Whether torch has an operation of this name."""
-    base = name.removesuffix("_out").removesuffix("_")
+    base = public(name.removesuffix("_out").removesuffix("_"))
     known = base in tensor_makers.MAKERS or base in torchlib.SPECIAL or base in tensor_views.VIEWS
     return known or torchlib.kind_of(base) == "library" or torchlib.has_attribute(base) and not base.startswith("_")
 

@@ -144,7 +144,8 @@ def lookup(run: Cpp, name: str, env: Env) -> Any:
             return cpp_types.initial(run, value, env) if fixed else global_slot(run, value, env).get()
         if cpp_names.is_alias(value) and cpp_names.is_known(meant := cpp_names.outside(name, env)):
             return Sym(meant)
-        return value
+        hidden = cpp_names.hidden(name, value, env)
+        return Sym(hidden) if hidden else value
     this = _this(env)
     if this is not None and name in this.attrs:
         return this.attrs[name]
@@ -169,11 +170,12 @@ def lookup(run: Cpp, name: str, env: Env) -> Any:
         funcs = cpp_classes.static_method(run, ir.TypeRef(owner, (), (), (member,)), env)
         if funcs is not None:
             return funcs
-    if "::" in name and short in _file_scope(env).vars:
+    meant = cpp_names.outside(name, env)
+    if "::" in name and short in _file_scope(env).vars and not meant.startswith(cpp_names.SPACES):
         return lookup(run, short, _file_scope(env))
     if short == "nullopt":
         return None
-    name = cpp_names.outside(name, env)
+    name = meant
     found = dtypes.from_aten(name)
     if found is not None:
         return DType(found)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kbh_lint.host.torch import contractions, elementwise, rearranging, recurrent, reductions
+from kbh_lint.host.torch import aten_names, contractions, elementwise, rearranging, recurrent, reductions
 from kbh_lint.host.torch.signatures import NOTHING, Called, Made, Shape, Table, bind
 from kbh_lint.host.values.tensors import Tensor, product
 from kbh_lint.values import DType
@@ -17,8 +17,8 @@ _BY_PATH = {"torch.nn.functional.unfold": "im2col"}  # where the last name says 
 
 
 def name_of(path: str) -> str:
-    """The name of an operation in the table: the last of its path."""
-    return _BY_PATH.get(path) or path.rsplit(".", 1)[-1].rsplit("::", 1)[-1]
+    """The name of an operation in the table: the last of its path, without a module that aten puts before it."""
+    return _BY_PATH.get(path) or aten_names.public(path.rsplit(".", 1)[-1].rsplit("::", 1)[-1])
 
 
 def results(

@@ -22,26 +22,13 @@ from kbh_lint.host.torch import (
     tensor_makers,
     tensor_views,
 )
+from kbh_lint.host.torch.aten_names import PRODUCTS, SELECTIONS, SOFTMAXES, SOLVERS, family
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
-# Work a library does whole, by what it is.
-PRODUCTS = frozenset(
-    "matmul mm bmm addmm baddbmm addbmm mv addmv dot vdot inner linear bilinear einsum tensordot chain_matmul "
-    "multi_dot _scaled_mm scaled_mm _int_mm _grouped_mm _scaled_grouped_mm grouped_mm conv1d conv2d conv3d "
-    "conv_transpose1d conv_transpose2d conv_transpose3d convolution lstm gru rnn_tanh rnn_relu "
-    "multi_head_attention_forward scaled_dot_product_attention _scaled_dot_product_flash_attention addmm_ baddbmm_ "
-    "_weight_int4pack_mm _weight_int8pack_mm matrix_power _convert_weight_to_int4pack ger outer kron".split()
-)
-SOLVERS = frozenset(
-    "solve_triangular solve inv inv_ex lu_factor lu_solve cholesky cholesky_solve triangular_solve inverse".split()
-)
-SELECTIONS = frozenset("topk sort argsort kthvalue msort median quantile unique".split())
-SOFTMAXES = frozenset("softmax log_softmax logsumexp _softmax _safe_softmax".split())
-NORMALS = frozenset("layer_norm rms_norm group_norm batch_norm".split())
 COMPARISONS = frozenset("eq ne lt le gt ge isnan isinf isfinite logical_and logical_or logical_not isclose".split())
 
 
@@ -50,7 +37,7 @@ _ITSELF = frozenset(("positive", "resolve_conj", "resolve_neg", "conj", "conj_ph
 
 def kind_of(name: str) -> str:
     """The kind of event a torch operation makes."""
-    if name in PRODUCTS or name in SOLVERS or name in SELECTIONS or name in SOFTMAXES or name in NORMALS:
+    if family(name):
         return "library"
     if name in ("copy", "to", "clone", "contiguous", "cat", "stack", "pad", "gather", "index_select", "repeat"):
         return "copy"

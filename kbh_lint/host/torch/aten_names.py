@@ -1,0 +1,52 @@
+"""What aten's names of operations mean: modules of torch are prefixes there, and what one backend runs, or one step of
+an operation, has a name of its own."""
+
+from __future__ import annotations
+
+import re
+
+MODULES = ("linalg", "special", "fft")
+# Work a library does whole, by what it is.
+PRODUCTS = frozenset(
+    "matmul mm bmm addmm baddbmm addbmm mv addmv dot vdot vecdot inner linear bilinear einsum tensordot chain_matmul "
+    "multi_dot _scaled_mm scaled_mm _int_mm _grouped_mm _scaled_grouped_mm grouped_mm conv1d conv2d conv3d "
+    "conv_transpose1d conv_transpose2d conv_transpose3d convolution lstm gru rnn_tanh rnn_relu "
+    "multi_head_attention_forward scaled_dot_product_attention _scaled_dot_product_flash_attention addmm_ baddbmm_ "
+    "_weight_int4pack_mm _weight_int8pack_mm matrix_power _convert_weight_to_int4pack ger outer kron".split()
+)
+SOLVERS = frozenset(
+    "solve_triangular solve inv inv_ex lu_factor lu_solve ldl_solve lstsq tensorsolve tensorinv pinv pinverse cholesky "
+    "cholesky_solve cholesky_inverse triangular_solve inverse".split()
+)
+SELECTIONS = frozenset("topk sort argsort kthvalue msort median quantile unique".split())
+SOFTMAXES = frozenset("softmax log_softmax logsumexp _softmax _safe_softmax".split())
+NORMALS = frozenset("layer_norm rms_norm group_norm batch_norm".split())
+_FAMILIES = {
+    "product": PRODUCTS, "solver": SOLVERS, "selection": SELECTIONS, "softmax": SOFTMAXES, "normal": NORMALS,
+}  # fmt: skip
+_INNER = re.compile(r"_?(?:(?:cudnn|miopen|mkldnn|thnn|slow|native|quantized|sparse|foreach|linalg)_)?(.+?)")
+_STEP = re.compile(r"(?:_(?:ex|helper|forward|legit|for_cpu|for_mps|v2|math|overrideable|activation|add_relu|relu))*2?")
+_WORDS = {"attention": "product", "mm": "product", "matmul": "product", "convolution": "product", "softmax": "softmax"}
+_OTHERWISE = frozenset("pack prepack search backward shape quantize plan".split())
+
+
+def public(name: str) -> str:
+    """An operation as Python's modules call it: `linalg_solve_triangular` is solve_triangular of torch.linalg."""
+    module, _, rest = name.partition("_")
+    return rest if module in MODULES and rest else name
+
+
+def family(name: str) -> str:
+    """The work that an operation is: product, solver, selection, softmax or normal; empty for any other."""
+    for known, names in _FAMILIES.items():
+        if name in names:
+            return known
+    match = re.fullmatch(_INNER.pattern + _STEP.pattern, name)
+    inner = match[1] if match is not None else name
+    for known, names in _FAMILIES.items():
+        if inner in names:
+            return known
+    words = name.split("_")
+    if _OTHERWISE & set(words):
+        return ""
+    return next((_WORDS[word] for word in words if word in _WORDS), "")
