@@ -1,4 +1,4 @@
-"""What C++ hosts leave to libraries is told by whatever name."""
+"""What C++ hosts leave to libraries is told by whatever name, and depends on the numbers that it is given."""
 
 from __future__ import annotations
 
@@ -116,6 +116,77 @@ OWN_SOLVERS = {
     "a namespace that is called as torch's": ("namespace at2 = own;", "", "at2::linalg_solve_triangular"),
     "a declaration": ("using own::linalg_solve_triangular;", "", "linalg_solve_triangular"),
 }
+MOE = r"""import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r'''
+#include <torch/extension.h>
+#include <cublas_v2.h>
+#include <cuda_bf16.h>
+__global__ void swiglu(const __nv_bfloat16* gate, const __nv_bfloat16* up, __nv_bfloat16* out, int64_t n) {
+  int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  float g = __bfloat162float(gate[i]);
+  out[i] = __float2bfloat16(g / (1.f + __expf(-g)) * __bfloat162float(up[i]));
+}
+torch::Tensor go(torch::Tensor x, torch::Tensor wg, torch::Tensor wu, torch::Tensor offsets) {
+  const int64_t E = wg.size(0), H = wg.size(1), I = wg.size(2);
+  auto there = offsets.cpu();
+  const int* at = there.data_ptr<int>();
+  auto gate = torch::empty({x.size(0), I}, x.options()), up = torch::empty_like(gate), out = torch::empty_like(gate);
+  auto handle = at::cuda::getCurrentCUDABlasHandle();
+  const float one = 1.f, zero = 0.f;
+  auto p = [](const torch::Tensor& t, int64_t n) { return static_cast<char*>(t.data_ptr()) + n * 2; };
+  for (int64_t e = 0; e < E; ++e) {
+    int64_t first = FIRST, rows = ROWS;
+    if (rows == 0) continue;
+    for (int both = 0; both < 2; ++both)
+      cublasGemmEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, I, rows, H, &one, p(both ? wu : wg, e * H * I), CUDA_R_16BF, I,
+                   p(x, first * H), CUDA_R_16BF, H, &zero, p(both ? up : gate, first * I), CUDA_R_16BF, I,
+                   CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+  }
+  auto b = [](const torch::Tensor& t) { return (__nv_bfloat16*)t.data_ptr(); };
+  swiglu<<<(gate.numel() + 255) / 256, 256>>>(b(gate), b(up), b(out), gate.numel());
+  return out;
+}
+'''
+ext = load_inline("e", "torch::Tensor go(torch::Tensor x, torch::Tensor wg, torch::Tensor wu, torch::Tensor offsets);",
+                  SOURCE, functions=["go"])
+
+
+class Model(nn.Module):
+    def __init__(self, T_total, H, I, E, K):
+        super().__init__()
+        self.W_gate = nn.Parameter(torch.zeros(E, H, I, dtype=torch.bfloat16))
+        self.W_up = nn.Parameter(torch.zeros(E, H, I, dtype=torch.bfloat16))
+
+    def forward(self, hidden_states, expert_offsets):
+        return ext.go(hidden_states, self.W_gate, self.W_up, expert_offsets)
+"""
+
+OWN_PRODUCT = """
+struct Job { const __nv_bfloat16 *x, *gate, *up; __nv_bfloat16* out; int rows, H, I; };
+__global__ void expert(Job j) {
+  int r = blockIdx.y * 16 + threadIdx.y, c = blockIdx.x * 16 + threadIdx.x;
+  if (r >= j.rows || c >= j.I) return;
+  float g = 0.f, u = 0.f;
+  for (int k = 0; k < j.H; ++k) {
+    float a = __bfloat162float(j.x[(long)r * j.H + k]);
+    g += a * __bfloat162float(j.gate[(long)k * j.I + c]);
+    u += a * __bfloat162float(j.up[(long)k * j.I + c]);
+  }
+  j.out[(long)r * j.I + c] = __float2bfloat16(g / (1.f + __expf(-g)) * u);
+}
+torch::Tensor go("""
+OWN_LAUNCH = """
+    auto q = [](const torch::Tensor& t, int64_t n) { return (__nv_bfloat16*)t.data_ptr() + n; };
+    Job job{q(x, first * H), q(wg, e * H * I), q(wu, e * H * I), q(out, first * I), (int)rows, (int)H, (int)I};
+    expert<<<dim3(I / 16, x.size(0) / 16), dim3(16, 16)>>>(job);
+  }
+  return out;
+}
+"""
 
 
 def _lint(text: str, problem: str, folder: Path) -> FileReport:
@@ -139,3 +210,27 @@ def test_a_solve_of_torch_is_told_through(how: str, tmp_path: Path) -> None:
 def test_a_solve_of_the_text_is_its_own_through(how: str, tmp_path: Path) -> None:
     report = _solved(*OWN_SOLVERS[how], tmp_path)
     assert report.verdict == "clean", ([f.message for f in report.findings], report.unread)
+
+
+@pytest.mark.parametrize(
+    ("first", "rows", "read"),
+    [
+        ("e * (x.size(0) / E)", "at[e + 1] - at[e]", True),
+        ("at[e]", "x.size(0) / E", True),
+        ("e * (x.size(0) / E)", "x.size(0) / E", False),
+    ],
+)
+def test_a_library_call_depends_on_the_numbers_it_is_given(first: str, rows: str, read: bool, tmp_path: Path) -> None:
+    text = MOE.replace("FIRST", first).replace("ROWS", rows)
+    report = _lint(text, "06_sonic_moe_swiglu", tmp_path)
+    found = {f.leak_class for f in report.findings}
+    assert "library-gemm-wrapper" in found
+    assert ("input-structure-hardcode" in found) is not read
+
+
+@pytest.mark.parametrize(("first", "rows", "read"), [("at[e]", "at[e + 1] - at[e]", True), ("e * 8", "8", False)])
+def test_a_kernel_depends_on_numbers_in_a_struct(first: str, rows: str, read: bool, tmp_path: Path) -> None:
+    text = MOE.replace("FIRST", first).replace("ROWS", rows).replace("torch::Tensor go(", OWN_PRODUCT, 1)
+    begin, end = text.index("    for (int both"), text.index("'''\next")
+    report = _lint(text[:begin] + OWN_LAUNCH + text[end:], "06_sonic_moe_swiglu", tmp_path)
+    assert report.verdict == ("clean" if read else "rubric_leak"), ([f.message for f in report.findings], report.unread)

@@ -19,11 +19,12 @@ from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import tensor_attributes, torchlib
 from kbh_lint.host.values import bounds, unknowns
 from kbh_lint.host.values.objects import Blob, LibObject, Method, Pointer, Slot
-from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 from kbh_lint.values import DType, Env, Func, Overloads, Sym, TypeValue
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.run import Run
 
 CHECKS = frozenset(
     "TORCH_CHECK AT_ASSERT AT_ASSERTM C10_CUDA_CHECK AT_CUDA_CHECK TORCH_INTERNAL_ASSERT CUDA_CHECK "
@@ -382,3 +383,20 @@ def pointers(args: Any, depth: int = 0) -> list[Pointer]:
             if value.path.startswith(("struct:", "cpp:")):
                 out.extend(pointers(list(value.attrs.values()), depth + 1))
     return out
+
+
+def numbers(interp: Run, args: Any, depth: int = 0) -> tuple[Content, ...]:
+    """What numbers among arguments that are not known were computed from: sizes, and how far on pointers point."""
+    found: list[Content] = []
+    for value in args if isinstance(args, (list, tuple)) else [args]:
+        if isinstance(value, Slot):
+            value = value.get()
+        if isinstance(value, Pointer):
+            value = value.offset
+        if isinstance(value, Unknown):
+            found.extend(interp.contents_of(value))
+        elif isinstance(value, (list, tuple)) and depth < 6:
+            found.extend(numbers(interp, value, depth + 1))
+        elif isinstance(value, LibObject) and depth < 6 and value.path.startswith(("struct:", "cpp:")):
+            found.extend(numbers(interp, list(value.attrs.values()), depth + 1))
+    return tuple(dict.fromkeys(found))

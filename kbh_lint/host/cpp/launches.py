@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.cpp.overloads import Choice
+from kbh_lint.host.cpp import calls as cpp_calls
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.gpu import device_flags, handshakes, launch_arguments, launches
@@ -67,7 +68,7 @@ def launch_kernel(run: Cpp, choice: Choice, args: list[Any], grid: Any, loc: ir.
         if isinstance(grid, list) and len(grid) == 2
         else [cpp_libraries.dim(grid), None]
     )
-    steer = interp.contents_of([*(v for v in bound.values() if isinstance(v, Unknown)), *dims])
+    steer = (*cpp_calls.numbers(interp, list(bound.values())), *interp.contents_of(dims))
     asking.handed(interp, [*bound.values(), *env.vars.values(), *dims], loc)
     event = launches.record(interp, func, tensors, [binding], [facts], dims[0], loc, steer, dims[1])
     event.attrs["numbers"], event.attrs["starts"] = launches.numbers(interp, bound), launch_arguments.starts(arguments)

@@ -305,7 +305,8 @@ def solid(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
         return LibObject(name, {"pointers": found})
     interp.note("symbol", {"symbol": name, "spelled": "call", "layer": "c++"}, loc)
     operands = tuple(_cuda_type(t) for t in (types or run.cuda_types)[:2]) or tuple(p.dtype for p in found[:2])
-    _work(run, "library", name, found, loc, {"symbol": name, "operands": operands, "flops": None})
+    steer = cpp_calls.numbers(interp, args)
+    _work(run, "library", name, found, loc, {"symbol": name, "operands": operands, "flops": None, "steer": steer})
     return Sym("CUBLAS_STATUS_SUCCESS")
 
 
@@ -360,12 +361,14 @@ def cutlass_method(run: Cpp, owner: LibObject, name: str, args: list[Any], loc: 
     given = cpp_calls.pointers(args)
     if given and name in ("initialize", "update"):
         owner.attrs["pointers"] = given
+        owner.attrs["steer"] = cpp_calls.numbers(run.interp, args)
     return Sym("kSuccess") if name != "get_workspace_size" else 0
 
 
 def cutlass_run(run: Cpp, owner: LibObject, args: list[Any], loc: ir.Loc | None) -> Any:
     """The launch of a CUTLASS kernel: a device-side product written by template."""
     owner.attrs["pointers"] = cpp_calls.pointers(args) or owner.attrs.get("pointers", [])
+    owner.attrs["steer"] = cpp_calls.numbers(run.interp, args) or owner.attrs.get("steer", ())
     found: list[Pointer] = []
     for pointer in owner.attrs["pointers"]:
         if all(pointer.tensor.storage is not other.tensor.storage for other in found):
@@ -373,7 +376,8 @@ def cutlass_run(run: Cpp, owner: LibObject, args: list[Any], loc: ir.Loc | None)
     kind = owner.attrs.get("kind")
     name = owner.attrs.get("__name__", "cutlass")
     operands = (kind.a, kind.b) if kind else ()
-    _work(run, "cutlass", name, found, loc, {"cutlass": kind, "operands": operands})
+    attrs = {"cutlass": kind, "operands": operands, "steer": owner.attrs["steer"]}
+    _work(run, "cutlass", name, found, loc, attrs)
     return Sym("kSuccess")
 
 

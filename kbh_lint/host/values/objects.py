@@ -398,7 +398,10 @@ class Pointer(Brief):
     def moved(self, by: Any) -> Pointer:
         """`pointer + by`."""
         known = type(by) is int and isinstance(self.offset, int)
-        return Pointer(self.tensor, self.dtype, self.offset + by if known else Unknown())
+        if known:
+            return Pointer(self.tensor, self.dtype, self.offset + by)
+        sources = [n.contents for n in (self.offset, by) if isinstance(n, Unknown)]
+        return Pointer(self.tensor, self.dtype, Unknown(tuple(dict.fromkeys(c for found in sources for c in found))))
 
     def elements(self) -> int | None:
         """The same in elements of its type."""
