@@ -19,12 +19,14 @@ from typing import Any
 @dataclass(frozen=True, slots=True)
 class Language:
     """One row. `name` begins the `language` of its functions, which is `kernel` for those that are kernels; `packages`
-    are what programs import; `folder` is the package with its modules."""
+    are what programs import; `folder` is the package with its modules; `on_tensors` are names of attributes and methods
+    that its package adds to tensors."""
 
     name: str
     kernel: str
     packages: tuple[str, ...]
     folder: str
+    on_tensors: tuple[str, ...] = ()
 
     @property
     def library(self) -> Any:
@@ -53,6 +55,7 @@ def _part(folder: str, name: str) -> Any:
 
 _NAMES: dict[str, Language] = {}
 _PACKAGES: dict[str, Language] = {}
+_ON_TENSORS: dict[str, Language] = {}
 
 
 def register(row: Language) -> None:
@@ -61,6 +64,7 @@ def register(row: Language) -> None:
         raise ValueError(f"the language {row.name}, or a package of it, is registered already")
     _NAMES[row.name] = row
     _PACKAGES.update(dict.fromkeys(row.packages, row))
+    _ON_TENSORS.update(dict.fromkeys(row.on_tensors, row))
 
 
 def forget(row: Language) -> None:
@@ -68,6 +72,8 @@ def forget(row: Language) -> None:
     del _NAMES[row.name]
     for package in row.packages:
         del _PACKAGES[package]
+    for name in row.on_tensors:
+        del _ON_TENSORS[name]
 
 
 def of_path(path: str) -> Language | None:
@@ -80,10 +86,36 @@ def of_function(language: str) -> Language | None:
     return _NAMES.get(language.partition(".")[0])
 
 
+def of_object(path: str) -> Language | None:
+    """That of what its package made for kernels (`values.Made`): paths begin with its name, or with a package."""
+    return of_function(path) or of_path(path)
+
+
+def of_tensor(name: str) -> Language | None:
+    """That which adds an attribute or a method of this name to tensors."""
+    return _ON_TENSORS.get(name)
+
+
 def is_kernel(language: str) -> bool:
     """Whether functions with this `language` are kernels."""
     found = of_function(language)
     return found is not None and found.kernel == language
 
 
+register(
+    Language(
+        "cute",
+        "cute.kernel",
+        ("cutlass",),
+        "kbh_lint.dsl.cute",
+        on_tensors=(
+            "element_type",
+            "iterator",
+            "memspace",
+            "leading_dim",
+            "mark_layout_dynamic",
+            "mark_compact_shape_dynamic",
+        ),
+    )
+)
 register(Language("tilelang", "tilelang", ("tilelang",), "kbh_lint.dsl.tilelang"))

@@ -96,7 +96,7 @@ def kernels(path: PathRun) -> list[tuple[Func, str]]:
 def _dsl_kernels(value: Any) -> list[Func]:
     """The kernels of other languages written in Python among a module's names: functions, or methods of a class."""
     found = value.env.vars.values() if isinstance(value, ClassV) else (value,)
-    return [f for f in found if isinstance(f, Func) and (f.language == "cute.kernel" or registry.is_kernel(f.language))]
+    return [f for f in found if isinstance(f, Func) and registry.is_kernel(f.language)]
 
 
 def _helpers(path: PathRun) -> Iterable[Func]:

@@ -17,12 +17,11 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kbh_lint import ir
-from kbh_lint.dsl.cute import host as lib_cute
+from kbh_lint import ir, registry
 from kbh_lint.host.cpp.cpp import Cpp
 from kbh_lint.host.datamodel import enums, exceptions, iteration, prelude, subscripts
 from kbh_lint.host.effects import decoding, foreign
-from kbh_lint.host.gpu import launches
+from kbh_lint.host.gpu import compiled, launches
 from kbh_lint.host.gpu.kernel_cache import analyse
 from kbh_lint.host.libs import extensions, lib_objects, lib_triton, libraries
 from kbh_lint.host.python import (
@@ -41,6 +40,7 @@ from kbh_lint.host.python import (
 from kbh_lint.host.python.lanes import Lanes
 from kbh_lint.host.values import asking, bounds, equality, remembered, tensor_arguments, unknowns
 from kbh_lint.host.values.frames import BREAK, FULL_ITERATIONS, Frame, Leave, OutOfFuel, Raised, Returned, target_names
+from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.objects import (
     Blob,
     Bound,
@@ -454,9 +454,11 @@ class Run:
             return foreign.call_blob(self, func, args, kwargs, loc)
         if isinstance(func, DType):
             return args[0] if args else Unknown()
-        if isinstance(func, (Made, Specialized)):
-            called = lib_cute.made_call if isinstance(func, Made) else lib_cute.call_compiled
-            return called(self, func, args, kwargs, loc)  # type: ignore[arg-type]
+        if isinstance(func, Specialized):
+            return compiled.call(self, func, args, kwargs, loc)
+        row = registry.of_object(func.path) if isinstance(func, Made) else None
+        if row is not None:
+            return row.library.made_call(Site(self, func.path, loc, args, kwargs), func)
         if isinstance(func, Unknown):
             return foreign.call_unknown(self, func, args, kwargs, loc)
         inputs = (
@@ -472,10 +474,6 @@ class Run:
     def launch(self, func: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         """`kernel[grid](...)`, and calls of kernels that need no grid."""
         return launches.launch(self, func, args, kwargs, loc)
-
-    def kernel_of(self, func: Func, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """A kernel of CuTe DSL with its arguments, not launched yet."""
-        return lib_cute.launcher(self, func, args, kwargs)
 
     def instantiate(
         self, cls: ClassV, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, plainly: bool = False

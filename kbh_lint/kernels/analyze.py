@@ -31,10 +31,6 @@ def _machine(kernel: values.Func, fuel: int, outer: Callable[[Any], Any] | None)
         from kbh_lint.kernels.languages.cuda.cuda import CudaMachine
 
         return CudaMachine(name, fuel)
-    if kernel.language.startswith("cute"):
-        from kbh_lint.dsl.cute.kernel import CuteMachine
-
-        return CuteMachine(name, fuel, outer)
     row = registry.of_function(kernel.language)
     if row is not None:
         machine: TritonMachine = row.machine(name, fuel, outer)

@@ -83,3 +83,12 @@ def test_only_the_run_is_named_by_what_stands_below_it_and_only_in_annotations()
         and rank[upper] > rank[lower]
     }
     assert upward <= {"kbh_lint.host.run", "kbh_lint.host.effects.artifacts"}
+
+
+def test_a_kernel_language_is_found_by_its_row_and_imported_by_nothing_outside_the_languages() -> None:
+    outside = [
+        f"{found.importer}:{found.line} imports {found.imported}"
+        for found in code_measures.imports("kbh_lint")
+        if found.imported.startswith("kbh_lint.dsl.") and not found.importer.startswith("kbh_lint.dsl.")
+    ]
+    assert outside == []

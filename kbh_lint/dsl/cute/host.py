@@ -6,22 +6,21 @@ they are, for every view of one is a view of its storage. A call of a `@cute.ker
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir, registry
+from kbh_lint import dtypes, ir
 from kbh_lint.dsl.cute import instructions as ops
 from kbh_lint.dsl.cute import shapes
 from kbh_lint.host.effects import foreign
-from kbh_lint.host.gpu import launch_arguments, launches
+from kbh_lint.host.gpu import compiled, launch_arguments, launches
 from kbh_lint.host.gpu.kernel_cache import identity
-from kbh_lint.host.python import attributes, calls
+from kbh_lint.host.python import calls
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.library_objects import ClassMethod, OwnModule, Property, StaticMethod
-from kbh_lint.host.values.modelled import Site
-from kbh_lint.host.values.objects import Bound, ClassV, Instance, LibObject, Memo, Pointer, Specialized, find_method
+from kbh_lint.host.values.modelled import Library, Modelled, Site, Value, models
+from kbh_lint.host.values.objects import ClassV, Instance, LibObject, Memo, Pointer, Specialized
 from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.values import UNKNOWN, DType, Env, Func, Made, Scalar, Sym
 
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
 KERNEL, JIT = "cute.kernel", "cute.jit"
 _PARTS = ("cute", "utils", "pipeline", "cutlass_dsl", "base_dsl", "torch", "runtime", "_mlir", "typing", "arch")
 _DECORATORS = {"jit": JIT, "kernel": KERNEL}
+_COPIES = ("Op", "copy", "copy_tv", "copy_atom", "copy_A", "copy_B", "copy_C", "copy_S", "copy_D", "C_atom")
+_MARKS = frozenset(("mark_layout_dynamic", "mark_compact_shape_dynamic"))
 _MAX_FIELDS = 200
 _DEPTH = 3
 _VIEWS = frozenset(
@@ -45,20 +46,225 @@ _LAYOUTS = frozenset(
 )
 
 
-def is_dsl(path: str) -> bool:
-    """Whether a path is of the DSL: not of CUTLASS's older Python interface to prebuilt kernels."""
-    parts = path.split(".")
-    return parts[0] == "cutlass" and len(parts) > 1 and (parts[1] in _PARTS or len(parts) == 2)
+class Decorator(Modelled):
+    """`cute.compile` with options, `cute.jit()`: what is called with a function."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("cutlass.decorator", {"path": path})
+        self.path_of = path
+
+    def called(self, site: Site) -> Value:
+        """What the decorator makes of its function."""
+        if site.args:
+            return site.run.decorate(self, site.args[0], site.loc)
+        return foreign.foreign(site.run, site.path, site.args, site.kwargs, site.loc)
 
 
-def decorate(interp: Run, path: str, target: Any) -> Any:
-    """`@cute.jit`, `@cute.kernel`, `@cute.struct`; other decorators of the DSL change nothing."""
-    name = path.rpartition(".")[2]
-    if isinstance(target, Func) and name in _DECORATORS:
-        target.language = _DECORATORS[name]
-    elif isinstance(target, ClassV) and name in ("struct", "union"):
-        return _struct(interp, target)
-    return target
+class Launcher(Modelled):
+    """A call of a `@cute.kernel` function: it runs when `.launch(...)` is called."""
+
+    def __init__(self, func: Func, bound: dict[str, Value]) -> None:
+        super().__init__("cutlass.launcher", {"func": func, "bound": bound})
+        self.func, self.bound = func, bound
+
+    @models("launch")
+    def launch(self, site: Site, *rest: Value, grid: Value = None, block: Value = None, **options: Value) -> None:
+        """Records the launch."""
+        _launch(site.run, self, grid, block, site.loc)
+
+    def called(self, site: Site) -> Value:
+        """It is not for calling: whatever it may do is not read."""
+        return foreign.foreign(site.run, site.path, site.args, site.kwargs, site.loc)
+
+    def other(self, site: Site) -> Value:
+        """Other methods only ask for sizes."""
+        return self
+
+
+class Cute(Library):
+    """The package `cutlass`, and what is in it of the DSL."""
+
+    def call(self, interp: Run, path: str, args: list[Value], kwargs: dict[str, Value], loc: ir.Loc | None) -> Value:
+        """A call by its path. CUTLASS's older interface to prebuilt kernels is not read; what makes matrix instructions
+        is told by the form of its name."""
+        parts = path.split(".")
+        if len(parts) < 2 or len(parts) > 2 and parts[1] not in _PARTS:
+            return foreign.foreign(interp, path, args, kwargs, loc)
+        if not ops.is_instruction(path):
+            return super().call(interp, path, args, kwargs, loc)
+        first = args[0] if args else None
+        if isinstance(first, Made) and first.path == ops.MMA:
+            return first
+        types = [a.name for a in args if isinstance(a, DType)]
+        return ops.instruction(path, types, ops.named_types(kwargs))
+
+    @models("jit", "kernel", "struct", "union")
+    def decorator(self, site: Site, *given: Value, **options: Value) -> Value:
+        """Decorators, of a function or with options for one."""
+        return self.decorate(site, None, given[0]) if given else Decorator(site.path)
+
+    @models("compile")
+    def compile(self, site: Site, *given: Value, **named: Value) -> Value:
+        """`cute.compile(function, arguments)`: later calls leave the compile-time arguments out."""
+        return _compiled(given, named) if given else Decorator("cutlass.cute.compile")
+
+    @models("size")
+    def size(self, site: Site, a: Value = None, mode: Value = None, *rest: Value, **options: Value) -> Value:
+        """How many elements a shape, or some modes of it, have."""
+        return shapes.count(a, mode)
+
+    @models("cosize", "product")
+    def elements(self, site: Site, a: Value = None, *rest: Value, **options: Value) -> Value:
+        """How many elements a shape has."""
+        return shapes.count(a, None)
+
+    @models("rank")
+    def rank(self, site: Site, a: Value = None, *rest: Value, **options: Value) -> Value:
+        """How many modes a shape has."""
+        return shapes.rank(a)
+
+    @models("shape")
+    def shape(self, site: Site, a: Value = None, *rest: Value, **options: Value) -> Value:
+        """The shape of a tensor or a layout."""
+        return shapes.known(shapes.shape_of(a))
+
+    @models("ceil_div")
+    def ceil_div(self, site: Site, *given: Value, **options: Value) -> Value:
+        """`ceil_div(a, b)`, also of shapes."""
+        return shapes.divided(given[0], given[1]) if len(given) > 1 else Unknown((), "ceil_div")
+
+    @models("round_up")
+    def round_up(self, site: Site, *given: Value, **options: Value) -> Value:
+        """`round_up(a, b)`."""
+        return shapes.rounded(given[0], given[1]) if len(given) > 1 else Unknown((), "round_up")
+
+    @models("size_in_bytes")
+    def size_in_bytes(self, site: Site, *given: Value, **options: Value) -> Value:
+        """`size_in_bytes(type, layout)`."""
+        return shapes.bytes_of(list(given))
+
+    @models("make_layout_tv")
+    def thread_values(self, site: Site, *given: Value, **options: Value) -> Value:
+        """The tile that threads with their values cover, and its layout."""
+        return shapes.thread_values(list(given))
+
+    @models("make_identity_tensor")
+    def identity_tensor(self, site: Site, shape: Value = None, *rest: Value, **options: Value) -> Value:
+        """A tensor of its own coordinates."""
+        return Made(ops.COORDINATES, (("shape", shapes.shape_of(shape)),))
+
+    @models("const_expr", "dynamic_expr", "as_numeric", "range_constexpr_", "make_warp_uniform")
+    def same(self, site: Site, value: Value, *rest: Value, **options: Value) -> Value:
+        """What it is given."""
+        return value
+
+    @models("range", "range_constexpr", "range_dynamic")
+    def range(self, site: Site, *bounds: Value, **options: Value) -> Value:
+        """A range, where its bounds are known."""
+        return shapes.whole_range(list(bounds))
+
+    @models("printf", "print_tensor", "initialize_cuda_context")
+    def nothing(self, site: Site, *given: Value, **options: Value) -> None:
+        """Calls that compute nothing."""
+
+    @models("dtype")
+    def dtype(self, site: Site, of: Value = None, *rest: Value, **options: Value) -> Value:
+        """An element type."""
+        return of if isinstance(of, DType) else Unknown((), "dtype")
+
+    @models("min")
+    def least(self, site: Site, *given: Value, **options: Value) -> Value:
+        """The least of numbers."""
+        return shapes.extreme(min, list(given))
+
+    @models("max")
+    def greatest(self, site: Site, *given: Value, **options: Value) -> Value:
+        """The greatest of numbers."""
+        return shapes.extreme(max, list(given))
+
+    @models(*_VIEWS)
+    def view(self, site: Site, *given: Value, **named: Value) -> Value:
+        """A view of a tensor, of coordinates or of a layout."""
+        return view(site.run, site.name, list(given), named)
+
+    @models(*_LAYOUTS)
+    def layout(self, site: Site, *given: Value, **named: Value) -> Value:
+        """Layouts, by their shapes."""
+        return shapes.layout(site.name, list(given), named)
+
+    def other(self, site: Site) -> Value:
+        """Copies are told by the form of their names. Anything else is not read where it is given tensors."""
+        name = site.name
+        if name.startswith(("make_tiled_tma_atom", "make_im2col_tma_atom")):
+            tensors = tensor_arguments.tensors_in(site.args[1:]) + tensor_arguments.tensors_in(site.kwargs)
+            return (Made(ops.COPY), tensors[0] if tensors else Unknown((), name))
+        if name.endswith(_COPIES):
+            return Made(ops.COPY, (("reduce", "Reduce" in name),))
+        inputs = tensor_arguments.tensors_in(site.args) + tensor_arguments.tensors_in(site.kwargs)
+        if inputs and not name.startswith(("from_tensor", "is_", "get_", "print", "testing")):
+            return foreign.unread_call(site.run, site.path, inputs, site.loc)
+        return Made(site.path)
+
+    def decorate(self, site: Site, decorator: Value, target: Value) -> Value:
+        """`@cute.jit`, `@cute.kernel`, `@cute.struct`; other decorators of the DSL change nothing."""
+        path = decorator.path_of if isinstance(decorator, Decorator) else site.path
+        name = path.rpartition(".")[2]
+        if isinstance(target, Func) and name in _DECORATORS:
+            target.language = _DECORATORS[name]
+        elif isinstance(target, ClassV) and name in ("struct", "union"):
+            return _struct(site.run, target)
+        return target
+
+    def call_function(self, site: Site, func: Func) -> Value:
+        """A kernel waits for its `.launch`; other functions of the DSL run here."""
+        if func.language != KERNEL:
+            return NotImplemented
+        env = Env({}, func.env)
+        calls.bind(func, site.args, site.kwargs, env)
+        return Launcher(func, env.vars)
+
+    def element_type(self, path: str) -> str | None:
+        """`cutlass.Float8E4M3FN`."""
+        return dtypes.from_cutlass(path.rpartition(".")[2])
+
+    def tensor_attribute(self, tensor: Tensor, name: str) -> Value:
+        """What CuTe adds to a tensor."""
+        if name in _MARKS:
+            return NotImplemented
+        if name == "element_type":
+            return DType(tensor.dtype)
+        return Pointer(tensor, tensor.dtype) if name == "iterator" else Unknown((), name)
+
+    def set_tensor_attribute(self, tensor: Tensor, name: str, value: Value) -> bool:
+        """`tensor.element_type = type`: what the bytes are taken for."""
+        if name == "element_type" and isinstance(value, DType):
+            tensor.dtype = value.name
+            return True
+        return False
+
+    def tensor_method(self, tensor: Tensor, name: str) -> Value:
+        """Marks of which sizes may differ between calls say nothing of what is in a tensor."""
+        return tensor if name in _MARKS else NotImplemented
+
+    def made_attribute(self, made: Made, name: str) -> Value:
+        """An attribute of something that the DSL made on the host."""
+        if any(key == name for key, _ in made.fields):
+            found = made.get(name)
+            return found if found is not None else Unknown((), name)
+        if made.path == ops.MMA and name == "shape_mnk":
+            depth = made.get("k")
+            return (Unknown((), "M"), Unknown((), "N"), depth if depth is not None else Unknown((), "K"))
+        return made if name in ("outer", "inner") else Made(f"{made.path}.{name}")
+
+    def made_call(self, site: Site, made: Made) -> Value:
+        """A call of something made, or of its method: on the host it yields sizes and layouts, and runs nothing."""
+        inputs = tensor_arguments.tensors_in(site.args) + tensor_arguments.tensors_in(site.kwargs)
+        if inputs:
+            name = made.path.rpartition(".")[2]
+            if name in ("partition_A", "partition_B", "partition_C", "partition_S", "partition_D", "from_tensor"):
+                return inputs[0] if name != "from_tensor" else Unknown((), name)
+            return foreign.unread_call(site.run, made.path, inputs, site.loc)
+        return Unknown((), made.path)
 
 
 def _struct(interp: Run, cls: ClassV) -> Made:
@@ -76,44 +282,6 @@ def _field_type(interp: Run, cls: ClassV, node: Any) -> DType:
         node = node.index.items[0] if isinstance(node.index, ir.Seq) else node.index
     value = interp.eval(node, interp.frame_of(cls.env))
     return value if isinstance(value, DType) else DType("?")
-
-
-# --- calls --------------------------------------------------------------------------------------------------------
-
-
-def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """A call of something under `cutlass`."""
-    if not is_dsl(path):
-        return foreign.foreign(interp, path, args, kwargs, loc)
-    name = path.rpartition(".")[2]
-    if name in _DECORATORS or name in ("struct", "union"):
-        return decorate(interp, path, args[0]) if args else LibObject("cute.decorator", {"path": path})
-    if name == "compile":
-        return _compiled(interp, args, kwargs)
-    if ops.is_instruction(path):
-        first = args[0] if args else None
-        if isinstance(first, Made) and first.path == ops.MMA:
-            return first
-        types = [a.name for a in args if isinstance(a, DType)]
-        return ops.instruction(path, types, ops.named_types(kwargs))
-    handler = _CALLS.get(name)
-    if handler is not None:
-        return handler(interp, args, kwargs)
-    if name in _VIEWS:
-        return view(interp, name, args, kwargs)
-    if name in _LAYOUTS:
-        return shapes.layout(name, args, kwargs)
-    if name.startswith(("make_tiled_tma_atom", "make_im2col_tma_atom")):
-        tensors = tensor_arguments.tensors_in(args[1:]) + tensor_arguments.tensors_in(kwargs)
-        return (Made(ops.COPY), tensors[0] if tensors else Unknown((), name))
-    if name.endswith(
-        ("Op", "copy", "copy_tv", "copy_atom", "copy_A", "copy_B", "copy_C", "copy_S", "copy_D", "C_atom")
-    ):
-        return Made(ops.COPY, (("reduce", "Reduce" in name),))
-    inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
-    if inputs and not name.startswith(("from_tensor", "is_", "get_", "print", "testing")):
-        return foreign.unread_call(interp, path, inputs, loc)
-    return Made(path)
 
 
 def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -148,66 +316,16 @@ def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any
     return picked if picked is not None else Unknown(interp.contents_of(base), name)
 
 
-def _compiled(interp: Run, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """cute.compile(function, arguments): later calls leave the compile-time arguments out."""
-    if not args:
-        return LibObject("cute.decorator", {"path": "cutlass.cute.compile"})
-    func = _function(interp, args[0])
+def _compiled(given: tuple[Value, ...], named: dict[str, Value]) -> Value:
+    target = given[0]
+    func = compiled.function(target)
     if func is None:
-        return args[0]
-    given = {k: v for k, v in kwargs.items() if k not in ("options", "no_cache", "compile_only")}
-    names = _parameters(func, args[0])
-    bound = {**dict(zip(names, args[1:], strict=False)), **given}
+        return target
+    options = ("options", "no_cache", "compile_only")
+    names = compiled.parameters(func, target)
+    bound = {**dict(zip(names, given[1:], strict=False)), **{k: v for k, v in named.items() if k not in options}}
     fixed = {p.name: bound[p.name] for p in func.node.params if _is_constexpr(p) and p.name in bound}
-    return Specialized(args[0], fixed, scope=identity(func))
-
-
-def call_compiled(interp: Run, made: Specialized, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """A call of a compiled function, with or without the compile-time arguments."""
-    func = _function(interp, made.func)
-    row = registry.of_function(func.language) if func is not None else None
-    if row is not None:
-        own = row.library.launch(Site(interp, "", loc, args, kwargs), made)
-        if own is not NotImplemented:
-            return own
-    if func is not None and identity(func) != made.scope:
-        inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
-        return foreign.unread_call(interp, "a compiled function whose names mean something else now", inputs, loc)
-    names = _parameters(func, made.func) if func is not None else []
-    if len(args) != len(names):
-        names = [name for name in names if name not in made.fixed]
-    bound = {**made.fixed, **dict(zip(names, args, strict=False)), **kwargs}
-    return interp.call(made.func, [], bound, loc)
-
-
-def compiled_method(
-    interp: Run, made: Specialized, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
-) -> Any:
-    """Methods of a compiled function: it is moved to a device, or called in two steps."""
-    if name == "to":
-        return made
-    if name == "generate_execution_args":
-        return (LibObject("cute.arguments", {"args": list(args), "kwargs": kwargs}), None)
-    if name == "run_compiled_program" and args and isinstance(args[0], LibObject):
-        return call_compiled(interp, made, args[0].attrs["args"], args[0].attrs["kwargs"], loc)
-    if name in ("__call__", "run_compiled_program"):
-        return call_compiled(interp, made, args, kwargs, loc)
-    return Unknown(interp.contents_of(args), f"a compiled function's {name}")
-
-
-def _function(interp: Run, value: Any) -> Func | None:
-    """The function behind what is compiled: a method, or the `__call__` of an object."""
-    if isinstance(value, Instance):
-        value = find_method(value, "__call__")
-    while isinstance(value, (Bound, Memo)):
-        value = value.func
-    return value if isinstance(value, Func) else None
-
-
-def _parameters(func: Func, value: Any) -> list[str]:
-    """Its parameters' names, without `self` where that is bound."""
-    names = [p.name for p in func.node.params]
-    return names[1:] if isinstance(value, (Instance, Bound)) else names
+    return Specialized(target, fixed, scope=identity(func))
 
 
 def _is_constexpr(param: ir.Param) -> bool:
@@ -221,22 +339,13 @@ def _is_constexpr(param: ir.Param) -> bool:
 # --- launches -----------------------------------------------------------------------------------------------------
 
 
-def launcher(interp: Run, func: Func, args: list[Any], kwargs: dict[str, Any]) -> LibObject:
-    """A kernel with its arguments, that `.launch(...)` runs."""
-    env = Env({}, func.env)
-    calls.bind(func, args, kwargs, env)
-    return LibObject("cute.launcher", {"func": func, "bound": env.vars})
-
-
-def launch(interp: Run, owner: LibObject, kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
-    """Records the launch of a kernel."""
-    func, bound = owner.attrs["func"], owner.attrs["bound"]
+def _launch(interp: Run, owner: Launcher, grid: Value, block: Value, loc: ir.Loc | None) -> None:
+    func, bound = owner.func, owner.bound
     binding = {name: argument(interp, value) for name, value in bound.items()}
     interp.session.outer = partial(outer, interp, {})
     facts = interp.analyse_kernel(func, [binding])
     arguments = {name: launch_arguments.tree(interp, value) for name, value in {**bound, **_held(bound)}.items()}
     tensors = launch_arguments.tensors(arguments.values())
-    grid, block = kwargs.get("grid"), kwargs.get("block")
     steer = interp.contents_of([grid, *(v for v in bound.values() if isinstance(v, Unknown))])
     event = launches.record(interp, func, tensors, [binding], facts, grid, loc, steer, block)
     event.attrs["numbers"], event.attrs["starts"] = (
@@ -330,67 +439,4 @@ def _member(interp: Run, value: Any, level: int) -> Any:
     return value if isinstance(value, (Func, Made, DType, Sym, int, float, str)) else Scalar(UNKNOWN)
 
 
-# --- attributes ---------------------------------------------------------------------------------------------------
-
-
-def tensor_attribute(interp: Run, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any:
-    """What CuTe adds to a tensor."""
-    if name == "element_type":
-        return DType(tensor.dtype)
-    return Pointer(tensor, tensor.dtype) if name == "iterator" else Unknown((), name)
-
-
-def made_attribute(interp: Run, made: Made, name: str, loc: ir.Loc | None) -> Any:
-    """An attribute of something that the DSL made on the host."""
-    if any(key == name for key, _ in made.fields):
-        found = made.get(name)
-        return found if found is not None else Unknown((), name)
-    if made.path == ops.MMA and name == "shape_mnk":
-        depth = made.get("k")
-        return (Unknown((), "M"), Unknown((), "N"), depth if depth is not None else Unknown((), "K"))
-    return made if name in ("outer", "inner") else Made(f"{made.path}.{name}")
-
-
-def made_call(interp: Run, made: Made, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """A call of something made, or of its method: on the host it yields sizes and layouts, and runs nothing."""
-    inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
-    if inputs:
-        name = made.path.rpartition(".")[2]
-        if name in ("partition_A", "partition_B", "partition_C", "partition_S", "partition_D", "from_tensor"):
-            return inputs[0] if name != "from_tensor" else Unknown((), name)
-        return foreign.unread_call(interp, made.path, inputs, loc)
-    return Unknown((), made.path)
-
-
-_CALLS: dict[str, Callable[[Any, list[Any], dict[str, Any]], Any]] = {
-    "size": lambda i, a, k: shapes.count(a[0] if a else None, k.get("mode", a[1] if len(a) > 1 else None)),
-    "cosize": lambda i, a, k: shapes.count(a[0] if a else None, None),
-    "rank": lambda i, a, k: shapes.rank(a[0] if a else None),
-    "shape": lambda i, a, k: shapes.known(shapes.shape_of(a[0] if a else None)),
-    "product": lambda i, a, k: shapes.count(a[0] if a else None, None),
-    "ceil_div": lambda i, a, k: shapes.divided(a[0], a[1]) if len(a) > 1 else Unknown((), "ceil_div"),
-    "round_up": lambda i, a, k: shapes.rounded(a[0], a[1]) if len(a) > 1 else Unknown((), "round_up"),
-    "size_in_bytes": lambda i, a, k: shapes.bytes_of(a),
-    "make_layout_tv": lambda i, a, k: shapes.thread_values(a),
-    "make_identity_tensor": lambda i, a, k: Made(ops.COORDINATES, (("shape", shapes.shape_of(a[0] if a else None)),)),
-    **dict.fromkeys(
-        ("const_expr", "dynamic_expr", "as_numeric", "range_constexpr_", "make_warp_uniform"), lambda i, a, k: a[0]
-    ),
-    "range": lambda i, a, k: shapes.whole_range(a), "range_constexpr": lambda i, a, k: shapes.whole_range(a),
-    "range_dynamic": lambda i, a, k: shapes.whole_range(a),
-    **dict.fromkeys(("printf", "print_tensor", "initialize_cuda_context"), lambda i, a, k: None),
-    "dtype": lambda i, a, k: a[0] if a and isinstance(a[0], DType) else Unknown((), "dtype"),
-    "min": lambda i, a, k: shapes.extreme(min, a), "max": lambda i, a, k: shapes.extreme(max, a),
-}  # fmt: skip
-
-
-def dtype_of(path: str) -> DType | None:
-    """The element type that a path under `cutlass` names."""
-    found = dtypes.from_cutlass(path.rpartition(".")[2])
-    return DType(found) if found is not None else None
-
-
-attributes.OF_LIBRARIES[Made] = made_attribute
-attributes.TENSOR_OF_LIBRARIES.update(
-    dict.fromkeys(("element_type", "iterator", "memspace", "leading_dim"), tensor_attribute)
-)
+LIBRARY = Cute()

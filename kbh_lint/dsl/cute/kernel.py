@@ -337,3 +337,6 @@ def _type_attribute(dtype: values.DType, name: str) -> V:
     if name in ("inf", "nan", "zero"):
         return V(dtype.name, dtype.name, const=float(name.replace("zero", "0")), shape=())
     return constant(dtype) if name in ("mlir_type", "dtype") else UNKNOWN_V
+
+
+MACHINE = CuteMachine

@@ -11,6 +11,7 @@ from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric import ops
 from kbh_lint.kernels.numeric.builtins import Args, Builtin, invoke, named
 from kbh_lint.kernels.numeric.ctypes import convert, scalar
+from kbh_lint.kernels.numeric.dialect import Dialect
 from kbh_lint.kernels.numeric.integers import lanes
 from kbh_lint.kernels.numeric.numbers import Num
 from kbh_lint.kernels.numeric.params import parameter
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _COPIED = 8  # elements of a fragment that a copy takes along
 
 
-def attribute(m: Machine, value: Any, name: str, frame: Frame) -> Any:
+def _attribute(m: Machine, value: Any, name: str, frame: Frame) -> Any:
     """`value.name` of what is special to CuTe; None for anything else."""
     if isinstance(value, Sym) and value.path.partition(".")[0] == "cutlass":
         dtype = dtypes.from_cutlass(name)
@@ -61,7 +62,7 @@ def _flat(index: Any) -> list[Any]:
     return [place for part in index for place in _flat(part)] if isinstance(index, tuple) else [index]
 
 
-def read(m: Machine, ptr: Any, index: Any, site: int) -> Any:
+def _read(m: Machine, ptr: Any, index: Any, site: int) -> Any:
     """`tensor[index]`: an element, or a view; or what a dict of the host holds."""
     if isinstance(ptr, Made):
         found = ptr.get(index, UNKNOWN) if ptr.path == instructions.TABLE else UNKNOWN
@@ -301,7 +302,7 @@ METHODS: dict[str, Builtin] = {
 
 
 @lru_cache(maxsize=1024)
-def cute_builtin(path: str) -> Builtin | None:
+def _builtin(path: str) -> Builtin | None:
     """The function behind a symbol path, or a Python built-in by its bare name."""
     if path.partition(".")[0] == "cutlass":
         name = path.rpartition(".")[2]
@@ -309,7 +310,7 @@ def cute_builtin(path: str) -> Builtin | None:
     return triton_builtin(path) if path.partition(".")[0] in ("math", "operator", path) else None
 
 
-def method(m: Machine, callee: Method, packed: Args) -> Any:
+def _method(m: Machine, callee: Method, packed: Args) -> Any:
     """A method that is CuTe's own, or of an object of the submission; NotImplemented for any other."""
     value = callee.value
     found = value.methods.vars.get(callee.name) if isinstance(value, Made) and value.methods is not None else None
@@ -322,3 +323,32 @@ def method(m: Machine, callee: Method, packed: Args) -> Any:
         return NotImplemented
     packed.items.insert(0, value)
     return handler(m, packed)
+
+
+class CuteDialect(Dialect):
+    """CuTe's differences."""
+
+    elements = True
+
+    def attribute(self, m: Machine, value: object, name: str, frame: Frame) -> Any:
+        """Element types, what a tensor is made of, fields and methods of objects of the host."""
+        return _attribute(m, value, name, frame)
+
+    def method(self, m: Machine, callee: Method, packed: Args) -> Any:
+        """A method of a tensor, or of an object of the submission."""
+        return _method(m, callee, packed)
+
+    def place(self, value: Ptr, index: object, site: int) -> Ptr:
+        """The place of a coordinate."""
+        return at(value, index, site)
+
+    def read(self, m: Machine, value: Ptr | Made, index: object, site: int) -> Any:
+        """An element, or a view; or what a dict of the host holds."""
+        return _read(m, value, index, site)
+
+    def builtin(self, path: str) -> Builtin | None:
+        """The function behind a symbol."""
+        return _builtin(path)
+
+
+DIALECT = CuteDialect()

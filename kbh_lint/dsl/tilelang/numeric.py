@@ -6,15 +6,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
-from kbh_lint.dsl.cute.numeric import at, fill, opens
+from kbh_lint.dsl.cute.numeric import CuteDialect, at, fill, opens
 from kbh_lint.dsl.tilelang.kernel import LANGUAGE, REGIONS
 from kbh_lint.kernels.numeric import expr, ops
 from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric.builtins import Args, Builtin, named
 from kbh_lint.kernels.numeric.ctypes import convert, scalar
-from kbh_lint.kernels.numeric.dialect import Dialect
 from kbh_lint.kernels.numeric.numbers import Num, literal
-from kbh_lint.kernels.numeric.state import Frame, Memory, Method, Ptr, Range
+from kbh_lint.kernels.numeric.state import Frame, Memory, Ptr, Range
 from kbh_lint.kernels.numeric.triton import atomic_add, triton_builtin
 from kbh_lint.values import UNKNOWN, DType, Sym
 
@@ -139,13 +138,14 @@ def _builtin(path: str) -> Builtin | None:
     return triton_builtin(path) if path.partition(".")[0] in ("math", path) else None
 
 
-class TileDialect(Dialect):
+class TileDialect(CuteDialect):
     """TileLang's differences."""
 
-    elements = True
-
-    def attribute(self, value: object, name: str) -> Any:
+    def attribute(self, m: Machine, value: object, name: str, frame: Frame) -> Any:
         """`T.float32` is an element type."""
+        special = super().attribute(m, value, name, frame)
+        if special is not None:
+            return special
         if isinstance(value, Sym) and value.path.partition(".")[0] == LANGUAGE:
             found = dtypes.from_tilelang(name)
             return DType(found) if found is not None else None
@@ -162,10 +162,6 @@ class TileDialect(Dialect):
             return None
         index = expr.evaluate(m, node.index, frame)
         return base if opens(index) else at(base, index, m.site(frame, node))
-
-    def renamed(self, callee: Method) -> Method:
-        """`x.astype(type)` converts."""
-        return Method(callee.value, "to") if callee.name == "astype" else callee
 
     def builtin(self, path: str) -> Builtin | None:
         """The function behind a symbol."""

@@ -74,10 +74,6 @@ def resolve(interp: Run, path: str, loc: ir.Loc | None = None) -> Any:
         found = dtypes.from_torch(name)
         if found is not None and name not in ("half_", "int_"):
             return DType(found)
-    if root.startswith("cutlass"):
-        found = dtypes.from_cutlass(name)
-        if found is not None:
-            return DType(found)
     row = registry.of_path(path)
     if row is not None:
         found = row.library.element_type(path)

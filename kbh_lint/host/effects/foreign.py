@@ -74,7 +74,7 @@ def addressed(interp: Run, name: str, args: Sequence[Any], loc: ir.Loc | None) -
         _may_fill(interp, found, recording.record(interp, "unread", name, loc, found))
 
 
-UNREAD_LANGUAGES = ("cutlass", "numba", "taichi", "warp", "pallas", "helion", "tvm", "triton.experimental")
+UNREAD_LANGUAGES = ("cutlass_library", "numba", "taichi", "warp", "pallas", "helion", "tvm", "triton.experimental")
 
 
 def unread_language(

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
-from kbh_lint.dsl.cute import host as lib_cute
+from kbh_lint import ir, registry
 from kbh_lint.host.datamodel import enums, exceptions, modules, operators, shown, subscripts
 from kbh_lint.host.effects import builds, decoding, foreign, outside, tampering
-from kbh_lint.host.gpu import graphs, launches
+from kbh_lint.host.gpu import compiled, graphs, launches
 from kbh_lint.host.libs import (
     custom_ops,
     driver,
@@ -53,12 +52,10 @@ if TYPE_CHECKING:
 
 CACHE_DECORATOR = "functools.lru_cache.decorator"
 DECORATORS = (
-    "cute.decorator",
     "triton.decorator",
     "torch.compile.decorator",
     CACHE_DECORATOR,
 )
-CUTE_METHODS = frozenset(("mark_layout_dynamic", "mark_compact_shape_dynamic"))  # they say nothing of what is in it
 
 
 def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) -> Any:
@@ -165,7 +162,7 @@ def call_method(interp: Run, owner: Any, name: str, args: list[Any], kwargs: dic
     if isinstance(owner, (JitFunction, Configured)):
         return launches.method(interp, owner, name, args, kwargs, loc)
     if isinstance(owner, Specialized):
-        return lib_cute.compiled_method(interp, owner, name, args, kwargs, loc)
+        return compiled.method(interp, owner, name, args, kwargs, loc)
     if isinstance(owner, Graph):
         return graph_method(interp, owner, name, args, loc)
     if isinstance(owner, Memo) and name == "cache_clear":
@@ -195,8 +192,10 @@ def _tensor_method(
         return owner
     if name in dress.SUBCLASSING:
         return dress.subclass(interp, name, [owner, *args], kwargs, loc)
-    if name in CUTE_METHODS:
-        return owner
+    row = registry.of_tensor(name)
+    made = row.library.tensor_method(owner, name) if row is not None else NotImplemented
+    if made is not NotImplemented:
+        return made
     made = torchlib.call(interp, f"torch.Tensor.{name}", [owner, *args], kwargs, loc)
     return dress.viewed(name, owner, made, loc)
 
@@ -224,8 +223,6 @@ def object_method(
 ) -> Any:
     if isinstance(owner, Modelled):
         return owner.method(Site(interp, f"{owner.path}.{name}", loc, args, kwargs))
-    if owner.path == "cute.launcher":
-        return lib_cute.launch(interp, owner, kwargs, loc) if name == "launch" else owner
     if around.is_manager(owner) and name in ("__enter__", "__exit__"):
         exits = owner.attrs.setdefault("exits", [])
         return around.enter(interp, owner, exits, loc) if name == "__enter__" else exits and exits.pop()(None)

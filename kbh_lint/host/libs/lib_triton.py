@@ -6,7 +6,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir, registry
-from kbh_lint.dsl.cute import host as lib_cute
 from kbh_lint.host.datamodel import prelude
 from kbh_lint.host.libs import custom_ops
 from kbh_lint.host.python import around
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 JIT = ("triton.jit", "triton.experimental.gluon.jit")
 
 # Packages whose decorators are told apart by name, or change nothing of what a function computes.
-KNOWN = frozenset("torch triton cutlass tvm cuda numpy typing_extensions einops".split())
+KNOWN = frozenset("torch triton tvm cuda numpy typing_extensions einops".split())
 
 
 def triton_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -85,8 +84,6 @@ def decorate(interp: Run, decorator: Any, target: Any, loc: ir.Loc | None) -> An
         return _triton_decorator(interp, decorator, target)
     if path == "triton.experimental.gluon.constexpr_function":
         return target
-    if path.startswith(("cutlass.", "cute.decorator")):
-        return lib_cute.decorate(interp, decorator.attrs["path"] if path == "cute.decorator" else path, target)
     row = registry.of_path(path)
     if row is not None:
         return row.library.decorate(Site(interp, path, loc), decorator, target)

@@ -6,7 +6,6 @@ import builtins
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir, registry
-from kbh_lint.dsl.cute import host as lib_cute
 from kbh_lint.host.datamodel import copies, elapsed, enums, modules, shown
 from kbh_lint.host.effects import artifacts, builds, decoding, foreign, outside, tampering
 from kbh_lint.host.libs import (
@@ -60,13 +59,8 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     return handler(interp, path, args, kwargs, loc)
 
 
-def _cute(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return lib_cute.call(interp, path, args, kwargs, loc)
-
-
 ROOTS: dict[str, Handler] = {
     "cuda": driver.bindings,
-    "cutlass": _cute,
     "torch": lib_torch.torch_call,
     "einops": einops.call,
     "triton": lib_triton.triton_call,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint import dtypes, ir, registry
 from kbh_lint.host.datamodel import enums, exceptions, modules
 from kbh_lint.host.effects import tampering
 from kbh_lint.host.python import class_attributes, classes, lanes, module_calls, module_tables
@@ -35,7 +35,7 @@ from kbh_lint.host.values.objects import (
     is_named_tuple,
 )
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.values import DType, Func, JitFunction, Sym
+from kbh_lint.values import DType, Func, JitFunction, Made, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -44,7 +44,6 @@ CODE = "types.CodeType"
 
 Reader = Callable[["Run", Any, str, "ir.Loc | None"], Any]  # (run, owner, name, place)
 OF_LIBRARIES: dict[type, Reader] = {}  # attributes of what libraries make; filled where a library is modelled
-TENSOR_OF_LIBRARIES: dict[str, Reader] = {}  # what libraries add to a tensor, by name; filled there, too
 
 
 def get_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> Any:
@@ -66,6 +65,9 @@ def get_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> Any:
         return class_attributes.attribute(interp, owner, name, loc)
     if isinstance(owner, Unknown):
         return tampering.method_of(owner, name) or Unknown(owner.contents, owner.why, made=owner.made)
+    row = registry.of_object(owner.path) if isinstance(owner, Made) else None
+    if row is not None:
+        return row.library.made_attribute(owner, name)
     reader = OF_LIBRARIES.get(LibObject if isinstance(owner, LibObject) else type(owner))
     if reader is not None:
         return reader(interp, owner, name, loc)
@@ -97,11 +99,12 @@ def get_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> Any:
 
 
 def tensor_attr(interp: Run, owner: Tensor, name: str, loc: ir.Loc | None) -> Any:
-    """An attribute of a tensor, of torch or of CuTe."""
+    """An attribute of a tensor, of torch or of what else adds one."""
     part = dress.part(owner, name)
     value = tensor_attributes.attribute(interp, owner, name, loc) if part is None else part
-    if value is NotImplemented and name in TENSOR_OF_LIBRARIES:
-        return TENSOR_OF_LIBRARIES[name](interp, owner, name, loc)
+    row = registry.of_tensor(name) if value is NotImplemented else None
+    if row is not None:
+        value = row.library.tensor_attribute(owner, name)
     return Method(owner, name) if value is NotImplemented else value
 
 
@@ -294,9 +297,7 @@ def set_plain(interp: Run, owner: Any, name: str, value: Any, loc: ir.Loc | None
                 value.dtype,
                 value.strides,
             )
-        elif name == "element_type" and isinstance(value, DType):  # CuTe's: what the bytes are taken for
-            owner.dtype = value.name
-        else:
+        elif (row := registry.of_tensor(name)) is None or not row.library.set_tensor_attribute(owner, name, value):
             owner.attrs[name] = value
     elif isinstance(owner, Sym):
         modules.patched(interp, owner.path, name, value, loc)

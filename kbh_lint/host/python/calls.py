@@ -22,8 +22,6 @@ def call_function(interp: Run, func: Func, args: list[Any], kwargs: dict[str, An
     """Runs a function in a frame of its own; one of C++ or of a kernel language goes where these are run."""
     if func.node.loc[0].language == "cuda":
         return interp.cpp.call(func, args, loc)
-    if func.language == "cute.kernel":
-        return interp.kernel_of(func, args, kwargs)
     row = registry.of_function(func.language) if func.language else None
     if row is not None:
         made = row.library.call_function(Site(interp, func.node.name, loc, args, kwargs), func)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from kbh_lint import ir
 from kbh_lint.host.values.objects import LibObject, Method
-from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.values import Made
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -108,8 +109,28 @@ class Library:
         return NotImplemented
 
     def launch(self, site: Site, made: Value) -> Value:
-        """A call of a compiled kernel (`objects.Specialized`); NotImplemented: as CuTe's."""
+        """A call of a compiled function (`objects.Specialized`); NotImplemented: it runs like any other."""
         return NotImplemented
+
+    def tensor_attribute(self, tensor: Tensor, name: str) -> Value:
+        """An attribute that the package adds to tensors; NotImplemented where it is a method."""
+        return NotImplemented
+
+    def set_tensor_attribute(self, tensor: Tensor, name: str, value: Value) -> bool:
+        """`tensor.name = value`, of such an attribute; False where it means nothing special."""
+        return False
+
+    def tensor_method(self, tensor: Tensor, name: str) -> Value:
+        """A call of a method that the package adds to tensors; NotImplemented for what is none."""
+        return NotImplemented
+
+    def made_attribute(self, made: Made, name: str) -> Value:
+        """An attribute of what the package made for kernels."""
+        return Unknown((), name)
+
+    def made_call(self, site: Site, made: Made) -> Value:
+        """A call of what the package made for kernels."""
+        return Unknown(site.run.contents_of(site.args), made.path)
 
 
 class Modelled(LibObject):

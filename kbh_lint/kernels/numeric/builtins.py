@@ -256,12 +256,9 @@ def _call_method(m: Machine, callee: Method, args: list[Any], packed: Args, targ
             func = funcs[0] if chosen is None else chosen.func
             bound = {**value.type.args, **({} if chosen is None else chosen.bound)}
             return m.call(func.node, func.env, args, {}, packed.node, packed.frame, this=value, bound=bound)
-    if m.cute:
-        from kbh_lint.dsl.cute import numeric as compensation_cute
-
-        made = compensation_cute.method(m, m.dialect.renamed(callee), packed)
-        if made is not NotImplemented:
-            return made
+    made = m.dialect.method(m, callee, packed)
+    if made is not NotImplemented:
+        return made
     handler = (CUDA if packed.frame.cpp else TRITON).get(callee.name)
     if handler is None:
         return unknown_call(m, f"method {callee.name}", packed)
@@ -276,10 +273,6 @@ def _call_symbol(m: Machine, path: str, packed: Args) -> Any:
     handler: Builtin | None
     if packed.frame.cpp:
         handler = cuda_builtin(path.rsplit("::", 1)[-1])
-    elif m.cute and not m.dialect.elements:
-        from kbh_lint.dsl.cute.numeric import cute_builtin
-
-        handler = cute_builtin(path)
     else:
         handler = m.dialect.builtin(path)
     if handler is None:

@@ -82,7 +82,7 @@ def named(m: Machine, name: str, frame: Frame) -> Any:
 
 
 def seen(m: Machine, value: Any) -> Any:
-    """A value of the surrounding program; objects of the host as kernels of CuTe DSL and TileLang see them."""
+    """A value of the surrounding program; objects of the host as kernels written in Python see them."""
     plain = isinstance(value, (int, float, str, tuple, list, Sym, DType, values.Func))
     if m.outer is not None and not plain and values.module_names(value) is None:
         found = m.outer(value)
@@ -111,13 +111,7 @@ def _outside(node: Any, frame: Frame) -> bool:
 def field(m: Machine, value: Any, node: ir.Attr, frame: Frame) -> Any:
     """`value.name`."""
     name = node.name
-    if m.cute:
-        from kbh_lint.dsl.cute import numeric as compensation_cute
-
-        special = compensation_cute.attribute(m, value, name, frame)
-        if special is not None:
-            return special
-    special = m.dialect.attribute(value, name)
+    special = m.dialect.attribute(m, value, name, frame)
     if special is not None:
         return special
     if isinstance(value, Sym):
@@ -159,10 +153,8 @@ def _index(m: Machine, node: ir.Index, frame: Frame) -> Any:
         index = evaluate(m, node.index, frame)
         if isinstance(value, tuple):
             return value[index] if isinstance(index, int) and -len(value) <= index < len(value) else UNKNOWN
-        if m.cute and isinstance(value, Ptr | values.Made):
-            from kbh_lint.dsl.cute import numeric as compensation_cute
-
-            return compensation_cute.read(m, value, index, m.site(frame, node))
+        if m.dialect.elements and isinstance(value, Ptr | values.Made):
+            return m.dialect.read(m, value, index, m.site(frame, node))
         return value if isinstance(value, Num | Ptr | int) else UNKNOWN
     if isinstance(value, Obj):
         index = evaluate(m, node.index, frame)

@@ -100,11 +100,10 @@ class Machine:
         self.block, self.grid = block, grid
         row = registry.of_function(language)
         self.dialect = (row.dialect if row is not None else None) or TRITON
-        self.cute = self.dialect.elements or language.startswith("cute")  # an index into memory is an element of it
         self.outer, self.starts = outer, starts
         self.unsure = self.depth = self.calls = 0
         for tensor in self.tensors.values():
-            tensor.once = set() if self.cute else None
+            tensor.once = set() if self.dialect.elements else None
 
     @property
     def doubtful(self) -> bool:
@@ -193,7 +192,7 @@ class Machine:
 
     def guess(self, test: ir.Expr, frame: Frame) -> None:
         """A truth is not known. Where only the host's values decide it, what is taken for it says nothing."""
-        names = [node.id for node in walk(test) if isinstance(node, ir.Name)] if self.cute else []
+        names = [node.id for node in walk(test) if isinstance(node, ir.Name)] if self.dialect.elements else []
         if names and all(frame.find(name) is None for name in names):
             self.blind = True
             self.note("a branch on a value of the host that is not known", test)

@@ -31,11 +31,11 @@ def read(m: Machine, ptr: Ptr, site: int) -> Any:
         value = mem.read(off, site)
     elif isinstance(off, int) and off in mem.cells:
         value = mem.cells[off]
-    elif m.cute and mem.kind == "local" and mem.default is not None and isinstance(off, int):
+    elif m.dialect.elements and mem.kind == "local" and mem.default is not None and isinstance(off, int):
         value = mem.default
     elif mem.written():
         value = ops.perturbed(mem.nearest(off), m.numbers, site)
-        if m.cute and mem.kind == "local" and isinstance(off, int) and len(mem.cells) < MAX_CELLS:
+        if m.dialect.elements and mem.kind == "local" and isinstance(off, int) and len(mem.cells) < MAX_CELLS:
             mem.cells[off] = value  # registers: they hold the same when they are read again
     elif mem.default is not None and isinstance(off, int):
         value = mem.default.copy() if isinstance(mem.default, Obj) else mem.default

@@ -60,8 +60,8 @@ def _handed(m: Machine, name: str, shared: Chained, kind: CType) -> Ptr:
     at = start // size if start is not None and size and start % size == 0 else start if start == 0 else UNKNOWN
     shared.doubtful = shared.doubtful or at is UNKNOWN or shared.unit not in (None, unit)
     shared.unit = unit
-    shared.doubtful = shared.doubtful or shared.puts > 0 and bool(shared.modes) != m.cute
-    shared.modes = MODES if m.cute else ()
+    shared.doubtful = shared.doubtful or shared.puts > 0 and bool(shared.modes) != m.dialect.elements
+    shared.modes = MODES if m.dialect.elements else ()
     return Ptr(shared, shared.at(at) if isinstance(at, int) else at, kind)
 
 

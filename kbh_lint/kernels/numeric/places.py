@@ -78,10 +78,8 @@ def _field_place(m: Machine, node: ir.Attr, frame: Frame) -> Place | None:
 def element(m: Machine, value: Any, node: ir.Index, frame: Frame) -> Place | None:
     """Where `value[index]` lives."""
     index = expr.evaluate(m, node.index, frame)
-    if m.cute and isinstance(value, Ptr):
-        from kbh_lint.dsl.cute import numeric as compensation_cute
-
-        return compensation_cute.at(value, index, m.site(frame, node))
+    if m.dialect.elements and isinstance(value, Ptr):
+        return m.dialect.place(value, index, m.site(frame, node))
     if isinstance(value, Reference):
         held = value.place.table.get(value.place.name) if isinstance(value.place, VarRef) else None
         if isinstance(held, Obj) and held.fields:
@@ -136,13 +134,13 @@ def assign(m: Machine, target: Any, value: Any, frame: Frame) -> None:
             m.stores.append(("?", value.f if isinstance(value, Num) else None))
     elif isinstance(target, ir.Name):
         frame.scopes[-1][target.id] = value
-    elif m.cute and isinstance(target, ir.Index):
+    elif m.dialect.elements and isinstance(target, ir.Index):
         where = place(m, target, frame)
         if isinstance(where, Ptr):
             m.write(where, value)
         elif ops.sources(value):
             m.note("a store through something unknown", target)
-    elif m.cute and ops.sources(value):
+    elif m.dialect.elements and ops.sources(value):
         m.note("an attribute that is assigned", target)
 
 
