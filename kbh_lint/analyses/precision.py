@@ -19,7 +19,7 @@ from kbh_lint.problems import Problem
 from kbh_lint.values import Buffer, Descriptor
 
 if TYPE_CHECKING:
-    from kbh_lint.kernels.languages.triton.series import ShortSeries
+    from kbh_lint.dsl.triton.series import ShortSeries
 
 MAX_SERIES = 8  # bindings of one kernel that differ in what decides
 Other = tuple[Work, Reach]
@@ -174,7 +174,7 @@ def _series_of(event: Event, binding: dict[str, object]) -> list[ShortSeries]:
     kernel = event.attrs["kernel"]
     if kernel.node.kind != "python" or kernel.language:
         return []
-    from kbh_lint.kernels.languages.triton.series import short_series
+    from kbh_lint.dsl.triton.series import short_series
 
     known: list[tuple[dict[str, Any], frozenset[str], list[ShortSeries]]]
     known = event.attrs["cache"].setdefault(("series", id(kernel.node)), [])

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import registry, values
+from kbh_lint.dsl.triton.kernel import TritonMachine
 from kbh_lint.kernels.core.core import OutOfFuel
 from kbh_lint.kernels.core.facts import KernelFacts
-from kbh_lint.kernels.languages.triton.triton import TritonMachine
 from kbh_lint.limits import Budget
 
 if TYPE_CHECKING:

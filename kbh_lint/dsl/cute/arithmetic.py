@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kbh_lint.dsl.cute.memory import Builtin, held
+from kbh_lint.dsl.triton import arithmetic as numbers
+from kbh_lint.dsl.triton.call import Call, first
 from kbh_lint.kernels.core.joins import join, tuple_of
 from kbh_lint.kernels.core.origins import flagged, union
 from kbh_lint.kernels.core.value import LITERAL, NOTHING, UNKNOWN_V, V, constant, leaves
-from kbh_lint.kernels.languages.triton import triton_numbers as numbers
-from kbh_lint.kernels.languages.triton.triton_call import Call, first
 
 _INTRINSICS = frozenset(("i8", "i4", "u8", "f4e2m1", "f8e4m3"))
 

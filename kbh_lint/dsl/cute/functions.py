@@ -9,12 +9,12 @@ from kbh_lint.dsl.cute import arithmetic as own
 from kbh_lint.dsl.cute import instructions as ops
 from kbh_lint.dsl.cute import memory
 from kbh_lint.dsl.cute.memory import Builtin, Method, held, is_type, machine
+from kbh_lint.dsl.triton import arithmetic as numbers
+from kbh_lint.dsl.triton.call import Call, first
+from kbh_lint.dsl.triton.functions import BUILTINS
 from kbh_lint.kernels.core.joins import join, tuple_of
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, V, constant
 from kbh_lint.kernels.languages.ptx.ptx import triton_asm
-from kbh_lint.kernels.languages.triton import triton_numbers as numbers
-from kbh_lint.kernels.languages.triton.triton_builtins import BUILTINS
-from kbh_lint.kernels.languages.triton.triton_call import Call, first
 
 
 def inline_asm(call: Call) -> V:

@@ -13,14 +13,14 @@ from kbh_lint import dtypes, ir, values
 from kbh_lint.dsl.cute import instructions as ops
 from kbh_lint.dsl.cute.functions import METHODS, symbol
 from kbh_lint.dsl.cute.memory import TENSOR_MEMORY, struct_fields
+from kbh_lint.dsl.triton.arithmetic import elementwise_name
+from kbh_lint.dsl.triton.call import Call
+from kbh_lint.dsl.triton.functions import PYTHON
+from kbh_lint.dsl.triton.kernel import TritonMachine
 from kbh_lint.kernels.core.expressions import Env
 from kbh_lint.kernels.core.joins import join, tuple_of
 from kbh_lint.kernels.core.origins import data_origins, flagged, union
 from kbh_lint.kernels.core.value import HANDLE, NOTHING, UNKNOWN_V, Cell, CType, Struct, Unbound, V, constant, leaves
-from kbh_lint.kernels.languages.triton.triton import TritonMachine
-from kbh_lint.kernels.languages.triton.triton_builtins import PYTHON
-from kbh_lint.kernels.languages.triton.triton_call import Call
-from kbh_lint.kernels.languages.triton.triton_numbers import elementwise_name
 
 _TYPE_NAMES = frozenset(("element_type", "dtype", "value_type"))
 _PARTS = {"atom": 0, "tma_tensor": 1}  # of what makes a TMA atom

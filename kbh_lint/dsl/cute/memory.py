@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import values
 from kbh_lint.dsl.cute import instructions as ops
+from kbh_lint.dsl.triton.call import Call, first
 from kbh_lint.kernels.core.cache_policy import ENCODED_LAST
 from kbh_lint.kernels.core.origins import flagged, union
 from kbh_lint.kernels.core.value import HANDLE, LITERAL, NOTHING, UNKNOWN_V, CType, Struct, Unbound, V, constant, leaves
-from kbh_lint.kernels.languages.triton.triton_call import Call, first
 
 if TYPE_CHECKING:
     from kbh_lint.dsl.cute.kernel import CuteMachine

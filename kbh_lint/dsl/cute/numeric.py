@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, values
 from kbh_lint.dsl.cute import instructions
+from kbh_lint.dsl.triton.numeric import atomic_add, triton_builtin
 from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric import ops
 from kbh_lint.kernels.numeric.builtins import Args, Builtin, invoke, named
@@ -16,7 +17,6 @@ from kbh_lint.kernels.numeric.integers import lanes
 from kbh_lint.kernels.numeric.numbers import Num
 from kbh_lint.kernels.numeric.params import parameter
 from kbh_lint.kernels.numeric.state import MODES, Chained, Frame, Memory, Method, Obj, Ptr, Range
-from kbh_lint.kernels.numeric.triton import atomic_add, triton_builtin
 from kbh_lint.values import UNKNOWN, DType, Made, Sym
 
 if TYPE_CHECKING:

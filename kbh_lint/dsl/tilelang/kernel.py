@@ -8,12 +8,12 @@ from typing import Any
 from kbh_lint import dtypes, ir, values
 from kbh_lint.dsl.cute.kernel import CuteMachine
 from kbh_lint.dsl.cute.memory import held
+from kbh_lint.dsl.triton import arithmetic as numbers
+from kbh_lint.dsl.triton.call import Call, first
+from kbh_lint.dsl.triton.functions import BUILTINS
 from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.origins import flagged
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, V, constant
-from kbh_lint.kernels.languages.triton import triton_numbers as numbers
-from kbh_lint.kernels.languages.triton.triton_builtins import BUILTINS
-from kbh_lint.kernels.languages.triton.triton_call import Call, first
 
 LANGUAGE = "tilelang"
 REGIONS = frozenset(

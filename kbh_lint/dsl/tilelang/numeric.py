@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import dtypes, ir
 from kbh_lint.dsl.cute.numeric import CuteDialect, at, fill, opens
 from kbh_lint.dsl.tilelang.kernel import LANGUAGE, REGIONS
+from kbh_lint.dsl.triton.numeric import atomic_add, triton_builtin
 from kbh_lint.kernels.numeric import expr, ops
 from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric.builtins import Args, Builtin, named
 from kbh_lint.kernels.numeric.ctypes import convert, scalar
 from kbh_lint.kernels.numeric.numbers import Num, literal
 from kbh_lint.kernels.numeric.state import Frame, Memory, Ptr, Range
-from kbh_lint.kernels.numeric.triton import atomic_add, triton_builtin
 from kbh_lint.values import UNKNOWN, DType, Sym
 
 if TYPE_CHECKING:

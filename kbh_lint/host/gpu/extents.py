@@ -72,7 +72,7 @@ def _stored(event: Event, binding: Mapping[str, Any]) -> dict[str, int | None]:
     cache: dict[Any, dict[str, int | None]] = event.attrs["cache"]
     key = ("extent", identity(event.attrs["kernel"]), normal_key(dict(binding)))
     if key not in cache:
-        from kbh_lint.kernels.extents.extent import stored_elements
+        from kbh_lint.dsl.triton.extent import stored_elements
 
         found = stored_elements(event.attrs["kernel"], binding, event.attrs["budgets"].kernels)
         memory = {name: arg for name, arg in binding.items() if isinstance(arg, (Buffer, Descriptor))}

@@ -245,8 +245,8 @@ def _loaded(m: Machine, value: Any, node: Any, frame: Frame) -> Any:
 
 
 def _call_method(m: Machine, callee: Method, args: list[Any], packed: Args, targs: tuple[Any, ...] = ()) -> Any:
+    from kbh_lint.dsl.triton.numeric import METHODS as TRITON
     from kbh_lint.kernels.numeric.cuda import METHODS as CUDA
-    from kbh_lint.kernels.numeric.triton import METHODS as TRITON
 
     value = callee.value
     if isinstance(value, Obj):

@@ -41,7 +41,7 @@ class Dialect:
 
     def builtin(self, path: str) -> Builtin | None:
         """The function behind a symbol, or a Python built-in by its bare name."""
-        from kbh_lint.kernels.numeric.triton import triton_builtin  # its operations need the machine, which needs this
+        from kbh_lint.dsl.triton.numeric import triton_builtin  # its operations need the machine, which needs this
 
         return triton_builtin(path)
 

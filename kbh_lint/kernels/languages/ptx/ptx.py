@@ -17,8 +17,8 @@ from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, UNKNOWN_V, Mul, V, in
 from kbh_lint.kernels.languages.ptx.ptx_products import Registers, dp4a, mma, tcgen05, wgmma
 
 if TYPE_CHECKING:
+    from kbh_lint.dsl.triton.call import Call
     from kbh_lint.kernels.languages.cuda.cuda import CudaMachine
-    from kbh_lint.kernels.languages.triton.triton_call import Call
 
 _BIT_TYPES = {"b8": "u8", "b16": "u16", "b32": "u32", "b64": "u64", "b128": "u32", "pred": "bool"}
 _SILENT = frozenset(

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from kbh_lint import dtypes, ir, values
+from kbh_lint.dsl.triton import gluon
+from kbh_lint.dsl.triton.arithmetic import elementwise_name
+from kbh_lint.dsl.triton.call import Call
+from kbh_lint.dsl.triton.functions import BUILTINS, METHODS, PYTHON
 from kbh_lint.kernels.core.expressions import Env
 from kbh_lint.kernels.core.joins import join, mix, tuple_of
 from kbh_lint.kernels.core.machine import Machine
 from kbh_lint.kernels.core.value import NO_NAMES, NOTHING, UNKNOWN_V, Cell, Struct, Unbound, V, constant, leaves
-from kbh_lint.kernels.languages.triton import gluon
-from kbh_lint.kernels.languages.triton.triton_builtins import BUILTINS, METHODS, PYTHON
-from kbh_lint.kernels.languages.triton.triton_call import Call
-from kbh_lint.kernels.languages.triton.triton_numbers import elementwise_name
 
 _PREFIXES = (
     "triton.language.extra.cuda.libdevice.", "triton.language.extra.libdevice.", "triton.language.extra.cuda.",

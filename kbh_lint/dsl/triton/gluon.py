@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kbh_lint import values
+from kbh_lint.dsl.triton.arithmetic import rows
+from kbh_lint.dsl.triton.call import Call, first
 from kbh_lint.kernels.core.joins import join, tuple_of
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, Cell, V, constant
-from kbh_lint.kernels.languages.triton.triton_call import Call, first
-from kbh_lint.kernels.languages.triton.triton_numbers import rows
 
 PREFIX = "triton.experimental.gluon."
 LANGUAGE = "triton.experimental.gluon.language"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from kbh_lint.dsl.triton.call import Call, first
 from kbh_lint.kernels.core import arith
 from kbh_lint.kernels.core.joins import mix
 from kbh_lint.kernels.core.origins import flagged, union
 from kbh_lint.kernels.core.scalars import only_reads
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, Mul, V, constant, leaves
-from kbh_lint.kernels.languages.triton.triton_call import Call, first
 
 # --- memory ---
 

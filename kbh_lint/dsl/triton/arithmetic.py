@@ -6,15 +6,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kbh_lint import dtypes, values
+from kbh_lint.dsl.triton.call import Call, first
 from kbh_lint.kernels.core.arith import broadcast
 from kbh_lint.kernels.core.core import operand_type
 from kbh_lint.kernels.core.joins import join, mix
 from kbh_lint.kernels.core.origins import FLOOR, choosing, data_origins, flagged, testing, union, union_casts
 from kbh_lint.kernels.core.value import LITERAL, NOTHING, UNKNOWN_V, CType, Mul, Unbound, V, constant
-from kbh_lint.kernels.languages.triton.triton_call import Call, first
 
 if TYPE_CHECKING:
-    from kbh_lint.kernels.languages.triton.triton import TritonMachine
+    from kbh_lint.dsl.triton.kernel import TritonMachine
 
 # --- numbers ---
 

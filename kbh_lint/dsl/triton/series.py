@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kbh_lint import ir, values
+from kbh_lint.dsl.triton.call import Call
+from kbh_lint.dsl.triton.kernel import TritonMachine
 from kbh_lint.kernels.core.expressions import Env
 from kbh_lint.kernels.core.value import NOTHING, V
-from kbh_lint.kernels.languages.triton.triton import TritonMachine
-from kbh_lint.kernels.languages.triton.triton_call import Call
 from kbh_lint.limits import Budget
 
 FUEL = 6_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kbh_lint import ir, values
+from kbh_lint.dsl.triton.kernel import TritonMachine
 from kbh_lint.kernels.core.value import Cell, V
-from kbh_lint.kernels.languages.triton.triton import TritonMachine
 from kbh_lint.limits import Budget
 
 FUEL = 20_000

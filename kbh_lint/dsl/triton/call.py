@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import dtypes, ir, values
 
 if TYPE_CHECKING:
-    from kbh_lint.kernels.languages.triton.triton import TritonMachine
+    from kbh_lint.dsl.triton.kernel import TritonMachine
 from kbh_lint.kernels.core.value import UNKNOWN_V, Shape, V
 
 

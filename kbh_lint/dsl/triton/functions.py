@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint import ir
+from kbh_lint.dsl.triton import arithmetic as numbers
+from kbh_lint.dsl.triton import tiles
+from kbh_lint.dsl.triton.call import Call, first
 from kbh_lint.kernels.core.joins import mix, tuple_of
 from kbh_lint.kernels.core.origins import flagged, union
 from kbh_lint.kernels.core.value import LITERAL, NOTHING, UNKNOWN_V, V, constant
-from kbh_lint.kernels.languages.triton import triton_numbers as numbers
-from kbh_lint.kernels.languages.triton import triton_tiles as tiles
-from kbh_lint.kernels.languages.triton.triton_call import Call, first
 
 
 def _inline_asm(call: Call) -> V:
