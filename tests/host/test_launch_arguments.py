@@ -70,6 +70,11 @@ class Model(nn.Module):
 def submission(way: str, add: str) -> str:
     made, given = WAYS[way]
     text = CUDA.replace("MADE", made).replace("GIVEN", given).replace("WORK", WORK).replace("ADD", add)
+    return built(text)
+
+
+def built(text: str) -> str:
+    """A softmax that a C++ text does."""
     build = "from torch.utils.cpp_extension import load_inline\next = load_inline('e', '', r'''" + text + "''')\n"
     return HEAD + build + MODEL
 
@@ -86,3 +91,31 @@ def test_a_plain_sum_in_what_a_launch_is_given_is_a_leak(tmp_path: Path, way: st
     report = lint(tmp_path, submission(way, PLAIN), "04_kahan_softmax")
     assert report.verdict == "rubric_leak", (classes(report), states(report), reasons(report))
     assert classes(report) <= {"missing-kahan", "vacuous-kahan"}, classes(report)
+
+
+TILES = """
+#include <tiles.cuh>
+#include <torch/extension.h>
+struct Given { using Plane = tiles::plane<float, -1, -1>; Plane x, y; };
+__global__ void soft(const __grid_constant__ Given g) {
+  tiles::row<float> r;
+  tiles::load(r, g.x, blockIdx.x); tiles::softmax(r, r); tiles::store(g.y, r, blockIdx.x);
+}
+torch::Tensor run(torch::Tensor in) {
+  auto out = torch::empty_like(in);
+  LAUNCH
+  return out;
+}
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("run", &run, "softmax"); }
+"""
+
+
+@pytest.mark.parametrize("made", ["{in.data_ptr<float>(), in.size(0)}", "(in.data_ptr<float>(), in.size(0))"])
+def test_what_a_kernel_does_through_a_class_that_is_not_in_the_text_is_not_known(tmp_path: Path, made: str) -> None:
+    second = made.replace("in.data_ptr", "out.data_ptr")
+    launch = f"Given::Plane a{made}; Given::Plane b{second}; Given g{{a, b}}; soft<<<in.size(0), 256>>>(g);"
+    report = lint(tmp_path, built(TILES.replace("LAUNCH", launch)), "04_kahan_softmax")
+    assert report.verdict == "unproven" and not classes(report), reasons(report)
+    assert any("class tiles::plane" in unread.reason for unread in report.unread), reasons(report)
+    report = lint(tmp_path, built(TILES.replace("LAUNCH", "")), "04_kahan_softmax")
+    assert "unwritten-output" in classes(report), reasons(report)

@@ -49,6 +49,9 @@ def launch_kernel(run: Cpp, choice: Choice, args: list[Any], grid: Any, loc: ir.
     arguments = {
         param.name: launch_arguments.tree(interp, value) for param, value in zip(func.node.params, args, strict=False)
     }
+    unread = launch_arguments.unread_class(arguments.values())
+    if unread:
+        return cpp_libraries.opaque(run, f"the class {unread}, an object of which {func.node.name} is given", args, loc)
     bound = {name: argument.value for name, argument in arguments.items()}
     env = Env(dict(choice.bound), func.env)
     tensors = launch_arguments.tensors(arguments.values())

@@ -192,6 +192,17 @@ def tensors(arguments: Iterable[Argument]) -> dict[int, Tensor]:
     return found
 
 
+def unread_class(arguments: Iterable[Argument]) -> str:
+    """The class of an argument, or of a part of one, that is not in the text and holds pointers; nothing without one.
+
+    Where these lead, and what a kernel does through them, is the class's."""
+    for argument in arguments:
+        for _, leaf in argument.leaves(""):
+            if leaf.tensor is None and isinstance(leaf.value, LibObject) and leaf.value.attrs.get("pointers"):
+                return leaf.value.path.removeprefix("cpp:")
+    return ""
+
+
 def starts(arguments: Mapping[str, Argument]) -> dict[str, int | None]:
     """Where in its storage each pointer among the arguments begins, in bytes; None where that is not known."""
     found: dict[str, int | None] = {}
