@@ -41,7 +41,7 @@ def output_seeds(path: PathRun, run: ShapeRun, found: Reach) -> list[Seed]:
         attrs = {"outputs": len(outputs)}
         first = next((e for e in found.events), None)
         out.append(Seed("constant-output", attrs, forward_loc(run), tuple(launched_from(first)) if first else ()))
-    if outputs and followed and events and all(_fresh(t.storage.content) for t in outputs if isinstance(t, Tensor)):
+    if outputs and followed and all(_fresh(t.storage.content) for t in outputs if isinstance(t, Tensor)):
         out.append(Seed("unwritten-output", {}, forward_loc(run)))
     return out
 
