@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
@@ -76,11 +76,17 @@ def lint(
     authors: bool = False,
     changes: Changes | None = None,
     problem_file: StrPath | None = None,
+    problems: StrPath | None = None,
+    match: Sequence[str] = (),
+    profile: str = "",
+    precision: str = "",
 ) -> Report:
     """Lints files, folders and run archives; nothing of them is imported or executed.
 
     `problem` and `target` name the problem and the GPU for all files (else each file's own are used). `problem_file` is
-    a KernelBench problem that is not in the deck, or the YAML beside it (docs/kernelbench.md). `select` and
+    a KernelBench problem that is not in the deck, or the YAML beside it; `problems` a folder of such, or a manifest,
+    from which each answer's is taken by its name, `match` patterns of names; `profile` and `precision` say how the
+    benchmark runs answers (docs/kernelbench.md). `select` and
     `ignore` (rule ids, their prefixes, names, classes) choose which findings are listed; a verdict is always that of
     all rules. `jobs` is a number of processes or "auto"; `cache` a folder for results. `progress` is called with (files
     done, all files). `raise_errors` lets an error inside the tool through instead of calling the file unproven.
@@ -91,8 +97,9 @@ def lint(
     Raises UsageError (an unknown problem, target, rule), RuleError or ProblemError (a malformed data file), and
     ImportError or SetupError when the linter is not installed whole.
     """
-    from kbh_lint.run import lint_paths
+    from kbh_lint.run import lint_paths, problem_files
 
+    files = problem_files(problem, _path(problem_file), _path(problems), match, profile, precision)
     options = Options(
         str(locations.rules_dir(_plain(rules_dir))),
         str(locations.problems_dir(_plain(problems_dir))),
@@ -113,8 +120,12 @@ def lint(
         progress=progress,
         authors=authors,
         changes=changes,
-        problem_file=None if problem_file is None else Path(problem_file),
+        files=files,
     )
+
+
+def _path(path: StrPath | None) -> Path | None:
+    return None if path is None else Path(path)
 
 
 def _plain(path: StrPath | None) -> str | None:
@@ -140,7 +151,7 @@ def lint_file(submission: Submission, options: Options, rules: tuple[Rule, ...] 
                 trace=options.trace,
                 raise_errors=options.raise_errors,
             )
-            return Outcome(_judge(submission, rules, analysis), stable=True)
+            return Outcome(judge(submission, rules, analysis), stable=True)
     except (DataError, ImportError):
         raise
     except TimeUp:
@@ -155,7 +166,7 @@ def lint_file(submission: Submission, options: Options, rules: tuple[Rule, ...] 
 
 def unproven(submission: Submission, reason: str) -> Outcome:
     """The outcome for a file whose analysis did not come to an end."""
-    return Outcome(_judge(submission, (), Analysis(unread=(Unread(reason),))), stable=False)
+    return Outcome(judge(submission, (), Analysis(unread=(Unread(reason),))), stable=False)
 
 
 def gave_out(submission: Submission, reason: str) -> Outcome:
@@ -178,7 +189,8 @@ if TYPE_CHECKING:
     _: _Engine = _engine
 
 
-def _judge(submission: Submission, rules: Iterable[Rule], analysis: Analysis) -> FileReport:
+def judge(submission: Submission, rules: Iterable[Rule], analysis: Analysis) -> FileReport:
+    """The report that rules come to on what an analysis shows."""
     from kbh_lint.rules import apply
     from kbh_lint.verdict import decide
 

@@ -53,6 +53,8 @@ class Cache:
             list(submission.notes),
             trace,
             submission.problem_file,
+            submission.profile,
+            submission.precision,
         ]
         _feed(digest, json.dumps(about).encode())
         _feed(digest, submission.text.encode("utf-8", "surrogatepass"))

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from kbh_lint import __version__
-from kbh_lint.options import TROUBLE, Parser, processes, seconds
+from kbh_lint.options import TROUBLE, Once, Parser, processes, seconds
 
 if TYPE_CHECKING:
     from kbh_lint.findings import FileReport, Report
@@ -64,7 +64,17 @@ def parser(prog: str) -> argparse.ArgumentParser:
     what.add_argument("--problem", metavar="ID", help="the problem all files solve (see --list-problems)")
     what.add_argument("--problem-file", metavar="FILE",
                       help="what all files solve: a KernelBench problem NAME.py, NAME.yaml beside it, or a NAME.yaml "
-                           "with an `entry`")  # fmt: skip
+                           "with an `entry`", action=Once)  # fmt: skip
+    what.add_argument("--problems", metavar="DIR",
+                      help="the problems that files solve, each by its name: a folder of KernelBench problems, or a "
+                           "manifest NAME.yaml of ANSWER: PROBLEM")  # fmt: skip
+    what.add_argument("--match", metavar="ANSWER=PROBLEM", action="append", default=[],
+                      help="how answers' names say which of --problems they solve, such as "
+                           "'{name}_try*.py={name}.py'; again for more")  # fmt: skip
+    what.add_argument("--profile", metavar="{kernelbench,v3}", default="",
+                      help="how the benchmark of a problem file runs answers (default: kernelbench)")  # fmt: skip
+    what.add_argument("--precision", metavar="{fp32,fp16,bf16}", default="",
+                      help="what KernelBench's run converts inputs and weights to (default: nothing)")  # fmt: skip
     what.add_argument("--target", metavar="GPU", help="the GPU they are for; without one, all of the problem's")
     what.add_argument("--select", metavar="RULES", type=_words, default=[], action="extend",
                       help="list only these: rule ids, prefixes (KBH1), names, classes; verdicts stay")  # fmt: skip
@@ -200,6 +210,10 @@ def _lint(args: argparse.Namespace) -> Report:
             authors=args.authors,
             changes=triage.changes(args),
             problem_file=args.problem_file,
+            problems=args.problems,
+            match=args.match,
+            profile=args.profile,
+            precision=args.precision,
         )
 
 

@@ -29,6 +29,7 @@ from kbh_lint.limits import Budgets
 from kbh_lint.marked import DataError
 from kbh_lint.paths import hardware_file
 from kbh_lint.problems import Contract, Problem, Target, load_problem, load_targets
+from kbh_lint.profiles import PROFILES
 from kbh_lint.source.embedded import FileText, Piece, Text
 from kbh_lint.source.submissions import Submission
 from kbh_lint.verdict import combine
@@ -46,7 +47,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
     Raises ProblemError when the problem's own data cannot be read.
     """
     path = str(submission.path)
-    problem, hole = _problem(problems_dir, submission)
+    problem, hole, known = _problem(problems_dir, submission)
     try:
         module = python.lower(submission.text, path)
     except (SyntaxError, ValueError) as error:
@@ -75,7 +76,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
     per_path: list[list[ShapeFacts]] = []
     shapes: list[ShapeFacts] = []
     if graded is not None and contract is not None:
-        reference = _reference(problems_dir, graded, contract)
+        reference = _reference(problems_dir, graded, contract) if known is None else known
         per_target = []
         for session, group in zip(sessions, runs, strict=True):
             found = []
@@ -128,20 +129,21 @@ def _capability(target: Target | None) -> tuple[int, int]:
     return (number // 10, number % 10) if number is not None else DECK_CAPABILITIES[0]
 
 
-def _problem(problems_dir: Path, submission: Submission) -> tuple[Problem | None, tuple[Unread, ...]]:
-    """The submission's problem, and what of a problem file could not be read."""
+def _problem(problems_dir: Path, submission: Submission) -> tuple[Problem | None, tuple[Unread, ...], Traits | None]:
+    """The submission's problem; what of a problem file could not be read, and what its reference does."""
     if submission.problem_file is not None:
-        loaded = kernelbench.load(Path(submission.problem_file))
+        profile = PROFILES[submission.profile]
+        loaded = kernelbench.load(Path(submission.problem_file), profile, submission.precision)
         hole = f"{loaded.path.name} is not a problem that can be read: {loaded.hole}"
-        return loaded.problem, (Unread(hole),) if loaded.hole else ()
+        return loaded.problem, (Unread(hole),) if loaded.hole else (), loaded.reference
     if submission.problem is None:
-        return None, ()
+        return None, (), None
     path = problems_dir / submission.problem / "problem.yaml"
     try:
         stat = path.stat()
     except OSError:
-        return load_problem(path), ()  # which says why
-    return _unchanged(path, stat.st_mtime_ns, stat.st_size), ()
+        return load_problem(path), (), None  # which says why
+    return _unchanged(path, stat.st_mtime_ns, stat.st_size), (), None
 
 
 @lru_cache(maxsize=32)
@@ -300,9 +302,7 @@ def _notes(problem: Problem | None, path: PathRun) -> Iterable[str]:
 
 
 def _reference(problems_dir: Path, problem: Problem, contract: Contract) -> Traits:
-    """What the reference does and reads; nothing for a problem without one."""
-    if contract.made is not None or contract.call is not None:
-        return kernelbench.load(Path(problem.path)).reference
+    """What the reference of a problem of the deck does and reads; nothing for one without."""
     own = problems_dir / problem.id / f"reference_{contract.id}.py"
     path = own if own.is_file() else own.with_name("reference.py")
     return reference_traits(path, problems_dir / problem.id / "problem.yaml", contract.id)

@@ -14,11 +14,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kbh_lint.analyses.flow import last_call, reach
+from kbh_lint.analyses.flow import Reach, last_call, reach
 from kbh_lint.analyses.outputs import tensors
-from kbh_lint.analyses.reference import Traits, traits
+from kbh_lint.analyses.products import effective_bits
+from kbh_lint.analyses.reference import Traits, live_weights, traits
 from kbh_lint.analyses.work import category, on_inputs
-from kbh_lint.dtypes import BITS
+from kbh_lint.dtypes import BITS, FLOATS
 from kbh_lint.findings import State
 from kbh_lint.frontends import python
 from kbh_lint.host.explore.exploration import exception, run_path
@@ -31,11 +32,11 @@ from kbh_lint.host.values.tensors import Tensor
 from kbh_lint.marked import Fields, Map
 from kbh_lint.problem_files import entry_contract, parts_of, read_map
 from kbh_lint.problems import ArgSpec, Binding, Contract, Problem, Promise, Shape, StateSpec, TensorSpec
+from kbh_lint.profiles import KERNELBENCH, PRECISIONS, PROFILES, Profile
 from kbh_lint.values import Func
 
 MAX_BYTES = 1_000_000
 CONTRACT = LABEL = "get_inputs"
-ENTRY = ("ModelNew", "Model")
 CAPABILITY = (9, 0)
 _KEPT: tuple[State, ...] = ("kept",)
 
@@ -54,21 +55,22 @@ class _Hole(Exception):
     """Something that could not be read; the text is one sentence."""
 
 
-def load(path: Path) -> Loaded:
-    """The problem of a `.py` file or of the `.yaml` beside it. Raises DataError for a malformed YAML."""
+def load(path: Path, profile: Profile = KERNELBENCH, precision: str = "") -> Loaded:
+    """The problem of a `.py` file or of the `.yaml` beside it, as a benchmark runs it, which may convert inputs and
+    weights to a `precision` (fp32, fp16, bf16). Raises DataError for a malformed YAML."""
     source, extra = path.with_suffix(".py"), path.with_suffix(".yaml")
     stamps = tuple(
         (file.stat().st_mtime_ns, file.stat().st_size) if file.is_file() else None for file in (source, extra)
     )
-    return _load(source, extra, stamps)
+    return _load(source, extra, profile.id, PRECISIONS.get(precision, ""), stamps)
 
 
 @lru_cache(maxsize=8)
-def _load(source: Path, extra: Path, stamps: object) -> Loaded:
+def _load(source: Path, extra: Path, profile: str, dtype: str, stamps: object) -> Loaded:
     fields = Fields(read_map(extra) if extra.is_file() else Map(1), str(extra), "the problem's YAML")
     try:
         entry = _entry_problem(fields, extra) if "entry" in fields.data else None
-        problem, reference = (entry, Traits()) if entry is not None else _read(source)
+        problem, reference = (entry, Traits()) if entry is not None else _read(source, PROFILES[profile], dtype)
         hole = ""
     except _Hole as error:
         problem, reference, hole = _empty(source), Traits(), str(error)
@@ -82,7 +84,8 @@ def _with_extra(problem: Problem, fields: Fields, extra: Path, readable: bool) -
         whole = fields.choice("authored", ("every", "some")) == "every"
     if not readable:
         fields = Fields(Map(1), str(extra), "the problem's YAML")  # its names cannot be checked against anything
-    promises, bans, narrowest = parts_of(fields, extra, problem.contracts)
+    promises, bans, said = parts_of(fields, extra, problem.contracts)
+    narrowest = {**problem.narrowest, **said}
     precision = fields.text("precision", problem.precision)
     fields.done()
     if not any(promise.kind == "authored-compute" for promise in promises):
@@ -129,7 +132,7 @@ def _empty(source: Path) -> Problem:
 # --- reading -----------------------------------------------------------------------------------------------
 
 
-def _read(source: Path) -> tuple[Problem, Traits]:
+def _read(source: Path, profile: Profile, dtype: str) -> tuple[Problem, Traits]:
     try:
         if source.stat().st_size > MAX_BYTES:
             raise _Hole(f"it is larger than {MAX_BYTES // 1_000_000} MB")
@@ -142,7 +145,7 @@ def _read(source: Path) -> tuple[Problem, Traits]:
         raise _Hole("it nests too deeply") from None
     session = Session(module, {}, CAPABILITY)
     try:
-        contract = _contract(session)
+        contract = _contract(session, profile, dtype)
     except Raised as raised:
         raise _Hole(f"it raises {exception(raised.value)}") from None
     except (OutOfFuel, RecursionError):
@@ -168,8 +171,11 @@ def _read(source: Path) -> tuple[Problem, Traits]:
     assert contract.made is not None
     made = replace(contract.made, outputs=_outputs(last_call(run.shapes[0])))
     contracts = {CONTRACT: replace(contract, made=made)}
-    known = replace(problem, contracts=contracts, flops=str(total) if total else "", whole=len(steps) == 1)
-    return known, traits(found)
+    narrowest = _narrowest(contract, found, profile)
+    known = replace(
+        problem, contracts=contracts, flops=str(total) if total else "", whole=len(steps) == 1, narrowest=narrowest
+    )
+    return known, replace(traits(found), weights=live_weights(run.shapes[0], found))
 
 
 def _outputs(result: Any) -> tuple[TensorSpec, ...]:
@@ -180,9 +186,22 @@ def _outputs(result: Any) -> tuple[TensorSpec, ...]:
         return ()
 
 
-def _contract(session: Session) -> Contract:
+def _narrowest(contract: Contract, found: Reach, profile: Profile) -> dict[str, str]:
+    """What products may not be narrower than: the narrowest that stands for a type that the reference is given or
+    converts to. Nothing where one of these has eight bits or fewer: how quantised numbers multiply is the answer's.
+    """
+    given = {spec.dtype for specs in (contract.forward, contract.state) for spec in specs}
+    given |= {content.dtype for event in found.events for content in event.writes}
+    known = [profile.operands[dtype] for dtype in given & profile.operands.keys()]
+    if not known or any(BITS.get(dtype, 32) <= 8 and dtype != "bool" for dtype in given):
+        return {}
+    return {"operands": min(known, key=lambda dtype: effective_bits(dtype) or 0)}
+
+
+def _contract(session: Session, profile: Profile, dtype: str) -> Contract:
     """Constructor arguments, inputs and state, from `get_init_inputs`, `get_inputs` and `Model`."""
     interp = Run(session, {})
+    interp.training = profile.training
     frame = Frame(interp.scopes.main, interp.scopes.main, None, None)
     interp.block(session.module.body, frame)
     known = interp.scopes.main.vars
@@ -199,7 +218,7 @@ def _contract(session: Session) -> Contract:
     values: dict[int, Any] = {}
     for position, (name, value) in enumerate(zip(names, given, strict=True)):
         if isinstance(value, Tensor):
-            inputs.append(_tensor(f"argument {position + 1} of get_inputs", name, value))
+            inputs.append(_converted(_tensor(f"argument {position + 1} of get_inputs", name, value), dtype))
         elif _plain(value):
             values[position] = value
         else:
@@ -207,7 +226,8 @@ def _contract(session: Session) -> Contract:
     model = interp.call(cls, list(init), {}, None)
     if not isinstance(model, Instance):
         raise _Hole("Model(...) does not make an object that can be followed")
-    state = [_tensor(f"the state {name}", name, tensor) for name, tensor in trace_nn.state_of(model).items()]
+    held = trace_nn.state_of(model)
+    state = [_converted(_tensor(f"the state {name}", name, tensor), dtype) for name, tensor in held.items()]
     shape = Shape(LABEL, {}, "mixed")
     return Contract(
         id=CONTRACT,
@@ -216,12 +236,20 @@ def _contract(session: Session) -> Contract:
         state=tuple(StateSpec(spec.name, spec.dtype, spec.shape) for spec in state),
         output=(),
         tolerance={},
-        entry=ENTRY,
+        entry=profile.entry,
+        weights=profile.weights,
+        training=profile.training,
+        converts=dtype,
         made=Binding(
             shape, {f"argument {i}": value for i, value in enumerate(init)}, tuple(inputs),
             {spec.name: spec for spec in state}, (), values,
         ),
     )  # fmt: skip
+
+
+def _converted(spec: TensorSpec, dtype: str) -> TensorSpec:
+    """A tensor in the precision of the run, where it is of floating point."""
+    return replace(spec, dtype=dtype) if dtype and spec.dtype in FLOATS else spec
 
 
 def _called(interp: Run, known: Mapping[str, Any], name: str, *, required: bool) -> list[Any]:

@@ -30,3 +30,14 @@ def seconds(text: str) -> float:
         if 0 <= float(text) <= 86400:
             return float(text)
     raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+
+
+class Once(argparse.Action):
+    """An option that may be given once: the second would silently take the first one's place."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: object, option: str | None = None
+    ) -> None:
+        if getattr(namespace, self.dest, None) is not None:
+            parser.error(f"{option} was given twice; for several problems give --problems")
+        setattr(namespace, self.dest, values)

@@ -129,9 +129,10 @@ class Contract:
     """One version of what a submission is called with. `tolerance` is by output element type; `compare` gives it its
     meaning. `entry` are the names of the class to construct, the first that is there.
 
-    `made` is set for a contract that was read from a problem file: its arguments as they are. Its weights are those
-    that the constructor draws; nothing is loaded into a model, and they do not change between calls. So it is where
-    `call` names another entry point than a model's `forward`.
+    `made` is set for a contract that was read from a problem file: its arguments as they are. Weights are `loaded` into
+    a model by their names before it is called, and change between calls; or they are those that its constructor `drawn`
+    and stay. So it is where `call` names another entry point than a model's `forward`. `training`: the model is called
+    in training mode. `converts`: the element type that drawn weights of floating point are converted to, if any.
     """
 
     id: str
@@ -145,6 +146,9 @@ class Contract:
     entry: tuple[str, ...] = ("Model",)
     made: Binding | None = None
     call: EntryPoint | None = None
+    weights: Literal["loaded", "drawn"] = "loaded"
+    training: bool = False
+    converts: str = ""
 
     def bind(self, shape: Shape) -> Binding:
         """Concrete arguments for one shape. Raises FormulaError when a formula has no value there."""

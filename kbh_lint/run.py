@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 from kbh_lint.api import Options, Progress, UsageError, load_rules_once, select_findings
 from kbh_lint.findings import Fact, FileReport, Report, Unread
+from kbh_lint.profiles import KERNELBENCH, PRECISIONS, PROFILES
 
 if TYPE_CHECKING:
     from kbh_lint.authors.folders import Found
     from kbh_lint.cache import Cache
     from kbh_lint.rules import Rule
+    from kbh_lint.source.answers import ProblemFiles
     from kbh_lint.source.submissions import BadInput, Submission
     from kbh_lint.triage.changes import Changes
 
@@ -32,42 +34,76 @@ def lint_paths(
     progress: Progress | None,
     authors: bool = False,
     changes: Changes | None = None,
-    problem_file: Path | None = None,
+    files: ProblemFiles | None = None,
 ) -> Report:
     """See `kbh_lint.lint`."""
     from kbh_lint.authors.folders import FAULTS, Found, find
 
     _check_words((*select, *ignore), options)
-    if problem_file is not None:
-        check_problem_file(problem_file, problem)
     given = find(paths, authors=authors)
-    found = _discovered(given.rest, options, problem, target, problem_file)
+    found = _discovered(given.rest, options, problem, target, files)
     if changes is not None:
         found = [item for item in found if _changed(item, changes)]
         decks = tuple(deck for deck in given.decks if changes.has(deck / FAULTS))
         given = Found(tuple(filter(changes.below, given.problems)), decks, given.rest)
     submissions = lint_found(found, options, jobs, cache, progress)
-    files = submissions.files
+    reports = submissions.files
     if given.problems or given.decks:
-        files = (*files, *_problems(given, options, jobs, cache, progress))
-    return Report(tuple(select_findings(file, select, ignore) for file in files), submissions.errors)
+        reports = (*reports, *_problems(given, options, jobs, cache, progress))
+    return Report(tuple(select_findings(file, select, ignore) for file in reports), submissions.errors)
 
 
 def _discovered(
-    paths: Sequence[Path], options: Options, problem: str | None, target: str | None, problem_file: Path | None = None
+    paths: Sequence[Path], options: Options, problem: str | None, target: str | None, files: ProblemFiles | None = None
 ) -> list[Submission | BadInput]:
     from kbh_lint.source.submissions import discover
 
     deck = Path(options.problems_dir)
-    return list(discover(paths, problem=problem, target=target, problems_dir=deck, problem_file=problem_file))
+    return list(discover(paths, problem=problem, target=target, problems_dir=deck, files=files))
 
 
-def check_problem_file(file: Path, problem: str | None) -> None:
-    """Raises UsageError when a problem file is none, or stands beside the name of a problem."""
-    if problem is not None:
-        raise UsageError("--problem names a problem of the deck, --problem-file one beside it; give one of the two")
+def problem_files(
+    problem: str | None,
+    file: Path | None,
+    folder: Path | None = None,
+    match: Sequence[str] = (),
+    profile: str = "",
+    precision: str = "",
+) -> ProblemFiles | None:
+    """The problems beside the deck that files are linted against: one `file`, or those of a `folder` or manifest.
+
+    Raises UsageError for what contradicts itself, is not there or is not known, and DataError for a malformed manifest.
+    """
+    from kbh_lint.source.answers import AnswersError, ProblemFiles
+
+    if file is None and folder is None:
+        about = {"--match": match, "--profile": profile, "--precision": precision}
+        said = next((name for name, given in about.items() if given), None)
+        if said is not None:
+            raise UsageError(f"{said} is about answers to problem files; give --problem-file or --problems, too")
+        return None
+    if problem is not None or (file is not None and folder is not None):
+        raise UsageError(
+            "--problem names a problem of the deck, --problem-file one beside it, --problems many; give one of these"
+        )
+    if profile and profile not in PROFILES:
+        raise UsageError(f"there is no profile {profile!r}; known are {', '.join(PROFILES)}")
+    if precision and precision not in PRECISIONS:
+        raise UsageError(f"there is no precision {precision!r}; known are {', '.join(PRECISIONS)}")
+    how = PROFILES[profile or KERNELBENCH.id]
+    if precision and not how.converts:
+        raise UsageError(f"the profile {how.id} converts nothing, so that --precision means nothing for it")
+    if folder is not None:
+        try:
+            return ProblemFiles.read(folder, match, how, precision)
+        except AnswersError as error:
+            raise UsageError(str(error)) from None
+    assert file is not None
+    if match:
+        raise UsageError("--match is for a folder of problems (--problems); --problem-file is the problem of all files")
     if file.suffix not in (".py", ".yaml") or not file.is_file():
         raise UsageError(f"{file}: a problem file is a file NAME.py or NAME.yaml; this is none")
+    return ProblemFiles(how, precision, one=file)
 
 
 def _changed(item: Submission | BadInput, changes: Changes) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from typing import Any
 
 from kbh_lint.analyses.flow import Reach
+from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.remembered import outside
 from kbh_lint.host.values.tensors import Event
 
@@ -20,16 +22,51 @@ Step = tuple[str, frozenset[str]]  # an operation, and the inputs and weights be
 @dataclass(frozen=True, slots=True)
 class Traits:
     """A reference's operations in order, the inputs and state that its result depends on, and its steps: each
-    operation with those that what it reads comes from."""
+    operation with those that what it reads comes from. `weights` are the elements of each weight that the result
+    depends on, where weights stay as they are between calls."""
 
     operations: tuple[str, ...] = ()
     reads: frozenset[str] = frozenset()
     steps: frozenset[Step] = frozenset()
+    weights: Mapping[str, int] = field(default_factory=dict)
 
 
 def traits(found: Reach) -> Traits:
     """Those of the reference whose result was followed."""
     return Traits(operations(found), frozenset(c.label.partition(":")[2] for c in found.outside), steps(found))
+
+
+def weights_read(run: ShapeRun, found: Reach) -> frozenset[str]:
+    """The weights that a result depends on, also by what a constructor made of them."""
+    storages = {content.storage.ident for event in found.events for content, _ in event.reads}
+    storages |= {content.storage.ident for content in found.outside}
+    return frozenset(name for name, tensor in run.weights.items() if tensor.storage.ident in storages)
+
+
+def live_weights(run: ShapeRun, found: Reach) -> dict[str, int]:
+    """The elements of the weights that a reference's result depends on.
+
+    A bias that is the same for all of what a norm then takes the mean of changes nothing: those of convolutions and
+    products right before batch norm by the batch's statistics, and before instance norm, are left out.
+    """
+    names = {tensor.storage.ident: name for name, tensor in run.weights.items()}
+    dead: set[str] = set()
+    uses: Counter[str] = Counter()
+    for event in found.events:
+        vectors = [
+            c.storage.ident for c, tensor in event.reads if c.storage.ident in names and len(tensor.shape or ()) == 1
+        ]
+        uses.update(names[ident] for ident in vectors)
+        before = event.reads[0][0].event if event.reads else None
+        if _name(event) in ("batch_norm", "instance_norm") and len(vectors) <= 2 and before is not None:
+            if _name(before) == "product" or _name(before).startswith("conv"):
+                dead |= {
+                    names[c.storage.ident]
+                    for c, tensor in before.reads
+                    if c.storage.ident in names and len(tensor.shape or ()) == 1
+                }
+    dead = {name for name in dead if uses[name] == 1}
+    return {name: run.weights[name].numel() or 0 for name in sorted(weights_read(run, found) - dead)}
 
 
 def operations(found: Reach) -> tuple[str, ...]:

@@ -216,7 +216,7 @@ def ignored_state(run: ShapeRun, found: Reach) -> list[Seed]:
     """Facts `ignored-state`: weights of which the result uses only what they held before they were loaded."""
     loaded = {c.label.partition(":")[2] for c in found.outside if c.label.startswith("state:")}
     out: list[Seed] = []
-    for name, tensor in run.state.items():
+    for name, tensor in {**run.state, **(run.weights if run.loaded else {})}.items():
         if name in loaded:
             continue
         reader = next((e for e in found.events for c, _ in e.reads if _before_loading(c, tensor)), None)

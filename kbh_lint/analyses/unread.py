@@ -5,7 +5,7 @@ from __future__ import annotations
 from kbh_lint import ir
 from kbh_lint.analyses.flow import MAX_CONTENTS, Reach, facts_of, reads_of, roots
 from kbh_lint.analyses.promises import unread_reason
-from kbh_lint.analyses.reference import Traits
+from kbh_lint.analyses.reference import Traits, weights_read
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
@@ -19,8 +19,9 @@ def unread_inputs(
     if by_library or not work.authored or not run.calls or not reference.reads or not found.outside:
         return []
     read = {c.label.partition(":")[2] for c in found.outside}
+    lacking = _weights(run, found, reference)
     known = {s.attrs["name"] for s in facts.seeds if s.kind == "unread-input"}
-    missing = sorted((reference.reads & (run.inputs.keys() | run.state.keys())) - read - known)
+    missing = sorted((reference.reads & (run.inputs.keys() | run.state.keys()) | lacking) - read - known)
     if missing:
         if any(e.kind != "launch" or e.attrs["kernel"].node.kind != "python" for e in work.authored):
             return []  # C++ passes memory on in more ways than are followed
@@ -32,10 +33,25 @@ def unread_inputs(
     return [Seed("unread-input", item, last.loc, tuple(launched_from(last)[1:])) for item in attrs]
 
 
+def _weights(run: ShapeRun, found: Reach, reference: Traits) -> set[str]:
+    """The reference's weights that a result cannot come from: there under their name and not read, or under no name and
+    larger than all that is read under other names. Weights in one larger tensor, or laid out anew, are read."""
+    read = weights_read(run, found)
+    spare = sum(run.weights[name].numel() or 0 for name in read - reference.weights.keys())
+    lacking = {name for name in reference.weights if name in run.weights and name not in read}
+    for name in sorted(reference.weights.keys() - run.weights.keys(), key=lambda name: reference.weights[name]):
+        spare -= reference.weights[name]
+        if spare < 0:
+            lacking.add(name)
+    return lacking
+
+
 def _by_address(path: PathRun, run: ShapeRun) -> set[str]:
     """The inputs and state whose address somebody asked for: what is found through it is not followed."""
     asked = {attrs["storage"] for kind, attrs, _ in path.notes if kind == "pointer-read"}
-    return {name for group in (run.inputs, run.state) for name, t in group.items() if t.storage.ident in asked}
+    return {
+        name for group in (run.inputs, run.state, run.weights) for name, t in group.items() if t.storage.ident in asked
+    }
 
 
 def _loaded(work: Work) -> set[str]:

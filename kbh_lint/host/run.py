@@ -100,6 +100,7 @@ class Run:
         self.module_hooks: dict[str, Any] = {}  # hooks of all modules, by the tables of `module_calls`
         self.authored: list[Any] = []  # the extensions and the Triton kernels that were made, wherever they are kept
         self.made = 0  # texts that were made into code
+        self.training = False  # whether models are in training mode until somebody says otherwise
 
     @property
     def cpp(self) -> Cpp:

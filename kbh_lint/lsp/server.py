@@ -21,7 +21,7 @@ from kbh_lint.jobs import Worker
 from kbh_lint.lsp.diagnostics import diagnostics, hover
 from kbh_lint.marked import DataError
 from kbh_lint.rules import Rule, load_rules
-from kbh_lint.run import check_problem_file
+from kbh_lint.run import problem_files
 from kbh_lint.source.resolve import Resolver
 from kbh_lint.source.sidecars import Neighbours
 from kbh_lint.source.submissions import MAX_BYTES, Submission, of_text
@@ -110,10 +110,9 @@ def _submission(path: Path, text: str, resolver: Resolver) -> Submission | None:
 
 def serve(options: Options, problem: str | None, problem_file: Path | None) -> None:
     """Serves one editor to the end of its session. Raises UsageError or DataError before the session begins."""
-    if problem_file is not None:
-        check_problem_file(problem_file, problem)
+    files = problem_files(problem, problem_file)
     rules = {rule.id: rule for rule in load_rules(Path(options.rules_dir))}
-    server = _Server(options, Resolver(Path(options.problems_dir), problem, None, problem_file), rules)
+    server = _Server(options, Resolver(Path(options.problems_dir), problem, None, files), rules)
     _register(server)
     try:
         server.start_io()

@@ -7,9 +7,12 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint.problems import Target, find_target, load_deck, load_targets
+
+if TYPE_CHECKING:
+    from kbh_lint.source.answers import ProblemFiles
 
 MAX_RUN_FILE = 4_000_000
 RUN_FILES = ("run.json", "result.json")
@@ -22,19 +25,25 @@ _TEMPLATE_FOLDERS = 3
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What was decided about one submission; None where nothing says."""
+    """What was decided about one submission; None where nothing says. `file` is that of a problem beside the deck."""
 
     problem: str | None
     problem_source: str | None
     target: str | None
     notes: tuple[str, ...]
+    file: str | None = None
 
 
 class Resolver:
-    """Resolves problems against a deck. Raises UsageError for an unknown `problem` or `target` of the command line."""
+    """Resolves problems against a deck, or against `files` of problems. Raises UsageError for an unknown `problem` or
+    `target` of the command line."""
 
     def __init__(
-        self, problems_dir: Path | None, problem: str | None = None, target: str | None = None, file: Path | None = None
+        self,
+        problems_dir: Path | None,
+        problem: str | None = None,
+        target: str | None = None,
+        files: ProblemFiles | None = None,
     ) -> None:
         from kbh_lint import paths
 
@@ -46,7 +55,7 @@ class Resolver:
         self.ids = load_deck(folder).ids
         self._hardware = paths.hardware_file(folder)
         self._names = _pattern(self.ids)
-        self.file = file
+        self.files = files
         self.problem = None if problem is None else self._given_problem(problem)
         self.target = None if target is None else self._given_target(target)
 
@@ -55,8 +64,13 @@ class Resolver:
         notes: list[str] = []
         record, record_name = _run_record(run, notes) if run is not None else ({}, "")
         directives = dict(_DIRECTIVE.findall(text)) if "kbh:" in text else {}
-        problem, source = self._problem(path, record, record_name, directives, notes)
         target = self._target(record, record_name, directives, notes)
+        if self.files is not None:
+            file, where = self.files.file_for(path)
+            if file is None:
+                return Resolved(None, None, target, (*notes, where))
+            return Resolved(file.stem, where, target, tuple(notes), str(file))
+        problem, source = self._problem(path, record, record_name, directives, notes)
         return Resolved(problem, source, target, tuple(notes))
 
     def in_name(self, name: str) -> str | None:
@@ -67,8 +81,6 @@ class Resolver:
     def _problem(
         self, path: Path, record: dict[str, Any], record_name: str, directives: dict[str, str], notes: list[str]
     ) -> tuple[str | None, str | None]:
-        if self.file is not None:
-            return self.file.stem, "--problem-file"
         if self.problem is not None:
             return self.problem, "--problem"
         said = next((record[key] for key in _PROBLEM_KEYS if isinstance(record.get(key), str)), None)

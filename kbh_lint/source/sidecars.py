@@ -45,6 +45,22 @@ class Sidecar:
     size: int = 0
 
 
+def with_reference(sidecars: dict[str, Sidecar], text: str, file: Path, name: str) -> dict[str, Sidecar]:
+    """Sidecars and, where the solution imports it and has none of its own, the problem file under the `name` that its
+    benchmark gives it, or `reference`."""
+    module = name or "reference"
+    if f"{module}.py" in sidecars or module not in _imported(text):
+        return sidecars
+    try:
+        file = file.with_suffix(".py")
+        if file.stat().st_size > MAX_BYTES:
+            return sidecars
+        content = file.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return sidecars
+    return {**sidecars, f"{module}.py": Sidecar(f"{module}.py", content, str(file), size=len(content.encode()))}
+
+
 def split_bundle(text: str, path: str) -> tuple[str, dict[str, Sidecar], list[str]]:
     """(solution, sidecars, notes) of a text that may hold sidecar blocks; line numbers stay those of the file.
 

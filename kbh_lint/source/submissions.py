@@ -12,9 +12,14 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from kbh_lint.profiles import KERNELBENCH
 from kbh_lint.source.resolve import RUN_FILES, Resolver, suppression_notes
-from kbh_lint.source.sidecars import Neighbours, Sidecar, split_bundle
+from kbh_lint.source.sidecars import Neighbours, Sidecar, split_bundle, with_reference
+
+if TYPE_CHECKING:
+    from kbh_lint.source.answers import ProblemFiles
 
 MAX_BYTES = 2_000_000
 MAX_FILES = 100_000
@@ -28,7 +33,8 @@ class Submission:
 
     `text` has `\\n` line ends and no byte order mark; in a bundle it ends where the first sidecar block begins.
     `problem` and `target` are ids, or None when nothing says; `problem_source` says where the problem id was found.
-    `sha256` covers text and sidecars. `problem_file` describes the problem when that is not one of the deck.
+    `sha256` covers text and sidecars. `problem_file` describes the problem when that is not one of the deck, `profile`
+    how its benchmark runs answers (kbh_lint.profiles), `precision` what it converts inputs and weights to.
     """
 
     path: Path
@@ -40,6 +46,8 @@ class Submission:
     notes: tuple[str, ...] = ()
     sha256: str = ""
     problem_file: str | None = None
+    profile: str = KERNELBENCH.id
+    precision: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +64,15 @@ def discover(
     problem: str | None = None,
     target: str | None = None,
     problems_dir: Path | None = None,
-    problem_file: Path | None = None,
+    files: ProblemFiles | None = None,
 ) -> Iterator[Submission | BadInput]:
     """The submissions under some paths: in the order of the arguments, within a folder in the order of names.
 
-    `problem` (or `problem_file`) and `target` hold for all of them; otherwise each is resolved by itself. Raises
+    `problem` and `target` hold for all of them; otherwise each is resolved by itself, against `files` of problems where
+    these are given. Raises
     UsageError at once when one of them is not known, and ProblemError when the deck's hardware file is malformed.
     """
-    resolver = Resolver(problems_dir, problem, target, problem_file)
+    resolver = Resolver(problems_dir, problem, target, files)
     return _discover(paths, resolver)
 
 
@@ -100,6 +109,9 @@ def of_text(path: Path, content: str, resolver: Resolver, neighbours: Neighbours
         sidecars = neighbours.beside(path, text, whole_folder=archive)
     run = path.parent if path.name == "solution.py" else None
     resolved = resolver.resolve(path, text, run)
+    files = resolver.files
+    if files is not None and resolved.file is not None:
+        sidecars = with_reference(sidecars, text, Path(resolved.file), files.profile.reference)
     digest = hashlib.sha256(text.encode())
     for name in sorted(sidecars):
         digest.update(f"\0{name}\0{sidecars[name].size}\0{sidecars[name].text}".encode())
@@ -112,7 +124,9 @@ def of_text(path: Path, content: str, resolver: Resolver, neighbours: Neighbours
         target=resolved.target,
         notes=(*notes, *resolved.notes, *suppression_notes(content)),
         sha256=digest.hexdigest(),
-        problem_file=str(resolver.file) if resolver.file is not None else None,
+        problem_file=resolved.file,
+        profile=files.profile.id if files is not None else KERNELBENCH.id,
+        precision=files.precision if files is not None else "",
     )
 
 

@@ -276,7 +276,7 @@ def test_the_command_line_says_what_is_wrong_in_one_sentence(
     (tmp_path / "bad.yaml").write_text("promises:\n  - {id: x}\n")
     for options, words in (
         (["--problem-file", "lost.py"], "this is none"),
-        (["--problem-file", str(tmp_path / "bad.py"), "--problem", "01_fp8_gemm"], "give one of the two"),
+        (["--problem-file", str(tmp_path / "bad.py"), "--problem", "01_fp8_gemm"], "give one of these"),
         (["--problem-file", str(tmp_path / "bad.yaml")], "bad.yaml:2"),
     ):
         assert main(["--no-cache", *options, str(tmp_path / "a.py")]) == 2

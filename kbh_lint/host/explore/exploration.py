@@ -83,6 +83,7 @@ def choose_contract(interp: Run, problem: Problem) -> Contract | None:
     if first is None or cls is None:
         return None
     interp.trace.call_index = 0
+    interp.training = first.training
     interp.refuel()
     state: dict[str, str | None] = {}
     try:
@@ -113,6 +114,7 @@ def run_shape(interp: Run, contract: Contract, shape: Shape, further: bool) -> S
     interp.trace.events = []
     interp.memory.compared = False
     interp.memory.begin(next(interp.session.idents))
+    interp.training = contract.training
     noted = len(interp.trace.notes)
     try:
         loading.shims(interp, binding)
@@ -129,10 +131,12 @@ def run_shape(interp: Run, contract: Contract, shape: Shape, further: bool) -> S
                 run.stopped = "Model(...) did not make an object"
                 return run
             model = holder = run.instance = module_calls.placed(interp, model)
-            if contract.made is None:
+            if contract.weights == "loaded":
                 loading.load_state(interp, run, model, binding)
+                if contract.made is not None:
+                    run.weights, run.state = run.state, {}
             else:
-                loading.name_weights(run, model)
+                loading.name_weights(run, model, contract.converts)
         loading.make_inputs(interp, run, contract, binding)
         seen = [survivors.slots(interp, holder)]
         for call in (1, 2):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint.dtypes import FLOATS
 from kbh_lint.formulas import evaluate_int
 from kbh_lint.host.libs import trace_nn
 from kbh_lint.host.torch import recording
@@ -24,10 +25,15 @@ def shims(interp: Run, binding: Binding) -> None:
             interp.scopes.main.vars[name] = value
 
 
-def name_weights(run: ShapeRun, model: Instance) -> None:
-    """Weights that the constructor drew, and that stay as they are; what was derived from them came from them."""
+def name_weights(run: ShapeRun, model: Instance, dtype: str = "") -> None:
+    """Weights that the constructor drew, and that stay as they are, in the `dtype` that they are converted to, if any;
+    what was derived from them came from them."""
+    run.loaded = False
     for name, tensor in trace_nn.state_of(model).items():
+        if dtype and tensor.dtype in FLOATS:
+            tensor.dtype = tensor.storage.content.dtype = dtype
         run.registered[name] = tensor.dtype
+        run.weights[name] = tensor
         if tensor.storage.content.event is None and not tensor.storage.content.label.startswith("state:"):
             tensor.storage.content.label = f"state:{name}"
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 OF_LAYERS = "torch.nn."
 _STACKS = {"TransformerEncoder": "TransformerEncoderLayer", "TransformerDecoder": "TransformerDecoderLayer"}
 _MOST_COPIES = 256
+_DEEPEST = 32  # modules in modules
 _BLOCK = (
     "d_model nhead dim_feedforward=2048 dropout=0.1 activation=None layer_norm_eps=1e-5 batch_first=False "
     "norm_first=False bias=True device=None dtype=None"
@@ -148,12 +149,23 @@ def children(owner: object) -> Iterator[tuple[str, Any]]:
                 yield str(key), item
 
 
+def set_mode(interp: Run, owner: object, training: object, depth: int = 0) -> None:
+    """`train(mode)` or `eval()` of a module and of those in it, where that changes anything."""
+    if not isinstance(owner, (Instance, LibObject)) or depth > _DEEPEST:
+        return
+    if owner.attrs.get("training", interp.training) != training:
+        owner.attrs["training"] = training
+    for _, child in children(owner):
+        if not isinstance(child, Tensor):
+            set_mode(interp, child, training, depth + 1)
+
+
 def attribute(interp: Run, owner: LibObject, name: str) -> Any:
     """An attribute of a layer: what the table says, an item by name, a method of torch.nn.Module, or unknown."""
     if name in owner.attrs:
         return owner.attrs[name]
     if name == "training":
-        return False
+        return interp.training
     if name == "__class__":
         return interp.call(interp.builtins["type"], [owner], {}, None)
     items = owner.attrs.get("items")
@@ -218,6 +230,8 @@ def _run_layer(
     if layer.function in ("batch_norm", "instance_norm"):
         given |= {f"p{i + 3}": tensor for i, tensor in enumerate(beside)}
         beside = []
+        if attribute(interp, owner, "training") is True:  # the batch's own statistics
+            given |= {"p1": None, "p2": None, "p5": True}
     elif layer.function in ("layer_norm", "group_norm", "rms_norm"):
         given |= {key: attrs[key] for key in layer.first if isinstance(attrs.get(key), Tensor)}
         beside = []

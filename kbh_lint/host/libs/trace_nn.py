@@ -36,7 +36,10 @@ def object_method(
             elif isinstance(value, LibObject):
                 object_method(interp, value, name, args, kwargs, loc)
         return owner
-    if name in ("eval", "train", "requires_grad_", "apply"):
+    if name in ("eval", "train"):
+        nn_layers.set_mode(interp, owner, name == "train" and (args[0] if args else kwargs.get("mode", True)))
+        return owner
+    if name in ("requires_grad_", "apply"):
         return owner
     if name == "forward":
         return nn_layers.apply(interp, owner, args, kwargs, loc)
@@ -243,7 +246,10 @@ def instance_method(
         return module_calls.register(owner.attrs, module_calls.REGISTERS[name], args, kwargs)
     if name == "compile":
         return module_calls.compile_in_place(interp, owner, kwargs, loc)
-    if name in ("to", "cuda", "half", "bfloat16", "float", "cpu", "eval", "train", "requires_grad_", "apply", "_apply"):
+    if name in ("eval", "train"):
+        nn_layers.set_mode(interp, owner, name == "train" and (args[0] if args else kwargs.get("mode", True)))
+        return owner
+    if name in ("to", "cuda", "half", "bfloat16", "float", "cpu", "requires_grad_", "apply", "_apply"):
         return owner
     if name in ("add_module", "register_module") and len(args) > 1:
         owner.attrs[str(args[0])] = args[1]

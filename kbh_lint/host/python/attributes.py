@@ -195,7 +195,7 @@ def plain_attr(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> A
         pass
     if is_module(owner.cls):
         if name == "training":
-            return False
+            return interp.training
         if name in module_calls.TABLES:
             return module_calls.table(owner.attrs, name)
         if name in module_tables.NAMES:

@@ -70,9 +70,10 @@ def remove(handle: LibObject) -> None:
 
 
 def placed(interp: Run, model: Instance) -> Instance:
-    """The model as a grader has it after `.to(device).eval()`, where the submission has its own idea of these."""
+    """The model after a grader's `.to(device)` and `.eval()`, where the submission has its own idea of these."""
     same = builtin(lambda run, args, kwargs, loc: args[0] if args else None)
-    for name, given in (("_apply", [same]), ("cuda", []), ("to", ["cuda"]), ("train", [False]), ("eval", [])):
+    moved: list[tuple[str, list[Any]]] = [("_apply", [same]), ("cuda", []), ("to", ["cuda"])]
+    for name, given in (*moved, *(() if interp.training else (("train", [False]), ("eval", [])))):
         own = model.attrs.get(name) or find_method(model, name)
         result = interp.call(own, given, {}, None) if own is not None else None
         model = result if isinstance(result, Instance) else model

@@ -23,6 +23,8 @@ class ShapeRun:
     survived: list[Kept] = field(default_factory=list)
     inputs: dict[str, Tensor] = field(default_factory=dict)
     state: dict[str, Tensor] = field(default_factory=dict)
+    weights: dict[str, Tensor] = field(default_factory=dict)  # state that stays as it is between calls
+    loaded: bool = True  # whether state and weights were loaded, or are what the constructor drew
     registered: dict[str, str] = field(default_factory=dict)
     stopped: str = ""
     ignored: bool = False  # its own load_state_dict takes nothing of what it is given
