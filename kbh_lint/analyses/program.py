@@ -46,6 +46,7 @@ def _noted(paths: list[PathRun]) -> Iterator[Seed]:
 def _dead(module: ir.Module, paths: list[PathRun]) -> Iterator[Seed]:
     """Whether any run reaches an authored kernel, and the kernels that none reaches."""
     used: set[int] = set()
+    launched: dict[int, str] = {}
     reached, whole = False, True
     for path in paths:
         for run in path.shapes:
@@ -53,12 +54,18 @@ def _dead(module: ir.Module, paths: list[PathRun]) -> Iterator[Seed]:
             whole = whole and bool(found.events) and not found.opaque and not fills_unseen(run)
             for event in found.events:
                 if event.kind == "launch":
-                    used.add(id(event.attrs["kernel"].node))
+                    kernel = event.attrs["kernel"]
+                    used.add(id(kernel.node))
+                    launched[id(kernel.node)] = kernel.language.partition(".")[0]
                     reached = True
                 elif event.kind == "cutlass":
                     reached = True
+                    launched[0] = "cutlass"
     defined = kernels(paths[0])
-    yield Seed("authored", {"reached": reached, "defined": len(defined)}, None)
+    launched |= {id(func.node): language for func, language in defined if id(func.node) in used}
+    languages = tuple(sorted({language for language in launched.values() if language}))
+    attrs = {"reached": reached, "defined": len(defined), "languages": languages}
+    yield Seed("authored", attrs, None)
     if whole and not reached:
         defined += unbuilt(module, paths[0].env, {func.node.name for path in paths for func, _ in kernels(path)})
     defined = [(func, language) for func, language in defined if id(func.node) not in used]
