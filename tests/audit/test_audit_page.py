@@ -1,7 +1,4 @@
-"""The page of an audit in Chromium: sorting, filtering, keys, narrow and dark, and that nothing gets out.
-
-With KBH_AXE (the path of axe-core's axe.min.js) its rules for WCAG 2.2 AA are held too.
-"""
+"""The page of an audit in Chromium: sorting, filtering, keys, narrow and dark, and that nothing gets out."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ from typing import Any
 
 import pytest
 from archives import HONEST, LEAK, OPEN, audited, predecessor, run
+from axe_kit import faults, held_by_axe
 
 from harness.audit.cells import Audit
 from harness.audit.page import render
@@ -169,14 +167,10 @@ def test_a_page_of_many_runs_paints_and_sorts_quickly(show: Callable[..., Any], 
     assert column(page, "run")[:2] == ["run0", "run1"]
 
 
-@pytest.mark.skipif(not os.environ.get("KBH_AXE"), reason="KBH_AXE does not name axe-core's axe.min.js")
-@pytest.mark.parametrize(("width", "dark"), [(1180, False), (1180, True), (360, False)])
+@held_by_axe(1180)
 def test_axe_finds_nothing_on_the_page_of_an_audit(
     show: Callable[..., Any], file: Path, width: int, dark: bool
 ) -> None:
     page = show(file, width=width, dark=dark, bypass_csp=True)
     page.evaluate("document.querySelectorAll('details').forEach(node => { node.open = true; })")
-    page.evaluate(Path(os.environ["KBH_AXE"]).read_text(encoding="utf-8"))
-    tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-    found = page.evaluate("tags => axe.run(document, { runOnly: tags })", tags)
-    assert [(fault["id"], [node["html"] for node in fault["nodes"]][:3]) for fault in found["violations"]] == []
+    assert faults(page) == []

@@ -1,7 +1,6 @@
 """The board in Chromium, from the disk: sorting, filters, keys, packed pages, narrow and dark, and its first paint.
 
-Screenshots are kept in the folder that KBH_SCREENSHOTS names, else among the test's temporary files. With KBH_AXE (the
-path of axe-core's axe.min.js) its rules for WCAG 2.2 AA are held too.
+Screenshots are kept in the folder that KBH_SCREENSHOTS names, else among the test's temporary files.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_kit import faults, held_by_axe
 from site_kit import EVIL, small_archive
 from test_view_browser import CHROMIUM, CONTRAST, FLAGS, keep, settled
 
@@ -26,7 +26,6 @@ sync_api = pytest.importorskip("playwright.sync_api")
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="chromium is not installed (apt-get install chromium)")
 Open = Callable[..., Any]
 SCREENS = (("wide", 1280, False), ("dark", 1280, True), ("phone", 360, False))
-TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 SHIFTS = """new Promise(done => { let sum = 0; const seen = new PerformanceObserver(list => {
   for (const one of list.getEntries()) sum += one.value; });
   seen.observe({ type: 'layout-shift', buffered: true }); setTimeout(() => done(sum), 60); })"""
@@ -113,18 +112,14 @@ def test_every_page_fits_the_screen_stands_still_and_can_be_read(
             keep(page, f"board-{screen}-{name.replace('/', '-').removesuffix('.html')}", tmp_path)
 
 
-@pytest.mark.skipif(not os.environ.get("KBH_AXE"), reason="KBH_AXE does not name axe-core's axe.min.js")
-@pytest.mark.parametrize(("width", "dark"), [(1280, False), (1280, True), (360, False)])
+@held_by_axe(1280)
 def test_axe_finds_nothing_on_any_page(show: Open, made: tuple[Site, Path], width: int, dark: bool) -> None:
     site, top = made
     page = show(top / "out", "index.html", width=width, dark=dark, bypass_csp=True)
     for name in names(site):
         page.goto(f"{(top / 'out').as_uri()}/{name}")
         page.evaluate("document.querySelectorAll('details').forEach(node => { node.open = true; })")
-        page.evaluate(Path(os.environ["KBH_AXE"]).read_text(encoding="utf-8"))
-        found = page.evaluate("tags => axe.run(document, { runOnly: tags, preload: false })", TAGS)
-        faults = [(fault["id"], [node["html"] for node in fault["nodes"]][:3]) for fault in found["violations"]]
-        assert faults == [], name
+        assert faults(page, preload=False) == [], name
 
 
 def test_the_leaderboard_sorts_and_filters(show: Open, made: tuple[Site, Path]) -> None:

@@ -1,7 +1,6 @@
 """The page of a run in Debian's Chromium: folds, keys, anchors, filter, narrow and dark, and that nothing gets out.
 
-Screenshots are kept in the folder that KBH_SCREENSHOTS names, else among the test's temporary files. With KBH_AXE (the
-path of axe-core's axe.min.js) its rules for WCAG 2.2 AA are held too.
+Screenshots are kept in the folder that KBH_SCREENSHOTS names, else among the test's temporary files.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_kit import faults, held_by_axe
 from sample_run import Story, long, sample
 from test_view import EVIL, HIDDEN, hostile
 
@@ -277,13 +277,9 @@ def test_a_page_of_many_steps_paints_at_once_and_answers_quickly(show: Open, man
     assert seen < 60  # the others are not laid out
 
 
-@pytest.mark.skipif(not os.environ.get("KBH_AXE"), reason="KBH_AXE does not name axe-core's axe.min.js")
-@pytest.mark.parametrize(("width", "dark"), [(1180, False), (1180, True), (360, False)])
+@held_by_axe(1180)
 def test_axe_finds_nothing(show: Open, file: Path, width: int, dark: bool) -> None:
     page = show(file, width=width, dark=dark, bypass_csp=True)
     page.add_style_tag(content=".step, .snap { content-visibility: visible !important }")
     page.evaluate("document.querySelectorAll('details').forEach(node => { node.open = true; })")
-    page.evaluate(Path(os.environ["KBH_AXE"]).read_text(encoding="utf-8"))
-    tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-    found = page.evaluate("tags => axe.run(document, { runOnly: tags })", tags)
-    assert [(fault["id"], [node["html"] for node in fault["nodes"]][:3]) for fault in found["violations"]] == []
+    assert faults(page) == []
