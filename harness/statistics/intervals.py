@@ -20,7 +20,7 @@ try:
 except ImportError as error:
     raise ImportError("statistics need numpy and scipy: pip install '.[stats]'") from error
 
-__all__ = ["FLOOR", "Interval", "Over", "least_variance", "of_mean", "of_rate", "student", "wilson"]
+__all__ = ["FLOOR", "NOTHING", "Interval", "Over", "least_variance", "of_mean", "of_rate", "student", "wilson"]
 
 Over = Literal["problems", "deck"]
 FLOOR = 1e-3  # a standard error, as a share, that no clock of a grading is below: what agrees better does so by chance

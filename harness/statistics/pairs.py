@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.statistics.intervals import Interval, Over, least_variance
+from harness.statistics.intervals import NOTHING, Interval, Over, least_variance
 from harness.statistics.layout import Array, Layout
 
 try:
@@ -53,12 +53,12 @@ class Pair:
         if self.relation != "cannot tell":
             return self.relation
         if self.trials is not None:
-            return f"cannot tell, needs about {self.trials} more trials"
+            return f"cannot tell, needs about {self.trials} more trials a cell"
         if self.short == "repeats":
             return "cannot tell, needs two trials of a cell to say how many"
         if self.short == "problems":
             return "cannot tell, needs more problems"
-        return f"cannot tell, needs more than {MOST_TRIALS} more trials"
+        return f"cannot tell, needs more than {MOST_TRIALS} more trials a cell"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,8 @@ def compare(layout: Layout, margin: float, level: float = 0.95, over: Over = "pr
     better = _closed((corrected <= 1 - level) & (scores[:, None] > scores[None, :]))
     first, second = np.triu_indices(models, 1)
     upper = (first, second)
-    equal = _equal(np.where(known, difference, np.nan)[upper], errors[upper], degrees[upper], margin)
+    hidden = _hidden(means, common, margin) if over == "problems" else np.zeros(common.shape)
+    equal = _equal(np.where(known, difference, np.nan)[upper], errors[upper], degrees[upper], margin, hidden[upper])
     half = special.stdtrit(degrees, (1 + level) / 2) * errors
     trials, short = _needed(
         layout, np.where(known, difference, np.nan), errors**2 * common, degrees, common, level, over
@@ -174,13 +175,26 @@ def _closed(better: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return closed
 
 
-def _equal(difference: Array, errors: Array, degrees: Array, margin: float) -> Array:
-    """Two one-sided tests of each pair against the margin, by the worse of the two; by Holm over all pairs."""
+def _equal(difference: Array, errors: Array, degrees: Array, margin: float, hidden: Array) -> Array:
+    """Two one-sided tests of each pair against the margin, by the worst of these and `hidden`; by Holm over all pairs.
+
+    Of two models of which neither has scored, `hidden` says everything.
+    """
     known = np.isfinite(difference) & (errors > 0)
-    adjusted = np.ones(len(difference))
-    ratio = (margin - np.abs(difference[known])) / errors[known]
-    adjusted[known] = holm(special.stdtr(degrees[known], -ratio), len(difference))
-    return adjusted
+    alone = np.where(known | (hidden == 0), 1.0, 0.0)
+    alone[known] = special.stdtr(degrees[known], -(margin - np.abs(difference[known])) / errors[known])
+    return holm(np.maximum(alone, hidden))
+
+
+def _hidden(means: Array, common: NDArray[np.int64], margin: float) -> Array:
+    """How likely a model that scores more than the margin on problems like these has scored on none of the common ones.
+
+    A mean of m needs a score on at least a share m of all problems, as none is above 1. 0 where both have scored.
+    """
+    there = np.isfinite(means).astype(np.int64)
+    scored = (np.nan_to_num(means) > NOTHING).astype(np.int64) @ there.T
+    never = (scored == 0) | (scored.T == 0)
+    return np.asarray(np.where(never, (1 - margin) ** common, 0.0))
 
 
 def _needed(

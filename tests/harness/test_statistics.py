@@ -257,6 +257,17 @@ def test_models_with_the_same_rows_share_a_rank_and_are_the_same() -> None:
     assert {pair.relation for pair in board.pairs} == {"same"}
 
 
+def test_a_model_that_never_scored_is_the_same_as_none_until_many_problems_say_so() -> None:
+    random = np.random.default_rng(11)
+    for problems, relation in ((9, "cannot tell"), (120, "cannot tell"), (250, "same")):
+        values = np.zeros((3, problems, 3))
+        values[0] = random.uniform(0.0001, 0.0002, (problems, 3))
+        board = board_of(values)
+        assert {pair.relation for pair in board.pairs} - {"ahead"} == {relation}
+        values[1:, 0, :] = 0.0001  # once each has scored, the differences tell
+        assert board_of(values).pair("m01", "m02").relation == "same"
+
+
 def test_a_lead_on_every_problem_is_sure_and_one_on_some_is_not() -> None:
     random = np.random.default_rng(3)
     base = random.uniform(0.2, 0.5, (1, 9, 1)) + random.normal(0, 0.01, (3, 9, 3))
