@@ -13,6 +13,7 @@ from grader.record.words import seconds as clock
 from grader.report.page.base import PageError, environment
 from harness.board.trials import MARKS
 from harness.site.model import SIGNS, SiteError, slug
+from harness.statistics.words import score, signed
 from harness.view.charts import money
 from harness.view.entries import seconds
 from harness.view.text import short, shown, visible
@@ -49,18 +50,6 @@ def _environment() -> Any:
     )  # fmt: skip
     found.globals.update(STATES=STATES, MARKS=MARKS, SIGNS=SIGNS, NAV=NAV, POLICY=POLICY)
     return found
-
-
-def score(value: float | None) -> str:
-    """A share of the roofline with three digits after the point, two that count where it is small; a dash for none."""
-    return "–" if value is None else f"{value:.2g}" if value < 0.01 else f"{value:.3f}"
-
-
-def signed(value: float | None) -> str:
-    """A difference of scores, with its sign; a dash for none."""
-    if value is None or not value:
-        return "–" if value is None else "0"
-    return f"{'+' if value > 0 else '−'}{score(abs(value))}"
 
 
 def amount(value: float) -> str:

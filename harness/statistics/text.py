@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from harness.statistics.board import Board, Rate, Standing, turned
 from harness.statistics.intervals import Interval
 from harness.statistics.variance import Deviation, Split
+from harness.statistics.words import score, signed
 
 __all__ = ["pair_table", "render", "standing_table"]
 
@@ -49,8 +50,8 @@ def pair_table(board: Board) -> str:
     for place, first in enumerate(models):
         for second in models[place + 1 :]:
             pair = known[first, second] if (first, second) in known else turned(known[second, first])
-            apart = "" if pair.difference is None else f"{pair.difference:+.3f}"
-            between = "" if pair.interval is None else f"{pair.interval.low:+.3f} to {pair.interval.high:+.3f}"
+            apart = "" if pair.difference is None else signed(pair.difference)
+            between = "" if pair.interval is None else f"{signed(pair.interval.low)} to {signed(pair.interval.high)}"
             rows.append((first, second, apart, between, pair.sentence))
     return _table(("model", "against", "difference", "interval", ""), rows, left={0, 1, 4})
 
@@ -74,7 +75,7 @@ def _rate(rate: Rate) -> str:
 def _with(value: float | None, interval: Interval | None) -> str:
     if value is None:
         return "-"
-    return f"{value:.3f}" if interval is None else f"{value:.3f} ({interval.low:.3f}-{interval.high:.3f})"
+    return score(value) if interval is None else f"{score(value)} ({score(interval.low)}-{score(interval.high)})"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], left: set[int]) -> str:
