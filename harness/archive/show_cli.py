@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from grader.cli.show import main as show_bundles
 from harness.archive.commands import Parser, facts_in, guarded
+from harness.archive.scratch import scratch
 from harness.archive.select import find
 from harness.archive.store import Archive
 from harness.record.archive import RECORD, RunFolder
@@ -42,8 +42,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _show(args: argparse.Namespace) -> int:
     archive, found = facts_in("kbh show", args.archive)
     ids = [find(found.facts, name).id for name in args.entries]
-    with tempfile.TemporaryDirectory(prefix="kbh-show-") as place:
-        bundles = [made for id_ in ids if (made := _one(archive, id_, Path(place), args.format)) is not None]
+    with scratch("kbh-show-") as place:
+        bundles = [made for id_ in ids if (made := _one(archive, id_, place, args.format)) is not None]
         if not bundles:
             return DONE
         words = [str(bundle) for bundle in bundles] + ["--format", args.format, "--color", args.color]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from grader.record.bundle.read import Entry, is_sha256, parse_entry
 from grader.record.cell import Cell
 from harness.archive.graded import entries_below
 from harness.archive.layout import Manifest, StoreError
+from harness.archive.scratch import unpacking
 from harness.archive.store import Archive
 from harness.record.archive import MAX_EVENTS, MAX_LINE_BYTES, RECORD, RUN_FILE, ArchiveError, RunFolder
 from harness.record.events import Event, FileChanged, Graded, JudgeUsed, event_from_json
@@ -73,7 +73,7 @@ class ArchiveSource:
             manifest = self.archive.manifest(trial.id)
             if manifest.kind != "run":
                 return None
-            with tempfile.TemporaryDirectory(prefix="kbh-site-") as place:
+            with unpacking("kbh-site-") as unpack, unpack(manifest) as place:
                 folder = Path(place) / manifest.name
                 self.archive.extract(manifest, folder)
                 return render(RunFolder(folder), problems_dir=self.problems_dir, bounds=TRANSCRIPT)

@@ -13,6 +13,7 @@ import math
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -172,7 +173,9 @@ def test_the_problem_page_has_contract_ceilings_and_our_best(site: Site, out: Pa
     assert "69.4 us" in said  # 2 * 4096^3 operations at the 1,979 TFLOP/s of an H200's datasheet
 
 
-def test_the_same_archive_gives_the_same_bytes(archive: Archive, out: Path, tmp_path: Path) -> None:
+def test_the_same_archive_gives_the_same_bytes(
+    archive: Archive, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = []
     for name in ("one", "two"):
         write_site(gather(archive, all_facts(archive)), tmp_path / name, transcripts=0, packed_from=4)
@@ -183,7 +186,10 @@ def test_the_same_archive_gives_the_same_bytes(archive: Archive, out: Path, tmp_
     trial = next(iter((out / "runs").glob("*.html")))
     source = gather(archive, all_facts(archive)).source
     found = next(one for one in gather(archive, all_facts(archive)).trials if one.page == trial.stem)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "kbh-site-abcdefgh").mkdir(mode=0o700)  # of a command that was killed
     assert source.transcript(found) == trial.read_text(encoding="utf-8")
+    assert {path.name for path in tmp_path.iterdir()} == {"one", "two"}
 
 
 def test_hostile_text_stays_text_in_pages_and_data(site: Site, out: Path) -> None:
