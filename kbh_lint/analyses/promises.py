@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from kbh_lint import ir
 from kbh_lint.analyses import compensation
 from kbh_lint.analyses.flow import Reach, facts_of, last_call, used_inputs
+from kbh_lint.analyses.left_out import left_out
 from kbh_lint.analyses.packing import Packing
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, computes, does_arithmetic
@@ -22,9 +23,13 @@ Judgement = tuple[str, Places, str]  # state, evidence, reason when unproven
 
 
 def judge(
-    problem: Problem, contract: Contract, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts
-) -> None:
-    """Fill in the promise states of `facts`; seeds that come with judging are added too."""
+    problem: Problem, contract: Contract, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts,
+    usual: bool = True,
+) -> None:  # fmt: skip
+    """Fill in the promise states of `facts`; seeds that come with judging are added too.
+
+    `usual`: no branch that the code alone does not decide was taken the other way, so that sizes are as they are.
+    """
     for promise in problem.promises_for(contract.id):
         judge_one = _JUDGES.get(promise.kind)
         if judge_one is None:
@@ -34,6 +39,8 @@ def judge(
             state, reason = "unproven", run.stopped or "forward was not followed to its end"
         else:
             state, places, reason = judge_one(promise, run, found, work, packed, facts)
+        if usual and state not in ("broken", "unproven"):
+            state, places = _whole(promise, found, state, places, facts)
         hole = "" if state in ("broken", "unproven") else not_followed(run, found, work)
         if hole:
             state, places, reason = "unproven", [], hole
@@ -41,6 +48,19 @@ def judge(
         facts.evidence[promise.id] = places
         if reason:
             facts.reasons[promise.id] = reason
+
+
+def _whole(promise: Promise, found: Reach, state: str, places: Places, facts: ShapeFacts) -> tuple[str, Places]:
+    """The state of a promise that is kept but for what its kernels leave out of the inputs that it names."""
+    missing = left_out(promise, found)
+    known = {seed.attrs["name"] for seed in facts.seeds if seed.kind == "unread-input"}
+    for name, event in missing.items():
+        if name not in known:
+            attrs = {"name": name, "of": "inputs", "how": "depend on all of"}
+            facts.seeds.append(Seed("unread-input", attrs, event.loc, tuple(launched_from(event)[1:])))
+    if not missing:
+        return state, places
+    return "broken", [(event.loc, f"a part of {name} is not read") for name, event in missing.items()]
 
 
 def not_followed(run: ShapeRun, found: Reach, work: Work) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from kbh_lint import ir
@@ -10,7 +11,11 @@ from kbh_lint.frontends.walk import walk
 
 def assigned_names(nodes: Any, cpp: bool) -> set[str]:
     """The names that are assigned in or below nodes, or given to what may assign them."""
-    found: set[str] = set()
+    return set(assigned_everywhere(nodes, cpp))
+
+
+def assigned_everywhere(nodes: Any, cpp: bool) -> Iterator[str]:
+    """The same names, each as often as it is assigned."""
     for node in walk(nodes):
         below: tuple[Any, ...] = ()
         if isinstance(node, (ir.AssignE, ir.AugAssign, ir.For)):
@@ -24,11 +29,11 @@ def assigned_names(nodes: Any, cpp: bool) -> set[str]:
         elif cpp and isinstance(node, ir.Call) and not _pure(node.func):
             below = node.args
         elif isinstance(node, ir.Decl):
-            found.add(node.name)
+            yield node.name
         for part in below:
             parts = part.items if isinstance(part, ir.Seq) else (part,)
-            found |= {p.id for p in parts if isinstance(p, ir.Name)} | {p.name for p in parts if isinstance(p, ir.Decl)}
-    return found
+            yield from (p.id for p in parts if isinstance(p, ir.Name))
+            yield from (p.name for p in parts if isinstance(p, ir.Decl))
 
 
 def _pure(func: Any) -> bool:

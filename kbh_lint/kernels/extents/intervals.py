@@ -94,6 +94,16 @@ def highest(atoms: Atoms, value: Linear, limits: Limits, depth: int = 0) -> Boun
         end = high if factor > 0 else low
         found = None if found is None or end is None else found + factor * end
     terms = dict(value.terms)
+    for atom, factor in value.terms:
+        op, *sides = atoms.made.get(atom, ("",))
+        if op != ("min" if factor > 0 else "max"):
+            continue
+        for side in sides:  # the smaller of two is neither more than the one nor than the other
+            assert isinstance(side, Linear)
+            end = highest(
+                atoms, add(add(value, Linear(0, ((atom, factor),)), -1), scaled(side, factor)), limits, depth + 1
+            )
+            found = end if found is None or end is not None and end < found else found
     for limit, most in limits.items():
         factor = terms.get(limit[0][0], 0) // limit[0][1] if limit else 0
         if factor <= 0 or any(terms.get(atom) != f * factor for atom, f in limit):

@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 from kbh_lint import dtypes, ir, values
 from kbh_lint.cpp import conversions
 from kbh_lint.frontends.walk import walk
-from kbh_lint.kernels.extents.assigned import assigned_names
-from kbh_lint.kernels.extents.intervals import Atoms, Limits, Linear, highest, limited, lowest
+from kbh_lint.kernels.extents.assigned import assigned_everywhere, assigned_names
+from kbh_lint.kernels.extents.intervals import Atoms, Limits, Linear, add, highest, limited, lowest, scaled
 
 Dims = tuple[Any, ...]
 MAX_STEPS = 20_000
 MAX_PARTS = 24  # of a number, one in another
 _OPERATIONS = ("+", "-", "*", "//", "%", "<<", ">>", "&")
-_SAME = ("multiple_of", "max_contiguous", "max_constancy", "expand_dims", "broadcast_to", "cast", "to", "reshape",
-         "__builtin_assume_aligned", "view", "static_cast")  # fmt: skip
+SAME = ("multiple_of", "max_contiguous", "max_constancy", "expand_dims", "broadcast_to", "cast", "to", "reshape",
+        "__builtin_assume_aligned", "view", "static_cast")  # fmt: skip
 _EXTREMES = {"min": "min", "max": "max", "minimum": "min", "maximum": "max"}
 
 
@@ -192,7 +192,8 @@ class Follow:
         elif isinstance(stmt, ir.Block):
             inner = {n.name for n in stmt.body if isinstance(n, ir.Decl)}
             limits = self.run(stmt.body, limits)
-            self._forget(inner)
+            if len(inner) < len(stmt.body):  # else one declaration of several names
+                self._forget(inner)
         else:
             self._assigned(stmt)
         return limits
@@ -229,16 +230,18 @@ class Follow:
             start = {n.name: self.env[n.name] for n in stmt.init if isinstance(n, ir.Decl)}
         elif isinstance(stmt, ir.For):
             self._assigned(stmt.iterable)
+        before = dict(self.env)
         self._assigned(stmt)
-        inside = limits
+        inside, rounds = limits, self.atoms.between(0, None)
         if isinstance(stmt, ir.For):
-            inside = self._counted(stmt, limits)
-        elif stmt.test is not None:
+            inside, rounds = self._counted(stmt, limits, rounds)
+        self._carried(stmt, before, rounds)
+        if not isinstance(stmt, ir.For) and stmt.test is not None:
             for name, first in start.items():
                 step = stmt.step if isinstance(stmt, ir.CFor) else None
                 if self._rises(step, name, stmt.body) and isinstance(first, Linear):
                     now = self.env[name] = self._position() if self._placed(first) else self.env[name]
-                    inside = limited(inside, first, now) if isinstance(now, Linear) else inside
+                    inside = self._under(_Test(((first, now, 0),)), inside) if isinstance(now, Linear) else inside
             if not (isinstance(stmt, ir.While) and stmt.once or assigned_names(stmt.test, self.cpp)):
                 inside = self._under(self.value(stmt.test), inside)
         doubt = self.doubt
@@ -246,25 +249,47 @@ class Follow:
         self.doubt = doubt
         self._assigned(stmt)
 
-    def _counted(self, stmt: ir.For, limits: Limits) -> Limits:
-        """`for i in range(...)`: what the loop variable is between."""
+    def _carried(self, stmt: ir.For | ir.CFor | ir.While, before: Mapping[str, _Value], rounds: Linear) -> None:
+        """What a name that each round adds the same to is in round `rounds`: where it began, and so many times that."""
+        added: dict[str, list[Any]] = {}
+        for node in stmt.body:
+            found = node.value if isinstance(node, ir.ExprS) else node
+            if isinstance(found, (ir.AugAssign, ir.AssignE)) and found.op == "+" and isinstance(found.target, ir.Name):
+                added.setdefault(found.target.id, []).append(found)
+        if not added or any(isinstance(node, ir.Jump) and node.kind == "continue" for node in walk(stmt.body)):
+            return
+        changed = list(assigned_everywhere(stmt, self.cpp))
+        for name, (step, *more) in added.items():
+            first, parts = before.get(name), list(walk(step.value))
+            if more or changed.count(name) > 1 or any(isinstance(node, (ir.Call, ir.Index)) for node in parts):
+                continue
+            if first is None or {node.id for node in parts if isinstance(node, ir.Name)} & set(changed):
+                continue
+            by = self.value(step.value)
+            if isinstance(by, Linear) and not isinstance(first, _Test):
+                self.env[name] = self._binary("+", first, self.atoms.apply("*", by, rounds))
+
+    def _counted(self, stmt: ir.For, limits: Limits, rounds: Linear) -> tuple[Limits, Linear]:
+        """`for i in range(...)`: what the loop variable is between, and the number of the round."""
         call = stmt.iterable
         if not isinstance(stmt.target, ir.Name):
-            return limits
+            return limits, rounds
         now = self.env[stmt.target.id] = self.unknown()
         if not isinstance(call, ir.Call) or self._called(call.func) not in ("range", "static_range"):
-            return limits
+            return limits, rounds
         given = [self.value(a) for a in call.args]
         if not 1 <= len(given) <= 3 or any(isinstance(g, Pointer) for g in given):
-            return limits
+            return limits, rounds
         first, last = (Linear(0), given[0]) if len(given) == 1 else (given[0], given[1])
         step = given[2] if len(given) == 3 else Linear(1)
         if isinstance(step, Linear) and not step.terms and step.const > 0:
             assert isinstance(first, Linear) and isinstance(last, Linear)
+            left = highest(self.atoms, add(add(last, first, -1), Linear(1), -1), limits)
+            rounds = self.atoms.between(0, None if left is None else max(left, 0) // step.const)
             if self._placed(first):
-                now = self.env[stmt.target.id] = self._position()
-            limits = limited(limited(limits, first, now), now, last, 1)
-        return limits
+                now = self.env[stmt.target.id] = add(first, scaled(rounds, step.const))
+            limits = self._under(_Test(((first, now, 0), (now, last, 1))), limits)
+        return limits, rounds
 
     def _rises(self, step: Any, name: str, body: tuple[Any, ...]) -> bool:
         """Whether a loop variable only grows: by `i += n` of something that is not negative, and nowhere else."""
@@ -439,8 +464,11 @@ class Follow:
             base = self.value(node.func.value)
             return self.unknown() if isinstance(base, Pointer) else base
         numbers = [self.value(a) for a in given]
-        if name in _SAME and numbers:
+        if name in SAME and numbers:
             return self.unknown() if name == "cast" and isinstance(numbers[0], Pointer) else numbers[0]
+        kind = dtypes.from_cpp(_type_name(node.func)) if self.cpp and len(numbers) == 1 else None
+        if kind is not None and kind in dtypes.INTS and dtypes.BITS[kind] >= 32 and isinstance(numbers[0], Linear):
+            return numbers[0]  # size_t(i)
         if name in ("program_id", "num_programs") and not self.cpp:
             axis = numbers[0] if numbers else self.value(dict(node.keywords).get("axis"))
             at = axis.const if isinstance(axis, Linear) and not axis.terms else -1
@@ -474,6 +502,13 @@ class Follow:
         except KeyError:
             return name
         return name if isinstance(found, values.Sym) else ""
+
+
+def _type_name(func: object) -> str:
+    """The name of what is called if it may be a type of numbers."""
+    if isinstance(func, ir.TypeRef):
+        return "" if func.pointers or func.dims else func.name
+    return func.id if isinstance(func, ir.Name) else ""
 
 
 def _widens(index: Any) -> bool:

@@ -1,0 +1,83 @@
+"""Inputs and weights of which the kernels that read them cannot have read all.
+
+An upper bound of what is read is held against the whole: the elements that all loads together reach, and how many there
+are. Nothing is said where anything but kernels reads it, or where one load is not bounded.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint.analyses.flow import Reach
+from kbh_lint.dtypes import BITS, INTS
+from kbh_lint.host.gpu.kernel_cache import identity
+from kbh_lint.host.values.tensors import Content, Event
+from kbh_lint.kernels.extents.reads import Part, read_parts
+from kbh_lint.problems import Promise
+
+NAMED = ("inputs", "must_read", "narrow", "packed", "scales", "over", "select_from", "with")
+SPARE = 2  # of integers: the first or the last offset follows from the others
+
+
+def left_out(promise: Promise, found: Reach) -> dict[str, Event]:
+    """The inputs and weights that a promise names and that are read only in part, each with a launch that reads it."""
+    names = {name for key in NAMED for name in promise.params.get(key, ())}
+    known: dict[str, Event] = {}
+    for content in found.outside:
+        name = content.label.partition(":")[2]
+        event = _reader(content, found) if name in names else None
+        if event is not None:
+            known[name] = event
+    return known
+
+
+def _reader(content: Content, found: Reach) -> Event | None:
+    """A launch that reads a part of a content; None where all may be read."""
+    size = content.storage.size
+    readers = [event for event in found.events if any(read is content for read, _ in event.reads)]
+    if not isinstance(size, int) or not readers or any(content in e.attrs.get("steer", ()) for e in found.events):
+        return None
+    parts: list[tuple[Part, int]] = []
+    for event in readers:
+        here = _parts(content, event)
+        if here is None:
+            return None
+        parts += here
+    bits = min((width for _, width in parts), default=8)
+    missing = SPARE * bits if content.dtype in INTS and content.dtype not in ("u8", "i8") else bits
+    first, end = (min(p.first * w for p, w in parts), max(p.end * w for p, w in parts)) if parts else (0, 0)
+    counts = [None if p.count is None else p.count * w for p, w in parts]
+    most = sum(c for c in counts if c is not None)
+    short = end - max(first, 0) + missing <= size * 8
+    return readers[0] if short or None not in counts and most + missing <= size * 8 else None
+
+
+def _parts(content: Content, event: Event) -> list[tuple[Part, int]] | None:
+    """The part of each load of a content by a launch, with the width of an element; None where one is not known."""
+    attrs, ident = event.attrs, content.storage.ident
+    if event.kind != "launch" or event.weight != 1 or attrs["kernel"].language or not attrs["bindings"]:
+        return None
+    grid, block = attrs["grid"], attrs["block"]
+    if attrs["facts"][0].unread or not isinstance(grid, (tuple, list, int)):
+        return None
+    given = [(name, value) for name, value in attrs["bindings"][0].items() if getattr(value, "storage", -1) == ident]
+    starts, widths = attrs.get("starts", {}), {BITS.get(value.dtype) for _, value in given}
+    bits = next(iter(widths), None)
+    if bits is None or len(widths) > 1 or any(starts.get(name) != 0 for name, _ in given):
+        return None
+    found = _at(event, (_dims(grid), _dims(block) if isinstance(block, (tuple, list, int)) else (None, None, None)))
+    return [(part, bits) for part in found[ident]] if ident in found else None
+
+
+def _at(event: Event, dims: tuple[tuple[Any, ...], tuple[Any, ...]]) -> dict[int, list[Part]]:
+    """The parts of all loads of a launch, found once for equal launches."""
+    cache: dict[Any, dict[int, list[Part]]] = event.attrs["cache"]
+    kernel, binding = event.attrs["kernel"], event.attrs["bindings"][0]
+    key = ("reads", identity(kernel), str(sorted(binding.items(), key=str)), str(dims))
+    if key not in cache:
+        cache[key] = read_parts(kernel, binding, *dims)
+    return cache[key]
+
+
+def _dims(given: object) -> tuple[Any, ...]:
+    return tuple(given) if isinstance(given, (tuple, list)) else (given,)
