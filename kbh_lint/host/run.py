@@ -301,11 +301,13 @@ class Run:
                             return signal
                     self.weight = outer * left
                     bind(items[-1])
+                    lengths = rounds.lists(frame)
                     signal = self.block(body, frame)
                     if signal is BREAK:
                         return None
                     if isinstance(signal, Returned):
                         return signal
+                    rounds.fill(frame, lengths, left - 1)
                     break
         finally:
             self.weight = outer

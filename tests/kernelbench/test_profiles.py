@@ -221,3 +221,25 @@ def test_what_contradicts_itself_is_told_in_one_sentence(tmp_path: Path, options
     given = {key: str(tmp_path / value) if key == "problem_file" else value for key, value in options.items()}
     with pytest.raises(kbh_lint.UsageError, match=words):
         kbh_lint.lint([tmp_path], **given)  # type: ignore[arg-type]
+
+
+STEPS = """import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        kept = []
+        for step in range(x.shape[0]):
+            kept.append(torch.tanh(x[step]))
+        return torch.stack(kept, dim=1)
+
+
+def get_inputs():
+    return [torch.randn(300, 8, 16)]
+"""
+
+
+def test_a_list_that_a_long_loop_fills_has_all_its_items(tmp_path: Path) -> None:
+    (tmp_path / "problem.py").write_text(STEPS)
+    made = kernelbench.load(tmp_path / "problem.py").problem.contracts[kernelbench.CONTRACT].made
+    assert made is not None and [spec.shape for spec in made.outputs] == [(8, 300, 16)]

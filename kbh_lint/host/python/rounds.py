@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 MOST_ROUNDS = 1 << 20
+MOST_ITEMS = 4096  # of a list that a loop fills
 MOST_LOOKED_AT = 1024  # rounds that are left out, looked at for branches that go another way
 
 
@@ -61,6 +62,19 @@ def move(frame: Frame, moved: dict[str, int], rounds: int) -> None:
     """Sets the variables to what they are after so many rounds."""
     for name, step in moved.items():
         frame.env.vars[name] += step * rounds
+
+
+def lists(frame: Frame) -> dict[str, int]:
+    """How long the lists among a call's variables are."""
+    return {name: len(value) for name, value in frame.env.vars.items() if type(value) is list}
+
+
+def fill(frame: Frame, before: dict[str, int], rounds: int) -> None:
+    """Gives the lists that one round made longer what so many rounds more would have: items like the round's own."""
+    for name, length in before.items():
+        value = frame.env.vars.get(name)
+        if type(value) is list and 0 < len(value) - length <= MOST_ITEMS and len(value) + rounds <= MOST_ITEMS:
+            value += value[length:] * rounds
 
 
 class Differing:
