@@ -25,7 +25,8 @@ GRADING_SECONDS = 600.0  # taken for a grading where none of this sweep is known
 class Plan:
     """`cells` are all, of which `settled` are done, `grading` only to be graded, and `runs` to be run.
 
-    `likely_s` is wall clock by the cells that are settled, None where none is; `most_s` has every agent use its budget.
+    `likely_s` is wall clock by the cells that are settled, None where none is; `most_s` has every agent use its budget,
+    and each grading take `grading_s`: as long as the longest of this sweep.
     `run_usd` is the cap of one run; `most_usd` what all further runs can cost where no run has to be made again,
     `again_usd` where each is made as often as may be, both within the cap on the sweep. None: nothing bounds it.
     """
@@ -37,6 +38,7 @@ class Plan:
     jobs: int
     likely_s: float | None
     most_s: float
+    grading_s: float
     run_usd: float | None
     most_usd: float | None
     again_usd: float | None
@@ -59,8 +61,8 @@ def plan_of(matrix: Matrix, ledger: Ledger, jobs: int) -> Plan:
     again = _most(matrix, ledger, sum(matrix.attempts - len(known.errors) for known in paid))
     return Plan(
         len(ledger.known), len(ledger.known) - len(left), grading, len(runs), jobs,
-        mean(took) * len(left) / jobs if took else None, waves * (matrix.budget_s + grade_s), matrix.run_usd,
-        most, again, matrix.sweep_usd, ledger.cost, ledger.unpriced,
+        mean(took) * len(left) / jobs if took else None, waves * (matrix.budget_s + grade_s), grade_s,
+        matrix.run_usd, most, again, matrix.sweep_usd, ledger.cost, ledger.unpriced,
     )  # fmt: skip
 
 
@@ -93,9 +95,12 @@ def plan_text(matrix: Matrix, ledger: Ledger, plan: Plan) -> str:
         ("target", matrix.targets),
     )
     sparse = ", where there is a file" if any(model.sparse for model in matrix.models) else ""
-    product = " x ".join(f"{len(values)} {name}{'s' if len(values) != 1 else ''}" for name, values in axes)
     skipped = f", without what {len(matrix.skip)} rows skip" if matrix.skip else ""
-    lines = [f"{matrix.name}: {plan.cells:,} cells = {product} x {matrix.trials} trials{sparse}{skipped}"]
+    product = " x ".join(
+        f"{count} {name}{'s' if count != 1 else ''}"
+        for name, count in (*((name, len(values)) for name, values in axes), ("trial", matrix.trials))
+    )
+    lines = [f"{matrix.name}: {plan.cells:,} cells = {product}{sparse}{skipped}"]
     done = Counter(known.settled.outcome for known in ledger.known.values() if known.settled is not None)
     if plan.settled:
         told = ", ".join(f"{count} {outcome}" for outcome, count in sorted(done.items()))
@@ -104,8 +109,8 @@ def plan_text(matrix: Matrix, ledger: Ledger, plan: Plan) -> str:
     lines += [f"  of which   {text}" for text in _by_model(ledger.open())]
     likely = "" if plan.likely_s is None else f"about {_hours(plan.likely_s)} by the cells that are settled; "
     lines.append(
-        f"  time       {likely}{_hours(plan.most_s)} if every agent uses its {clock(matrix.budget_s)},"
-        f" {plan.jobs} at a time"
+        f"  time       {likely}{_hours(plan.most_s)} if every agent uses its {clock(matrix.budget_s)}"
+        f" and every grading takes {clock(plan.grading_s)}, {plan.jobs} at a time"
     )
     lines.append(f"  cost       {_cost(matrix, plan)}")
     return "\n".join(lines) + "\n"

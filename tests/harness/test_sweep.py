@@ -281,7 +281,7 @@ def test_a_dry_run_tells_runs_hours_and_the_most_it_can_cost_and_writes_nothing(
     found = json.loads(capsys.readouterr().out)
     plan = found["plan"]
     assert (plan["runs"], plan["most_usd"], plan["again_usd"]) == (8, 8.0, 20.0)  # four runs are of a script
-    assert plan["most_s"] == 2 * (90 + 600) and len(set(found["keys"])) == 8
+    assert plan["most_s"] == 2 * (90 + plan["grading_s"]) == 2 * (90 + 600) and len(set(found["keys"])) == 8
     assert not (tmp_path / "o").exists()
 
 
