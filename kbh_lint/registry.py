@@ -1,10 +1,11 @@
 """Which kernel languages written in Python are modelled, and in which folder: a row each.
 
-A language is a folder with two modules, and a third one where it has numbers of its own: `host` (`LIBRARY`: what the
-host does with the package), `kernel` (`MACHINE`: what a kernel does) and `numeric` (`DIALECT`: what its operations do
-to numbers). All are found by these names, and imported when a submission needs them: most need none.
+A language is a folder with two modules, and others where it has them: `host` (`LIBRARY`: what the host does with the
+package), `kernel` (`MACHINE`: what a kernel does), `numeric` (`DIALECT`: what its operations do to numbers), `extent`
+(`stored_elements`: how much a program stores at most) and `series` (`short_series`: series that end too soon). All are
+found by these names, and imported when a submission needs them.
 
-Triton, on which the others build, and CUDA C++ are no rows: they are `kernels.languages` and `host.libs`.
+CUDA C++ is no row: it is `kernels.languages`, and `host.cpp`.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """One row. `name` begins the `language` of its functions, which is `kernel` for those that are kernels; `packages`
-    are what programs import; `folder` is the package with its modules; `on_tensors` are names of attributes and methods
-    that its package adds to tensors."""
+    """One row. `name` begins the `language` of its functions, which is `kernel` for those that are kernels (nothing for
+    Triton's, which are known by being `values.JitFunction`); `packages` are what programs import; `folder` is the
+    package with its modules; `on_tensors` are names of attributes and methods that its package adds to tensors."""
 
     name: str
     kernel: str
@@ -41,9 +42,21 @@ class Language:
 
     @property
     def dialect(self) -> Any:
-        """Its `kernels.numeric.dialect.Dialect`; None where its numbers are Triton's."""
+        """Its `kernels.numeric.dialect.Dialect`; Triton's where it has none."""
         found = _part(self.folder, "numeric")
-        return None if found is None else found.DIALECT
+        return _UNMARKED.dialect if found is None else found.DIALECT
+
+    @property
+    def stored_elements(self) -> Any:
+        """What counts the elements that a program of its kernels stores; None where nothing does."""
+        found = _part(self.folder, "extent")
+        return None if found is None else found.stored_elements
+
+    @property
+    def short_series(self) -> Any:
+        """What finds series of matrix powers that end too soon; None where nothing does."""
+        found = _part(self.folder, "series")
+        return None if found is None else found.short_series
 
 
 @cache
@@ -86,6 +99,17 @@ def of_function(language: str) -> Language | None:
     return _NAMES.get(language.partition(".")[0])
 
 
+def of_kernel(language: str) -> Language:
+    """That of a kernel written in Python with this `language`: Triton's leave no mark."""
+    return of_function(language) or _UNMARKED
+
+
+def is_opaque(path: str) -> bool:
+    """Whether what is called by this path, and is not read, may launch kernels of a language."""
+    found = of_path(path)
+    return found is not None and found.kernel != ""
+
+
 def of_object(path: str) -> Language | None:
     """That of what its package made for kernels (`values.Made`): paths begin with its name, or with a package."""
     return of_function(path) or of_path(path)
@@ -101,6 +125,9 @@ def is_kernel(language: str) -> bool:
     found = of_function(language)
     return found is not None and found.kernel == language
 
+
+_UNMARKED = Language("triton", "", ("triton",), "kbh_lint.dsl.triton")
+register(_UNMARKED)
 
 register(
     Language(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kbh_lint import ir
+from kbh_lint import ir, registry
 from kbh_lint.analyses.flow import AUTHORED, Reach, facts_of, roots
 from kbh_lint.analyses.products import ProductUse, effective, effective_bits
 from kbh_lint.analyses.seeds import Seed, launched_from
@@ -14,12 +14,9 @@ from kbh_lint.analyses.work import Work
 from kbh_lint.dtypes import BITS, FLOATS
 from kbh_lint.host.gpu.kernel_cache import agree
 from kbh_lint.host.values.tensors import Event
-from kbh_lint.kernels.core.facts import Product, Sum
+from kbh_lint.kernels.core.facts import Product, ShortSeries, Sum
 from kbh_lint.problems import Problem
 from kbh_lint.values import Buffer, Descriptor
-
-if TYPE_CHECKING:
-    from kbh_lint.dsl.triton.series import ShortSeries
 
 MAX_SERIES = 8  # bindings of one kernel that differ in what decides
 Other = tuple[Work, Reach]
@@ -172,10 +169,9 @@ def _of_products(product: Product) -> bool:
 def _series_of(event: Event, binding: dict[str, object]) -> list[ShortSeries]:
     """The short series of one configuration, looked for once for all that cannot differ in them."""
     kernel = event.attrs["kernel"]
-    if kernel.node.kind != "python" or kernel.language:
+    short_series = registry.of_kernel(kernel.language).short_series if kernel.node.kind == "python" else None
+    if short_series is None:
         return []
-    from kbh_lint.dsl.triton.series import short_series
-
     known: list[tuple[dict[str, Any], frozenset[str], list[ShortSeries]]]
     known = event.attrs["cache"].setdefault(("series", id(kernel.node)), [])
     plain = {name: value for name, value in binding.items() if not isinstance(value, (Buffer, Descriptor))}
@@ -184,6 +180,7 @@ def _series_of(event: Event, binding: dict[str, object]) -> list[ShortSeries]:
             return found
     if len(known) >= MAX_SERIES:
         return []
-    found, decided = short_series(kernel, binding, event.attrs["budgets"].kernels)
-    known.append((plain, decided, found))
-    return found
+    made: list[ShortSeries]
+    made, decided = short_series(kernel, binding, event.attrs["budgets"].kernels)
+    known.append((plain, decided, made))
+    return made

@@ -23,7 +23,7 @@ from kbh_lint.host.datamodel import enums, exceptions, iteration, prelude, subsc
 from kbh_lint.host.effects import decoding, foreign
 from kbh_lint.host.gpu import compiled, launches
 from kbh_lint.host.gpu.kernel_cache import analyse
-from kbh_lint.host.libs import extensions, lib_objects, lib_triton, libraries
+from kbh_lint.host.libs import decorators, extensions, lib_objects, libraries
 from kbh_lint.host.python import (
     attributes,
     calls,
@@ -494,7 +494,7 @@ class Run:
 
     def decorate(self, decorator: Any, target: Any, loc: ir.Loc | None) -> Any:
         """`@decorator` over a function or class."""
-        return lib_triton.decorate(self, decorator, target, loc)
+        return decorators.decorate(self, decorator, target, loc)
 
     def awaited(self, value: Any, loc: ir.Loc | None) -> Any:
         """`await value`."""

@@ -9,33 +9,26 @@ behind `uint8_t*`), facts name the float type: a byte view is no conversion.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kbh_lint import registry, values
-from kbh_lint.dsl.triton.kernel import TritonMachine
 from kbh_lint.kernels.core.core import OutOfFuel
 from kbh_lint.kernels.core.facts import KernelFacts
+from kbh_lint.kernels.core.machine import Machine
 from kbh_lint.limits import Budget
-
-if TYPE_CHECKING:
-    from kbh_lint.kernels.languages.cuda.cuda import CudaMachine
 
 DEFAULT_FUEL = 60_000
 _MAX_RUNS = 3
 
 
-def _machine(kernel: values.Func, fuel: int, outer: Callable[[Any], Any] | None) -> TritonMachine | CudaMachine:
-    """The interpreter of a kernel's language; all but Triton's are imported when they are met."""
-    name = kernel.node.name
+def _machine(kernel: values.Func, fuel: int, outer: Callable[[Any], Any] | None) -> Machine:
+    """The interpreter of a kernel's language, imported when it is met."""
     if kernel.node.kind != "python":
         from kbh_lint.kernels.languages.cuda.cuda import CudaMachine
 
-        return CudaMachine(name, fuel)
-    row = registry.of_function(kernel.language)
-    if row is not None:
-        machine: TritonMachine = row.machine(name, fuel, outer)
-        return machine
-    return TritonMachine(name, fuel)
+        return CudaMachine(kernel.node.name, fuel)
+    machine: Machine = registry.of_kernel(kernel.language).machine(kernel.node.name, fuel, outer)
+    return machine
 
 
 def analyze(

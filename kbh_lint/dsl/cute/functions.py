@@ -10,11 +10,11 @@ from kbh_lint.dsl.cute import instructions as ops
 from kbh_lint.dsl.cute import memory
 from kbh_lint.dsl.cute.memory import Builtin, Method, held, is_type, machine
 from kbh_lint.dsl.triton import arithmetic as numbers
+from kbh_lint.dsl.triton.assembly import inline
 from kbh_lint.dsl.triton.call import Call, first
 from kbh_lint.dsl.triton.functions import BUILTINS
 from kbh_lint.kernels.core.joins import join, tuple_of
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, V, constant
-from kbh_lint.kernels.languages.ptx.ptx import triton_asm
 
 
 def inline_asm(call: Call) -> V:
@@ -23,7 +23,7 @@ def inline_asm(call: Call) -> V:
     types = wanted.x if isinstance(wanted.x, tuple) else (wanted,)
     result = tuple_of([t if is_type(t) else constant(values.DType("?")) for t in types])
     arguments = [call.get(2, "asm_string") or UNKNOWN_V, call.get(3, "constraints") or UNKNOWN_V]
-    return triton_asm(Call(call.m, [*arguments, call.get(1, "operands_") or UNKNOWN_V, result], {}, call.node))
+    return inline(Call(call.m, [*arguments, call.get(1, "operands_") or UNKNOWN_V, result], {}, call.node))
 
 
 def instruction(path: str, call: Call) -> V:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, values
 from kbh_lint.dsl.cute import instructions
-from kbh_lint.dsl.triton.numeric import atomic_add, triton_builtin
+from kbh_lint.dsl.triton.numeric import TritonDialect, triton_builtin
 from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric import ops
 from kbh_lint.kernels.numeric.builtins import Args, Builtin, invoke, named
 from kbh_lint.kernels.numeric.ctypes import convert, scalar
-from kbh_lint.kernels.numeric.dialect import Dialect
 from kbh_lint.kernels.numeric.integers import lanes
 from kbh_lint.kernels.numeric.numbers import Num
 from kbh_lint.kernels.numeric.params import parameter
@@ -281,7 +280,8 @@ FUNCTIONS: dict[str, Builtin] = {
     "block_idx_in_cluster": lambda m, c: 0,
     "block_dim": _threads, "grid_dim": _blocks,
     **named("shuffle_sync shuffle_sync_up shuffle_sync_down shuffle_sync_bfly", mathematics.other_lane(0)),
-    **named("warp_reduction warp_reduction_sum warp_reduction_max", _warp_reduction), "atomic_add": atomic_add,
+    **named("warp_reduction warp_reduction_sum warp_reduction_max", _warp_reduction),
+    "atomic_add": mathematics.atomic_add,
     "add_packed_f32x2": _packed("add"), "mul_packed_f32x2": _packed("mul"), "fma_packed_f32x2": _packed("fma"),
     "sub_packed_f32x2": _packed("sub"),
     **named(
@@ -325,18 +325,20 @@ def _method(m: Machine, callee: Method, packed: Args) -> Any:
     return handler(m, packed)
 
 
-class CuteDialect(Dialect):
+class CuteDialect(TritonDialect):
     """CuTe's differences."""
 
     elements = True
 
     def attribute(self, m: Machine, value: object, name: str, frame: Frame) -> Any:
         """Element types, what a tensor is made of, fields and methods of objects of the host."""
-        return _attribute(m, value, name, frame)
+        special = _attribute(m, value, name, frame)
+        return super().attribute(m, value, name, frame) if special is None else special
 
     def method(self, m: Machine, callee: Method, packed: Args) -> Any:
         """A method of a tensor, or of an object of the submission."""
-        return _method(m, callee, packed)
+        made = _method(m, callee, packed)
+        return super().method(m, callee, packed) if made is NotImplemented else made
 
     def place(self, value: Ptr, index: object, site: int) -> Ptr:
         """The place of a coordinate."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import dtypes, ir
 from kbh_lint.dsl.cute.numeric import CuteDialect, at, fill, opens
 from kbh_lint.dsl.tilelang.kernel import LANGUAGE, REGIONS
-from kbh_lint.dsl.triton.numeric import atomic_add, triton_builtin
+from kbh_lint.dsl.triton.numeric import triton_builtin
 from kbh_lint.kernels.numeric import expr, ops
 from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric.builtins import Args, Builtin, named
@@ -120,7 +120,7 @@ FUNCTIONS: dict[str, Builtin] = {
     **named("alloc_fragment alloc_local alloc_buffer", _allocated("local")), "alloc_var": _variable,
     **named("copy async_copy tma_copy", _copy), **named("fill clear", fill), "gemm": _gemm,
     "reduce_sum": _reduced("sum"), "reduce_max": _reduced("max"), "reduce_min": _reduced("min"),
-    "reduce_absmax": _reduced("absmax"), "atomic_add": atomic_add,
+    "reduce_absmax": _reduced("absmax"), "atomic_add": mathematics.atomic_add,
     **named("serial Serial unroll Unroll Pipelined vectorized Vectorized", _loop), **named("Parallel grid", _parallel),
     "Kernel": _indices, **named("ceildiv cdiv", _ceil_div), **named("Cast cast", _cast), "infinity": _infinity,
     **named("get_thread_binding get_lane_idx get_warp_idx get_block_binding", lambda m, c: 0),

@@ -15,9 +15,9 @@ from kbh_lint.kernels.core.value import LITERAL, NOTHING, UNKNOWN_V, V, constant
 
 
 def _inline_asm(call: Call) -> V:
-    from kbh_lint.kernels.languages.ptx.ptx import triton_asm
+    from kbh_lint.dsl.triton import assembly  # most kernels have none
 
-    return triton_asm(call)
+    return assembly.inline(call)
 
 
 def _nothing(call: Call) -> V:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kbh_lint import dtypes, ir, values
@@ -25,7 +25,7 @@ _PREFIXES = (
 class TritonMachine(Machine):
     """Runs the body of a `@triton.jit` function."""
 
-    def __init__(self, name: str, fuel: int) -> None:
+    def __init__(self, name: str, fuel: int, outer: Callable[[Any], Any] | None = None) -> None:
         super().__init__(name, fuel)
         self.sizes: dict[int, frozenset[str]] = {}  # the arguments behind each tile size
         self.shared: dict[ir.Loc, Cell] = {}  # memory that Gluon kernels allocate, by place
@@ -290,3 +290,6 @@ def dtype_attribute(dtype: str, name: str, deps: frozenset[str]) -> V:
             return UNKNOWN_V
         return constant(bits if name == "primitive_bitwidth" else bits // 8, deps)
     return constant(values.Sym(f"dtype.{dtype}.{name}"), deps)
+
+
+MACHINE = TritonMachine

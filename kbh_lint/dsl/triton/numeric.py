@@ -12,10 +12,11 @@ from kbh_lint.kernels.numeric import ops
 from kbh_lint.kernels.numeric.asm import inline_asm
 from kbh_lint.kernels.numeric.builtins import Args, Builtin, named
 from kbh_lint.kernels.numeric.ctypes import convert, scalar
+from kbh_lint.kernels.numeric.dialect import Dialect
 from kbh_lint.kernels.numeric.integers import Elsewhere, lanes
 from kbh_lint.kernels.numeric.memory import fresh
 from kbh_lint.kernels.numeric.numbers import EXP, Num, literal
-from kbh_lint.kernels.numeric.state import OTHER, Bits, Ptr, Range
+from kbh_lint.kernels.numeric.state import OTHER, Bits, Frame, Method, Ptr, Range
 from kbh_lint.values import UNKNOWN, DType, Sym
 
 if TYPE_CHECKING:
@@ -57,23 +58,6 @@ def _descriptor_store(m: Machine, c: Args) -> Any:
     if isinstance(pointer, Ptr):
         m.write(pointer, value)
     return None
-
-
-def atomic_add(m: Machine, c: Args) -> Any:
-    """Adds to memory that other blocks add to as well; what was there is unknown, but made of the same data."""
-    pointer, value = c.get(0, "pointer"), c.get(1, "val")
-    if not isinstance(value, Num):
-        return UNKNOWN
-    if isinstance(pointer, Ptr) and pointer.mem.written(pointer.off):
-        old = m.read(pointer, c.site)
-    else:
-        old = ops.perturbed(value, m.numbers, c.site)
-    total = ops.arithmetic("+", old, value, m.numbers, c.site, True)
-    if isinstance(pointer, Ptr):
-        m.write(pointer, total)
-    else:
-        m.stores.append(("?", value.f))
-    return old
 
 
 def _zeros(m: Machine, c: Args) -> Any:
@@ -238,7 +222,8 @@ def _asm(m: Machine, c: Args) -> Any:
 
 FUNCTIONS: dict[str, Builtin] = {
     "program_id": _zero, "num_programs": _programs, "arange": _lane, "zeros": _zeros, "full": _full,
-    "zeros_like": _zeros_like, "full_like": _full_like, "load": _load, "store": _store, "atomic_add": atomic_add,
+    "zeros_like": _zeros_like, "full_like": _full_like, "load": _load, "store": _store,
+    "atomic_add": mathematics.atomic_add,
     "where": mathematics.select, "sum": _sum, "reduce": _reduce, "associative_scan": _reduce,
     "cumsum": _sum, "dot": _dot, "dot_scaled": _dot,
     "max": mathematics.lane_extreme(1.0), "min": mathematics.lane_extreme(-1.0), "softmax": _softmax,
@@ -287,3 +272,27 @@ def triton_builtin(path: str) -> Builtin | None:
     if name in FUNCTIONS:
         return FUNCTIONS[name]
     return mathematics.math_builtin(name)
+
+
+class TritonDialect(Dialect):
+    """Triton's functions and methods."""
+
+    def attribute(self, m: Machine, value: object, name: str, frame: Frame) -> Any:
+        """`tl.float32` is an element type."""
+        found = dtypes.from_triton(name) if isinstance(value, Sym) and value.path == "triton.language" else None
+        return DType(found) if found is not None else None
+
+    def method(self, m: Machine, callee: Method, packed: Args) -> Any:
+        """A method of a tile, or of a descriptor."""
+        handler = METHODS.get(callee.name)
+        if handler is None:
+            return NotImplemented
+        packed.items.insert(0, callee.value)
+        return handler(m, packed)
+
+    def builtin(self, path: str) -> Builtin | None:
+        """The function behind a symbol, or a Python built-in by its bare name."""
+        return triton_builtin(path)
+
+
+DIALECT = TritonDialect()

@@ -16,6 +16,7 @@ from kbh_lint import ir, values
 from kbh_lint.dsl.triton.call import Call
 from kbh_lint.dsl.triton.kernel import TritonMachine
 from kbh_lint.kernels.core.expressions import Env
+from kbh_lint.kernels.core.facts import ShortSeries
 from kbh_lint.kernels.core.value import NOTHING, V
 from kbh_lint.limits import Budget
 
@@ -52,15 +53,6 @@ class Powers:
     def short(self) -> bool:
         """Whether it is a series that ends before its terms vanish: more than I + A, less than all."""
         return self.low == 0 and 2 <= self.high < self.size - 1
-
-
-@dataclass(frozen=True, slots=True)
-class ShortSeries:
-    """A series that ends after `terms` of the `needed` ones, where its last product stands."""
-
-    terms: int
-    needed: int
-    loc: ir.Loc
 
 
 Known = Axis | Mask | Powers

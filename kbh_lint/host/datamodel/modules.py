@@ -79,15 +79,6 @@ def resolve(interp: Run, path: str, loc: ir.Loc | None = None) -> Any:
         found = row.library.element_type(path)
         if found is not None:
             return DType(found)
-    if root in ("triton.language", "triton.language.dtype"):
-        found = dtypes.from_triton(name)
-        if (
-            found is not None
-            and not name.startswith(("i", "u", "b"))
-            or found is not None
-            and name.startswith(("int", "uint", "bf"))
-        ):
-            return DType(str(found))
     if root == "math" and name in ("pi", "e", "inf", "tau", "nan"):
         return getattr(math, name)
     if path in ("torch.inf", "numpy.inf", "torch.nan", "torch.pi", "numpy.pi"):

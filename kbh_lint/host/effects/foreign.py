@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def foreign(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A library this analysis knows nothing of: it may compute whatever it is given."""
     inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
-    if path.startswith(UNREAD_LANGUAGES) or registry.of_path(path) is not None:
+    if path.startswith(UNREAD_LANGUAGES) or registry.is_opaque(path):
         return unread_language(interp, path, args, kwargs, inputs, loc)
     standard = path.partition(".")[0] in sys.stdlib_module_names
     if inputs and _is_missing(interp, path):

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from kbh_lint import registry
 from kbh_lint.dtypes import BITS
 from kbh_lint.host.gpu.kernel_cache import identity, normal_key
 from kbh_lint.host.values.tensors import Event, Tensor
@@ -54,7 +55,8 @@ def _too_few(tensor: Tensor, event: Event) -> bool:
     kernel, bindings, grid = (event.attrs[name] for name in ("kernel", "bindings", "grid"))
     size, ident = tensor.storage.size, tensor.storage.ident
     counts = list(grid) if isinstance(grid, (tuple, list)) else [grid]
-    if kernel.node.kind != "python" or kernel.language or len(bindings) != 1 or not isinstance(size, int):
+    read = kernel.node.kind == "python" and registry.of_kernel(kernel.language).stored_elements is not None
+    if not read or len(bindings) != 1 or not isinstance(size, int):
         return False
     if not counts or not all(isinstance(n, int) for n in counts) or any(f.unread for f in event.attrs["distinct"]):
         return False
@@ -72,9 +74,8 @@ def _stored(event: Event, binding: Mapping[str, Any]) -> dict[str, int | None]:
     cache: dict[Any, dict[str, int | None]] = event.attrs["cache"]
     key = ("extent", identity(event.attrs["kernel"]), normal_key(dict(binding)))
     if key not in cache:
-        from kbh_lint.dsl.triton.extent import stored_elements
-
-        found = stored_elements(event.attrs["kernel"], binding, event.attrs["budgets"].kernels)
+        kernel = event.attrs["kernel"]
+        found = registry.of_kernel(kernel.language).stored_elements(kernel, binding, event.attrs["budgets"].kernels)
         memory = {name: arg for name, arg in binding.items() if isinstance(arg, (Buffer, Descriptor))}
         cache[key] = {name: found.get(arg.storage) for name, arg in memory.items()}
     return cache[key]

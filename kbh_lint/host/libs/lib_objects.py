@@ -11,12 +11,12 @@ from kbh_lint.host.effects import builds, decoding, foreign, outside, tampering
 from kbh_lint.host.gpu import compiled, graphs, launches
 from kbh_lint.host.libs import (
     custom_ops,
+    decorators,
     driver,
     extensions,
     lib_itertools,
     lib_python,
     lib_re,
-    lib_triton,
     measured,
     nn_layers,
     trace_nn,
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 
 CACHE_DECORATOR = "functools.lru_cache.decorator"
 DECORATORS = (
-    "triton.decorator",
     "torch.compile.decorator",
     CACHE_DECORATOR,
 )
@@ -121,7 +120,7 @@ def call_object(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str
     if owner.path.startswith("torch.nn."):
         return module_calls.call(interp, owner, args, kwargs, loc)
     if owner.path in DECORATORS and args:
-        return lib_triton.decorate(interp, owner, args[0], loc)
+        return decorators.decorate(interp, owner, args[0], loc)
     if owner.path == "collections.namedtuple":
         given = {
             **dict.fromkeys(owner.attrs["fields"]),

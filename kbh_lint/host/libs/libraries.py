@@ -1,4 +1,4 @@
-"""Calls that leave the submission: torch outside tensors, triton's host side, the standard library, the unknown."""
+"""Calls that leave the submission: torch outside tensors, kernel languages, the standard library, the unknown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from kbh_lint.host.libs import (
     lib_python,
     lib_re,
     lib_torch,
-    lib_triton,
     measured,
     wrappers,
 )
@@ -63,7 +62,6 @@ ROOTS: dict[str, Handler] = {
     "cuda": driver.bindings,
     "torch": lib_torch.torch_call,
     "einops": einops.call,
-    "triton": lib_triton.triton_call,
     "functools": lib_python.functools_call,
     "itertools": lib_itertools.call,
     "collections": lib_python.collections_call,

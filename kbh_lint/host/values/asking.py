@@ -126,7 +126,7 @@ def source(*values: Any) -> str:
 
 # Objects that the interpreter itself makes: they are there, and are equal to no number and no text.
 _OWN = (
-    "cpp.", "cpp:", "struct:", "raw.", "unread.", "compiled.", "triton.", "cutlass_library.", "ctypes.", "importlib.",
+    "cpp.", "cpp:", "struct:", "raw.", "unread.", "compiled.", "cutlass_library.", "ctypes.", "importlib.",
     "collections.", "functools.", "types.", "torch.cuda.graph", "torch.cuda.stream", "torch.cuda.current_stream",
     "torch.nn.", "torch.compile.", "builtins.", "torch.device", "torch.layout", "pathlib.",
     "subprocess.", "unittest.", "os.environ", "dataclasses.", "enum.", "re.",

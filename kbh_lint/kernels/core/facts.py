@@ -214,3 +214,12 @@ class KernelFacts:
             stores = tuple((at, dtype, frozenset(come[at])) for at, dtype in types.items())
             self._traffic = Traffic(frozenset(load.storage for load in self.loads), stores, frozenset(unplaced))
         return self._traffic
+
+
+@dataclass(frozen=True, slots=True)
+class ShortSeries:
+    """A series that ends after `terms` of the `needed` ones, where its last product stands."""
+
+    terms: int
+    needed: int
+    loc: ir.Loc

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from kbh_lint import ir, values
@@ -24,6 +25,10 @@ class Machine(Statements):
         super().__init__(name, fuel)
         self.depth = 0
         self.calls: dict[Any, tuple[Any, ...]] = {}
+
+    def run_kernel(self, func: values.Func, args: Mapping[str, Any]) -> None:
+        """Executes a kernel's body once, at the given arguments by name."""
+        raise NotImplementedError
 
     def invoke(self, func: values.Func, env: Env, loc: ir.Loc, this: V | None = None) -> V:
         """Calls a function; a call with the same arguments and the same memory is not run again."""

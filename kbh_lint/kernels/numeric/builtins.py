@@ -245,7 +245,6 @@ def _loaded(m: Machine, value: Any, node: Any, frame: Frame) -> Any:
 
 
 def _call_method(m: Machine, callee: Method, args: list[Any], packed: Args, targs: tuple[Any, ...] = ()) -> Any:
-    from kbh_lint.dsl.triton.numeric import METHODS as TRITON
     from kbh_lint.kernels.numeric.cuda import METHODS as CUDA
 
     value = callee.value
@@ -256,15 +255,12 @@ def _call_method(m: Machine, callee: Method, args: list[Any], packed: Args, targ
             func = funcs[0] if chosen is None else chosen.func
             bound = {**value.type.args, **({} if chosen is None else chosen.bound)}
             return m.call(func.node, func.env, args, {}, packed.node, packed.frame, this=value, bound=bound)
-    made = m.dialect.method(m, callee, packed)
-    if made is not NotImplemented:
-        return made
-    handler = (CUDA if packed.frame.cpp else TRITON).get(callee.name)
-    if handler is None:
-        return unknown_call(m, f"method {callee.name}", packed)
-    if not packed.frame.cpp:
-        packed.items.insert(0, value)
-    return handler(m, packed)
+    if packed.frame.cpp:
+        handler = CUDA.get(callee.name)
+        made = handler(m, packed) if handler is not None else NotImplemented
+    else:
+        made = m.dialect.method(m, callee, packed)
+    return unknown_call(m, f"method {callee.name}", packed) if made is NotImplemented else made
 
 
 def _call_symbol(m: Machine, path: str, packed: Args) -> Any:

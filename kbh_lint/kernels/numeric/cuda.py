@@ -6,7 +6,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes
-from kbh_lint.dsl.triton.numeric import atomic_add
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric import ops, places
@@ -51,7 +50,7 @@ def _atomic(m: Machine, c: Args) -> Any:
         old = places.load(m, pointer.place, c.node, c.frame)
         places.store(m, pointer.place, ops.arithmetic("+", old, c.get(1), m.numbers, c.site, True))
         return old
-    return atomic_add(m, c)
+    return mathematics.atomic_add(m, c)
 
 
 def _cub_reduce(m: Machine, c: Args) -> Any:

@@ -1,4 +1,4 @@
-"""What a kernel language adds to the evaluation on numbers. The dialect that all others derive from is Triton's."""
+"""What a kernel language adds to the evaluation on numbers."""
 
 from __future__ import annotations
 
@@ -41,9 +41,4 @@ class Dialect:
 
     def builtin(self, path: str) -> Builtin | None:
         """The function behind a symbol, or a Python built-in by its bare name."""
-        from kbh_lint.dsl.triton.numeric import triton_builtin  # its operations need the machine, which needs this
-
-        return triton_builtin(path)
-
-
-TRITON = Dialect()
+        return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir, values
+from kbh_lint import ir, values
 from kbh_lint.cpp import traits
 from kbh_lint.kernels.numeric import builtins, ctypes, memory, ops, own, places
 from kbh_lint.kernels.numeric import integers as whole
@@ -117,10 +117,7 @@ def field(m: Machine, value: Any, node: ir.Attr, frame: Frame) -> Any:
     if isinstance(value, Sym):
         if frame.cpp:
             return builtins.launch_dim(m, value.path, name)
-        path = f"{value.path}.{name}"
-        if value.path == "triton.language" and (dt := dtypes.from_triton(name)) is not None:
-            return DType(dt)
-        return Sym(path)
+        return Sym(f"{value.path}.{name}")
     if isinstance(value, Reference):
         value = places.load(m, value.place, node, frame)
     if isinstance(value, Ptr) and frame.cpp:

@@ -11,7 +11,7 @@ from kbh_lint.frontends.walk import walk
 from kbh_lint.kernels.numeric import branches, ctypes, expr, loops, memory, ops, places
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric.asm import run_asm
-from kbh_lint.kernels.numeric.dialect import TRITON
+from kbh_lint.kernels.numeric.dialect import Dialect
 from kbh_lint.kernels.numeric.numbers import Num, Numbers
 from kbh_lint.kernels.numeric.state import Bits, Chained, Closure, Frame, Obj, OutOfFuel, Ptr, Reference
 from kbh_lint.kernels.numeric.templates import Types
@@ -98,8 +98,7 @@ class Machine:
         """Begins a launch. `outer` turns values of the host that a kernel sees through its scope into those it knows,
         `starts` are the bytes at which its tensors begin."""
         self.block, self.grid = block, grid
-        row = registry.of_function(language)
-        self.dialect = (row.dialect if row is not None else None) or TRITON
+        self.dialect: Dialect = registry.of_kernel(language).dialect
         self.outer, self.starts = outer, starts
         self.unsure = self.depth = self.calls = 0
         for tensor in self.tensors.values():

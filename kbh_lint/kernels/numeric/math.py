@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.kernels.numeric import integers, ops
 from kbh_lint.kernels.numeric.builtins import Args, Builtin, either, invoke, named
 from kbh_lint.kernels.numeric.numbers import EXP, Num, exact, literal, promoted, rounded
-from kbh_lint.kernels.numeric.state import Bits, Obj
+from kbh_lint.kernels.numeric.state import Bits, Obj, Ptr
 from kbh_lint.values import UNKNOWN, Sym
 
 if TYPE_CHECKING:
@@ -259,3 +259,20 @@ def math_builtin(name: str) -> Builtin | None:
         if len(candidate) > 1 and candidate in MATH:
             return MATH[candidate]
     return None
+
+
+def atomic_add(m: Machine, c: Args) -> Any:
+    """Adds to memory that other blocks add to as well; what was there is unknown, but made of the same data."""
+    pointer, value = c.get(0, "pointer"), c.get(1, "val")
+    if not isinstance(value, Num):
+        return UNKNOWN
+    if isinstance(pointer, Ptr) and pointer.mem.written(pointer.off):
+        old = m.read(pointer, c.site)
+    else:
+        old = ops.perturbed(value, m.numbers, c.site)
+    total = ops.arithmetic("+", old, value, m.numbers, c.site, True)
+    if isinstance(pointer, Ptr):
+        m.write(pointer, total)
+    else:
+        m.stores.append(("?", value.f))
+    return old

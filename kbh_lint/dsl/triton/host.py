@@ -1,0 +1,131 @@
+"""Triton on the host: decorators, configurations, descriptors. Its kernels, and Gluon's, are `values.JitFunction`."""
+
+from __future__ import annotations
+
+from kbh_lint import dtypes
+from kbh_lint.host.effects import foreign
+from kbh_lint.host.values import tensor_arguments, unknowns
+from kbh_lint.host.values.library_objects import UnreadKernel
+from kbh_lint.host.values.modelled import Library, Modelled, Site, Value, models
+from kbh_lint.host.values.objects import Config, HostDescriptor
+from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.values import Func, JitFunction
+
+_SAME = ("triton.experimental.gluon.constexpr_function",)  # change nothing of what a function computes
+_JIT = ("triton.jit", "triton.experimental.gluon.jit")
+
+
+class Decorator(Modelled):
+    """`triton.jit(...)`, `triton.autotune(configs, key)`, `triton.heuristics(values)`: what is called with a kernel."""
+
+    def __init__(self, kind: str, configs: Value = None, heuristics: Value = None) -> None:
+        super().__init__("triton.decorator", {"kind": kind, "configs": configs, "values": heuristics})
+        self.kind, self.configs, self.heuristics = kind, configs, heuristics
+
+    def called(self, site: Site) -> Value:
+        """What the decorator makes of a kernel."""
+        if site.args:
+            return site.run.decorate(self, site.args[0], site.loc)
+        return foreign.foreign(site.run, site.path, site.args, site.kwargs, site.loc)
+
+    def of(self, target: JitFunction) -> JitFunction:
+        """The kernel with configurations, or with values that are computed from its arguments."""
+        made = JitFunction(target.func, list(target.configs), dict(target.heuristics))
+        if self.kind == "autotune":
+            given = self.configs if isinstance(self.configs, list) else []
+            made.configs = [config.kwargs for config in given if isinstance(config, Config)]
+        elif isinstance(self.heuristics, dict):
+            made.heuristics.update(self.heuristics)
+        return made
+
+
+class Triton(Library):
+    """The package `triton`."""
+
+    @models("jit")
+    def jit(self, site: Site, fn: Value = None, *rest: Value, **options: Value) -> Value:
+        """A kernel, or the decorator that makes one. Gluon's kernels are launched and read like Triton's."""
+        return _kernel(site, fn) if site.args else Decorator("jit")
+
+    @models("autotune")
+    def autotune(self, site: Site, configs: Value = (), *rest: Value, **options: Value) -> Value:
+        """`@triton.autotune(configs, key)`."""
+        return Decorator("autotune", configs=configs)
+
+    @models("heuristics")
+    def heuristics(self, site: Site, values: Value = None, *rest: Value, **options: Value) -> Value:
+        """`@triton.heuristics(values)`."""
+        return Decorator("heuristics", heuristics=values)
+
+    @models("Config")
+    def config(self, site: Site, kwargs: Value = None, *rest: Value, **options: Value) -> Value:
+        """One configuration of an autotuner."""
+        return Config(dict(kwargs) if isinstance(kwargs, dict) else {})
+
+    @models("cdiv")
+    def ceil_div(self, site: Site, x: Value, y: Value) -> Value:
+        """`cdiv(x, y)`."""
+        known = isinstance(x, int) and isinstance(y, int) and y
+        return -(-x // y) if known else unknowns.merged(site.run, x, y)
+
+    @models("next_power_of_2")
+    def next_power_of_2(self, site: Site, n: Value) -> Value:
+        """`next_power_of_2(n)`."""
+        return 1 << max(n - 1, 0).bit_length() if isinstance(n, int) else unknowns.merged(site.run, n)
+
+    @models("constexpr")
+    def constexpr(self, site: Site, value: Value) -> Value:
+        """A compile-time constant is its value."""
+        return value
+
+    @models("from_tensor")
+    def from_tensor(
+        self, site: Site, tensor: Value, block_shape: Value = None, *rest: Value, **options: Value
+    ) -> Value:
+        """A descriptor of a tensor."""
+        return HostDescriptor(tensor, block_shape)
+
+    @models("TensorDescriptor")
+    def descriptor(self, site: Site, *given: Value, **named: Value) -> Value:
+        """A descriptor of the tensor, or of the address, that it is given."""
+        tensors = tensor_arguments.tensors_in(site.args) or tensor_arguments.tensors_in(named)
+        if tensors:
+            return HostDescriptor(tensors[0], named.get("block_shape", given[-1] if given else None))
+        pointer = site.run.tensor_at(given[0]) if given else None
+        return HostDescriptor(pointer) if pointer is not None else Unknown((), "a descriptor")
+
+    def other(self, site: Site) -> Value:
+        """The tools make descriptors; anything else is an object of the package."""
+        if site.path.startswith("triton.tools."):
+            return self.descriptor(site, *site.args, **site.kwargs)
+        return super().other(site)
+
+    def decorate(self, site: Site, decorator: Value, target: Value) -> Value:
+        """`@triton.jit`, `@triton.autotune(...)`, `@gluon.jit`; of the languages under `experimental` only Gluon is
+        read."""
+        if site.path in _JIT or isinstance(decorator, Decorator) and decorator.kind == "jit":
+            return _kernel(site, target)
+        if isinstance(decorator, Decorator):
+            return decorator.of(target) if isinstance(target, JitFunction) else target
+        if site.path.startswith("triton.experimental.") and site.path not in _SAME:
+            site.run.miss(f"a kernel in a language that is not read yet ({site.path})", site.loc)
+            return UnreadKernel(site.path, target)
+        return target
+
+    def element_type(self, path: str) -> str | None:
+        """`triton.language.bfloat16`; not functions that begin like a type."""
+        root, _, name = path.rpartition(".")
+        found = dtypes.from_triton(name) if root in ("triton.language", "triton.language.dtype") else None
+        plain = not name.startswith(("i", "u", "b")) or name.startswith(("int", "uint", "bf"))
+        return found if plain else None
+
+
+def _kernel(site: Site, target: Value) -> Value:
+    if not isinstance(target, Func):
+        return target
+    made = JitFunction(target)
+    site.run.authored.append(made)
+    return made
+
+
+LIBRARY = Triton()
