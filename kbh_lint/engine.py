@@ -29,8 +29,8 @@ from kbh_lint.limits import Budgets
 from kbh_lint.marked import DataError
 from kbh_lint.paths import hardware_file
 from kbh_lint.problems import Contract, Problem, Target, load_problem, load_targets
-from kbh_lint.profiles import PROFILES
 from kbh_lint.source.embedded import FileText, Piece, Text
+from kbh_lint.source.profiles import PROFILES
 from kbh_lint.source.submissions import Submission
 from kbh_lint.verdict import combine
 

@@ -32,7 +32,7 @@ from kbh_lint.host.values.tensors import Tensor
 from kbh_lint.marked import Fields, Map
 from kbh_lint.problem_files import entry_contract, parts_of, read_map
 from kbh_lint.problems import ArgSpec, Binding, Contract, Problem, Promise, Shape, StateSpec, TensorSpec
-from kbh_lint.profiles import KERNELBENCH, PRECISIONS, PROFILES, Profile
+from kbh_lint.source.profiles import KERNELBENCH, PRECISIONS, PROFILES, Profile
 from kbh_lint.values import Func
 
 MAX_BYTES = 1_000_000

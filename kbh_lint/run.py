@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from kbh_lint.api import Options, Progress, UsageError, load_rules_once, select_findings
 from kbh_lint.findings import Fact, FileReport, Report, Unread
-from kbh_lint.profiles import KERNELBENCH, PRECISIONS, PROFILES
+from kbh_lint.source.answers import AnswersError, ProblemFiles
+from kbh_lint.source.profiles import KERNELBENCH, PRECISIONS, PROFILES
 
 if TYPE_CHECKING:
     from kbh_lint.authors.folders import Found
     from kbh_lint.cache import Cache
     from kbh_lint.rules import Rule
-    from kbh_lint.source.answers import ProblemFiles
     from kbh_lint.source.submissions import BadInput, Submission
     from kbh_lint.triage.changes import Changes
 
@@ -74,8 +74,6 @@ def problem_files(
 
     Raises UsageError for what contradicts itself, is not there or is not known, and DataError for a malformed manifest.
     """
-    from kbh_lint.source.answers import AnswersError, ProblemFiles
-
     if file is None and folder is None:
         about = {"--match": match, "--profile": profile, "--precision": precision}
         said = next((name for name, given in about.items() if given), None)

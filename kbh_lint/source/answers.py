@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 from kbh_lint.marked import Fields, load
-from kbh_lint.profiles import KERNELBENCH, Profile
+from kbh_lint.source.profiles import KERNELBENCH, Profile
 
 MAX_PROBLEMS = 20_000
 MAX_BYTES = 1_000_000

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbh_lint.profiles import KERNELBENCH
+from kbh_lint.source.profiles import KERNELBENCH
 from kbh_lint.source.resolve import RUN_FILES, Resolver, suppression_notes
 from kbh_lint.source.sidecars import Neighbours, Sidecar, split_bundle, with_reference
 
@@ -34,7 +34,7 @@ class Submission:
     `text` has `\\n` line ends and no byte order mark; in a bundle it ends where the first sidecar block begins.
     `problem` and `target` are ids, or None when nothing says; `problem_source` says where the problem id was found.
     `sha256` covers text and sidecars. `problem_file` describes the problem when that is not one of the deck, `profile`
-    how its benchmark runs answers (kbh_lint.profiles), `precision` what it converts inputs and weights to.
+    how its benchmark runs answers (kbh_lint.source.profiles), `precision` what it converts inputs and weights to.
     """
 
     path: Path

@@ -10,8 +10,8 @@ import pytest
 import kbh_lint
 from kbh_lint.cli import main
 from kbh_lint.marked import DataError
-from kbh_lint.profiles import KERNELBENCH
 from kbh_lint.source.answers import AnswersError, ProblemFiles
+from kbh_lint.source.profiles import KERNELBENCH
 
 PROBLEM = """import torch
 

@@ -10,7 +10,7 @@ import kbh_lint
 from kbh_lint import kernelbench
 from kbh_lint.cli import parser
 from kbh_lint.findings import FileReport
-from kbh_lint.profiles import KERNELBENCH, PRECISIONS, PROFILES, V3
+from kbh_lint.source.profiles import KERNELBENCH, PRECISIONS, PROFILES, V3
 
 NORMED = """import torch
 import torch.nn as nn

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from kbh_lint import UsageError
+from kbh_lint.compat.kernelbench import CHECKS, validate_kernel_static
 from kbh_lint.rules import load_rules
-from kbh_lint.static_check import CHECKS, validate_kernel_static
 
 PROBLEM = Path(__file__).parent / "problems" / "1_row_products.py"
 HEAD = "import torch\nimport torch.nn as nn\nimport triton\nimport triton.language as tl\n\n\n"

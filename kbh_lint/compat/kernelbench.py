@@ -1,6 +1,6 @@
 """A drop-in for KernelBench's `validate_kernel_static`: its signature and its answer, on what the program does.
 
-    from kbh_lint.static_check import validate_kernel_static
+    from kbh_lint.compat.kernelbench import validate_kernel_static
     valid, errors, warnings = validate_kernel_static(code, backend="triton", reference="level1/1_Square_matrix.py")
 
 The names of its checks stay; what each comes to is decided by the linter's rules, not by words in the text. A check
@@ -16,9 +16,11 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kbh_lint import api, paths
+from kbh_lint import api, engine, paths
 from kbh_lint.findings import NOTHING_FOLLOWED, Analysis, FileReport, Finding, Unread
-from kbh_lint.profiles import KERNELBENCH, PRECISIONS, PROFILES
+from kbh_lint.limits import TimeUp, fewer_collections, time_limit
+from kbh_lint.source.profiles import KERNELBENCH, PRECISIONS, PROFILES
+from kbh_lint.source.sidecars import split_bundle, with_reference
 from kbh_lint.source.submissions import Submission, text_of
 
 # Their checks, and the classes of ours that are about the same.
@@ -102,10 +104,6 @@ def _report(
     text: str, reference: str | os.PathLike[str] | None, profile: str, precision: str, timeout: float
 ) -> tuple[FileReport, frozenset[str] | None]:
     """The report on a text, and the languages of the kernels that take part; None when that is not known."""
-    from kbh_lint import engine
-    from kbh_lint.limits import TimeUp, fewer_collections, time_limit
-    from kbh_lint.source.sidecars import split_bundle, with_reference
-
     with TemporaryDirectory(prefix="kbh-") as folder:
         file = _problem(reference, Path(folder))
         main, sidecars, notes = split_bundle(text, "solution.py")
