@@ -56,11 +56,13 @@ class _Worker:
 
 
 def graded(
-    tasks: Sequence[tuple[Path, str]], argv: Sequence[str], jobs: int, board: Board, *, devices: Sequence[str] = ()
-) -> Generator[tuple[int, Done], None, None]:
+    tasks: Sequence[tuple[Path, str]], argv: Sequence[str], jobs: int, board: Board, *, devices: Sequence[str] = (),
+    names: Sequence[str] = (),
+) -> Generator[tuple[int, Done], None, None]:  # fmt: skip
     """Grades paths, each with its problem, at most `jobs` at a time with the options `argv`; yields each as it ends.
 
-    `devices` are GPUs to share out (`gpus`). Whoever stops iterating, or is interrupted, ends all that was started.
+    `devices` are GPUs to share out (`gpus`); `names`, all different, stand for the paths on the board. Whoever stops
+    iterating, or is interrupted, ends all that was started.
     """
     running: dict[int, _Worker] = {}
     told: queue.SimpleQueue[tuple[int, dict[str, Any] | None]] = queue.SimpleQueue()
@@ -74,8 +76,9 @@ def graded(
                     short = True
                     break
                 path, problem = tasks[begun]
-                running[begun] = _started(begun, path, problem, argv, _least(devices, running), told)
-                board.begin(str(path))
+                name = names[begun] if names else str(path)
+                running[begun] = _started(begun, name, path, problem, argv, _least(devices, running), told)
+                board.begin(name)
                 begun += 1
             index, message = told.get()
             worker = running[index]
@@ -90,7 +93,7 @@ def graded(
 
 
 def _started(
-    index: int, path: Path, problem: str, argv: Sequence[str], gpu: str,
+    index: int, name: str, path: Path, problem: str, argv: Sequence[str], gpu: str,
     told: queue.SimpleQueue[tuple[int, dict[str, Any] | None]],
 ) -> _Worker:  # fmt: skip
     errors = tempfile.TemporaryFile()  # noqa: SIM115
@@ -105,7 +108,7 @@ def _started(
         process.stdin.write(json.dumps(order).encode() + b"\n")
         process.stdin.flush()
     threading.Thread(target=_listen, args=(index, process, told), daemon=True).start()
-    return _Worker(str(path), process, errors, gpu)
+    return _Worker(name, process, errors, gpu)
 
 
 def _listen(

@@ -149,7 +149,9 @@ def _some(
         except (StoreError, OSError) as error:
             yield Again(one, "error", str(error))
     words = [*(["--problems-dir", str(args.problems_dir)] if args.problems_dir is not None else []), "--out"]
-    with contextlib.closing(graded(tasks, [*words, str(args.out), "-"], args.jobs, board, devices=devices)) as ended:
+    names = [f"{one.id[:12]}  {_label(one)}" for one in meant]
+    given = [*words, str(args.out), "-"]
+    with contextlib.closing(graded(tasks, given, args.jobs, board, devices=devices, names=names)) as ended:
         for index, done in ended:
             folder = tasks[index][0]
             yield _came_of(archive, meant[index], done, folder)

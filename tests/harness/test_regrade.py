@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Generator, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 from kept import BUNDLE, archive_of, small_run
 
-from grader.cli.board import Board
+from grader.cli.board import Board, Step
 from grader.cli.jobs import Done
 from grader.record.bundle import Bundle
 from harness.archive import Archive, all_facts
@@ -29,11 +30,13 @@ class Grader:
         self.most = self.asked = 0
 
     def __call__(
-        self, tasks: Sequence[tuple[Path, str]], argv: Sequence[str], jobs: int, board: Board, *, devices: Sequence[str]
-    ) -> Generator[tuple[int, Done], None, None]:
+        self, tasks: Sequence[tuple[Path, str]], argv: Sequence[str], jobs: int, board: Board, *,
+        devices: Sequence[str], names: Sequence[str],
+    ) -> Generator[tuple[int, Done], None, None]:  # fmt: skip
         self.argv, self.most = list(argv), max(self.most, jobs)
         for index, (folder, problem) in reversed(list(enumerate(tasks))):
             assert not problem
+            board(names[index], Step("trial", "wait", "waiting", ""))
             word = self.words[self.asked]
             self.asked += 1
             if word == "stop":
@@ -76,8 +79,9 @@ def test_each_entry_is_told_and_the_worst_is_the_exit_code(
     code: int,
 ) -> None:  # fmt: skip
     assert again(archive, monkeypatch, words, "--jobs", "3")[0] == code
-    told = capsys.readouterr().out
-    assert "01_fp8_gemm h200: " in told and "kbh-regrade-" not in told
+    told, seen = capsys.readouterr()
+    assert "01_fp8_gemm h200: " in told and "kbh-regrade-" not in told + seen
+    assert re.fullmatch(r"(?:[0-9a-f]{12} 01_fp8_gemm h200: trial: waiting\n){2}", seen)
     assert tuple(line.split()[1] for line in told.splitlines()[:2]) == tuple(word.split()[0] for word in words)
     assert sorted(told.splitlines()[-1].split(", ")) == sorted({f"{words.count(word)} {word}" for word in words})
 
