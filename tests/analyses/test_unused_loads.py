@@ -32,6 +32,26 @@ IGNORED: dict[str, tuple[str, Edits]] = {
     "at least the longest": (PAGED, (*LONGEST, (LENGTH, "    length = tl.maximum(tl.load(lengths + b), LONGEST)\n"))),
     "the same by Python's max": (PAGED, (*LONGEST, (LENGTH, "    length = max(tl.load(lengths + b), LONGEST)\n"))),
     "pages that are not looked at": (PAGED, ((f"i, {PAGE}", f"i, here + 0 * {PAGE}"),)),
+    "at least and at most the longest": (
+        PAGED,
+        (*LONGEST, (LENGTH, "    length = tl.minimum(tl.maximum(tl.load(lengths + b), LONGEST), LONGEST)\n")),
+    ),
+    "the same bounds by a name": (
+        PAGED,
+        (*LONGEST, (LENGTH, "    known = tl.load(lengths + b)\n    at_most = tl.minimum(known, LONGEST)\n"
+                            "    length = tl.maximum(at_most, LONGEST)\n")),
+    ),
+    "lengths minus themselves": (
+        PAGED, ((LENGTH, "    length = tl.load(lengths + b)\n    length = pages * PAGE + (length - length)\n"),)
+    ),
+    "offsets where they are as assumed": (
+        RAGGED, (*EACH, (OFFSETS, f"{OFFSETS}    fixed = expert * each\n    alike = starts == fixed\n"
+                                  "    starts = tl.where(alike, starts, fixed)\n    stops = starts + each\n"))
+    ),
+    "assumed offsets where others come": (
+        RAGGED, (*EACH, (OFFSETS, f"{OFFSETS}    fixed = expert * each\n"
+                                  "    starts = tl.where(starts != fixed, fixed, starts)\n    stops = starts + each\n"))
+    ),
     "offsets that are overwritten": (
         RAGGED, (*EACH, (OFFSETS, f"{OFFSETS}    starts = expert * each\n    stops = starts + each\n"))
     ),
@@ -51,6 +71,13 @@ USED: dict[str, tuple[str, Edits]] = {
     ),
     "one where it is zero": (PAGED, ((LENGTH, f"{LENGTH}    length = tl.where(length > 0, length, 1)\n"),)),
     "times one": (PAGED, ((f"i, {PAGE}", f"i, 0 * here + 1 * {PAGE}"),)),
+    "within two bounds": (
+        PAGED, (*LONGEST, (LENGTH, "    length = tl.minimum(tl.maximum(tl.load(lengths + b), 0), LONGEST)\n"))
+    ),
+    "others where they are as assumed": (
+        RAGGED, (*EACH, (OFFSETS, f"{OFFSETS}    fixed = expert * each\n"
+                                  "    starts = tl.where(starts == fixed, fixed, starts)\n"))
+    ),
     "offsets by their differences": (
         RAGGED, ((OFFSETS, f"{OFFSETS}    count = stops - starts\n    stops = starts + count\n"),)
     ),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kbh_lint import dtypes, values
+from kbh_lint import dtypes, ir, values
 from kbh_lint.dsl.triton.call import Call, first
 from kbh_lint.kernels.core.arith import broadcast
 from kbh_lint.kernels.core.core import operand_type
@@ -216,7 +216,28 @@ def where(call: Call) -> V:
     origins = union(made.origins, chose or flagged(condition.origins, "index"))
     if mark is not None and data_origins(yes.origins) and data_origins(no.origins):
         mark = None
-    return made.with_(shape=shape, origins=origins, const=NOTHING, x=mark if mark is not None else made.x)
+    made = made.with_(shape=shape, origins=origins, const=NOTHING, x=mark if mark is not None else made.x)
+    return only(made, _kept(call, yes, no))
+
+
+def only(made: V, side: V | None) -> V:
+    """A value that always equals one of those that it was made of."""
+    return made if side is None else made.with_(origins=side.origins, casts=side.casts)
+
+
+def _kept(call: Call, yes: V, no: V) -> V | None:
+    """The side that a choice always equals."""
+    nodes = [*call.node.args, *(value for _, value in call.node.keywords)] if isinstance(call.node, ir.Call) else []
+    if len(nodes) != 3 or list(call.kwargs) not in ([], ["y"], ["x", "y"], ["condition", "x", "y"]):
+        return None
+    kept = call.m.identities().kept(*nodes)
+    return None if kept is None else yes if kept is nodes[1] else no
+
+
+def absorbed(call: Call, operands: Sequence[V]) -> V | None:
+    """The operand that a bound always equals, which another bound takes back."""
+    kept = call.m.identities().bound(call.node)
+    return next((v for v, node in zip(operands, call.node.args, strict=True) if node is kept), None) if kept else None
 
 
 def at_least(m: TritonMachine, value: V, least: V) -> V:
@@ -240,8 +261,9 @@ def bound(call: Call) -> V:
     elif "max" in call.name:
         a, b = at_least(m, a, b), at_least(m, b, a)
     origins = flagged(union(a.origins, b.origins), "max") if target in dtypes.FLOATS else union(a.origins, b.origins)
-    return V(target, target, origins, union_casts(a.casts, b.casts), deps=a.deps | b.deps,
+    made = V(target, target, origins, union_casts(a.casts, b.casts), deps=a.deps | b.deps,
              shape=broadcast(a.shape, b.shape))  # fmt: skip
+    return made if target in dtypes.FLOATS else only(made, absorbed(call, (a, b)))
 
 
 def cdiv(call: Call) -> V:

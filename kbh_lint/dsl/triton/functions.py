@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kbh_lint import ir
+from kbh_lint import dtypes, ir
 from kbh_lint.dsl.triton import arithmetic as numbers
 from kbh_lint.dsl.triton import tiles
 from kbh_lint.dsl.triton.call import Call, first
@@ -123,7 +123,8 @@ def _pick(call: Call) -> V:
         return constant(pick(known), frozenset().union(*(v.deps for v in items)))
     if len(items) == 2 and call.name == "max":
         items = [numbers.at_least(call.m, *items), numbers.at_least(call.m, items[1], items[0])]
-    return mix(items)
+    made = mix(items)
+    return made if made.dtype in dtypes.FLOATS else numbers.only(made, numbers.absorbed(call, items))
 
 
 def _zip(call: Call) -> V:

@@ -11,6 +11,7 @@ from kbh_lint.dsl.triton.arithmetic import elementwise_name
 from kbh_lint.dsl.triton.call import Call
 from kbh_lint.dsl.triton.functions import BUILTINS, METHODS, PYTHON
 from kbh_lint.kernels.core.expressions import Env
+from kbh_lint.kernels.core.identities import Identities, nothing_left
 from kbh_lint.kernels.core.joins import join, mix, tuple_of
 from kbh_lint.kernels.core.machine import Machine
 from kbh_lint.kernels.core.value import NO_NAMES, NOTHING, UNKNOWN_V, Cell, Struct, Unbound, V, constant, leaves
@@ -28,6 +29,7 @@ class TritonMachine(Machine):
     def __init__(self, name: str, fuel: int, outer: Callable[[Any], Any] | None = None) -> None:
         super().__init__(name, fuel)
         self.sizes: dict[int, frozenset[str]] = {}  # the arguments behind each tile size
+        self.known_identities: dict[int, Identities] = {}
         self.shared: dict[ir.Loc, Cell] = {}  # memory that Gluon kernels allocate, by place
 
     def sized(self, value: V) -> None:
@@ -84,6 +86,26 @@ class TritonMachine(Machine):
 
     def missing(self, name: str, loc: ir.Loc) -> V:
         return constant(values.Sym("builtins." + name)) if name in PYTHON else UNKNOWN_V
+
+    # --- what does not depend on an operand ---
+
+    def identities(self) -> Identities:
+        """Of the function that runs."""
+        node = self.frame.func.node
+        found = self.known_identities.get(id(node))
+        if found is None:
+            found = self.known_identities[id(node)] = Identities(node)
+        return found
+
+    def e_cond(self, node: ir.Cond) -> V:
+        made = super().e_cond(node)
+        kept = self.identities().kept(node.test, node.yes, node.no) if made.origins and self.frame.func else None
+        return made if kept is None else self.eval(kept)
+
+    def e_binary(self, node: ir.Binary) -> V:
+        made = super().e_binary(node)
+        gone = made.origins and made.dtype in dtypes.INTS and not made.cells and nothing_left(node)
+        return V(made.dtype, made.dtype, shape=made.shape) if gone else made
 
     # --- attributes, indexing ---
 
