@@ -7,13 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.dtypes import FP8, WIDE_FLOATS
+from kbh_lint.dtypes import FP8, INTS, WIDE_FLOATS
 from kbh_lint.host.explore.probes import result_contents
 from kbh_lint.host.torch.aten_names import family
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.core.facts import KernelFacts, Origins
 from kbh_lint.kernels.core.origins import floors
+from kbh_lint.kernels.extents.unused import unused
+from kbh_lint.values import Buffer, DType, Scalar, TypeValue
 
 MAX_CONTENTS = 20_000
 AUTHORED = ("launch", "cutlass")
@@ -114,13 +116,15 @@ def used_inputs(found: Reach, most: Mapping[str, int]) -> set[str]:
 
 
 def unused_loads(event: Event, most: Mapping[str, int]) -> frozenset[int]:
-    """The contents that a Triton kernel loads and that reach nothing: no value, address, mask or bound, no branch.
+    """The contents that a kernel loads and that reach nothing: no value, address, mask or bound, no branch.
 
     Nothing where a part of the kernel was not read, or where a load's memory is not known. Other languages store and
     choose in ways of their own, which are not noted.
     """
-    if event.kind != "launch" or event.attrs["kernel"].node.kind != "python" or event.attrs["kernel"].language:
+    if event.kind != "launch" or event.attrs["kernel"].language:
         return frozenset()
+    if event.attrs["kernel"].node.kind != "python":
+        return _unused_in_cuda(event, most)
     held = event.attrs["contents"]
     known = {at: most.get(content.label.partition(":")[2]) for at, content in held.items()}
     loaded: set[int] = set()
@@ -142,6 +146,21 @@ def unused_loads(event: Event, most: Mapping[str, int]) -> frozenset[int]:
         for product in facts.products:
             add(product.a_origins | product.b_origins)
     return frozenset(held[at].ident for at in loaded - used if at in held) if -1 not in loaded | used else frozenset()
+
+
+def _unused_in_cuda(event: Event, most: Mapping[str, int]) -> frozenset[int]:
+    """The same for whole numbers that a CUDA kernel is given by one pointer each."""
+    attrs, found = event.attrs, set()
+    if len(attrs["bindings"]) != 1 or any(facts.unread for facts in attrs["distinct"]):
+        return frozenset()
+    args = attrs["bindings"][0]
+    plain = all(isinstance(value, (Buffer, Scalar, DType, int, float, str, TypeValue)) for value in args.values())
+    for content, _ in event.reads if plain else ():
+        names = [name for name, value in args.items() if getattr(value, "storage", -1) == content.storage.ident]
+        if content.label.startswith("input:") and len(names) == 1 and args[names[0]].dtype in INTS:
+            if unused(attrs["kernel"], args, names[0], most.get(content.label.partition(":")[2])):
+                found.add(content.ident)
+    return frozenset(found)
 
 
 def _order(event: Event) -> int:

@@ -84,6 +84,81 @@ USED: dict[str, tuple[str, Edits]] = {
 }  # fmt: skip
 
 
+CUDA = r'''
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r"""
+#include <torch/extension.h>
+#include <cuda_bf16.h>
+__global__ void attend(const __nv_bfloat16* q, const __nv_bfloat16* cache, const int* table, const int* lengths,
+                       __nv_bfloat16* out, int heads, int kv_heads, int dim, int page, int pages, int longest) {
+    const int b = blockIdx.y, h = blockIdx.x, kv = h / (heads / kv_heads);
+    __shared__ float parts[256];
+    float top = -1e30f, total = 0.f, sum = 0.f;
+    LENGTH
+    for (int at = 0; at < length; ++at) {
+        PAGE
+        const __nv_bfloat16* row = cache + ((size_t(where) * page + at % page) * kv_heads + kv) * 2 * dim;
+        const float mine = __bfloat162float(q[(b * heads + h) * dim + threadIdx.x]);
+        parts[threadIdx.x] = mine * __bfloat162float(row[threadIdx.x]);
+        __syncthreads();
+        float dot = 0.f;
+        for (int d = 0; d < dim; ++d) dot += parts[d];
+        __syncthreads();
+        dot *= rsqrtf(dim);
+        const float fresh = fmaxf(top, dot), shrink = expf(top - fresh), p = expf(dot - fresh);
+        total = total * shrink + p;
+        sum = sum * shrink + p * __bfloat162float(row[dim + threadIdx.x]);
+        top = fresh;
+    }
+    out[(b * heads + h) * dim + threadIdx.x] = __float2bfloat16(sum / total);
+}
+torch::Tensor run(torch::Tensor q, torch::Tensor cache, torch::Tensor table, torch::Tensor lengths, int64_t longest) {
+    auto out = torch::empty_like(q);
+    attend<<<dim3(q.size(1), q.size(0)), q.size(2)>>>(
+        reinterpret_cast<const __nv_bfloat16*>(q.data_ptr()), reinterpret_cast<const __nv_bfloat16*>(cache.data_ptr()),
+        table.data_ptr<int>(), lengths.data_ptr<int>(), reinterpret_cast<__nv_bfloat16*>(out.data_ptr()),
+        q.size(1), cache.size(2), q.size(2), cache.size(1), table.size(1), longest);
+    return out;
+}
+"""
+DECLARATION = (
+    "torch::Tensor run(torch::Tensor q, torch::Tensor cache, torch::Tensor table, torch::Tensor lengths, int64_t n);"
+)
+extension = load_inline(name="attend", cpp_sources=DECLARATION, cuda_sources=SOURCE, functions=["run"])
+
+
+class Model(nn.Module):
+    def __init__(self, batch, num_heads, num_kv_heads, head_dim, seq_len, page_size):
+        super().__init__()
+        self.longest = seq_len
+
+    def forward(self, query, kv_cache, block_table, seq_lens):
+        return extension.run(query, kv_cache, block_table, seq_lens, self.longest)
+'''
+WHERE = "const int where = table[b * pages + at / page];"
+IN_CUDA = {
+    "lengths that nothing uses": ("const int n = lengths[b]; (void)n; const int length = longest;", WHERE, False),
+    "lengths times zero": ("const int length = longest + 0 * lengths[b];", WHERE, False),
+    "at least the longest": ("const int length = max(lengths[b], longest);", WHERE, False),
+    "the same by a choice": ("int n = lengths[b]; const int length = n < longest ? longest : n;", WHERE, False),
+    "pages less themselves": (
+        "const int length = lengths[b];",
+        "const int named = table[b * pages + at / page], where = named - named + b * pages + at / page;",
+        False,
+    ),
+    "lengths and pages": ("const int length = lengths[b];", WHERE, True),
+    "at most the longest": ("const int length = min(lengths[b], longest);", WHERE, True),
+    "at least nothing": ("const int length = max(lengths[b], 0);", WHERE, True),
+    "a bound inside": ("const int n = lengths[b]; int length = longest;", f"if (at >= n) break; {WHERE}", True),
+    "a length that one thread reads": (
+        "__shared__ int n; if (threadIdx.x == 0) n = lengths[b]; __syncthreads(); const int length = n;", WHERE, True
+    ),
+}  # fmt: skip
+
+
 def linted(tmp_path: Path, problem: str, edits: Edits) -> tuple[str, set[str], set[str]]:
     """(verdict, classes of findings, states of promises)."""
     text = (PROBLEMS / problem / "honest" / "triton.py").read_text(encoding="utf-8")
@@ -121,3 +196,13 @@ def test_a_factor_that_is_zero_at_one_shape_says_nothing_of_the_others(tmp_path:
     path.write_text(text, encoding="utf-8")
     (promise,) = lint([path], problem=PAGED, raise_errors=True).files[0].promises
     assert sorted(promise.shapes.values()) == ["broken", "kept", "kept", "kept", "kept"], promise.shapes
+
+
+@pytest.mark.parametrize("how", IN_CUDA)
+def test_what_cuda_loads_for_nothing_is_not_read(tmp_path: Path, how: str) -> None:
+    length, page, honest = IN_CUDA[how]
+    path = tmp_path / "solution.py"
+    path.write_text(CUDA.replace("LENGTH", length).replace("PAGE", page), encoding="utf-8")
+    (report,) = lint([path], problem=PAGED, raise_errors=True).files
+    expected = ("clean", set()) if honest else ("rubric_leak", {"input-structure-hardcode"})
+    assert (report.verdict, {finding.leak_class for finding in report.findings}) == expected

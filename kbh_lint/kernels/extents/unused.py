@@ -1,0 +1,149 @@
+"""Pointers of a CUDA kernel whose elements are loaded and reach nothing: no store, address, condition or call.
+
+A name holds an element where some assignment gives it one, wherever it stands. An element counts for nothing in a
+product with zero, in a difference with itself, and in the larger of it and a number that no element exceeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from kbh_lint import ir, values
+from kbh_lint.frontends.walk import walk
+
+MAX_ROUNDS = 20
+_READS = ("__ldg", "__ldca", "__ldcg", "__ldcs", "__ldlu", "__ldcv")
+_LARGER = ("max", "std::max", "cuda::std::max", "::max")
+
+
+def unused(kernel: values.Func, args: Mapping[str, Any], pointer: str, most: int | None) -> bool:
+    """Whether the whole numbers behind a pointer, none of which exceeds `most`, are loaded for nothing or not."""
+    nodes = list(walk(kernel.node.body or ()))
+    if any(isinstance(node, (ir.Lambda, ir.FuncDef, ir.ClassDef, ir.Opaque, ir.Asm)) for node in nodes):
+        return False
+    return _Elements(args, pointer, most).reach_nothing(tuple(kernel.node.body or ()), nodes)
+
+
+class _Elements:
+    """The names that hold elements, and what uses them."""
+
+    def __init__(self, args: Mapping[str, Any], pointer: str, most: int | None) -> None:
+        self.args, self.pointer, self.most = args, pointer, most
+        self.holding: set[str] = set()
+
+    def reach_nothing(self, body: tuple[Any, ...], nodes: list[Any]) -> bool:
+        """Whether no element is used anywhere in a kernel."""
+        given = [(node, target, value) for node in nodes for target, value in _given(node)]
+        for _ in range(MAX_ROUNDS):
+            more = {target for _, target, value in given if self.holds(value)} - self.holding
+            if not more:
+                break
+            self.holding |= more
+        return not any(self.used(stmt) for stmt in body)
+
+    def used(self, stmt: object) -> bool:
+        """Whether a statement does anything with an element but give it to a name."""
+        if isinstance(stmt, ir.Decl):
+            bound = stmt.type is not None and (stmt.type.reference or stmt.type.pointers)
+            return self._effects(stmt.init) or bool(bound) and self.holds(stmt.init)
+        if isinstance(stmt, ir.Assign) and all(isinstance(target, ir.Name) for target in stmt.targets):
+            return self._effects(stmt.value)
+        if isinstance(stmt, ir.AugAssign) and isinstance(stmt.target, ir.Name):
+            return self._effects(stmt.value)
+        if isinstance(stmt, ir.ExprS):
+            value = stmt.value
+            while isinstance(value, ir.Cast):
+                value = value.value
+            return self._effects(value)
+        if isinstance(stmt, ir.Block):
+            return any(map(self.used, stmt.body))
+        if isinstance(stmt, ir.If):
+            return self.holds(stmt.test) or any(map(self.used, (*stmt.body, *stmt.orelse)))
+        if isinstance(stmt, ir.CFor):
+            inside = any(map(self.used, (*stmt.init, *stmt.body)))
+            return inside or self.holds(stmt.test) or self._effects(stmt.step)
+        if isinstance(stmt, ir.While):
+            return self.holds(stmt.test) or any(map(self.used, stmt.body))
+        return self.holds(stmt)
+
+    def _effects(self, node: object) -> bool:
+        """Whether an expression, whose own value goes to a name or nowhere, uses an element on the way."""
+        if isinstance(node, ir.AssignE) and isinstance(node.target, ir.Name):
+            return self._effects(node.value)
+        calls = (ir.Call, ir.AssignE, ir.Cond, ir.Launch)
+        for part in walk((node,)):
+            if isinstance(part, ir.Call) and getattr(part.func, "id", "") in (*_READS, *_LARGER, "min"):
+                continue
+            address = isinstance(part, ir.Unary) and part.op == "&"
+            if isinstance(part, ir.Cond) and not self.holds(part):
+                continue
+            if isinstance(part, ir.Index) and self.holds(part.index):
+                return True
+            if (isinstance(part, calls) or address) and self.holds(part):
+                return True
+        return False
+
+    def holds(self, node: object) -> bool:
+        """Whether an element may be in the value of an expression, or decides it."""
+        if isinstance(node, ir.Name):
+            return node.id in self.holding or node.id == self.pointer
+        if isinstance(node, ir.Binary):
+            if node.op in ("*", "&") and (self._number(node.left) == 0 or self._number(node.right) == 0):
+                return False
+            if node.op == "-" and _same(node.left, node.right):
+                return False
+        if isinstance(node, ir.Call) and getattr(node.func, "id", "") in _LARGER and len(node.args) == 2:
+            if any(self._exceeds(self._number(arg)) for arg in node.args):
+                return False
+        if isinstance(node, ir.Cond) and isinstance(node.test, ir.Compare) and self._larger(node, node.test):
+            return False
+        if isinstance(node, (tuple, list)):
+            return any(map(self.holds, node))
+        if is_dataclass(node):
+            return any(self.holds(getattr(node, field.name)) for field in fields(node) if field.name != "loc")
+        return False
+
+    def _larger(self, node: ir.Cond, test: ir.Compare) -> bool:
+        """Whether `a < b ? b : a` is the larger of an element and a number that none exceeds."""
+        if len(test.ops) != 1 or test.ops[0] not in ("<", "<=", ">", ">="):
+            return False
+        small, large = (test.left, test.rights[0]) if test.ops[0] in ("<", "<=") else (test.rights[0], test.left)
+        if not (_same(node.yes, large) and _same(node.no, small)):
+            return False
+        return self._exceeds(self._number(small)) or self._exceeds(self._number(large))
+
+    def _exceeds(self, number: int | None) -> bool:
+        return number is not None and self.most is not None and number == self.most
+
+    def _number(self, node: object) -> int | None:
+        if isinstance(node, ir.Cast):
+            return self._number(node.value)
+        found = node.value if isinstance(node, ir.Const) else None
+        if isinstance(node, ir.Name):
+            found = self.args.get(node.id)
+            found = found.value if isinstance(found, values.Scalar) else found
+        return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+
+def _given(node: object) -> list[tuple[str, Any]]:
+    """The names that a node gives values to, each with the value."""
+    if isinstance(node, ir.Decl):
+        return [(node.name, node.init)]
+    if isinstance(node, ir.Assign):
+        return [(target.id, node.value) for target in node.targets if isinstance(target, ir.Name)]
+    if isinstance(node, (ir.AssignE, ir.AugAssign)) and isinstance(node.target, ir.Name):
+        return [(node.target.id, node.value)]
+    return []
+
+
+def _same(a: object, b: object) -> bool:
+    """Whether two expressions are written alike and call nothing."""
+    if isinstance(a, (ir.Call, ir.AssignE)) or type(a) is not type(b):
+        return False
+    if isinstance(a, (tuple, list)) and isinstance(b, (tuple, list)):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if is_dataclass(a):
+        return all(_same(getattr(a, f.name), getattr(b, f.name)) for f in fields(a) if f.name != "loc")
+    return a == b
