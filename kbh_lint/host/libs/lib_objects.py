@@ -16,7 +16,6 @@ from kbh_lint.host.libs import (
     extensions,
     lib_itertools,
     lib_python,
-    lib_re,
     measured,
     nn_layers,
     trace_nn,
@@ -235,10 +234,6 @@ def object_method(
         return beside
     if owner.path.startswith("queue.") and name in ("get", "get_nowait") and not owner.path.endswith("Full"):
         exceptions.may_fail(interp, "Empty", loc)
-    if owner.path == lib_re.PATTERN:
-        return lib_re.method(interp, owner, name, args, kwargs, loc)
-    if owner.path == lib_re.MATCH:
-        return lib_re.match_method(interp, owner, name, args)
     if owner.path == lifetimes.FINALIZER:
         done = lifetimes.method(interp, owner, name)
         if done is not NotImplemented:
@@ -312,8 +307,9 @@ def get_item(interp: Run, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
             return subscripts.get_item(interp, items, key, loc)
         if isinstance(owner, UnreadKernel):
             return owner
-        if owner.path == lib_re.MATCH:
-            return lib_re.match_method(interp, owner, "group", [key])
+        made = owner.item(interp, key, loc) if isinstance(owner, Modelled) else NotImplemented
+        if made is not NotImplemented:
+            return made
     if isinstance(owner, Extension):
         return interp.get_attr(owner, str(key), loc)
     if isinstance(owner, Sym) and owner.path.endswith(".__dict__") and isinstance(key, str):

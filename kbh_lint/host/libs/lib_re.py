@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host.values import bounds, unknowns
-from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.modelled import Modelled, Site, Value, models
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source.embedded import concat, cut, doubts
 
@@ -21,8 +21,6 @@ MAX_PATTERN = 400
 MAX_STEPS = 40_000_000  # ways to match, from all places of a text together
 STEPS_BURNT = 2048  # of them for one step of the interpreter
 FLAGS = frozenset("IGNORECASE I MULTILINE M DOTALL S ASCII A".split())
-PATTERN, MATCH = "re.Pattern", "re.Match"
-_FUNCTIONS = frozenset("match fullmatch search sub subn findall finditer split".split())
 
 
 # One character of a pattern, an escape or a class, and how often it is repeated.
@@ -91,6 +89,118 @@ def _flags(value: Any) -> int | None:
     return int(getattr(re, name)) if name in FLAGS else None
 
 
+class Match(Modelled):
+    """A match in a known text."""
+
+    def __init__(self, match: re.Match[str], text: str) -> None:
+        super().__init__("re.Match", {"match": match, "string": text})
+        self.match, self.text = match, text
+
+    @models("group", "__getitem__")
+    def group(self, site: Site, *groups: Value) -> Value:
+        """`match.group(...)`, `match[...]`: a text that still knows its places."""
+        if not _plain(groups):
+            return self.other(site)
+        if len(groups) > 1:
+            return self._asked(site, "group", groups)
+        try:
+            start, end = self.match.span(*[str(group) if isinstance(group, str) else group for group in groups])
+        except (IndexError, re.error):
+            return self.other(site)
+        return None if start < 0 else cut(self.text, start, end)
+
+    @models("groups", "groupdict", "start", "end", "span")
+    def about(self, site: Site, *given: Value) -> Value:
+        """Where groups are, and what they hold."""
+        return self._asked(site, site.name, given) if _plain(given) else self.other(site)
+
+    def _asked(self, site: Site, name: str, given: tuple[Value, ...]) -> Value:
+        try:
+            return getattr(self.match, name)(*given)
+        except (IndexError, re.error):
+            return self.other(site)
+
+    def item(self, interp: Run, key: Value, loc: ir.Loc | None) -> Value:
+        """`match[key]`."""
+        return self.method(Site(interp, f"{self.path}.group", loc, [key]))
+
+    def other(self, site: Site) -> Value:
+        """What is not known of a match."""
+        return Unknown((), f"re.Match.{site.name}")
+
+
+class Pattern(Modelled):
+    """A compiled pattern."""
+
+    def __init__(self, compiled: _Pattern, text: str) -> None:
+        super().__init__("re.Pattern", {"compiled": compiled, "pattern": text})
+        self.compiled = compiled
+
+    @models("match", "fullmatch", "search")
+    def first(self, site: Site, string: Value) -> Value:
+        """The first match, or None."""
+        plain = self._text(site, string)
+        return self.other(site) if plain is None else _matched(string, getattr(self.compiled.pattern, site.name)(plain))
+
+    @models("split")
+    def split(self, site: Site, string: Value, maxsplit: Value = 0) -> Value:
+        """The texts between matches."""
+        plain = self._text(site, string, maxsplit)
+        return self.other(site) if plain is None else self.compiled.pattern.split(plain, maxsplit)
+
+    @models("findall")
+    def texts(self, site: Site, string: Value) -> Value:
+        """The texts of all matches."""
+        plain = self._text(site, string)
+        return self.other(site) if plain is None else self.compiled.pattern.findall(plain)
+
+    @models("finditer")
+    def every(self, site: Site, string: Value) -> Value:
+        """All matches."""
+        plain = self._text(site, string)
+        if plain is None:
+            return self.other(site)
+        return [_matched(string, match) for match in self.compiled.pattern.finditer(plain)]
+
+    @models("sub", "subn")
+    def replaced(self, site: Site, repl: Value, string: Value, count: Value = 0) -> Value:
+        """A text with something else in the places of matches; what is left knows its places."""
+        plain = self._text(site, string, count)
+        if plain is None:
+            return self.other(site)
+        matches = list(self.compiled.pattern.finditer(plain))[: count or None]
+        parts: list[str] = []
+        at = 0
+        for match in matches:
+            new = _replaced(site.run, repl, string, match, site.loc)
+            if new is None:
+                return unknowns.merged(site.run, *site.args, why=f"re.{site.name}")
+            parts += [cut(string, at, match.start()), new]
+            at = match.end()
+        whole = concat([*parts, cut(string, at, len(plain))])
+        return whole if site.name == "sub" else (whole, len(matches))
+
+    def _text(self, site: Site, string: Value, limit: Value = 0) -> str | None:
+        """A text as it is searched; None where that is not known, or would take too long."""
+        if not isinstance(string, str) or doubts(string) or not isinstance(limit, int):
+            return None
+        plain = str(string)
+        bounds.text(site.run, plain)
+        steps = self.compiled.steps(plain, 1 if site.name in ("match", "fullmatch") else len(plain) + 1)
+        if steps > MAX_STEPS:
+            return None
+        site.run.burn(len(plain) // 64 + steps // STEPS_BURNT)
+        return plain
+
+    def other(self, site: Site) -> Value:
+        """What is not followed is made of all that it is given."""
+        return unknowns.merged(site.run, *site.args, *site.kwargs.values(), why=f"re.{site.name}")
+
+
+def _plain(given: tuple[Value, ...]) -> bool:
+    return all(isinstance(each, (int, str)) for each in given)
+
+
 def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A function of re."""
     name = path.rpartition(".")[2]
@@ -102,52 +212,14 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
         flags = _flags(args[places.get(name, 2)])
         args = args[: places.get(name, 2)]
     pattern = args[0] if args else kwargs.pop("pattern", None)
-    if isinstance(pattern, LibObject) and pattern.path == PATTERN:
-        return method(interp, pattern, name, args[1:], kwargs, loc)
+    if isinstance(pattern, Pattern):
+        return pattern.method(Site(interp, path, loc, args[1:], kwargs))
     known = isinstance(pattern, str) and not doubts(pattern) and len(pattern) <= MAX_PATTERN and flags is not None
     found = _compiled(str(pattern), flags or 0) if known else None
     if found is None:
         return unknowns.merged(interp, *args, *kwargs.values(), why=path)
-    made = LibObject(PATTERN, {"compiled": found, "pattern": pattern})
-    return made if name == "compile" else method(interp, made, name, args[1:], kwargs, loc)
-
-
-def method(
-    interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
-) -> Any:
-    """A method of a compiled pattern."""
-    made: _Pattern = owner.attrs["compiled"]
-    pattern = made.pattern
-    names = ("repl", "string", "count") if name in ("sub", "subn") else ("string", "maxsplit")
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
-    text, limit = given.get("string"), given.get("count", given.get("maxsplit", 0))
-    if not isinstance(text, str) or doubts(text) or not isinstance(limit, int) or name not in _FUNCTIONS:
-        return unknowns.merged(interp, *args, *kwargs.values(), why=f"re.{name}")
-    plain = str(text)
-    bounds.text(interp, plain)
-    steps = made.steps(plain, 1 if name in ("match", "fullmatch") else len(plain) + 1)
-    if steps > MAX_STEPS:
-        return unknowns.merged(interp, *args, *kwargs.values(), why=f"re.{name}")
-    interp.burn(len(plain) // 64 + steps // STEPS_BURNT)
-    if name in ("match", "fullmatch", "search"):
-        return _matched(text, getattr(pattern, name)(plain))
-    if name == "split":
-        return pattern.split(plain, limit)
-    if name == "findall":
-        return pattern.findall(plain)
-    matches = list(pattern.finditer(plain))
-    if name == "finditer":
-        return [_matched(text, match) for match in matches]
-    parts: list[str] = []
-    at = 0
-    for match in matches[: limit or None]:
-        new = _replaced(interp, given.get("repl"), text, match, loc)
-        if new is None:
-            return unknowns.merged(interp, *args, why=f"re.{name}")
-        parts += [cut(text, at, match.start()), new]
-        at = match.end()
-    whole = concat([*parts, cut(text, at, len(plain))])
-    return whole if name == "sub" else (whole, len(matches[: limit or None]))
+    made = Pattern(found, pattern)
+    return made if name == "compile" else made.method(Site(interp, path, loc, args[1:], kwargs))
 
 
 def _replaced(interp: Run, new: Any, text: str, match: re.Match[str], loc: ir.Loc | None) -> str | None:
@@ -163,22 +235,5 @@ def _replaced(interp: Run, new: Any, text: str, match: re.Match[str], loc: ir.Lo
     return made if isinstance(made, str) else None
 
 
-def _matched(text: str, match: re.Match[str] | None) -> LibObject | None:
-    return None if match is None else LibObject(MATCH, {"match": match, "string": text})
-
-
-def match_method(interp: Run, owner: LibObject, name: str, args: list[Any]) -> Any:
-    """A method of a match."""
-    match: re.Match[str] = owner.attrs["match"]
-    plain = all(isinstance(arg, (int, str)) for arg in args)
-    if name == "__getitem__":
-        name = "group"
-    if not plain or name not in ("group", "groups", "groupdict", "start", "end", "span"):
-        return Unknown((), f"re.Match.{name}")
-    try:
-        if name == "group" and len(args) < 2:
-            start, end = match.span(*[str(arg) if isinstance(arg, str) else arg for arg in args])
-            return None if start < 0 else cut(owner.attrs["string"], start, end)
-        return getattr(match, name)(*args)
-    except (IndexError, re.error):
-        return Unknown((), f"re.Match.{name}")
+def _matched(text: str, match: re.Match[str] | None) -> Match | None:
+    return None if match is None else Match(match, text)

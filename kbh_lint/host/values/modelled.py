@@ -145,6 +145,10 @@ class Modelled(LibObject):
         """`owner.name`."""
         return self.attrs[name] if name in self.attrs else Method(self, name)
 
+    def item(self, interp: Run, key: Value, loc: ir.Loc | None) -> Value:
+        """`owner[key]`; NotImplemented for an object without items."""
+        return NotImplemented
+
     def called(self, site: Site) -> Value:
         """`owner(...)`."""
         return Unknown(site.run.contents_of(site.args), site.path)
