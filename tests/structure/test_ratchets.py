@@ -12,12 +12,12 @@ SLACK = 8  # so that what others have under way is not stopped by a figure that 
 
 MOST = {
     "kbh_lint": {
-        "untyped parameters": 651,
+        "untyped parameters": 650,
         "untyped runs": 13,
-        "imports in functions": 101,
+        "imports in functions": 98,
         "modules in circles": 25,
         "largest circle": 8,
-        "modules in the fullest folder": 29,
+        "modules in the fullest folder": 28,
         "comparisons of .path with texts": 57,
     },
     "grader": {
