@@ -1,4 +1,4 @@
-"""Grids that cover a grouped product's rows only when its groups are balanced."""
+"""Grids that cover a product's rows only when its groups are balanced, and loops that step over a part of an input."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from typing import Any
 from kbh_lint.analyses.flow import Reach, facts_of, roots
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.formulas import evaluate_int
+from kbh_lint.host.gpu.kernel_cache import identity
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.core.facts import KernelFacts
+from kbh_lint.kernels.extents.holes import stepped_over
 from kbh_lint.kernels.extents.reuse import axes
-from kbh_lint.problems import Contract
+from kbh_lint.problems import Contract, Promise
 from kbh_lint.values import Scalar
 
 MIN_TILE, MAX_TILE = 8, 512  # columns of one
 MAX_COPIES = 8
+MAX_CONFIGS = 12  # of one launch
 
 
 def short_grids(contract: Contract, run: ShapeRun, found: Reach) -> list[Seed]:
@@ -113,3 +116,41 @@ def _short(tiles: int, each: bool, groups: int, rows: int, height: int) -> bool:
     if each:
         return average <= tiles * height < rows
     return rows <= tiles * height and tiles < rows // height + groups - 1
+
+
+def stepped(promise: Promise, run: ShapeRun, found: Reach) -> dict[str, tuple[Event, Any]]:
+    """The inputs that a promise names and that are read with holes: the launch that reads each, and its loop."""
+    names = {name for key in ("inputs", "must_read") for name in promise.params.get(key, ())}
+    specs = run.binding.inputs if run.binding is not None else ()
+    numbers = {spec.name: spec.value for spec in specs if isinstance(spec.value, int)}
+    known: dict[str, tuple[Event, Any]] = {}
+    for content in found.outside:
+        name = content.label.partition(":")[2]
+        readers = [event for event in found.events if any(read is content for read, _ in event.reads)]
+        if name not in names or len(readers) != 1 or readers[0].kind != "launch" or readers[0].weight != 1:
+            continue
+        loc = _hole(content, readers[0], numbers)
+        if loc is not None:
+            known[name] = readers[0], loc
+    return known
+
+
+def _hole(content: Content, event: Event, numbers: dict[str, int]) -> Any:
+    """The loop of a launch that steps over a part of a content, in each of its configurations."""
+    attrs = event.attrs
+    if not attrs["bindings"] or any(facts.unread for facts in attrs["distinct"]):
+        return None
+    held: dict[int, Content] = attrs["contents"]
+    known = {at: numbers[name] for at, one in held.items() if (name := one.label.partition(":")[2]) in numbers}
+    grid = attrs["grid"]
+    dims = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
+    cache: dict[Any, dict[int, Any]] = attrs["cache"]
+    found: Any = None
+    for binding in attrs["bindings"][:MAX_CONFIGS]:
+        key = ("holes", identity(attrs["kernel"]), str(sorted(binding.items(), key=str)), str(dims), str(known))
+        if key not in cache:
+            cache[key] = stepped_over(attrs["kernel"], binding, dims, known)
+        found = cache[key].get(content.storage.ident)
+        if found is None:
+            return None
+    return found

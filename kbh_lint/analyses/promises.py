@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from kbh_lint import ir
-from kbh_lint.analyses import compensation
+from kbh_lint.analyses import compensation, coverage
 from kbh_lint.analyses.flow import Reach, facts_of, last_call, used_inputs
 from kbh_lint.analyses.left_out import left_out
 from kbh_lint.analyses.packing import Packing
@@ -40,7 +40,7 @@ def judge(
         else:
             state, places, reason = judge_one(promise, run, found, work, packed, facts)
         if usual and state not in ("broken", "unproven"):
-            state, places = _whole(promise, found, state, places, facts)
+            state, places = _whole(promise, run, found, state, places, facts)
         hole = "" if state in ("broken", "unproven") else not_followed(run, found, work)
         if hole:
             state, places, reason = "unproven", [], hole
@@ -50,17 +50,21 @@ def judge(
             facts.reasons[promise.id] = reason
 
 
-def _whole(promise: Promise, found: Reach, state: str, places: Places, facts: ShapeFacts) -> tuple[str, Places]:
+def _whole(
+    promise: Promise, run: ShapeRun, found: Reach, state: str, places: Places, facts: ShapeFacts
+) -> tuple[str, Places]:
     """The state of a promise that is kept but for what its kernels leave out of the inputs that it names."""
-    missing = left_out(promise, found)
+    short = {name: (event.loc, launched_from(event)[1:]) for name, event in left_out(promise, found).items()}
+    over = {name: (at, launched_from(event)) for name, (event, at) in coverage.stepped(promise, run, found).items()}
+    missing = {**over, **short}
     known = {seed.attrs["name"] for seed in facts.seeds if seed.kind == "unread-input"}
-    for name, event in missing.items():
+    for name, (loc, related) in missing.items():
         if name not in known:
             attrs = {"name": name, "of": "inputs", "how": "depend on all of"}
-            facts.seeds.append(Seed("unread-input", attrs, event.loc, tuple(launched_from(event)[1:])))
+            facts.seeds.append(Seed("unread-input", attrs, loc, tuple(related)))
     if not missing:
         return state, places
-    return "broken", [(event.loc, f"a part of {name} is not read") for name, event in missing.items()]
+    return "broken", [(loc, f"a part of {name} is not read") for name, (loc, _) in missing.items()]
 
 
 def not_followed(run: ShapeRun, found: Reach, work: Work) -> str:

@@ -1,0 +1,289 @@
+"""Places that loops step over: what the loads of a launch leave out between the first and the last that they read.
+
+A loop `for i in range(first, last, step)` of a Triton kernel goes from tile to tile. Where a step is longer than what a
+round reads, other programs may read what lies between, or nobody does. All rounds of all programs are put together on
+numbers, and what is read is never taken for less than it can be: masks and early ends do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+from math import gcd
+from typing import Any
+
+from kbh_lint import ir, values
+from kbh_lint.frontends.walk import walk
+from kbh_lint.kernels.extents.intervals import Limits, Linear
+from kbh_lint.kernels.extents.reach import Dims, Follow, Pointer, TooLong, can_be_followed
+
+MAX_PLACES = 20_000  # addresses that are looked at for one storage
+LEFT_OUT = 8  # less than one part in so many is no claim
+_OTHERWISE = ("make_block_ptr", "make_tensor_descriptor", "inline_asm_elementwise", "atomic_cas", "gather")
+
+
+def stepped_over(
+    kernel: values.Func, args: Mapping[str, Any], grid: Dims, known: Mapping[int, int]
+) -> dict[int, ir.Loc]:
+    """The storages of which some elements between others are read by no program, with a loop that steps over them.
+
+    `known` are storages all of whose elements hold one number. Nothing is said of a kernel that loads in ways that are
+    not followed.
+    """
+    body = kernel.node.body or ()
+    calls = [node for node in walk(body) if isinstance(node, ir.Call)]
+    loops = any(isinstance(node, ir.For) for node in walk(body))
+    if kernel.node.kind != "python" or kernel.language or not loops or not can_be_followed(body):
+        return {}
+    follow = _Rounds(kernel, args, grid, known)
+    if any(follow.called(call) in _OTHERWISE or follow.is_own(call) for call in calls):
+        return {}
+    try:
+        follow.run(body, {})
+        loads = sum(follow.called(call) == "load" for call in calls)
+        return follow.left_out() if loads == len(follow.loads) and not follow.lost else {}
+    except (TooLong, RecursionError):
+        return {}
+
+
+class _Round:
+    """A loop variable: where it begins, before what it ends, and how far it steps."""
+
+    def __init__(self, first: Linear, last: Linear, step: Linear, loc: ir.Loc) -> None:
+        self.first, self.last, self.step, self.loc = first, last, step, loc
+
+
+class _Rounds(Follow):
+    """Notes every load, and the rounds of every loop."""
+
+    def __init__(self, kernel: values.Func, args: Mapping[str, Any], grid: Dims, known: Mapping[int, int]) -> None:
+        super().__init__(kernel, args, grid, ())
+        self.known = known
+        self.loads: dict[Any, Pointer] = {}
+        self.lost = False
+        self.rounds: dict[int, _Round] = {}
+        self.counts: set[int] = set()  # numbers of rounds, by which names grow that are no loop variables
+
+    def called(self, call: ir.Call) -> str:
+        return self._called(call.func)
+
+    def is_own(self, call: ir.Call) -> bool:
+        """Whether a call is of a function of the submission."""
+        try:
+            found = self.kernel.env.lookup(call.func.id) if isinstance(call.func, ir.Name) else None
+        except KeyError:
+            return False
+        return isinstance(found, (values.Func, values.JitFunction))
+
+    def _statement(self, stmt: object, limits: Limits) -> Limits:
+        """`a, b = x, y` assigns each."""
+        if not isinstance(stmt, ir.Assign) or len(stmt.targets) != 1:
+            return super()._statement(stmt, limits)
+        target = stmt.targets[0]
+        if not isinstance(target, ir.Seq) or not isinstance(stmt.value, ir.Seq):
+            return super()._statement(stmt, limits)
+        if len(target.items) != len(stmt.value.items) or not all(isinstance(one, ir.Name) for one in target.items):
+            return super()._statement(stmt, limits)
+        for one, value in zip(target.items, [self.value(item) for item in stmt.value.items], strict=True):
+            self._assign(one, value)
+        return limits
+
+    def _counted(self, stmt: ir.For, limits: Limits, rounds: Linear) -> tuple[Limits, Linear]:
+        call = stmt.iterable
+        given = [self.value(arg) for arg in call.args] if isinstance(call, ir.Call) else []
+        inside = super()._counted(stmt, limits, rounds)
+        self.counts |= {atom for part in (rounds, inside[1]) for atom, _ in part.terms}
+        numbers = [value for value in given if isinstance(value, Linear)]
+        ranged = isinstance(call, ir.Call) and self.called(call) in ("range", "static_range")
+        if ranged and isinstance(stmt.target, ir.Name) and 0 < len(numbers) == len(given) <= 3:
+            now = self.env[stmt.target.id] = self._position()
+            first, last = (Linear(0), numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
+            step = numbers[2] if len(numbers) == 3 else Linear(1)
+            self.rounds[now.terms[0][0]] = _Round(first, last, step, stmt.loc)
+        return inside
+
+    def value(self, node: object) -> Any:
+        if not isinstance(node, ir.Call) or self.called(node) not in ("load", "where"):
+            return super().value(node)
+        if self.called(node) == "where":
+            return self._chosen(node)
+        where = super().value(node.args[0]) if node.args else None
+        for part in (*node.args[1:], *(value for _, value in node.keywords)):
+            self.value(part)
+        if not isinstance(where, Pointer) or self.loads.setdefault(node.loc, where) != where:
+            self.lost = True
+            return self.unknown()
+        number = self.known.get(where.storage)
+        return self.unknown() if number is None else Linear(number)
+
+    def _chosen(self, node: ir.Call) -> Any:
+        """`tl.where` where numbers decide it."""
+        for part in (*node.args, *(value for _, value in node.keywords)):
+            self.value(part)
+        test = node.args[0] if len(node.args) == 3 and isinstance(node.args[0], ir.Compare) else None
+        sides = [self.value(test.left), self.value(test.rights[0])] if test is not None and len(test.ops) == 1 else []
+        if len(sides) != 2 or any(not isinstance(side, Linear) or side.terms for side in sides):
+            return self.unknown()
+        assert test is not None
+        a, b = (side.const for side in sides)
+        truth = {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b, "==": a == b, "!=": a != b}.get(test.ops[0])
+        return self.unknown() if truth is None else self.value(node.args[1 if truth else 2])
+
+    # --- what all programs read ---
+
+    def left_out(self) -> dict[int, ir.Loc]:
+        """The storages that loops step over a part of."""
+        by_storage: dict[int, list[Linear]] = {}
+        for pointer in self.loads.values():
+            by_storage.setdefault(pointer.storage, []).append(pointer.offset)
+        found: dict[int, ir.Loc] = {}
+        for storage, addresses in by_storage.items():
+            over = [self.rounds[atom] for address in addresses for atom in self._base(address) if atom in self.rounds]
+            if over and self._has_hole(addresses):
+                found[storage] = over[0].loc
+        return found
+
+    def _base(self, value: Linear) -> set[int]:
+        """The numbers that a sum is made of, through operations."""
+        found: set[int] = set()
+        stack = [value]
+        while stack:
+            for atom, _ in stack.pop().terms:
+                made = self.atoms.made.get(atom)
+                if made is None:
+                    found.add(atom)
+                else:
+                    stack += made[1:]
+        return found
+
+    def _has_hole(self, addresses: list[Linear]) -> bool:
+        read: set[int] = set()
+        beside: set[int] = set()
+        unit = 0
+        for address in addresses:
+            found = self._parts(address)
+            if found is None:
+                return False
+            over, near, alone = found
+            turn = self.rounds[over]
+            programs = self._base(turn.first) | self._base(turn.last) | self._base(turn.step)
+            lanes = self._base(near) - programs - {over}
+            places = (
+                None if self._covers(near, over, lanes) else self._places(near, over, sorted(programs), sorted(lanes))
+            )
+            if places is None:
+                return False
+            beside |= {abs(factor) for _, factor in alone}
+            unit = gcd(unit, *(factor for _, factor in near.terms))
+            read |= places
+            if len(read) > MAX_PLACES:
+                return False
+        first, width = min(read, default=0), max(read, default=0) - min(read, default=0) + 1
+        if not read or not unit or any(factor < width for factor in beside):
+            return False
+        visited, all_places = len({(place - first) // unit for place in read}), (width - 1) // unit + 1
+        return (all_places - visited) * LEFT_OUT >= all_places
+
+    def _parts(self, address: Linear) -> tuple[int, Linear, list[tuple[int, int]]] | None:
+        """The one loop variable of an address, the terms of its rounds and of what each reads, and the others."""
+        base = {atom: self._base(Linear(0, ((atom, 1),))) for atom, _ in address.terms}
+        rounds = {atom for below in base.values() for atom in below if atom in self.rounds}
+        if len(rounds) != 1 or any(below & self.counts for below in base.values()):
+            return None
+        (over,) = rounds
+        turn = self.rounds[over]
+        moving = {over} | self._base(turn.first) | self._base(turn.last) | self._base(turn.step)
+        factors = {factor for atom, factor in address.terms if over in base[atom]}
+        near = [
+            (atom, factor)
+            for atom, factor in address.terms
+            if base[atom] & moving or factor in factors and self._is_lane(atom)
+        ]
+        alone = [term for term in address.terms if term not in near]
+        within = {atom for term in near for atom in base[term[0]]}
+        if any(base[atom] & within for atom, _ in alone):
+            return None
+        return over, Linear(address.const, tuple(near)), alone
+
+    def _is_lane(self, atom: int) -> bool:
+        low, high = self.atoms.ranges[atom]
+        return atom not in self.atoms.made and low == 0 and high is not None
+
+    def _covers(self, value: Linear, over: int, lanes: set[int]) -> bool:
+        """Whether a round plainly reads up to where the next one begins."""
+        step = self.rounds[over].step
+        stack = [value]
+        while stack:
+            part = stack.pop()
+            own = next((abs(factor) for atom, factor in part.terms if atom == over), None)
+            for atom, factor in part.terms:
+                stack += self.atoms.made.get(atom, ())[1:]
+                high = self.atoms.ranges[atom][1] if atom in lanes else None
+                if own is not None and high is not None and not step.terms:
+                    far = own * step.const
+                    if abs(factor) <= far <= abs(factor) * (high + 1):
+                        return True
+        return False
+
+    def _places(self, address: Linear, over: int, programs: list[int], lanes: list[int]) -> set[int] | None:
+        """All values of an address; None where there are too many or one is not known."""
+        turn = self.rounds[over]
+        ranges = []
+        count = 1
+        for atom in (*programs, *lanes):
+            low, high = self.atoms.ranges[atom]
+            if low is None or high is None:
+                return None
+            ranges.append(range(low, high + 1))
+            count *= len(ranges[-1])
+            if count > MAX_PLACES:
+                return None
+        found: set[int] = set()
+        for given in product(*ranges[: len(programs)]):
+            held = dict(zip(programs, given, strict=True))
+            first, last, step = (self._number(part, held) for part in (turn.first, turn.last, turn.step))
+            if first is None or last is None or step is None or step <= 0:
+                return None
+            for at in range(first, last, step):
+                for beside in product(*ranges[len(programs) :]):
+                    self.steps += 1
+                    if self.steps > 4 * MAX_PLACES:
+                        return None
+                    place = self._number(address, {**held, over: at, **dict(zip(lanes, beside, strict=True))})
+                    if place is None:
+                        return None
+                    found.add(place)
+        return found
+
+    def _number(self, value: Linear, held: Mapping[int, int]) -> int | None:
+        """A sum where all that it is made of is known."""
+        total = value.const
+        for atom, factor in value.terms:
+            number = held.get(atom)
+            made = self.atoms.made.get(atom)
+            if number is None and made is not None:
+                a, b = (self._number(part, held) for part in made[1:])
+                number = _applied(made[0], a, b)
+            if number is None:
+                return None
+            total += factor * number
+        return total
+
+
+def _applied(op: str, a: int | None, b: int | None) -> int | None:
+    if a is None or b is None or op in ("//", "%") and (b <= 0 or a < 0) or op in ("<<", ">>"):
+        return None
+    match op:
+        case "*":
+            return a * b
+        case "//":
+            return a // b
+        case "%":
+            return a % b
+        case "min":
+            return min(a, b)
+        case "max":
+            return max(a, b)
+        case "&":
+            return a & b
+    return None
