@@ -40,7 +40,8 @@ __all__ = [
 
 FORMAT = 1
 MAX_BYTES = 4 << 20
-UNDECIDING = ("text", "note", "entry", "made", "call")  # words, and what only problems from other files have
+# Words, and what only problems from other files have.
+UNDECIDING = ("text", "note", "entry", "made", "call", "weights", "training", "converts")
 CODE = ("reference.py", "cases.py")
 """What results rest on. legal.py decides bounds only, and problem.yaml has these."""
 
