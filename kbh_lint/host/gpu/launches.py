@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.frontends.walk import walk
+from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.gpu import device_memory, extents, handshakes, launch_arguments
 from kbh_lint.host.torch import recording, tensor_flags
 from kbh_lint.host.values import asking
@@ -37,8 +38,17 @@ def launch(interp: Run, target: Any, args: list[Any], kwargs: dict[str, Any], lo
         bound.update(zip(runtime, args, strict=True))
     else:
         bound.update(bind(jit, args, kwargs))
+        if _lacks_arguments(jit, bound):
+            exceptions.may_fail(interp, "TypeError", loc)
     emit(interp, jit, bound, configured.grid, loc)
     return Configured(jit, configured.grid, constants(jit, bound))
+
+
+def _lacks_arguments(jit: JitFunction, bound: dict[str, Any]) -> bool:
+    """Whether a parameter is given by nothing: no argument, default, configuration or heuristic."""
+    chosen = {name for setting in jit.configs for name in setting}
+    known = bound.keys() | jit.func.defaults.keys() | jit.heuristics.keys() | chosen
+    return any(p.kind in ("positional", "keyword") and p.name not in known for p in jit.func.node.params)
 
 
 def bind(jit: JitFunction, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
