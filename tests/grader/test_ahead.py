@@ -50,7 +50,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, tuple[Any, Pa
 
 
 def job(folder: Path, device: str = "cuda") -> Any:
-    return SimpleNamespace(device=device, scratch=folder, snapshot=None, options=None)
+    return SimpleNamespace(device=device, scratch=folder, snapshot=None, options=None, problem=None)
 
 
 def test_each_process_has_a_user_and_a_folder_of_its_own_and_is_taken_once(started: Any, tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def test_the_numbers_of_the_target_decide(tmp_path: Path, test: str) -> None:
 
 
 UNKNOWN = (
-    "'H200' in torch.cuda.get_device_name()", f"{PROPS}.name.endswith('H200')", "torch.cuda.memory_allocated() > 0",
+    "'H200' in torch.cuda.get_device_name()", f"{PROPS}.name.endswith('H200')",
     "os.getuid() == 0", "os.cpu_count() > 64",
 )  # fmt: skip
 

@@ -12,7 +12,7 @@ WAYS = f"""
 def tiled(tiles):
     def honest(self, x):
         (M, K), N = x.shape, self.weight.shape[0]
-{OUTPUT}        gemm[{GRID}]({ARGUMENTS}, BM=tiles, BN=128, BK=64)
+{OUTPUT}        gemm[(triton.cdiv(M, tiles), triton.cdiv(N, 128))]({ARGUMENTS}, BM=tiles, BN=128, BK=64)
         return y
     return honest
 

@@ -66,7 +66,6 @@ HOLDS = {
 }  # fmt: skip
 UNSURE = {
     "numbers of the library": ("import fractions\n", "fractions.Fraction(1, 2) == 0.5"),
-    "the thread that calls": ("import threading\n", "threading.current_thread() is threading.main_thread()"),
 }
 
 
@@ -80,6 +79,12 @@ def test_what_is_not_known_of_the_library_is_a_decision(tmp_path: Path, what: st
     before, holds = UNSURE[what]
     report = lint(tmp_path, HEAD + before + KERNEL + model(f"if {holds}:\n    {LEAK}{WORK}return y\n"))
     assert set(states(report).values()) != {"kept"}
+
+
+def test_work_that_hangs_on_the_thread_that_calls_is_told(tmp_path: Path) -> None:
+    test = "threading.current_thread() is threading.main_thread()"
+    report = lint(tmp_path, HEAD + "import threading\n" + KERNEL + model(f"if {test}:\n    {LEAK}{WORK}return y\n"))
+    assert "grader-sniffing" in {finding.leak_class for finding in report.findings}
 
 
 def test_an_empty_queue_raises_where_that_is_caught(tmp_path: Path) -> None:
