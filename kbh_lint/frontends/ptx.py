@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
 from typing import Union
+
+from kbh_lint.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

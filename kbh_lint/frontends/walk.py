@@ -2,16 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from kbh_lint import ir
+
+MAX_KNOWN = 10_000  # nodes of which one answer is kept
+_T = TypeVar("_T")
+
+
+def by_node(ask: Callable[[Any], _T]) -> Callable[[Any], _T]:
+    """`ask`, which answers once for a node, or for a tuple of nodes that is a part of one.
+
+    Kernels are looked at again for each shape, call and path, and lowered nodes never change. They are no keys
+    themselves, for they are compared by what they hold: answers go by identity, and keep their node.
+    """
+    known: dict[int, tuple[Any, _T]] = {}
+
+    def answer(node: object) -> _T:
+        found = known.get(id(node))
+        if found is None or found[0] is not node:
+            if len(known) >= MAX_KNOWN:
+                known.clear()
+            found = known[id(node)] = node, ask(node)
+        return found[1]
+
+    return answer
 
 
 def children(node: Any) -> list[Any]:
     """The IR nodes directly below an IR node, in order."""
     found: list[Any] = []
-    kind = type(node)
-    for name in _SLOTS.get(kind) or _slots(kind):
+    for name in _SLOTS[type(node)]:
         value = getattr(node, name)
         if type(value) in _NODES:
             found.append(value)
@@ -27,9 +50,10 @@ def walk(nodes: Any) -> list[Any]:
     while stack:
         node = stack.pop()
         order.append(node)
-        below = children(node)
-        below.reverse()
-        stack += below
+        if _SLOTS[type(node)]:
+            below = children(node)
+            below.reverse()
+            stack += below
     return order
 
 
@@ -51,13 +75,21 @@ def free_names(func: ir.FuncDef) -> dict[str, ir.Loc]:
 
 
 _NODES = frozenset(kind for kind in vars(ir).values() if isinstance(kind, type) and kind.__module__ == ir.__name__)
-_SLOTS: dict[type, tuple[str, ...]] = {}
+_PLAIN = re.compile(r"(Loc|str|bool|int|frozenset\[str\]|tuple\[str, \.\.\.\])( \| None)?")
 
 
-def _slots(kind: type) -> tuple[str, ...]:
-    fields = getattr(kind, "__dataclass_fields__", {})
-    names = _SLOTS[kind] = tuple(name for name in fields if name not in ("loc", "unit"))
-    return names
+class _Slots(dict[type, tuple[str, ...]]):
+    """The fields of a kind of node that may hold nodes: neither its place nor what is declared as words and numbers, of
+    which most leaves have nothing else."""
+
+    def __missing__(self, kind: type) -> tuple[str, ...]:
+        fields = getattr(kind, "__dataclass_fields__", {}) if kind is not ir.Const else {}
+        names = (name for name, field in fields.items() if name != "unit" and not _PLAIN.fullmatch(field.type))
+        found = self[kind] = tuple(names)
+        return found
+
+
+_SLOTS = _Slots()
 
 
 def _collect(values: Any, found: list[Any]) -> None:

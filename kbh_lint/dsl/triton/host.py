@@ -8,10 +8,11 @@ from kbh_lint.host.values import tensor_arguments, unknowns
 from kbh_lint.host.values.library_objects import UnreadKernel
 from kbh_lint.host.values.modelled import Library, Modelled, Site, Value, models
 from kbh_lint.host.values.objects import Config, HostDescriptor
-from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.values import Func, JitFunction
 
 _SAME = ("triton.experimental.gluon.constexpr_function",)  # change nothing of what a function computes
+_HOOK = 4  # Config(kwargs, num_warps, num_stages, num_ctas, maxnreg, pre_hook)
 _JIT = ("triton.jit", "triton.experimental.gluon.jit")
 
 
@@ -30,12 +31,16 @@ class Decorator(Modelled):
 
     def of(self, target: JitFunction) -> JitFunction:
         """The kernel with configurations, or with values that are computed from its arguments."""
-        made = JitFunction(target.func, list(target.configs), dict(target.heuristics))
+        made = JitFunction(target.func, list(target.configs), dict(target.heuristics), target.open, list(target.hooks))
         if self.kind == "autotune":
             given = self.configs if isinstance(self.configs, list) else []
-            made.configs = [config.kwargs for config in given if isinstance(config, Config)]
+            known = [config for config in given if isinstance(config, Config)]
+            made.configs, made.hooks = [config.kwargs for config in known], [config.hook for config in known]
+            made.open = made.open or not given or len(made.configs) < len(given) or not all(made.configs)
         elif isinstance(self.heuristics, dict):
             made.heuristics.update(self.heuristics)
+        else:
+            made.open = True
         return made
 
 
@@ -59,8 +64,9 @@ class Triton(Library):
 
     @models("Config")
     def config(self, site: Site, kwargs: Value = None, *rest: Value, **options: Value) -> Value:
-        """One configuration of an autotuner."""
-        return Config(dict(kwargs) if isinstance(kwargs, dict) else {})
+        """One configuration of an autotuner; `pre_hook` is called with the arguments before each launch."""
+        hook = options.get("pre_hook", rest[_HOOK] if len(rest) > _HOOK else None)
+        return Config(dict(kwargs) if isinstance(kwargs, dict) else {}, hook)
 
     @models("cdiv")
     def ceil_div(self, site: Site, x: Value, y: Value) -> Value:
@@ -83,14 +89,17 @@ class Triton(Library):
         self, site: Site, tensor: Value, block_shape: Value = None, *rest: Value, **options: Value
     ) -> Value:
         """A descriptor of a tensor."""
-        return HostDescriptor(tensor, block_shape)
+        shape, strides = (tensor.shape, tensor.strides) if isinstance(tensor, Tensor) else (None, None)
+        return HostDescriptor(tensor, block_shape, shape, strides)
 
     @models("TensorDescriptor")
     def descriptor(self, site: Site, *given: Value, **named: Value) -> Value:
         """A descriptor of the tensor, or of the address, that it is given."""
         tensors = tensor_arguments.tensors_in(site.args) or tensor_arguments.tensors_in(named)
         if tensors:
-            return HostDescriptor(tensors[0], named.get("block_shape", given[-1] if given else None))
+            told = dict(zip(("base", "shape", "strides", "block_shape"), given, strict=False)) | named
+            block = told.get("block_shape", given[-1] if given else None)
+            return HostDescriptor(tensors[0], block, told.get("shape"), told.get("strides"))
         pointer = site.run.tensor_at(given[0]) if given else None
         return HostDescriptor(pointer) if pointer is not None else Unknown((), "a descriptor")
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 from kbh_lint import dtypes, ir, values
@@ -10,17 +11,25 @@ from kbh_lint.dsl.triton import gluon
 from kbh_lint.dsl.triton.arithmetic import elementwise_name
 from kbh_lint.dsl.triton.call import Call
 from kbh_lint.dsl.triton.functions import BUILTINS, METHODS, PYTHON
+from kbh_lint.dsl.triton.names import is_missing
+from kbh_lint.frontends.walk import by_node
+from kbh_lint.kernels.core.branches import Side
 from kbh_lint.kernels.core.expressions import Env
+from kbh_lint.kernels.core.facts import Origins
 from kbh_lint.kernels.core.identities import Identities, nothing_left
 from kbh_lint.kernels.core.joins import join, mix, tuple_of
 from kbh_lint.kernels.core.machine import Machine
-from kbh_lint.kernels.core.value import NO_NAMES, NOTHING, UNKNOWN_V, Cell, Struct, Unbound, V, constant, leaves
+from kbh_lint.kernels.core.origins import NO_ORIGINS
+from kbh_lint.kernels.core.value import NO_NAMES, NOTHING, UNKNOWN_V, Cell, Shape, Struct, Unbound, V, constant, leaves
 
+MAX_TILE = 1 << 20  # elements: Triton's own bound
 _PREFIXES = (
     "triton.language.extra.cuda.libdevice.", "triton.language.extra.libdevice.", "triton.language.extra.cuda.",
     "triton.language.math.", "triton.language.standard.", "triton.language.core.", "triton.language.libdevice.",
     "triton.language.", "triton.tools.ragged_tma.",
 )  # fmt: skip
+
+_identities = by_node(Identities)
 
 
 class TritonMachine(Machine):
@@ -29,7 +38,7 @@ class TritonMachine(Machine):
     def __init__(self, name: str, fuel: int, outer: Callable[[Any], Any] | None = None) -> None:
         super().__init__(name, fuel)
         self.sizes: dict[int, frozenset[str]] = {}  # the arguments behind each tile size
-        self.known_identities: dict[int, Identities] = {}
+        self.doubtful = 0  # branches around what runs that may be left out
         self.shared: dict[ir.Loc, Cell] = {}  # memory that Gluon kernels allocate, by place
 
     def sized(self, value: V) -> None:
@@ -37,6 +46,26 @@ class TritonMachine(Machine):
         for part in leaves(value):
             if isinstance(part.const, int) and part.deps:
                 self.sizes[part.const] = self.sizes.get(part.const, NO_NAMES) | part.deps
+
+    def tile(self, shape: Shape, sizes: Iterable[V]) -> None:
+        """A tile of a shape is made, from these sizes. Triton has tiles of powers of two, and of so many elements; in
+        a branch that a compile-time argument may leave out, it does not matter."""
+        known = [size for size in shape if size is not None]
+        fits = all(size > 0 and not size & (size - 1) for size in known) and prod(known) <= MAX_TILE
+        if fits or self.doubtful or self.refused:
+            return
+        for size in sizes:
+            self.decide(size)
+        self.refused = "a tile of a size that Triton does not have"
+
+    def branches(
+        self, bodies: Sequence[Iterable[Any]], sides: Sequence[tuple[Side, ...]] = (), test: Origins = NO_ORIGINS
+    ) -> bool:
+        self.doubtful += 1
+        try:
+            return super().branches(bodies, sides, test)
+        finally:
+            self.doubtful -= 1
 
     # --- arguments ---
 
@@ -91,14 +120,12 @@ class TritonMachine(Machine):
 
     def identities(self) -> Identities:
         """Of the function that runs."""
-        node = self.frame.func.node
-        found = self.known_identities.get(id(node))
-        if found is None:
-            found = self.known_identities[id(node)] = Identities(node)
-        return found
+        return _identities(self.frame.func.node)
 
     def e_cond(self, node: ir.Cond) -> V:
+        self.doubtful += 1
         made = super().e_cond(node)
+        self.doubtful -= 1
         kept = self.identities().kept(node.test, node.yes, node.no) if made.origins and self.frame.func else None
         return made if kept is None else self.eval(kept)
 
@@ -274,6 +301,8 @@ class TritonMachine(Machine):
         made = elementwise_name(call, name)
         if made is not UNKNOWN_V:
             return made
+        if not self.doubtful and is_missing(path):
+            self.refused = self.refused or f"{path}, which does not exist"
         self.unread(f"a call of {path}", call.loc)
         return self.havoc(call.args + list(call.kwargs.values()), "?", call.loc)
 

@@ -9,7 +9,7 @@ and highest power.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from kbh_lint import ir, values
@@ -19,6 +19,7 @@ from kbh_lint.kernels.core.expressions import Env
 from kbh_lint.kernels.core.facts import ShortSeries
 from kbh_lint.kernels.core.value import NOTHING, V
 from kbh_lint.limits import Budget
+from kbh_lint.records import dataclass
 
 FUEL = 6_000
 MAX_TRIPS = 8  # squarings; loops over chunks and rows have more

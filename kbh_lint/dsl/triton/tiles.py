@@ -7,7 +7,7 @@ from kbh_lint.kernels.core import arith
 from kbh_lint.kernels.core.joins import mix
 from kbh_lint.kernels.core.origins import flagged, union
 from kbh_lint.kernels.core.scalars import only_reads
-from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, Mul, V, constant, leaves
+from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, Mul, Shape, V, constant, leaves
 
 # --- memory ---
 
@@ -134,6 +134,7 @@ def index_tile(call: Call) -> V:
         call.m.sized(high)
     if low is not None and high is not None and isinstance(low.const, int) and isinstance(high.const, int):
         size = high.const - low.const
+        call.m.tile((size,), [low, high])
     deps = (low.deps if low else frozenset()) | (high.deps if high else frozenset())
     return V("i32", "i32", shape=(size,), deps=deps)
 
@@ -143,7 +144,7 @@ def scalar_index(call: Call) -> V:
 
 
 def filled(call: Call) -> V:
-    value, shape = call.get(1, "value"), call.shape(call.get(0, "shape"))
+    value, shape = call.get(1, "value"), _made(call)
     dtype = call.dtype(2, "dtype", value.dtype if value is not None else "?")
     made = V(dtype, dtype, shape=shape)
     if value is not None and value.origins:
@@ -154,7 +155,16 @@ def filled(call: Call) -> V:
 
 def zeros(call: Call) -> V:
     dtype = call.dtype(1, "dtype", "f32")
-    return V(dtype, dtype, shape=call.shape(call.get(0, "shape")))
+    return V(dtype, dtype, shape=_made(call))
+
+
+def _made(call: Call) -> Shape | None:
+    """The shape that a new tile is given."""
+    value = call.get(0, "shape")
+    shape = call.shape(value)
+    if value is not None and shape is not None:
+        call.m.tile(shape, leaves(value))
+    return shape
 
 
 def like(call: Call) -> V:

@@ -144,7 +144,7 @@ class _Run:
         self.copied = end
 
     def scan(self) -> None:
-        """Goes through the text once."""
+        """Reads the text from start to end, blanks or replaces what the grammar does not know, and copies the rest."""
         at = 0
         while True:
             match = _STOP.search(self.text, at)

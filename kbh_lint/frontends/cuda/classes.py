@@ -61,6 +61,14 @@ class Classes(Statements):
             keywords = (("union", ir.Const(True, where)),)
         return [ir.ClassDef(name or "", bases, members, where, (), keywords, template, special)]
 
+    def class_declared(self, node: Node) -> list[ir.Stmt]:
+        """`template <class T> struct S;`: a template whose members stand in its specialisations, or further on."""
+        template = self.take_template()
+        name = node.child_by_field_name("name")
+        if not template or name is None or name.type != "type_identifier" or self.in_function:
+            return []
+        return [ir.ClassDef(self.compact(name), (), (), self.loc(node), (), (), template)]
+
     def _bases(self, node: Node) -> tuple[ir.Expr, ...]:
         clause = next((child for child in node.children if child.type == "base_class_clause"), None)
         if clause is None:

@@ -304,8 +304,7 @@ class Declarations(Classes):
 
     def _class(self, node: Node) -> list[ir.Stmt]:
         if node.child_by_field_name("body") is None:
-            self.take_template()
-            return []
+            return self.class_declared(node)
         return self.class_def(node)
 
     # --- templates, names, namespaces ---

@@ -65,6 +65,11 @@ def _add(
             primary = _known(scope, node.name) if node.specialization else None
             if isinstance(primary, values.CppType):
                 primary.special.append(kind)
+            known = scope.vars.get(node.name) if node.template and not node.specialization else None
+            if isinstance(known, values.CppType) and not (node.body or node.bases):
+                continue  # declared once more
+            if isinstance(known, values.CppType):
+                kind.special = known.special  # it was only declared before
             if not node.specialization:
                 _bind(env, scope, node.name, prefix, kind, bool(owner))
             if node.name and not node.template and not node.specialization:

@@ -33,6 +33,7 @@ def lower(
     prepared = preprocess(text, defines or {}, cuda_arch)
     unit.text = unit.prepared = prepared.text
     unit.map = prepared.map
+    unit.stopped = prepared.stopped
     unread: list[tuple[str, ir.Loc]] = [(reason, (unit, start, end)) for reason, start, end in prepared.unread]
     deep = too_nested(prepared.text, MAX_BRACKETS)
     if deep is not None:

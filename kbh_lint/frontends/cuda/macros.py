@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from kbh_lint.records import dataclass
 
 MAX_EXPANSION = 4_000_000
 MAX_TOKENS = 300_000

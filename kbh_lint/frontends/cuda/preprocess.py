@@ -41,6 +41,7 @@ _LINE_END = re.compile(
 _OPENS = re.compile(r"(?:\s+|\\\r?\n|//(?:\\\r?\n|[^\n])*+|/\*.*?\*/)*+\(", re.S)
 _DIRECTIVE = re.compile(r"#(?:[ \t]|\\\r?\n)*([A-Za-z_]*)")
 _INCLUDE = re.compile(r'\s*(?:<([^>\n]+)>|"([^"\n]+)")')
+_WORD = re.compile(r"[A-Za-z_$][\w$]*")
 _DEFINED = re.compile(r"\bdefined\s*(?:\(\s*([A-Za-z_$][\w$]*)\s*\)|([A-Za-z_$][\w$]*))")
 _HAS = re.compile(r"\b__has_\w+\s*\((?:<[^>\n]{0,300}>|[^()\n]{0,300})\)")
 
@@ -54,6 +55,7 @@ class Prepared:
     includes: list[tuple[str, int, int]] = field(default_factory=list)
     unread: list[tuple[str, int, int]] = field(default_factory=list)
     macros: dict[str, Macro] = field(default_factory=dict)
+    stopped: bool = False  # an #error is reached, whatever headers define
 
 
 @dataclass(slots=True)
@@ -63,6 +65,7 @@ class _Branch:
     outer: bool
     done: bool
     active: bool
+    sure: bool = True  # no condition so far asks for what a header may define
 
 
 def preprocess(text: str, defines: Mapping[str, str], cuda_arch: int | None) -> Prepared:
@@ -96,6 +99,7 @@ class _Run:
         self.includes: list[tuple[str, int, int]] = []
         self.unread: list[tuple[str, int, int]] = []
         self.failed_args = 0
+        self.stopped = False
 
     # --- output ---
 
@@ -139,7 +143,7 @@ class _Run:
         self.copy(len(self.source))
 
     def result(self) -> Prepared:
-        return Prepared("".join(self.parts), self.map, self.includes, self.unread, self.macros)
+        return Prepared("".join(self.parts), self.map, self.includes, self.unread, self.macros, self.stopped)
 
     # --- scan ---
 
@@ -235,6 +239,8 @@ class _Run:
             name = source[head.end() : end].strip().split(" ", 1)[0]
             self.macros.pop(name, None)
             self.command_line.pop(name, None)
+        elif word == "error":
+            self.stopped = self.stopped or all(branch.sure for branch in self.branches)
         elif word == "include":
             path = _INCLUDE.match(source, head.end(), end)
             if path is not None:
@@ -253,7 +259,7 @@ class _Run:
             if len(self.branches) >= _MAX_CONDITIONS:
                 raise ExpansionError("conditions nest too deeply")
             value = self.active and self._test(word, rest, start)
-            self.branches.append(_Branch(self.active, value, value))
+            self.branches.append(_Branch(self.active, value, value, self._sure(word, rest)))
             self.active = value
             return
         if not self.branches:
@@ -263,6 +269,7 @@ class _Run:
             self.branches.pop()
             self.active = branch.outer
             return
+        branch.sure = branch.sure and self._sure(word, rest)
         if word == "else":
             value = branch.outer and not branch.done
         else:
@@ -283,6 +290,16 @@ class _Run:
         except conditions.ConditionError as error:
             self.unread.append((f"an #if condition was not understood: {error}", self.size, self.size + 1))
             return True
+
+    def _sure(self, word: str, rest: str) -> bool:
+        """Whether a condition asks for nothing but numbers and macros that are known. What a header may define or
+        take back is not; nor is whether code is for the device, which a text is compiled for once and once not."""
+        if word == "else":
+            return True
+        names = set(_WORD.findall(rest.partition("//")[0].partition("/*")[0])) - {"defined", "true", "false"}
+        asked = word not in ("if", "elif") or "defined" in rest or "__has" in rest
+        known = names <= self.macros.keys() | ({"__CUDA_ARCH__"} if self.arch and not asked else frozenset())
+        return known and not any(self.macros[name].params for name in names & self.macros.keys())
 
     def _defined(self, name: str) -> bool:
         if name in self.macros or name in self.command_line:

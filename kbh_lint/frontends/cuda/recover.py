@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from kbh_lint.records import dataclass
 
 _STOP = re.compile(
     r'"(?:[^"\\\n]+|\\.)*+"?|(?<![0-9A-Za-z])\'(?:[^\'\\\n]+|\\.)*+\''

@@ -117,9 +117,8 @@ class Statements(Exprs):
             return None
         if not isinstance(pointer.value, ir.Name):
             return None
-        kind.pointers += pointer.op == "*"
         kind.reference = pointer.op == "&"
-        kind.dims = tuple(dims)
+        kind.dims = tuple(dims) if kind.reference else (ir.Const(None, pointer.loc), *dims)  # `T rows[][N]`
         return ir.Decl(pointer.value.id, kind, init, frozenset(), where)
 
     def _assign(self, value: ir.AssignE, where: ir.Loc) -> ir.Stmt:

@@ -133,7 +133,9 @@ class Types(Base):
         full = ir.TypeRef(of.name, of.args, of.loc, of.member, of.pointers, of.reference, of.const, of.dims)
         while node is not None:
             kind = node.type
-            if kind in _POINTERS:
+            if kind in _POINTERS and full.dims:  # `T (*p)[N]` steps over rows, as `T p[][N]` does
+                full.dims = (ir.Const(None, self.loc(node)), *full.dims)
+            elif kind in _POINTERS:
                 full.pointers += 1
             elif kind in _REFERENCES:
                 full.reference = True

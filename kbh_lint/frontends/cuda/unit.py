@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kbh_lint import ir
 from kbh_lint.frontends.cuda.literals import string_offsets
 from kbh_lint.frontends.cuda.textmap import TextMap
+from kbh_lint.records import dataclass
 from kbh_lint.source.spans import Span
 
 Origin = Callable[[int], tuple[str, int, int]]
@@ -39,6 +40,7 @@ class CudaUnit:
     namespaces: list[Namespace] = field(default_factory=list)
     known_types: set[str] = field(default_factory=set)
     language: str = "cuda"
+    stopped: bool = False  # an #error is reached in any case
 
     def span(self, loc: ir.Loc) -> Span:
         """Where `loc` was written; inside a macro that is the line of the macro's body, or of its argument."""

@@ -65,6 +65,7 @@ class Core:
         self.bounds: dict[Any, F.Bound] = {}
         self.choices: dict[Any, F.Bound] = {}
         self.waits: dict[Any, F.Wait] = {}
+        self.refused = ""  # why no compiler takes the kernel
         self.param_cells: dict[str, Cell] = {}
         self.memory_version = 0
         self.late_write = False  # memory was read before anything wrote it: a loop around both must go round again
@@ -78,6 +79,7 @@ class Core:
             list(self.sums.values()), list(self.unreads.values()), frozenset(self.decided), self.sides.facts(),
             list(self.bounds.values()), self.arithmetic, list(self.hints.values()),
             tuple(sorted(self.settings.items())), list(self.choices.values()), list(self.waits.values()),
+            self.refused,
         )  # fmt: skip
 
     # --- records ---

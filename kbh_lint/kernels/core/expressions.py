@@ -238,7 +238,8 @@ class Expressions(Arithmetic):
         return tuple_of(made[:64])
 
     def elements(self, value: V) -> list[V]:
-        """What iterating over a value gives: exact for tuples and short known ranges, else one joined element."""
+        """The values that a loop over `value` takes: each by itself for tuples and short ranges of known numbers, else
+        one value that is the join of them all."""
         if isinstance(value.x, tuple):
             return list(value.x)
         if isinstance(value.const, range):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kbh_lint import ir
+from kbh_lint.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +181,8 @@ class KernelFacts:
     arguments that chose a branch (two bindings that agree on them give the same facts); `arithmetic` whether anything
     was added, multiplied or put through a function in floating point; `settings` the numbers that flags in device
     memory hold after the launch, by their names; `choices` the data that chose where something is stored, whether, and
-    which side of a branch runs; `waits` the loops that wait for another launch or block."""
+    which side of a branch runs; `waits` the loops that wait for another launch or block; `refused` why no compiler
+    takes the kernel at these arguments."""
 
     name: str
     loads: list[Load] = field(default_factory=list)
@@ -199,6 +201,7 @@ class KernelFacts:
     settings: tuple[tuple[str, Any], ...] = ()
     choices: list[Bound] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
+    refused: str = ""
     _traffic: Traffic | None = field(default=None, init=False, repr=False, compare=False)
 
     def traffic(self) -> Traffic:

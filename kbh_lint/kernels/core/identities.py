@@ -39,7 +39,8 @@ class Identities:
                 self.loops.append(node.loc[1:])
 
     def meant(self, node: object) -> Any:
-        """What a name stands for that is assigned once, where that is still the same: its names have not changed."""
+        """The expression that a name was assigned, where it is assigned only once and evaluating that expression again
+        here would give the same value: no name in it is assigned between there and here. Else the node itself."""
         if not isinstance(node, ir.Name) or len(self.places.get(node.id, ())) != 1 or node.id not in self.once:
             return node
         value = self.once[node.id]

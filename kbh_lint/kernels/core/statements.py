@@ -110,7 +110,8 @@ class Statements(Scalars):
         return falls
 
     def chosen(self, start: Env, origins: Origins) -> None:
-        """Data that chose a branch is where the variables the branch changed come from, as an index is."""
+        """Adds the origins of a branch's condition to the variables that the branch assigned, flagged `index`: their
+        values depend on that data by control, not by arithmetic."""
         env = self.frame.env
         for name, value in env.items():
             if start.get(name, value) is not value:

@@ -6,12 +6,12 @@ A value is immutable and joins with another where control flow meets. Memory (ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from kbh_lint.ir import Loc
 from kbh_lint.kernels.core.facts import Origins
 from kbh_lint.kernels.core.origins import NO_ORIGINS
+from kbh_lint.records import dataclass
 
 
 class _Nothing:

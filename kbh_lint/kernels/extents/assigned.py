@@ -5,17 +5,41 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kbh_lint import ir
-from kbh_lint.frontends.walk import walk
+from kbh_lint import dtypes, ir
+from kbh_lint.frontends.walk import by_node, walk
 
 
-def assigned_names(nodes: Any, cpp: bool) -> set[str]:
+def assigned_names(nodes: object, cpp: bool) -> frozenset[str]:
     """The names that are assigned in or below nodes, or given to what may assign them."""
-    return set(assigned_everywhere(nodes, cpp))
+    return _in_cpp(nodes) if cpp else _in_python(nodes)
 
 
-def assigned_everywhere(nodes: Any, cpp: bool) -> Iterator[str]:
+@by_node
+def _in_cpp(nodes: object) -> frozenset[str]:
+    return frozenset(_each_in_cpp(nodes))
+
+
+@by_node
+def _in_python(nodes: object) -> frozenset[str]:
+    return frozenset(_each_in_python(nodes))
+
+
+def assigned_each_time(nodes: object, cpp: bool) -> tuple[str, ...]:
     """The same names, each as often as it is assigned."""
+    return _each_in_cpp(nodes) if cpp else _each_in_python(nodes)
+
+
+@by_node
+def _each_in_cpp(nodes: object) -> tuple[str, ...]:
+    return tuple(_assigned(nodes, True))
+
+
+@by_node
+def _each_in_python(nodes: object) -> tuple[str, ...]:
+    return tuple(_assigned(nodes, False))
+
+
+def _assigned(nodes: object, cpp: bool) -> Iterator[str]:
     for node in walk(nodes):
         below: tuple[Any, ...] = ()
         if isinstance(node, (ir.AssignE, ir.AugAssign, ir.For)):
@@ -37,5 +61,8 @@ def assigned_everywhere(nodes: Any, cpp: bool) -> Iterator[str]:
 
 
 def _pure(func: Any) -> bool:
+    """Whether a function changes none of its arguments: an intrinsic, or a conversion as `size_t(i)`."""
+    if isinstance(func, ir.TypeRef):
+        return not func.pointers and dtypes.from_cpp(func.name) is not None
     name = func.id.rsplit("::", 1)[-1] if isinstance(func, ir.Name) else ""
-    return name.startswith("__") or name in ("min", "max")
+    return name.startswith("__") or name in ("min", "max") or dtypes.from_cpp(name) is not None

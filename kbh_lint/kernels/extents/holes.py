@@ -7,13 +7,13 @@ numbers, and what is read is never taken for less than it can be: masks and earl
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from math import gcd
 from typing import Any
 
 from kbh_lint import ir, values
-from kbh_lint.frontends.walk import walk
+from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.kernels.extents.intervals import Limits, Linear
 from kbh_lint.kernels.extents.reach import Dims, Follow, Pointer, TooLong, can_be_followed
 
@@ -31,9 +31,10 @@ def stepped_over(
     not followed.
     """
     body = kernel.node.body or ()
-    calls = [node for node in walk(body) if isinstance(node, ir.Call)]
-    loops = any(isinstance(node, ir.For) for node in walk(body))
-    if kernel.node.kind != "python" or kernel.language or not loops or not can_be_followed(body):
+    if kernel.node.kind != "python" or kernel.language or not can_be_followed(body):
+        return {}
+    calls, loops = _calls(body)
+    if not loops:
         return {}
     follow = _Rounds(kernel, args, grid, known)
     if any(follow.called(call) in _OTHERWISE or follow.is_own(call) for call in calls):
@@ -44,6 +45,13 @@ def stepped_over(
         return follow.left_out() if loads == len(follow.loads) and not follow.lost else {}
     except (TooLong, RecursionError):
         return {}
+
+
+@by_node
+def _calls(body: tuple[ir.Stmt, ...]) -> tuple[list[ir.Call], bool]:
+    """The calls of a kernel, and whether it loops."""
+    nodes = walk(body)
+    return [node for node in nodes if isinstance(node, ir.Call)], any(isinstance(node, ir.For) for node in nodes)
 
 
 class _Round:
@@ -238,52 +246,80 @@ class _Rounds(Follow):
             count *= len(ranges[-1])
             if count > MAX_PLACES:
                 return None
-        found: set[int] = set()
-        for given in product(*ranges[: len(programs)]):
-            held = dict(zip(programs, given, strict=True))
-            first, last, step = (self._number(part, held) for part in (turn.first, turn.last, turn.step))
-            if first is None or last is None or step is None or step <= 0:
-                return None
-            for at in range(first, last, step):
-                for beside in product(*ranges[len(programs) :]):
-                    self.steps += 1
-                    if self.steps > 4 * MAX_PLACES:
-                        return None
-                    place = self._number(address, {**held, over: at, **dict(zip(lanes, beside, strict=True))})
-                    if place is None:
-                        return None
-                    found.add(place)
-        return found
+        every = list(product(*ranges[: len(programs)]))
+        held = _columns(programs, every)
+        bounds = [self._numbers(part, held, len(every)) for part in (turn.first, turn.last, turn.step)]
+        known = [numbers for numbers in bounds if numbers is not None]
+        if len(known) < len(bounds) or min(known[2], default=1) <= 0:
+            return None
+        beside = list(product(*ranges[len(programs) :]))
+        rounds = [range(first, last, step) for first, last, step in zip(*known, strict=True)]
+        self.steps += sum(map(len, rounds)) * len(beside)
+        if self.steps > 4 * MAX_PLACES:
+            return None
+        some = self._differing(address, programs, [(given, at) for given, at in zip(every, rounds, strict=True) if at])
+        if some is None:
+            return None
+        lines = [(*given, at, *lane) for given, turns in some for at in turns for lane in beside]
+        places = self._numbers(address, _columns([*programs, over, *lanes], lines), len(lines))
+        return None if places is None else set(places)
 
-    def _number(self, value: Linear, held: Mapping[int, int]) -> int | None:
-        """A sum where all that it is made of is known."""
-        total = value.const
-        for atom, factor in value.terms:
-            number = held.get(atom)
+    def _differing(
+        self, address: Linear, programs: list[int], given: list[tuple[tuple[int, ...], range]]
+    ) -> list[tuple[tuple[int, ...], range]] | None:
+        """Programs with their rounds, one of those that read the same; None when a number is not known.
+
+        Terms made of programs alone move all that one reads. Where no other term has anything of them, those that begin
+        alike and go the same rounds read the same.
+        """
+        names = set(programs)
+        own = [term for term in address.terms if self._base(Linear(0, (term,))) <= names]
+        rest = Linear(0, tuple(term for term in address.terms if term not in own))
+        if self._base(rest) & names:
+            return given
+        starts = self._numbers(Linear(0, tuple(own)), _columns(programs, [at for at, _ in given]), len(given))
+        if starts is None:
+            return None
+        return list({(start, one[1]): one for start, one in zip(starts, given, strict=True)}.values())
+
+    def _numbers(self, value: Linear, held: dict[int, list[int]], size: int) -> list[int] | None:
+        """A sum on each of so many lines, with the numbers that `held` has of what it is made of; what operations come
+        to is kept there. None where one is not known."""
+        total = [value.const] * size
+        for atom, factor in value.terms if size else ():
             made = self.atoms.made.get(atom)
-            if number is None and made is not None:
-                a, b = (self._number(part, held) for part in made[1:])
-                number = _applied(made[0], a, b)
-            if number is None:
+            if atom not in held and made is not None:
+                a, b = (self._numbers(part, held, size) for part in made[1:])
+                found = None if a is None or b is None else _applied(made[0], a, b)
+                if found is not None:
+                    held[atom] = found
+            if atom not in held:
                 return None
-            total += factor * number
+            total = [old + factor * number for old, number in zip(total, held[atom], strict=True)]
         return total
 
 
-def _applied(op: str, a: int | None, b: int | None) -> int | None:
-    if a is None or b is None or op in ("//", "%") and (b <= 0 or a < 0) or op in ("<<", ">>"):
+def _columns(atoms: list[int], lines: Sequence[tuple[int, ...]]) -> dict[int, list[int]]:
+    """The numbers of each atom on all lines."""
+    return {atom: [line[at] for line in lines] for at, atom in enumerate(atoms)}
+
+
+def _applied(op: str, left: list[int], right: list[int]) -> list[int] | None:
+    """`op` on each line; None where a number is not one of those that languages agree on."""
+    if op in ("//", "%") and (min(right) <= 0 or min(left) < 0):
         return None
+    pairs = zip(left, right, strict=True)
     match op:
         case "*":
-            return a * b
+            return [a * b for a, b in pairs]
         case "//":
-            return a // b
+            return [a // b for a, b in pairs]
         case "%":
-            return a % b
+            return [a % b for a, b in pairs]
         case "min":
-            return min(a, b)
+            return [min(a, b) for a, b in pairs]
         case "max":
-            return max(a, b)
+            return [max(a, b) for a, b in pairs]
         case "&":
-            return a & b
+            return [a & b for a, b in pairs]
     return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 Bound = int | None  # None: no bound is known
 Terms = tuple[tuple[int, int], ...]  # (atom, coefficient), by atom
@@ -11,9 +11,8 @@ MAX_STEPS = 20_000
 MAX_TERMS = 48  # of a sum, and limits at one place
 
 
-@dataclass(frozen=True, slots=True)
-class Linear:
-    """A constant and a sum of atoms times constants."""
+class Linear(NamedTuple):
+    """A constant and a sum of atoms times constants. A tuple: walks make and compare many thousands of them."""
 
     const: int
     terms: Terms = ()
@@ -27,6 +26,8 @@ class Atoms:
         self.steps = 0
         self.made: dict[int, tuple[str, Linear, Linear]] = {}
         self.known: dict[tuple[str, Linear, Linear], int] = {}
+        self.limits: Limits = {}
+        self.bounds: dict[tuple[int, int], tuple[tuple[Bound, Bound], int]] = {}  # under `limits`, see `_atom`
 
     def between(self, low: Bound, high: Bound) -> Linear:
         """A number of its own between two bounds, both included."""
@@ -88,14 +89,23 @@ def highest(atoms: Atoms, value: Linear, limits: Limits, depth: int = 0) -> Boun
     atoms.steps += 1
     if depth > MAX_DEPTH or atoms.steps > MAX_STEPS or len(value.terms) > MAX_TERMS:
         return None
+    if not value.terms:
+        return value.const
     found: Bound = value.const
+    extremes = False
     for atom, factor in value.terms:
-        low, high = _atom(atoms, atom, limits, depth)
+        made = atoms.made.get(atom)
+        if made is None:
+            low, high = atoms.ranges[atom]
+        else:
+            low, high = _atom(atoms, atom, limits, depth)
+            extremes = extremes or made[0] in ("min", "max")
         end = high if factor > 0 else low
         found = None if found is None or end is None else found + factor * end
-    terms = dict(value.terms)
-    for atom, factor in value.terms:
-        op, *sides = atoms.made.get(atom, ("",))
+    for atom, factor in value.terms if extremes else ():
+        if atom not in atoms.made:
+            continue
+        op, *sides = atoms.made[atom]
         if op != ("min" if factor > 0 else "max"):
             continue
         for side in sides:  # the smaller of two is neither more than the one nor than the other
@@ -104,8 +114,11 @@ def highest(atoms: Atoms, value: Linear, limits: Limits, depth: int = 0) -> Boun
                 atoms, add(add(value, Linear(0, ((atom, factor),)), -1), scaled(side, factor)), limits, depth + 1
             )
             found = end if found is None or end is not None and end < found else found
+    terms = dict(value.terms) if limits else {}
     for limit, most in limits.items():
-        factor = terms.get(limit[0][0], 0) // limit[0][1] if limit else 0
+        if not limit or limit[0][0] not in terms:
+            continue
+        factor = terms[limit[0][0]] // limit[0][1]
         if factor <= 0 or any(terms.get(atom) != f * factor for atom, f in limit):
             continue
         rest = add(value, Linear(0, limit), -factor)
@@ -116,10 +129,24 @@ def highest(atoms: Atoms, value: Linear, limits: Limits, depth: int = 0) -> Boun
 
 
 def _atom(atoms: Atoms, atom: int, limits: Limits, depth: int) -> tuple[Bound, Bound]:
-    made = atoms.made.get(atom)
-    if made is None:
+    """What a number is between, which is worked out once under the same limits: either end of a sum asks for both ends
+    of all that its numbers are made of. An answer that is there costs as many of the steps as it did."""
+    if atom not in atoms.made:
         return atoms.ranges[atom]
-    op, left, right = made
+    if atoms.limits is not limits:
+        atoms.limits, atoms.bounds = limits, {}
+    known = atoms.bounds.get((atom, depth))
+    if known is not None and atoms.steps + known[1] <= MAX_STEPS:
+        atoms.steps += known[1]
+        return known[0]
+    before = atoms.steps
+    found = _operation(atoms, atom, limits, depth)
+    atoms.bounds[atom, depth] = found, atoms.steps - before
+    return found
+
+
+def _operation(atoms: Atoms, atom: int, limits: Limits, depth: int) -> tuple[Bound, Bound]:
+    op, left, right = atoms.made[atom]
     a = lowest(atoms, left, limits, depth + 1), highest(atoms, left, limits, depth + 1)
     b = lowest(atoms, right, limits, depth + 1), highest(atoms, right, limits, depth + 1)
     if op in ("min", "max"):

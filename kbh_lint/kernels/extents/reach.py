@@ -6,15 +6,15 @@ seen as such: through a cast pointer, in a function that the kernel calls, at an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from kbh_lint import dtypes, ir, values
 from kbh_lint.cpp import conversions
-from kbh_lint.frontends.walk import walk
-from kbh_lint.kernels.extents.assigned import assigned_everywhere, assigned_names
+from kbh_lint.frontends.walk import by_node, walk
+from kbh_lint.kernels.extents.assigned import assigned_each_time, assigned_names
 from kbh_lint.kernels.extents.intervals import Atoms, Limits, Linear, add, highest, limited, lowest, scaled
+from kbh_lint.records import dataclass
 
 Dims = tuple[Any, ...]
 MAX_STEPS = 20_000
@@ -29,12 +29,23 @@ class TooLong(Exception):
     """The kernel takes too many steps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pointer:
+class Pointer(NamedTuple):
     """An address: so many elements behind the start of a storage."""
 
     storage: int
     offset: Linear
+
+
+class Described(NamedTuple):
+    """A tensor that is read and written in boxes of `block`: behind a TMA descriptor, of which nothing outside is
+    touched, or with `at`, where the box begins, a block pointer."""
+
+    storage: int
+    start: Linear
+    shape: tuple[Linear, ...]
+    strides: tuple[Linear, ...]
+    block: tuple[int, ...]
+    at: tuple[Linear, ...] | None = None
 
 
 _AtMost = tuple[Linear, Linear, int]  # a <= b - room
@@ -49,7 +60,7 @@ class _Test:
     doubt: bool = False
 
 
-_Value = Linear | Pointer | _Test
+Value = Linear | Pointer | Described | _Test
 
 
 _Place = tuple[int, ir.Loc]  # of a store: the storage, and where the store stands
@@ -81,6 +92,7 @@ def reach(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims)
     return Reach(ends, follow.doubtful - follow.firm)
 
 
+@by_node
 def can_be_followed(body: tuple[Any, ...]) -> bool:
     """Whether a kernel has nothing in it that addresses are not followed through."""
     return not any(_unfollowed(node) for node in walk(body))
@@ -102,6 +114,23 @@ def _counts_elements(ref: Any, args: Mapping[str, Any]) -> bool:
     return isinstance(ref, ir.TypeRef) and (known and ref.pointers == 1 or not ref.pointers)
 
 
+def unpacked(stmt: ir.Assign) -> list[tuple[ir.Expr, ir.Expr]]:
+    """The names and values of `a, b = x, y`; nothing for any other assignment."""
+    target = stmt.targets[0]
+    if len(stmt.targets) != 1 or not isinstance(target, ir.Seq) or not isinstance(stmt.value, ir.Seq):
+        return []
+    plain = all(isinstance(item, ir.Name) for item in target.items)
+    whole = not any(isinstance(item, ir.Star) for item in stmt.value.items)
+    same = len(target.items) == len(stmt.value.items)
+    return list(zip(target.items, stmt.value.items, strict=True)) if plain and whole and same else []
+
+
+@by_node
+def _continues(body: tuple[ir.Stmt, ...]) -> bool:
+    """Whether something in a loop goes on to the next round."""
+    return any(isinstance(node, ir.Jump) and node.kind == "continue" for node in walk(body))
+
+
 def _leaves(stmt: Any) -> bool:
     return isinstance(stmt, ir.Return) or isinstance(stmt, ir.Jump) and stmt.kind in ("continue", "break")
 
@@ -118,7 +147,7 @@ class Follow:
         self.cpp = kernel.node.kind != "python"
         self.atoms = Atoms()
         self.steps = 0
-        self.env: dict[str, _Value] = {}
+        self.env: dict[str, Value] = {}
         self.found: dict[_Place, int | None] = {}
         self.doubtful: set[_Place] = set()
         self.firm: set[_Place] = set()
@@ -132,6 +161,9 @@ class Follow:
             given = args.get(param.name, kernel.defaults.get(param.name, values.UNKNOWN))
             counts = not self.cpp or _counts_elements(param.type, args)  # else offsets are in other units than stores
             self.env[param.name] = self._argument(given) if counts else self.unknown()
+        for name, given in args.items():  # of a template
+            if name not in self.env and isinstance(given, int):
+                self.env[name] = self._argument(given)
 
     def _size(self, dims: Dims, axis: int) -> Linear:
         size = dims[axis] if axis < len(dims) else 1
@@ -141,9 +173,12 @@ class Follow:
         sizes = [dims[i] if i < len(dims) else 1 for i in range(3)]
         return [self.atoms.between(0, n - 1 if isinstance(n, int) else None) for n in sizes]
 
-    def _argument(self, given: Any) -> _Value:
+    def _argument(self, given: Any) -> Value:
         if isinstance(given, values.Buffer):
             return Pointer(given.storage, Linear(0))
+        if isinstance(given, values.Descriptor):
+            shape, strides = (tuple(Linear(n) for n in sizes) for sizes in (given.shape, given.strides))
+            return Described(given.storage, Linear(0), shape, strides, given.block or ())
         number = given.value if isinstance(given, values.Scalar) else given
         return Linear(int(number)) if isinstance(number, int) else self._position()
 
@@ -178,8 +213,9 @@ class Follow:
             self.env[stmt.name] = self._held(self.value(stmt.init), stmt.type) if scalar else self.unknown()
         elif isinstance(stmt, ir.Assign):
             self._assigned(stmt.value)
-            value = self.value(stmt.value)
-            for target in stmt.targets:
+            pairs = unpacked(stmt) or [(target, stmt.value) for target in stmt.targets]
+            known = [self.value(value) for _, value in pairs]
+            for (target, _), value in zip(pairs, known, strict=True):
                 self._assign(target, value)
                 self._element(target, limits, stmt.loc)
         elif isinstance(stmt, ir.AugAssign) and isinstance(stmt.target, ir.Name):
@@ -198,7 +234,7 @@ class Follow:
             self._assigned(stmt)
         return limits
 
-    def _held(self, value: _Value, kind: ir.TypeRef | None) -> _Value:
+    def _held(self, value: Value, kind: ir.TypeRef | None) -> Value:
         """What a declared variable holds of a value: a narrow type does not hold all."""
         dtype = dtypes.from_cpp(kind.name) if self.cpp and kind is not None and not kind.pointers else None
         if not isinstance(value, Linear) or dtype is None or dtype in dtypes.INTS and dtypes.BITS[dtype] >= 32:
@@ -220,11 +256,15 @@ class Follow:
         self.doubt = self.doubt if gone else doubt
         for name in after.keys() | self.env.keys():
             if not gone and after.get(name) != self.env.get(name):
+                self._differ(after.get(name), self.env.get(name))
                 self.env[name] = self.unknown()
         return no if gone else limits
 
+    def _differ(self, *ways: Value | None) -> None:
+        """What a name stands for after either side of a branch is not the same."""
+
     def _loop(self, stmt: ir.For | ir.CFor | ir.While, limits: Limits) -> None:
-        start: dict[str, _Value] = {}
+        start: dict[str, Value] = {}
         if isinstance(stmt, ir.CFor):
             self.run(stmt.init, limits)
             start = {n.name: self.env[n.name] for n in stmt.init if isinstance(n, ir.Decl)}
@@ -249,25 +289,71 @@ class Follow:
         self.doubt = doubt
         self._assigned(stmt)
 
-    def _carried(self, stmt: ir.For | ir.CFor | ir.While, before: Mapping[str, _Value], rounds: Linear) -> None:
+    def _carried(self, stmt: ir.For | ir.CFor | ir.While, before: Mapping[str, Value], rounds: Linear) -> None:
         """What a name that each round adds the same to is in round `rounds`: where it began, and so many times that."""
         added: dict[str, list[Any]] = {}
         for node in stmt.body:
-            found = node.value if isinstance(node, ir.ExprS) else node
-            if isinstance(found, (ir.AugAssign, ir.AssignE)) and found.op == "+" and isinstance(found.target, ir.Name):
-                added.setdefault(found.target.id, []).append(found)
-        if not added or any(isinstance(node, ir.Jump) and node.kind == "continue" for node in walk(stmt.body)):
+            name, by = self._adds(node.value if isinstance(node, ir.ExprS) else node)
+            if name:
+                added.setdefault(name, []).append(by)
+        if not added or _continues(stmt.body):
             return
-        changed = list(assigned_everywhere(stmt, self.cpp))
+        changed = assigned_each_time(stmt, self.cpp)
         for name, (step, *more) in added.items():
-            first, parts = before.get(name), list(walk(step.value))
+            first, parts = before.get(name), list(walk(step))
             if more or changed.count(name) > 1 or any(isinstance(node, (ir.Call, ir.Index)) for node in parts):
                 continue
             if first is None or {node.id for node in parts if isinstance(node, ir.Name)} & set(changed):
                 continue
-            by = self.value(step.value)
+            if isinstance(first, Described):
+                self.env[name] = self._moved(first, step, rounds)
+                continue
+            by = self.value(step)
             if isinstance(by, Linear) and not isinstance(first, _Test):
                 self.env[name] = self._binary("+", first, self.atoms.apply("*", by, rounds))
+
+    def _adds(self, node: object) -> tuple[str, Any]:
+        """The name that a statement adds something to, and what: `p += n`, `p = p + n`, `p = tl.advance(p, n)`."""
+        if isinstance(node, (ir.AugAssign, ir.AssignE)) and node.op == "+" and isinstance(node.target, ir.Name):
+            return node.target.id, node.value
+        if not isinstance(node, ir.Assign) or len(node.targets) != 1 or not isinstance(node.targets[0], ir.Name):
+            return "", None
+        name, value = node.targets[0].id, node.value
+        sides: tuple[Any, ...] = ()
+        if isinstance(value, ir.Binary) and value.op == "+":
+            sides = (value.left, value.right)
+        elif isinstance(value, ir.Call) and len(value.args) == 2 and self._called(value.func) == "advance":
+            sides = value.args
+        added = bool(sides) and isinstance(sides[0], ir.Name) and sides[0].id == name
+        return (name, sides[1]) if added else ("", None)
+
+    def _moved(self, box: Described, by: object, times: Linear) -> Value:
+        """A block pointer that is moved by so much along each axis, so many times."""
+        steps = [self.value(step) for step in by.items] if isinstance(by, ir.Seq) else []
+        if box.at is None or len(steps) != len(box.at) or not all(isinstance(step, Linear) for step in steps):
+            return self.unknown()
+        moves = [self.atoms.apply("*", step, times) for step in steps if isinstance(step, Linear)]
+        return box._replace(at=tuple(add(at, move) for at, move in zip(box.at, moves, strict=True)))
+
+    def _made(self, node: ir.Call) -> Value:
+        """`make_tensor_descriptor(base, shape, strides, block_shape)` and `make_block_ptr(base, shape, strides,
+        offsets, block_shape, order)`."""
+        names = ["base", "shape", "strides", "block_shape"]
+        if self._called(node.func) == "make_block_ptr":
+            names.insert(3, "offsets")
+        told = dict(zip(names, node.args, strict=False)) | {name: value for name, value in node.keywords if name}
+        base = self.value(told["base"]) if "base" in told else None
+        parts: list[tuple[Linear, ...]] = []
+        for name in names[1:]:
+            seq = told.get(name)
+            numbers = [self.value(item) for item in seq.items] if isinstance(seq, ir.Seq) else []
+            parts.append(tuple(number for number in numbers if isinstance(number, Linear)))
+        rank = len(parts[0])
+        block = tuple(size.const for size in parts[-1] if not size.terms)
+        if not isinstance(base, Pointer) or not rank or any(len(part) != rank for part in (*parts, block)):
+            return self.unknown()
+        at = parts[2] if len(parts) == 4 else None
+        return Described(base.storage, base.offset, parts[0], parts[1], block, at)
 
     def _counted(self, stmt: ir.For, limits: Limits, rounds: Linear) -> tuple[Limits, Linear]:
         """`for i in range(...)`: what the loop variable is between, and the number of the round."""
@@ -278,7 +364,7 @@ class Follow:
         if not isinstance(call, ir.Call) or self._called(call.func) not in ("range", "static_range"):
             return limits, rounds
         given = [self.value(a) for a in call.args]
-        if not 1 <= len(given) <= 3 or any(isinstance(g, Pointer) for g in given):
+        if not 1 <= len(given) <= 3 or not all(isinstance(g, Linear) for g in given):
             return limits, rounds
         first, last = (Linear(0), given[0]) if len(given) == 1 else (given[0], given[1])
         step = given[2] if len(given) == 3 else Linear(1)
@@ -301,7 +387,7 @@ class Follow:
         most = highest(self.atoms, Linear(-by.const, tuple((a, -f) for a, f in by.terms)), {})
         return most is not None and most <= 0
 
-    def _assign(self, target: Any, value: _Value) -> None:
+    def _assign(self, target: Any, value: Value) -> None:
         if isinstance(target, ir.Name):
             self.env[target.id] = value
         else:
@@ -315,7 +401,7 @@ class Follow:
         if node is not None:
             self._forget(assigned_names(node, self.cpp))
 
-    def _forget(self, names: set[str]) -> None:
+    def _forget(self, names: Collection[str]) -> None:
         for name in names:
             self.env[name] = self.unknown()
 
@@ -338,18 +424,18 @@ class Follow:
             self.doubt = doubt
         self._assigned(node)
 
-    def _both(self, conjoined: bool, parts: list[_Value]) -> _Value:
+    def _both(self, conjoined: bool, parts: list[Value]) -> Value:
         """All of some conditions, or any."""
         tests = [p for p in parts if isinstance(p, _Test)]
         yes, no = tuple(x for t in tests for x in t.yes), tuple(x for t in tests for x in t.no)
         doubt = any(self._doubts(p) for p in parts)
         return _Test(yes, (), doubt) if conjoined else _Test((), no, doubt)
 
-    def _doubts(self, test: _Value) -> bool:
+    def _doubts(self, test: Value) -> bool:
         """Whether more than positions and arguments decides a condition."""
         return test.doubt if isinstance(test, _Test) else not self._placed(test)
 
-    def _placed(self, value: _Value, depth: int = 0) -> bool:
+    def _placed(self, value: Value, depth: int = 0) -> bool:
         """Whether a number is made of positions and arguments alone."""
         if not isinstance(value, Linear) or depth > MAX_PARTS:
             return False
@@ -361,7 +447,7 @@ class Follow:
                 return False
         return True
 
-    def _under(self, test: _Value, limits: Limits, holds: bool = True) -> Limits:
+    def _under(self, test: Value, limits: Limits, holds: bool = True) -> Limits:
         """The limits where a condition holds, or where it does not."""
         for a, b, room in () if not isinstance(test, _Test) else test.yes if holds else test.no:
             most, least = highest(self.atoms, b, limits), lowest(self.atoms, a, limits)
@@ -378,7 +464,7 @@ class Follow:
             where = self._binary("+", self.value(target.value), self.value(target.index))
             self._stored(where, limits, loc, target.loc)
 
-    def _stored(self, where: _Value, limits: Limits, *places: ir.Loc) -> None:
+    def _stored(self, where: Value, limits: Limits, *places: ir.Loc) -> None:
         if not isinstance(where, Pointer):
             return
         last = -1 if limits.get((), 0) < 0 else highest(self.atoms, where.offset, limits)
@@ -390,38 +476,41 @@ class Follow:
 
     # --- expressions ---
 
-    def value(self, node: Any) -> _Value:
+    def value(self, node: Any) -> Value:
         """What an expression stands for."""
         self.steps += 1
         if self.steps > MAX_STEPS:
             raise TooLong
-        if isinstance(node, ir.Const):
+        kind = type(node)
+        if kind is ir.Const:
             return Linear(node.value) if isinstance(node.value, int) else self._position()
-        if isinstance(node, ir.Name):
+        if kind is ir.Name:
             return self._name(node.id)
-        if isinstance(node, ir.Binary):
+        if kind is ir.Binary:
             return self._binary(node.op, self.value(node.left), self.value(node.right))
-        if isinstance(node, ir.Compare) and len(node.ops) == 1:
+        if kind is ir.Call:
+            return self._call(node)
+        if kind is ir.Compare and len(node.ops) == 1:
             return self._compare(node.ops[0], self.value(node.left), self.value(node.rights[0]))
-        if isinstance(node, ir.Bool):
+        if kind is ir.Bool:
             return self._both(node.op == "and", [self.value(part) for part in node.values])
-        if isinstance(node, ir.Unary):
+        if kind is ir.Unary:
             inner = self.value(node.value)
             if node.op == "not" and isinstance(inner, _Test):
                 return _Test(inner.no, inner.yes, inner.doubt)
             return self._binary("-", Linear(0), inner) if node.op == "-" else self.unknown()
-        if isinstance(node, ir.Cast):
+        if kind is ir.Cast:
             inner = self.value(node.value)
             return self.unknown() if node.type.pointers and isinstance(inner, Pointer) else inner
-        if isinstance(node, ir.Index):  # x[:, None] is x; an element of memory is not known
+        if kind is ir.Index:  # x[:, None] is x; an element of memory is not known
             return self.value(node.value) if _widens(node.index) else self.unknown()
-        if isinstance(node, ir.Attr):
+        if kind is ir.Attr:
             base = node.value.id if isinstance(node.value, ir.Name) else ""
             known = base in self.axes and base not in self.env and node.name in ("x", "y", "z")
             return self.axes[base]["xyz".index(node.name)] if known else self.unknown()
-        return self._call(node) if isinstance(node, ir.Call) else self.unknown()
+        return self.unknown()
 
-    def _name(self, name: str) -> _Value:
+    def _name(self, name: str) -> Value:
         found = self.env.get(name)
         if found is None:
             try:
@@ -431,7 +520,7 @@ class Follow:
             found = self.env[name] = self._argument(outer)
         return found
 
-    def _binary(self, op: str, a: _Value, b: _Value) -> _Value:
+    def _binary(self, op: str, a: Value, b: Value) -> Value:
         if op in ("&", "|") and isinstance(a, _Test) and isinstance(b, _Test):
             return self._both(op == "&", [a, b])
         if op == "+" and isinstance(b, Pointer):
@@ -443,7 +532,7 @@ class Follow:
         whole = "//" if op == "/" and self.cpp else op
         return self.atoms.apply(whole, a, b) if whole in _OPERATIONS else self.unknown()
 
-    def _compare(self, op: str, a: _Value, b: _Value) -> _Value:
+    def _compare(self, op: str, a: Value, b: Value) -> Value:
         if not (isinstance(a, Linear) and isinstance(b, Linear)):
             return _Test(doubt=True)
         doubt = not (self._placed(a) and self._placed(b))
@@ -457,13 +546,17 @@ class Follow:
         same = ((a, b, 0), (b, a, 0))
         return _Test(same, (), doubt) if op == "==" else _Test((), same if op == "!=" else (), doubt)
 
-    def _call(self, node: ir.Call) -> _Value:
+    def _call(self, node: ir.Call) -> Value:
         name = self._called(node.func)
         given = list(node.args)
         if isinstance(node.func, ir.Attr) and name == "to" and not self.cpp:
             base = self.value(node.func.value)
             return self.unknown() if isinstance(base, Pointer) else base
+        if name in ("make_tensor_descriptor", "make_block_ptr") and not self.cpp:
+            return self._made(node)
         numbers = [self.value(a) for a in given]
+        if name == "advance" and len(numbers) == 2 and isinstance(numbers[0], Described) and not self.cpp:
+            return self._moved(numbers[0], given[1], Linear(1))
         if name in SAME and numbers:
             return self.unknown() if name == "cast" and isinstance(numbers[0], Pointer) else numbers[0]
         kind = dtypes.from_cpp(_type_name(node.func)) if self.cpp and len(numbers) == 1 else None

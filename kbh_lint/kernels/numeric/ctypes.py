@@ -327,6 +327,10 @@ def declared(m: Machine, decl: ir.Decl, frame: Frame, depth: int = 0) -> Any:
 def _array(m: Machine, decl: ir.Decl, ref: ir.TypeRef, kind: CType, frame: Frame) -> Ptr:
     sizes = [expr.evaluate(m, d, frame) for d in ref.dims]
     dims = tuple(s if isinstance(s, int) and 0 < s < 1 << 24 else ROW for s in sizes)
+    if decl.init is not None and not isinstance(decl.init, ir.Seq):  # `T (*p)[N] = a`, `T (&r)[N] = a`
+        there = expr.evaluate(m, decl.init, frame)
+        if isinstance(there, Ptr):
+            return Ptr(there.mem, there.off, there.type, dims)
     memory = Memory(decl.name, "shared" if "__shared__" in decl.storage else "local", kind, {}, dims)
     if memory.kind == "local":
         memory.default = zero(m, kind) if kind.kind in ("float", "vec", "struct") else None

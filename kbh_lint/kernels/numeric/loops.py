@@ -28,7 +28,7 @@ def c_for(m: Machine, stmt: ir.CFor, frame: Frame) -> str | None:
 
 
 def while_(m: Machine, stmt: ir.While, frame: Frame) -> str | None:
-    """`while`, and `do` once before it."""
+    """Runs a `while` loop on numbers; a `do` loop runs its body once before the first test."""
     return _loop(m, frame, stmt, None, once=stmt.once)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kbh_lint import ir, values
@@ -12,6 +12,7 @@ from kbh_lint.kernels.numeric import expr, params
 from kbh_lint.kernels.numeric.machine import Dims, Machine, Sites
 from kbh_lint.kernels.numeric.numbers import EXP, Numbers, Zero
 from kbh_lint.kernels.numeric.state import Chained, Frame, OutOfFuel
+from kbh_lint.records import dataclass
 from kbh_lint.values import UNKNOWN
 
 _SEEDS = (0, 1, 2, 3, 4)

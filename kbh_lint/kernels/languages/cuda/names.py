@@ -155,7 +155,7 @@ class CudaNames(CudaMemory):
             return V("i32", "", const=_LIMITS[last])
         if dtypes.from_cpp(name) or dtypes.vector_from_cpp(name):
             return V(const=self.resolve_type(ir.TypeRef(name, (), loc)))
-        return constant(values.Sym(name))
+        return constant(values.Sym(self.outside(name)))
 
     def e_type(self, node: ir.TypeRef) -> V:
         if not node.pointers and not node.dims:

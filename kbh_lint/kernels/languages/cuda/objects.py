@@ -82,10 +82,12 @@ class CudaObjects(CudaNames):
         if node.storage & {"__shared__"}:
             frame.env[name] = self._shared(node, ct)
             return True
-        if ct.dims:
-            frame.env[name] = self._array(node, ct)
-            return True
         init = node.init
+        if ct.dims:
+            frame.env[name] = (
+                self._array(node, ct) if init is None or isinstance(init, ir.Seq) else self._rows(node, ct)
+            )
+            return True
         if init is None:
             frame.env[name] = self.default_value(ct, id(node))
             return True
@@ -104,6 +106,12 @@ class CudaObjects(CudaNames):
             if pointer.cells and is_pointer(pointer.ct):
                 return V(x=Ref(pointer))
         return self.eval(init)
+
+    def _rows(self, node: ir.Decl, ct: CType) -> V:
+        """`T (*p)[N] = a` and `T (&r)[N] = a`: another name for memory that is there; else an array of its own."""
+        there = self.eval(node.init)
+        rows = replace(ct, dims=ct.dims + ct.pointers, pointers=0)
+        return self.pointer_cast(there, rows) if there.cells and is_pointer(there.ct) else self._array(node, ct)
 
     def _array(self, node: ir.Decl, ct: CType) -> V:
         cell = self.cell((self.frame.key, id(node)), "local", node.name, ct.dtype)
@@ -259,6 +267,8 @@ class CudaObjects(CudaNames):
     def s_using(self, node: ir.Using) -> bool:
         if node.type is not None and node.name:
             self.frame.env[node.name] = V(const=self.resolve_type(node.type))
+        elif node.namespace:
+            self.directives = (*self.directives, node.namespace)
         return True
 
     def s_class(self, node: ir.ClassDef) -> bool:

@@ -10,6 +10,7 @@ from kbh_lint import dtypes, ir, values
 from kbh_lint.cpp import templates
 from kbh_lint.kernels.core.machine import Machine
 from kbh_lint.kernels.core.value import NO_NAMES, NOTHING, CType, V
+from kbh_lint.kernels.languages.cuda import spaces
 from kbh_lint.kernels.languages.cuda.templates import Types
 
 _MAX_ALIASES = 24
@@ -28,6 +29,7 @@ class CudaTypes(Machine):
         self.plain_types: dict[int, tuple[ir.TypeRef, CType]] = {}  # the reference stays alive with its id
         self.cpp = Types(self)
         self.types: dict[tuple[int, str], values.CppType | None] = {}
+        self.directives: tuple[str, ...] = ()  # `using namespace` in a body
 
     def resolve_type(self, ref: ir.TypeRef) -> CType:
         """The type a reference names here; unknown ones keep their name."""
@@ -82,7 +84,16 @@ class CudaTypes(Machine):
             return CType(scalar, name=last)
         if last in _BITS_TYPES:
             return CType(*_BITS_TYPES[last], name=last)
+        name = self.outside(name)
         return CType(name=name, args=tuple((str(i), self.type_argument(a)) for i, a in enumerate(ref.args[:4])))
+
+    def outside(self, name: str) -> str:
+        """A name that the text does not define as its library spells it."""
+        space, colons, rest = name.partition("::")
+        local = self.frame.env.get(space) if colons else None
+        if local is not None and isinstance(local.const, CType) and local.const.decl is None and local.const.name:
+            name = f"{local.const.name}::{rest}"  # an alias of a namespace, of the kernel's own
+        return spaces.outside(name, self.frame.outer, self.directives)
 
     def bound_type(self, name: str) -> CType | None:
         """A template parameter or a local alias."""

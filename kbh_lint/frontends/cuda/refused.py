@@ -1,0 +1,176 @@
+"""Whether a compiler refuses CUDA C++ texts for certain. What only headers could settle is never certain."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from kbh_lint import dtypes, ir
+from kbh_lint.frontends.cuda.env import fold
+from kbh_lint.frontends.cuda.macros import Token, tokenize
+from kbh_lint.frontends.cuda.unit import CudaUnit
+from kbh_lint.frontends.walk import children, walk
+from kbh_lint.values import Env
+
+STATIC_SHARED = 48 << 10  # bytes a block has without asking for more, on every GPU
+MAX_TOKENS = 60_000
+_OPEN, _CLOSE = {"(": ")", "[": "]", "{": "}"}, frozenset(")]}")
+_NUMBER = re.compile(r"\.?\d[\w.']*\Z")
+# Names that no text declares: of the language, of CUDA, of C's headers.
+_GIVEN = frozenset(
+    "threadIdx blockIdx blockDim gridDim warpSize clusterIdx this true false nullptr NULL errno stdout stderr stdin "
+    "environ likely unlikely maybe_unused nodiscard fallthrough noreturn assume".split()
+)
+_HEADERS = re.compile(
+    r"(?:torch|ATen|c10|cuda|cub|cuda_\w+|thrust|pybind11|cooperative_groups)/|cuda\w*\.(?:h|hpp)\Z|mma\.h\Z|"
+    r"cooperative_groups\.h\Z|nvrtc\.h\Z|device_\w+\.h\Z|vector_types\.h\Z|math_constants\.h\Z|crt/|"
+    r"[a-z_]+\Z|(?:c?std\w+|c?math|float|limits|assert|string|errno|unistd|dlfcn|fcntl|time|ctype)\.h\Z|sys/"
+)
+_LIBRARIES = re.compile(
+    r"(?:cutlass|cute|nvtx3|cccl|nvshmem|numpy|nv|tools|examples)/|(?:cu|nv)\w+\.h\Z|nccl\w*\.h\Z|"
+    r"(?:Python|omp|pthread|\w*intrin|unistd|dlfcn|fcntl|errno|sched|signal|math|complex)\.h\Z|generated\b"
+)
+_DIRECTIVE = re.compile(r"\busing\s+namespace\s+([\w:]+)")
+_SPACES = frozenset("std at torch c10 at::cuda c10::cuda cuda cooperative_groups".split())
+_TOGETHER = re.compile(r"\bauto\s*(?:const\s*)?[&\s]*\[([\w\s,]+)\]")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+def why(modules: Sequence[ir.Module], env: Env) -> str:
+    """Why the texts of one extension, whose scope is `env`, do not compile, in words; empty where they may."""
+    units = [module.unit for module in modules if isinstance(module.unit, CudaUnit)]
+    if any(unit.stopped for unit in units):
+        return "an #error is reached"
+    if len(units) != len(modules) or any(module.unread for module in modules):
+        return ""
+    every = [node for module in modules for node in walk(module.body)]
+    for node in every:
+        if isinstance(node, ir.FuncDef) and node.kind == "global" and not node.template:
+            if _shared(node, env) > STATIC_SHARED:
+                return f"{node.name} has more shared memory than a block can have"
+    declared, types = _declared(every), {node.name for node in every if isinstance(node, ir.TypeRef)}
+    variables = {n.name for n in every if isinstance(n, (ir.Decl, ir.Param))} - types - {""}
+    if any(_broken(unit.prepared, variables) for unit in units):
+        return "the text has a syntax error"
+    name = _undeclared(every, units, declared | types)
+    return f"{name} is not declared" if name else ""
+
+
+def unknown_header(modules: Sequence[ir.Module]) -> str:
+    """The first header that texts include and that belongs to no library which is known; or empty."""
+    paths = [node.module for module in modules for node in module.body if isinstance(node, ir.Import)]
+    return next((path for path in paths if not _HEADERS.match(path) and not _LIBRARIES.match(path)), "")
+
+
+def _shared(func: ir.FuncDef, env: Env) -> int:
+    """The bytes of shared arrays of fixed sizes that a kernel declares and uses."""
+    total = 0
+    used = {node.id for node in walk(func.body or ()) if isinstance(node, ir.Name)}
+    for node in func.body or ():
+        if not isinstance(node, ir.Decl) or "__shared__" not in node.storage or "extern" in node.storage:
+            continue
+        kind = node.type
+        if kind is None or kind.args or kind.member or not kind.dims or node.name not in used:
+            continue
+        vector = dtypes.vector_from_cpp(kind.name)
+        scalar, lanes = vector or (dtypes.from_cpp(kind.name), 1)
+        size = 8 * lanes if kind.pointers else max(dtypes.BITS.get(scalar or "", 0) // 8, 0) * lanes
+        for dim in kind.dims:
+            count = fold(dim, env)
+            size *= count if isinstance(count, int) and count > 0 else 0
+        total += size
+    return total
+
+
+def _tokens(text: str) -> list[Token]:
+    return [token for token in tokenize(text, 0, len(text)) if not token.text.isspace()][:MAX_TOKENS]
+
+
+def _broken(text: str, variables: set[str]) -> bool:
+    """Whether two operands stand side by side, `a[0] b` or `2 b`, of which `b` is a variable; or a bracket is missing,
+    where no macro of a header may hold it."""
+    tokens = _tokens(text)
+    stack: list[int] = []
+    whole = len(tokens) < MAX_TOKENS and not any("BEGIN" in t.text or "END" in t.text for t in tokens if t.ident)
+    for at, token in enumerate(tokens):
+        after = tokens[at + 1].text if at + 1 < len(tokens) else ""
+        opened = -1
+        if token.text in _OPEN:
+            stack.append(at)
+        elif token.text in _CLOSE:
+            if not stack or _OPEN[tokens[stack[-1]].text] != token.text:
+                return whole
+            opened = stack.pop()
+        if after in variables:
+            indexed = token.text == "]" and opened > 0 and tokens[opened - 1].text in variables
+            if indexed or _NUMBER.match(token.text):
+                return True
+    return bool(stack) and whole
+
+
+def _declared(every: Iterable[object]) -> set[str]:
+    """All names that the texts may declare: also those of fields, labels and assigned variables."""
+    found: set[str] = set()
+    for node in every:
+        if isinstance(node, (ir.Name, ir.TypeRef, ir.Const)):
+            continue
+        for field in type(node).__dataclass_fields__ if hasattr(node, "__dataclass_fields__") else ():
+            if field not in ("loc", "unit"):
+                found |= _texts(getattr(node, field))
+        if isinstance(node, ir.AssignE):
+            targets: list[object] = [node.target]
+        elif isinstance(node, ir.Assign):
+            targets = list(node.targets)
+        else:
+            targets = [node.target] if isinstance(node, ir.For) else []
+        found |= {one.id for one in walk(targets) if isinstance(one, ir.Name)}
+    return found
+
+
+def _texts(value: object) -> set[str]:
+    if isinstance(value, str):
+        return {value, *value.split("::")}
+    if isinstance(value, (tuple, list)):
+        return {text for item in value for text in _texts(item)}
+    return set()
+
+
+def _undeclared(every: Sequence[object], units: Sequence[CudaUnit], declared: set[str]) -> str:
+    """A variable that device code uses and that neither the texts nor headers that are known declare; or empty."""
+    includes = [node.module for node in every if isinstance(node, ir.Import)]
+    if not all(_HEADERS.match(path) for path in includes) or any(isinstance(node, ir.Opaque) for node in every):
+        return ""
+    for unit in units:
+        if not _SPACES.issuperset(_DIRECTIVE.findall(unit.prepared)):
+            return ""
+        declared = declared.union(*(_WORD.findall(names) for names in _TOGETHER.findall(unit.prepared)))
+    for func in every:
+        if isinstance(func, ir.FuncDef) and func.kind in ("global", "device"):
+            for name in _operands(func):
+                plain = name[0].islower() and not (name[0] == "k" and name[1:2].isupper())
+                if plain and name not in declared and name not in _GIVEN and not _is_type(name):
+                    return name
+    return ""
+
+
+def _is_type(name: str) -> bool:
+    return dtypes.from_cpp(name) is not None or dtypes.vector_from_cpp(name) is not None or name.endswith("_t")
+
+
+def _operands(func: ir.FuncDef) -> list[str]:
+    """The plain names that are values in a function: not called, not in types, and not handed on as they are, as
+    functions of headers may be."""
+    found: list[str] = []
+    stack: list[object] = list(func.body or ())
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ir.Name):
+            found += [node.id] if "::" not in node.id else []
+        elif isinstance(node, ir.Call):
+            named = isinstance(node.func, (ir.Name, ir.TypeRef))
+            of_type = named and getattr(node.func, "id", getattr(node.func, "name", "")) in ("sizeof", "alignof")
+            stack += [] if of_type else [arg for arg in node.args if not isinstance(arg, ir.Name)]
+            stack += [] if named else [node.func]
+        elif not isinstance(node, (ir.TypeRef, ir.Asm)):
+            stack += children(node)
+    return found

@@ -1,0 +1,52 @@
+"""Names of libraries in kernels, behind aliases of their namespaces and directives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kbh_lint import ir
+from kbh_lint.values import CppType, Env
+
+_MAX_ALIASES = 8
+_OF_CUB = ("Block", "Warp")
+_CUB = frozenset(
+    "KeyValuePair ArgMax ArgMin Sum Max Min Difference Division Equality Inequality InequalityWrapper CastOp "
+    "ThreadLoad ThreadStore ThreadReduce LaneId LaneMaskLt ShuffleUp ShuffleDown ShuffleIndex CTA_SYNC".split()
+)
+
+
+def outside(name: str, env: Env, local: Iterable[str] = ()) -> str:
+    """A name that the text does not define as the library spells it; `local` are namespaces that the kernel's own
+    directives use. Itself where nothing is known of it."""
+    name = name.removeprefix("::")
+    for _ in range(_MAX_ALIASES):
+        space, colons, rest = name.partition("::")
+        meant = _alias(space, env) if colons else ""
+        if not meant or meant == space:
+            break
+        name = f"{meant}::{rest}"
+    if "::" in name or not name.startswith(_OF_CUB) and name not in _CUB:
+        return name
+    used = [_alias(space, env) or space for space in (*local, *_used(env))]
+    return f"cub::{name}" if "cub" in used else name
+
+
+def _alias(space: str, env: Env) -> str:
+    """The namespace that an alias names; empty for what is none."""
+    try:
+        found = env.lookup(space)
+    except KeyError:
+        return ""
+    target = found.node.type if isinstance(found, CppType) and isinstance(found.node, ir.Using) else None
+    plain = target is not None and not (target.args or target.member or target.pointers)
+    return target.name.removeprefix("::") if target is not None and plain else ""
+
+
+def _used(env: Env) -> list[str]:
+    """The namespaces that directives bring in where a scope stands."""
+    found: list[str] = []
+    inner: Env | None = env
+    while inner is not None:
+        found += (inner.uses or {}).get(inner.namespace, ())
+        inner = inner.parent
+    return found
