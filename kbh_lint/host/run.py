@@ -62,6 +62,7 @@ from kbh_lint.host.values.objects import (
 from kbh_lint.host.values.run_state import Decisions, Files, Memory, Process, Scopes, Trace
 from kbh_lint.host.values.session import Session
 from kbh_lint.host.values.tensors import ADDRESS_BITS, Content, Event, Tensor, Unknown
+from kbh_lint.host.values.unbound import nowhere_bound
 from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.source.embedded import Text, doubts
 from kbh_lint.values import DType, Env, Func, JitFunction, Made, Sym
@@ -100,6 +101,9 @@ class Run:
         self.module_hooks: dict[str, Any] = {}  # hooks of all modules, by the tables of `module_calls`
         self.authored: list[Any] = []  # the extensions and the Triton kernels that were made, wherever they are kept
         self.made = 0  # texts that were made into code
+        self.spread = False  # whether the last call was given `*` or `**` of something that is not known
+        self.guarding = False  # whether the test of an if statement is evaluated
+        self.aged = False  # whether numbers stand where they may never stand, to see what hangs on them
         self.training = False  # whether models are in training mode until somebody says otherwise
 
     @property
@@ -137,6 +141,7 @@ class Run:
         """Remember a fact about the program itself, such as a symbol it reached."""
         if len(self.trace.notes) < 4000:
             self.trace.notes.append((kind, attrs, loc))
+            self.trace.kinds.add(kind)
 
     def stack(self) -> tuple[ir.Loc, ...]:
         """Where the calls in progress were made, of the submission's own text."""
@@ -354,6 +359,8 @@ class Run:
             return {"__file__": "/submission/solution.py", "__name__": "solution", "__doc__": None}.get(name, Unknown())
         if hasattr(builtins, name):
             return Sym(f"builtins.{name}")
+        if loc is not None and loc[0] is self.session.module.unit and nowhere_bound(self.session, name):
+            exceptions.fails(self, "builtins.NameError", loc)
         exceptions.may_fail(self, "NameError", loc)
         self.miss(f"name {name} is not defined", loc)
         return Unknown((), f"undefined {name}")
@@ -398,9 +405,12 @@ class Run:
 
     def arguments(self, node: ir.Call | ir.Launch, frame: Frame) -> tuple[list[Any], dict[str, Any]]:
         args: list[Any] = []
+        spread = False
         for arg in node.args:
             if isinstance(arg, ir.Star):
-                args.extend(iteration.materialise(self, self.eval(arg.value, frame), arg.loc))
+                several = self.eval(arg.value, frame)
+                spread = spread or not isinstance(several, (list, tuple))
+                args.extend(iteration.materialise(self, several, arg.loc))
             else:
                 args.append(self.eval(arg, frame))
         kwargs: dict[str, Any] = {}
@@ -409,8 +419,10 @@ class Run:
             if key is not None:
                 kwargs[key] = got
             else:
+                spread = spread or not isinstance(got, dict)
                 held = subscripts.mapping(self, got, node.loc) or {}
                 kwargs.update({k: v for k, v in held.items() if isinstance(k, str)})
+        self.spread = spread
         return args, kwargs
 
     # --- calls

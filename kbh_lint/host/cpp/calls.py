@@ -32,6 +32,7 @@ CHECKS = frozenset(
 )
 
 
+FAILURE = Sym("cudaErrorInvalidConfiguration")
 DISPATCHERS = ("AT_DISPATCH", "AT_PRIVATE")
 
 
@@ -115,11 +116,17 @@ def _wants_place(target: Any) -> bool:
 
 def _checked(run: Cpp, node: ir.Call, env: Env) -> Any:
     """A check macro: what it runs matters, what it tests is taken to hold."""
+    name = node.func.id if isinstance(node.func, ir.Name) else ""
+    if name == "C10_CUDA_KERNEL_LAUNCH_CHECK" and run.refused_launch:
+        exceptions.fails(run.interp, "builtins.RuntimeError", node.loc)
     for arg in node.args[:1]:
         if isinstance(arg, ir.Const) and not arg.value:
             exceptions.raise_("RuntimeError", [], node.loc)
-        if any(isinstance(n, (ir.Call, ir.Launch)) for n in (arg, getattr(arg, "left", None))):
-            run.eval(arg, env)
+        works = any(isinstance(n, (ir.Call, ir.Launch)) for n in (arg, getattr(arg, "left", None)))
+        if works or run.failed and isinstance(arg, (ir.Name, ir.Compare)):
+            value = run.eval(arg, env)
+            if run.failed and (value is FAILURE or value is False):
+                exceptions.fails(run.interp, "builtins.RuntimeError", node.loc)
     return None
 
 

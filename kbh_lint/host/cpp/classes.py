@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
@@ -75,20 +76,21 @@ def lineage(kind: CppType, depth: int = 0) -> list[CppType]:
 
 
 def static_method(run: Cpp, ref: ir.TypeRef, env: Env) -> Overloads | None:
-    """What `Class<arguments>::name` calls."""
+    """What `Class<arguments>::name` calls, also where an alias or a choice of types stands for the class."""
+    target, scope = cpp_types.resolve(run, replace(ref, member=ref.member[:-1]), env)
     try:
-        found = env.lookup(ref.name)
+        found = scope.lookup(target.name)
     except KeyError:
         return None
-    if not isinstance(found, CppType) or not isinstance(found.node, ir.ClassDef) or len(ref.member) != 1:
+    if not isinstance(found, CppType) or not isinstance(found.node, ir.ClassDef) or target.member or not ref.member:
         return None
-    kind, bound = cpp_templates.instance(run, found, ref.args, env)
+    kind, bound = cpp_templates.instance(run, found, target.args, scope)
     assert isinstance(kind.node, ir.ClassDef)
     inner = Env(dict(bound), kind.env)
     for stmt in kind.node.body:
         if isinstance(stmt, ir.Using) and stmt.name and stmt.type is not None:
             inner.vars.setdefault(stmt.name, CppType(stmt, inner))
-    funcs = [Func(s, inner) for s in kind.node.body if isinstance(s, ir.FuncDef) and s.name == ref.member[0]]
+    funcs = [Func(s, inner) for s in kind.node.body if isinstance(s, ir.FuncDef) and s.name == ref.member[-1]]
     return Overloads(funcs) if funcs else None
 
 

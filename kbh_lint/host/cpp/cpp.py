@@ -33,6 +33,9 @@ def _first_type(overloads: Overloads) -> str:
     return params[0].type.name if params and isinstance(params[0].type, ir.TypeRef) else ""
 
 
+_OF_NUMBERS = frozenset(("%", "&", "|", "^", ">>"))  # what no pointer has
+
+
 class Cpp:
     """Runs C++ host functions for one interpreter run."""
 
@@ -45,6 +48,8 @@ class Cpp:
         self.cuda_types: list[str] = []
         self.programs: list[Env] = []  # texts compiled at run time
         self.capture: Any = None
+        self.refused_launch = False  # whether the last error, which nobody asked for yet, is that of a launch
+        self.failed = False  # whether somebody did
         self.named: dict[
             CppType, TypeValue
         ] = {}  # types of classes that are no templates: one each, for equal launches
@@ -231,11 +236,19 @@ class Cpp:
             return left.moved(-right if op == "-" and type(right) is int else right if op == "+" else Unknown())
         if isinstance(right, Pointer) and op == "+":
             return right.moved(left)
+        if op in _OF_NUMBERS:  # a pointer that was cast to a number: `(uintptr_t)p % 16`
+            left = _address(left) if isinstance(left, Pointer) else left
+            right = _address(right) if isinstance(right, Pointer) else right
         if op in "/%" and isinstance(left, int) and isinstance(right, int):
             return cpp_numbers.divided(op, left, right)
         if op == "<<" and isinstance(left, LibObject):
             return left
         return operators.binary(self.interp, op, left, right, loc)
+
+
+def _address(pointer: Pointer) -> Pointer | int:
+    """The number that a pointer is; itself where that is not known."""
+    return pointer if pointer.start is None else pointer.tensor.storage.address + pointer.start
 
 
 class _Place:

@@ -81,8 +81,8 @@ def e_index(run: Cpp, node: ir.Index, env: Env) -> Any:
     if isinstance(owner, (list, tuple)) and isinstance(key, int) and not 0 <= key < len(owner):
         return Unknown((), "an element past the end")
     if isinstance(owner, dict):
-        held = keys.find_key(run.interp, owner, cpp_std.hashed(key))
-        return Unknown((), "a missing entry") if held is keys.MISSING else held
+        held = cpp_std.entry(run, owner, key)
+        return Unknown((), "a missing entry") if held is keys.MISSING else owner[held]
     if isinstance(owner, (list, tuple, Tensor)):
         return subscripts.get_item(run.interp, owner, key, node.loc)
     if isinstance(owner, Pointer):  # an element of a tensor on the host
@@ -141,7 +141,7 @@ def e_compare(run: Cpp, node: ir.Compare, env: Env) -> Any:
             "CUBLAS_STATUS_SUCCESS",
         )
         if good:
-            return node.ops[0] == "=="
+            return (node.ops[0] == "==") is not (left is cpp_calls.FAILURE)
     for one, other in ((left, right), (right, left)):
         if isinstance(one, LibObject) and one.path.startswith("cpp:") and isinstance(other, (int, float, str)):
             return unknowns.merged(run.interp, one, other, why="a comparison")  # what a method of it said

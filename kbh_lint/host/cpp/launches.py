@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.cpp.overloads import Choice
+from kbh_lint.frontends.cuda.refused import STATIC_SHARED
 from kbh_lint.host.cpp import calls as cpp_calls
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import types as cpp_types
@@ -17,6 +19,9 @@ from kbh_lint.host.values.objects import LibObject, Slot
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.values import UNKNOWN, Env, Func, Overloads
 
+MOST_THREADS = 1024
+MOST_SHARED = 228 << 10  # bytes of a multiprocessor, of all GPUs that there are
+
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
 
@@ -27,8 +32,23 @@ def launch(run: Cpp, node: ir.Launch, env: Env) -> Any:
     args = [a.get() if isinstance(a, Slot) else a for a in run.arguments(node.args, env)]
     shape = [run.eval(n, env) if n is not None else None for n in (node.grid, node.block)]
     stream = run.eval(node.stream, env) if node.stream is not None else None
+    _limit(run, shape[1], run.eval(node.shared, env) if node.shared is not None else None)
     with lanes.on(run.interp, stream.get() if isinstance(stream, Slot) else stream):
         return launch_value(run, target, args, shape, node.loc)
+
+
+def _limit(run: Cpp, block: object, shared: object) -> None:
+    """Notes that a launch asks for more threads or dynamic shared memory than any GPU has; without asking for it
+    first, there is less."""
+    if not run.interp.trying or run.interp.aged:
+        return
+    block = block.get() if isinstance(block, Slot) else block
+    sides = [block] if type(block) is int else list(block.attrs.values()) if isinstance(block, LibObject) else []
+    threads = prod(sides) if sides and all(type(side) is int for side in sides) else 0
+    shared = shared.get() if isinstance(shared, Slot) else shared
+    most = MOST_SHARED if run.interp.session.asks_for_shared() else STATIC_SHARED
+    if threads > MOST_THREADS or type(shared) is int and shared > most:
+        run.refused_launch = True
 
 
 def launch_value(run: Cpp, target: Any, args: list[Any], grid: Any, loc: ir.Loc | None) -> Any:

@@ -12,11 +12,11 @@ from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import texts as cpp_texts
 from kbh_lint.host.effects import outside
-from kbh_lint.host.gpu import l2
+from kbh_lint.host.gpu import images, l2
 from kbh_lint.host.torch import recording, tensor_attributes, tensor_makers, torchlib
 from kbh_lint.host.values import device
 from kbh_lint.host.values.objects import Blob, Extension, HostDescriptor, LibObject, Pointer, Slot
-from kbh_lint.host.values.tensors import Content, Tensor, Unknown
+from kbh_lint.host.values.tensors import Content, EventAttrs, Tensor, Unknown
 from kbh_lint.values import Env, Func, Overloads, Sym
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[
     standard = cpp_std.call(run, name, args, loc)
     if standard is not NotImplemented:
         return standard
+    if short.startswith(("cu", "cuda")) and images.call(interp, short, args, loc):
+        return Sym("cudaSuccess")
     if short in _DEVICE_QUERIES:
         return _device_query(run, short, args, loc)
     if name.startswith(("at::cuda::", "c10::cuda::", "at::get", "torch::cuda")):
@@ -85,6 +87,9 @@ def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[
         return Sym("cudaSuccess")
     if name.startswith(cpp_calls.SOLID) or short.startswith(("cublas", "cudnn")):
         return solid(run, name, args, loc)
+    if short in ("cudaGetLastError", "cudaPeekAtLastError") and run.refused_launch:
+        run.refused_launch, run.failed = short.startswith("cudaPeek"), True
+        return cpp_calls.FAILURE
     if short in cpp_calls._STATUS:
         return Sym("cudaSuccess")
     if short.startswith(("cuda", "cu", "nvrtc")) and not cpp_calls.pointers(args):
@@ -330,7 +335,7 @@ def _written(interp: Any, found: list[Pointer], name: str) -> tuple[int, ...]:
     return tuple(places) or tuple(range(len(found))[-1:])
 
 
-def _work(run: Cpp, kind: str, name: str, found: list[Pointer], loc: ir.Loc | None, attrs: dict[str, Any]) -> None:
+def _work(run: Cpp, kind: str, name: str, found: list[Pointer], loc: ir.Loc | None, attrs: EventAttrs) -> None:
     """The event of a library's work on pointers."""
     places = _written(run.interp, found, name)
     reads = [pointer.tensor for place, pointer in enumerate(found) if place not in places]
@@ -376,7 +381,7 @@ def cutlass_run(run: Cpp, owner: LibObject, args: list[Any], loc: ir.Loc | None)
     kind = owner.attrs.get("kind")
     name = owner.attrs.get("__name__", "cutlass")
     operands = (kind.a, kind.b) if kind else ()
-    attrs = {"cutlass": kind, "operands": operands, "steer": owner.attrs["steer"]}
+    attrs: EventAttrs = {"cutlass": kind, "operands": operands, "steer": owner.attrs["steer"]}
     _work(run, "cutlass", name, found, loc, attrs)
     return Sym("kSuccess")
 

@@ -52,9 +52,8 @@ def place(run: Cpp, node: ir.Expr, env: Env) -> Slot | None:
                 owner.append(Unknown())
             return Slot(owner, key) if 0 <= key < len(owner) else None
         if isinstance(owner, dict):
-            key = cpp_std.hashed(key)
-            found = keys.held_key(run.interp, owner, key)
-            return Slot(owner, key if found is keys.MISSING else found)
+            found = cpp_std.entry(run, owner, key)
+            return Slot(owner, cpp_std.hashed(key) if found is keys.MISSING else found)
         return None
     if isinstance(node, ir.Unary) and node.op == "*":
         if isinstance(node.value, ir.Name):  # a pointer to a variable is that variable's place

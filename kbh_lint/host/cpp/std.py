@@ -3,6 +3,7 @@ what they are given."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
@@ -29,6 +30,22 @@ class Keys(dict[Any, Any]):
     """std::set and std::unordered_set, as a dict of its keys."""
 
 
+class Entries(dict[Any, Any]):
+    """std::map and std::unordered_map; `fresh` makes the value that `[]` puts under a key that is not there."""
+
+    fresh: Callable[[], Any] | None = None
+
+
+def entry(run: Cpp, owner: dict[Any, Any], key: Any) -> Any:
+    """The key that `owner[key]` finds; a map makes the entry where there is none. MISSING where that is not known."""
+    key = hashed(key)
+    found = keys.held_key(run.interp, owner, key)
+    if found is keys.MISSING and isinstance(owner, Entries) and owner.fresh is not None:
+        owner[key] = owner.fresh()
+        return key
+    return found
+
+
 def keyed(kind: str, items: list[Any]) -> dict[Any, Any] | None:
     """A std::set or std::map, or their unordered kin, of what it is made with; None for other types."""
     rows = items[0] if len(items) == 1 and isinstance(items[0], list) else items
@@ -36,7 +53,7 @@ def keyed(kind: str, items: list[Any]) -> dict[Any, Any] | None:
         return Keys((hashed(key), True) for key in rows)
     if kind in ("map", "unordered_map"):
         known = all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows)
-        return {hashed(row[0]): row[1] for row in rows} if known else {}
+        return Entries((hashed(row[0]), row[1]) for row in rows) if known else Entries()
     return None
 
 
@@ -46,6 +63,8 @@ def copied(interp: Any, value: Any, depth: int = 0) -> Any:
         return [copied(interp, item, depth + 1) for item in bounds.visited(interp, value)]
     if isinstance(value, dict) and depth < MAX_NESTED:
         made = type(value)()
+        if isinstance(value, Entries) and isinstance(made, Entries):
+            made.fresh = value.fresh
         made.update((key, copied(interp, item, depth + 1)) for key, item in bounds.visited(interp, value).items())
         return made
     if isinstance(value, LibObject) and value.path.startswith("struct:") and depth < MAX_NESTED:
@@ -162,7 +181,9 @@ def map_method(run: Cpp, owner: dict[Any, Any], name: str, args: list[Any]) -> A
     if name == "clear":
         return owner.clear()
     if name in ("insert", "emplace", "try_emplace", "insert_or_assign") and args:
-        pair = isinstance(args[0], (list, tuple)) and len(args[0]) == 2 and len(args) == 1 and type(owner) is dict
+        pair = (
+            isinstance(args[0], (list, tuple)) and len(args[0]) == 2 and len(args) == 1 and not isinstance(owner, Keys)
+        )
         key, value = args[0] if pair else (args[0], args[-1])
         key = hashed(key)
         held = keys.held_key(interp, owner, key)

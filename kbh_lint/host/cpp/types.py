@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
@@ -14,6 +15,7 @@ from kbh_lint.host.cpp import templates as cpp_templates
 from kbh_lint.host.values import bounds, equality
 from kbh_lint.host.values.objects import LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.records import dataclass
 from kbh_lint.values import CppType, DType, Env, TypeValue
 
 if TYPE_CHECKING:
@@ -35,6 +37,10 @@ def argument(run: Cpp, node: ir.Expr, env: Env) -> Any:
         plain = isinstance(node, ir.Name) or not (node.args or node.member)
         if isinstance(node, ir.TypeRef) and (node.pointers or node.dims):
             return TypeValue(node, env)
+        if name == "decltype" and isinstance(node, ir.TypeRef) and not node.member:
+            kind = _of_value(run, node, env)
+            if kind is not None:
+                return kind
         if plain:
             try:
                 found = env.lookup(name)
@@ -44,6 +50,9 @@ def argument(run: Cpp, node: ir.Expr, env: Env) -> Any:
                 return found
             if isinstance(found, CppType):
                 ref = node if isinstance(node, ir.TypeRef) else ir.TypeRef(name, (), node.loc)
+                alias = found.node.type if isinstance(found.node, ir.Using) else None
+                if alias is not None and alias.name == "decltype" and not found.node.template:
+                    return argument(run, alias, found.env)
                 return TypeValue(ref, env)
             if found is not None and not isinstance(found, ir.Decl):
                 return found
@@ -66,6 +75,17 @@ def resolve(run: Cpp, ref: ir.TypeRef, env: Env, depth: int = 0) -> tuple[ir.Typ
         try:
             found = env.lookup(ref.name)
         except KeyError:
+            kind = _of_value(run, ref, env)
+            if isinstance(kind, TypeValue):
+                member, pointers = (*kind.ref.member, *ref.member), kind.ref.pointers or ref.pointers
+                ref, env = replace(kind.ref, member=member, pointers=pointers), kind.env
+                continue
+            if _is_choice(ref):
+                side = _chosen(run, ref, env)
+                if side is None:
+                    return ref, env
+                ref = side
+                continue
             head, _, tail = ref.name.partition("::")
             if tail and not ref.args:
                 try:
@@ -117,6 +137,39 @@ def resolve(run: Cpp, ref: ir.TypeRef, env: Env, depth: int = 0) -> tuple[ir.Typ
             inner,
         )
     return ref, env
+
+
+def _of_value(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:
+    """`decltype(x)`: the type of a variable or field; None for other types and what is not known."""
+    if ref.name != "decltype" or len(ref.args) != 1 or not isinstance(ref.args[0], (ir.Name, ir.Attr)):
+        return None
+    value = run.eval(ref.args[0], env)
+    value = value.get() if isinstance(value, Slot) else value
+    kind = run.types.of_argument(ref.args[0], value, env)
+    return cpp_templates.bindable(kind)
+
+
+def _is_choice(ref: ir.TypeRef) -> bool:
+    """Whether a type is the standard library's choice of two: `std::conditional_t<B, T, F>` and its kin.
+
+    CUTLASS and CuTe have their own of the same name and meaning.
+    """
+    short = ref.name.rpartition("::")[2]
+    return len(ref.args) == 3 and (short == "conditional_t" or short == "conditional" and ref.member[:1] == ("type",))
+
+
+def _chosen(run: Cpp, ref: ir.TypeRef, env: Env) -> ir.TypeRef | None:
+    """The type that a choice comes to; None when its condition is not known."""
+    known = argument(run, ref.args[0], env)
+    if not isinstance(known, int):
+        return None
+    side = ref.args[1 if known else 2]
+    if isinstance(side, ir.Name):
+        side = ir.TypeRef(side.id, (), side.loc)
+    if not isinstance(side, ir.TypeRef):
+        return None
+    asked = ref.member[1:] if ref.name.endswith("conditional") else ref.member
+    return replace(side, member=(*side.member, *asked), pointers=side.pointers + ref.pointers)
 
 
 def static_member(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:
@@ -261,6 +314,8 @@ def _flatten(run: Cpp, ref: ir.TypeRef, env: Env, out: list[tuple[ir.TypeRef, En
     run.interp.burn(2)
     target, scope = resolve(run, ref, env)
     out.append((target, scope, target.loc))
+    if _is_choice(target):
+        return  # its condition is not known: neither side is what the type is made of
     for arg in target.args:
         if isinstance(arg, ir.TypeRef):
             _flatten(run, arg, scope, out, depth + 1)
@@ -343,6 +398,13 @@ def _array(run: Cpp, ref: ir.TypeRef, items: list[Any], given: bool, env: Env) -
     return items or [Unknown() for _ in range(16)]
 
 
+def _fresh(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:
+    """What `map[key]` makes of a value type: zero, an object without arguments, a tensor that is not defined yet."""
+    made = construct(run, ref, [], env, None)
+    opaque = isinstance(made, LibObject) and not made.path.startswith("struct:")
+    return Unknown((), "a missing entry") if opaque else made
+
+
 def construct(
     run: Cpp, ref: ir.TypeRef, items: list[Any], env: Env, loc: ir.Loc | None, *, braces: bool = False
 ) -> Any:
@@ -356,6 +418,8 @@ def construct(
         return items[0] if items else None
     if "set" in short or "map" in short:
         made = cpp_std.keyed(short, items)
+        if isinstance(made, cpp_std.Entries) and len(ref.args) > 1 and isinstance(ref.args[1], ir.TypeRef):
+            made.fresh = partial(_fresh, run, ref.args[1], env)
         if made is not None:
             return made
     if short in CONTAINERS:

@@ -127,7 +127,7 @@ def dict_method(
     if name == "__contains__":
         return subscripts.contains(interp, owner, args[0])
     if name == "__delitem__":
-        if owner.pop(keys.check_key(args[0]), keys.MISSING) is keys.MISSING:
+        if owner.pop(keys.held_key(interp, owner, args[0]), keys.MISSING) is keys.MISSING:
             exceptions.may_fail(interp, "KeyError", loc)
         return None
     if name == "get":
@@ -156,9 +156,10 @@ def dict_method(
         owner.update(kwargs)
         return None
     if name == "pop":
-        if len(args) < 2 and keys.check_key(args[0]) not in owner:
+        held = keys.held_key(interp, owner, args[0])
+        if held is keys.MISSING and len(args) < 2:
             exceptions.may_fail(interp, "KeyError", loc)
-        return owner.pop(keys.check_key(args[0]), args[1] if len(args) > 1 else Unknown())
+        return owner.pop(held, args[1] if len(args) > 1 else Unknown())
     if name == "popitem":
         if not owner:
             exceptions.may_fail(interp, "KeyError", loc)
@@ -171,8 +172,9 @@ def dict_method(
     if name == "copy":
         return copy(owner)
     if name == "move_to_end":
-        if keys.check_key(args[0]) in owner:
-            held = {args[0]: owner.pop(args[0])}
+        key = keys.held_key(interp, owner, args[0])
+        if key is not keys.MISSING:
+            held = {key: owner.pop(key)}
             rest = dict(owner) if (args[1] if len(args) > 1 else kwargs.get("last")) is False else {}
             if rest:
                 owner.clear()
@@ -192,9 +194,10 @@ def set_method(interp: Run, owner: set[Any], name: str, args: list[Any], loc: ir
         getattr(owner, name)(*found)
         return None
     if name in ("discard", "remove"):
-        if name == "remove" and keys.check_key(args[0]) not in owner:
+        held = keys.held_key(interp, owner, args[0])
+        if name == "remove" and held is keys.MISSING:
             exceptions.may_fail(interp, "KeyError", loc)
-        owner.discard(keys.check_key(args[0]))
+        owner.discard(held)
         return None
     if name == "update":
         for arg in args:

@@ -42,6 +42,11 @@ def pickled(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc
     return unknowns.merged(interp, *args, why=path)
 
 
+def deep(interp: Run, value: object, loc: ir.Loc | None) -> Any:
+    """Another value like this one, with containers, objects and tensors of its own."""
+    return _deep(interp, value, {}, loc)
+
+
 def _beside(interp: Run, value: Instance, done: dict[int, Any] | None, loc: ir.Loc | None) -> Any:
     """Another object of the same class with the same state, or with copies of it where `done` has those made so far."""
 

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint.host.values.decisions import Fastest
 from kbh_lint.host.values.tensors import Event, Unknown
 from kbh_lint.kernels.core.facts import KernelFacts
+from kbh_lint.records import dataclass
 from kbh_lint.values import Scalar
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
-
-
-FASTEST = "fastest"  # what the key of a choice begins with
 
 
 class Measured(float):
@@ -50,7 +48,7 @@ class Reading(Unknown):
 
 def between(interp: Run, left: Any, right: Any) -> Any:
     """The time from the reading `right` to the reading `left` in the same call; else NotImplemented."""
-    if isinstance(left, Reading) and isinstance(right, Reading) and left.why == right.why:
+    if isinstance(left, Reading) and isinstance(right, Reading) and left.taint == right.taint:
         return took(interp, interp.trace.events[right.at : left.at])
     return NotImplemented
 
@@ -66,9 +64,9 @@ def took(interp: Run, events: Sequence[Event]) -> Any:
     """The time of what happened."""
     if not events:
         return Unknown((), "a time")
-    key = (FASTEST, frozenset(map(_work, events)))
+    key = Fastest(frozenset(map(_work, events)))
     interp.decisions.measured.setdefault(key)
-    asked = (known for known in interp.decisions.flips if isinstance(known, tuple) and known[0] == FASTEST)
+    asked = (known for known in interp.decisions.flips if isinstance(known, Fastest))
     return Measured(0.5 if key == next(asked, next(iter(interp.decisions.measured))) else 1.0)
 
 

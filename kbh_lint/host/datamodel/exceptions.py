@@ -49,6 +49,14 @@ def may_fail(interp: Run, name: str, loc: ir.Loc | None) -> None:
         raise_(name, [], loc)
 
 
+def fails(interp: Run, path: str, loc: ir.Loc | None, why: str = "") -> None:
+    """An operation cannot succeed wherever the submission is graded: where a handler could catch it, the run goes
+    there. `path` is the exception's, `builtins.RuntimeError`. Elsewhere the run goes on, as what it comes to in the end
+    says more than that it ends here; but where no value matters it ends, and `why` is told."""
+    if (interp.trying or why) and not interp.aged:
+        raise Raised(LibObject(path, {"args": (why,) if why else ()}), loc)
+
+
 def plain(value: Any) -> bool:
     """Whether a value is a number, a truth or None as Python has them, which have no items and cannot be called."""
     return value is None or type(value) in (int, float, bool)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import ir
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.torch import tensor_views
-from kbh_lint.host.values import bounds, unknowns
+from kbh_lint.host.values import asking, bounds, unknowns
 from kbh_lint.host.values.frames import Raised
 from kbh_lint.host.values.objects import Instance, Once, find_method
 from kbh_lint.host.values.tensors import Tensor, Unknown
@@ -48,8 +48,8 @@ def iterate(interp: Run, value: Any, loc: ir.Loc | None, want: int | None = None
     if isinstance(value, Tensor):
         return tensor_views.rows(interp, value, loc, want)
     if isinstance(value, Unknown):
-        why = value.why if value.why.startswith("sniff:") else "an item of an unknown"
-        return [Unknown(value.contents, why, made=value.made) for _ in range(want or 1)]
+        known = value if asking.symbol_of(value) else Unknown((), "an item of an unknown")
+        return [known.like(value.contents, value.made) for _ in range(want or 1)]
     if exceptions.plain(value):
         exceptions.may_fail(interp, "TypeError", loc)
     items = interp.items_of(value, loc)
@@ -81,7 +81,7 @@ def ended(interp: Run, once: Any, loc: ir.Loc | None) -> None:
 
 
 def in_turn(once: Once) -> Iterator[Any]:
-    """The items of an iterator that somebody else may draw from meanwhile."""
+    """Yields the items of a shared iterator one by one; other code may take items from it between two of ours."""
     while len(once) or once.more():
         yield once.pop(0)
 

@@ -130,7 +130,9 @@ def patched(interp: Run, owner: str, name: str, value: Any, loc: ir.Loc | None) 
     if path.startswith(BACKEND_ROOTS):
         setting(interp, path, value, loc)
         return
-    if owner in ("sys", "os") and not callable_value(value) or path.startswith(("warnings.", "logging.", "ctypes.")):
+    quiet = owner in ("sys", "os") and not callable_value(value)
+    if quiet or path.startswith(("warnings.", "logging.", "ctypes.")):
+        interp.process.patches[path] = value
         return
     parts = set(path.split("."))
     if path.startswith(LIBRARIES):

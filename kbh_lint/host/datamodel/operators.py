@@ -28,7 +28,7 @@ from kbh_lint.host.values.objects import (
     of_chance,
     ordered_as,
 )
-from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.host.values.tensors import Sort, Tensor, Unknown
 from kbh_lint.source.embedded import concat, cut, doubted, doubts, replace
 from kbh_lint.values import DType, Sym
 
@@ -147,7 +147,7 @@ def _asked(interp: Run, ways: tuple[tuple[Any, str, Any], ...], loc: ir.Loc | No
         found = find_method(owner, name) if isinstance(owner, Instance) else None
         if found is not None:
             answer = interp.call(found, [other], {}, loc)
-            if not (isinstance(answer, Unknown) and answer.why == "NotImplemented"):
+            if not (isinstance(answer, Unknown) and answer.sort is Sort.NOT_IMPLEMENTED):
                 return answer
     return NotImplemented
 
@@ -276,7 +276,7 @@ def compare(interp: Run, op: str, left: Any, right: Any, loc: ir.Loc | None) -> 
         found = left is right or (
             isinstance(left, (DType, Sym, int, str)) and left == right and type(left) is type(right)
         )
-        if isinstance(left, Unknown) and left.why.startswith(asking.MARK):
+        if asking.symbol_of(left):
             return unknowns.merged(interp, left)
         if not found and any(isinstance(side, Unknown) and not side.contents for side in (left, right)):
             return asking.presumed(op == "is not")

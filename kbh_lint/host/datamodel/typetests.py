@@ -21,7 +21,7 @@ from kbh_lint.host.values.objects import (
     is_named_tuple,
     meta_method,
 )
-from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.host.values.tensors import Sort, Tensor, Unknown
 from kbh_lint.values import DType, Sym
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _is_like(interp: Run, value: Any, cls: ClassV | None, kind: ClassV) -> Any:
         return unknowns.merged(interp, value, why="a type test")
     if hook is not None:
         answer = interp.call(function_of(hook), [kind, cls], {}, None)
-        known = not (isinstance(answer, Unknown) and answer.why == "NotImplemented")
+        known = not (isinstance(answer, Unknown) and answer.sort is Sort.NOT_IMPLEMENTED)
         return doubt if not known else answer if isinstance(answer, Unknown) else interp.truth(answer, None)
     wanted = [name for name in (*kind.env.vars, *kind.fields) if name and not name.startswith("__")]
     held = {name for base in cls.mro() for name in base.env.vars}

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host.values.objects import LibObject
+from kbh_lint.records import dataclass
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

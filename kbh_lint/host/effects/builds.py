@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host.datamodel import exceptions, shown
-from kbh_lint.host.effects import artifacts, outside
+from kbh_lint.host.effects import artifacts, outside, saved
 from kbh_lint.host.values import asking, bounds, unknowns
-from kbh_lint.host.values.objects import FilePath, LibObject
-from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.host.values.objects import FilePath, LibObject, OpenFile
+from kbh_lint.host.values.tensors import Sort, Unknown
 from kbh_lint.source.embedded import FileText, Piece, Text, concat
 
 if TYPE_CHECKING:
@@ -44,19 +44,31 @@ def find_file(interp: Run, path: str) -> str | None:
 
 def exists(interp: Run, path: str) -> Any:
     """Whether a path is there: headers and tools are, what only an earlier build can have left is not."""
-    if find_file(interp, path) is not None or path in interp.files.built:
+    if find_file(interp, path) is not None or path in interp.files.built or saved.kept(interp, path) is not None:
         return True
     interp.files.asked.add(path)
-    return Unknown((), "whether a build left a file" if path.endswith(BUILT) else "likely: the path exists")
+    if path.endswith(BUILT):
+        return Unknown((), "whether a build left a file")
+    return Unknown((), "likely: the path exists", likely=True, sort=Sort.PATH)
 
 
 def write_file(interp: Run, path: str, text: Any) -> None:
+    saved.forget(interp, path)
     if isinstance(text, str):
         bounds.text(interp, text)
         interp.files.texts[path] = text
         interp.files.texts[path.rpartition("/")[2]] = text
     else:
         artifacts.written(interp, path, text)
+        saved.keep(interp, path, text, None)
+
+
+def _read(interp: Run, path: str) -> Any | None:
+    """What a file holds; None of one that is neither the submission's nor written in this run."""
+    found: Any = find_file(interp, path)
+    if found is None:
+        found = artifacts.read(interp, path)
+    return saved.kept(interp, path) if found is None else found
 
 
 def open_file(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -67,26 +79,26 @@ def open_file(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], l
     if asking.about_process(name) and "r" in mode:
         outside.process_file(interp, name, loc)
         asking.asked(interp, name[:40], asking.PROCESS, loc)
-    elif interp.trying and "r" in mode and find_file(interp, name) is None and artifacts.read(interp, name) is None:
+    elif interp.trying and "r" in mode and _read(interp, name) is None:
         exceptions.may_fail(interp, "FileNotFoundError", loc)
-    return LibObject("file", {"name": name, "mode": mode})
+    return OpenFile(args[0] if args and isinstance(args[0], str) else name, mode)
 
 
 def file_method(interp: Run, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     path = owner.attrs["name"]
     if name == "write" and args and not isinstance(args[0], str):
-        artifacts.written(interp, path, args[0])
+        write_file(interp, path, args[0])
     if name == "write" and args and isinstance(args[0], str):
         before = find_file(interp, path) if owner.attrs.get("written") else ""
         owner.attrs["written"] = True
         write_file(interp, path, concat((before or "", args[0])))
         return len(args[0])
     if name == "fileno":
-        return Unknown((), outside.OWN)
+        return outside.own_descriptor()
     if name in ("read", "readlines", "readline") and asking.about_process(path):
-        return Unknown((), f"{asking.MARK}{path[:40]}")
+        return asking.of_symbol(path[:40])
     if name in ("read", "readlines"):
-        found = find_file(interp, path) or artifacts.read(interp, path)
+        found = _read(interp, path)
         if found is None:
             interp.miss(f"file {path.rpartition('/')[2]} is not part of the submission", loc)
             return Unknown((), "a file outside the submission")
@@ -107,7 +119,9 @@ def _found(interp: Run, folder: str, pattern: str) -> list[str]:
     if not stem.endswith(BUILT):
         return []
     one = f"{folder}/{stem}" if folder else stem
-    return artifacts.listed(interp.files.built, folder, pattern) or [one.replace("*", "found")]
+    found = artifacts.listed(interp.files.built, folder, pattern) or [one.replace("*", "found")]
+    interp.files.asked.update(found)  # what a folder lists is there
+    return found
 
 
 def glob_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -133,13 +147,14 @@ def path_method(
     if name in ("glob", "rglob") and args and (places := _found(interp, text, shown.show(args[0]))):
         return [FilePath(place) for place in places]
     if name in ("read_text", "read_bytes"):
-        found = find_file(interp, text) or artifacts.read(interp, text)
+        found = _read(interp, owner.attrs["path"])
         if found is None:
+            saved.absent(interp, owner.attrs["path"], loc)
             interp.miss(f"file {text.rpartition('/')[2]} is not part of the submission", loc)
             return Unknown((), "a file outside the submission")
         return found
     if name in ("write_text", "write_bytes") and args:
-        write_file(interp, text, args[0])
+        write_file(interp, owner.attrs["path"], args[0])
         return len(args[0]) if isinstance(args[0], str) else 0
     if name in ("resolve", "absolute", "expanduser"):
         return owner
@@ -149,13 +164,14 @@ def path_method(
             return FilePath(text.rpartition(".")[0] + shown.show(args[0]))
         return FilePath("/".join([base, *map(shown.show, args)]))
     if name in ("exists", "is_file", "is_dir"):
-        return exists(interp, text)
+        return exists(interp, owner.attrs["path"])
     if name == "as_posix":
         return text
     if name in ("rename", "replace", "symlink_to", "hardlink_to", "copy", "move") and args:
         target = shown.show(args[0])
         to, of = (text, target) if name in ("symlink_to", "hardlink_to") else (target, text)
         artifacts.copied(interp, of, to)
+        saved.copied(interp, of, to)
         return path_call(interp, path="pathlib.Path", args=[to], kwargs={}, loc=loc)
     if name in ("mkdir", "unlink", "touch", "chmod"):
         return None
@@ -170,7 +186,7 @@ def temporary(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], l
     if name in ("mkdtemp", "gettempdir"):
         return "/tmp/made"
     if name == "NamedTemporaryFile":
-        return LibObject("file", {"name": f"/tmp/made/file{shown.show(kwargs.get('suffix', ''))}", "mode": "w"})
+        return OpenFile(f"/tmp/made/file{shown.show(kwargs.get('suffix', ''))}", "w")
     if name == "TemporaryDirectory":
         return "/tmp/made"
     return Unknown((), path)

@@ -13,17 +13,18 @@ import json
 import lzma
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.frontends.python import PythonUnit
 from kbh_lint.host.datamodel import exceptions, shown
 from kbh_lint.host.effects import builds
-from kbh_lint.host.values import bounds, unknowns
+from kbh_lint.host.values import asking, bounds, unknowns
 from kbh_lint.host.values.frames import Frame
 from kbh_lint.host.values.library_objects import OwnModule
 from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.records import dataclass
 from kbh_lint.source.embedded import Piece, Text
 from kbh_lint.source.spans import Span
 from kbh_lint.values import Env
@@ -89,7 +90,7 @@ class MadeUnit(PythonUnit):
 
 
 def decoded(interp: Run, text: str | bytes, loc: ir.Loc | None) -> Any:
-    """A decoded value; a text has one place, that of the call."""
+    """A text or bytes that constants decode to. Findings inside it point at the call that decoded it."""
     if isinstance(text, bytes) or loc is None:
         return text
     span = loc[0].span(loc)
@@ -123,8 +124,8 @@ def decode(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc:
 
 def _unknown(path: str, data: Any = None) -> Unknown:
     """What a decoder gives of something that is not known; what was asked for stays so."""
-    why = data.why if isinstance(data, Unknown) and data.why.startswith("sniff:") else ""
-    return Unknown((), why or f"decoded by {path}")
+    symbol = asking.symbol_of(data)
+    return asking.of_symbol(symbol) if symbol else Unknown((), f"decoded by {path}")
 
 
 def parse_json(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -151,7 +152,9 @@ def parse_json(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], 
 def compiled(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """compile(text, ...): the text stands for its code."""
     source = args[0] if args else kwargs.get("source")
-    return source if isinstance(source, (str, bytes)) else Unknown((), getattr(source, "why", "") or path)
+    if isinstance(source, Unknown) and source.why:
+        return source.like()
+    return source if isinstance(source, (str, bytes)) else Unknown((), path)
 
 
 def run_text(interp: Run, source: Any, scope: dict[str, Any] | None, loc: ir.Loc | None) -> Any:

@@ -127,9 +127,10 @@ def _handed(interp: Run, values: Any, depth: int = 0) -> list[Tensor]:
 def call_unknown(interp: Run, func: Unknown, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Something unknown is called; with tensors, that is a hole in the trace."""
     inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
-    if asking.CALLED.get(func.why.removeprefix(asking.MARK)) == asking.OBJECTS:
-        outside.note(interp, "grader", func.why.removeprefix(asking.MARK), "an object that was found by a walk", loc)
+    symbol = asking.symbol_of(func)
+    if asking.CALLED.get(symbol) == asking.OBJECTS:
+        outside.note(interp, "grader", symbol, "an object that was found by a walk", loc)
     if not inputs:
         addressed(interp, func.why or "an unknown function", args, loc)
-        return unknowns.merged(interp, func, *args, why=func.why)
+        return unknowns.merged(interp, func, *args, like=func)
     return unread_call(interp, func.why or "an unknown function", inputs, loc)

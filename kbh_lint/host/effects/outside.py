@@ -13,12 +13,11 @@ from kbh_lint import ir
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.values import asking
 from kbh_lint.host.values.objects import FilePath, LibObject
-from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.host.values.tensors import Sort, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
-OWN = "own.descriptor"
 HOME = "/submission"
 TEMPORARY = "/tmp/made"
 # Folders that every run has; what lies below them is the run's own.
@@ -230,8 +229,13 @@ def _descriptor(interp: Run, path: str, args: list[Any], loc: ir.Loc | None) -> 
     note(interp, "descriptor", path, "descriptors that it did not open", loc)
 
 
+def own_descriptor() -> Unknown:
+    """A descriptor that the submission opened."""
+    return Unknown((), "own.descriptor", sort=Sort.DESCRIPTOR)
+
+
 def _is_own(value: Any) -> bool:
-    return isinstance(value, (LibObject, str)) or getattr(value, "why", "") == OWN
+    return isinstance(value, (LibObject, str)) or isinstance(value, Unknown) and value.sort is Sort.DESCRIPTOR
 
 
 def _hook(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
@@ -253,8 +257,8 @@ def _put_back(path: str, values: list[Any]) -> bool:
     if last is None:
         return True
     getter = _HOOKS[path]
-    made = getattr(last, "why", "") or getattr(last, "path", "")
-    return bool(getter) and made in (f"{asking.MARK}{getter}", getter, path)
+    made = asking.symbol_of(last) or getattr(last, "why", "") or getattr(last, "path", "")
+    return bool(getter) and made in (getter, path)
 
 
 def settle(interp: Run) -> None:
@@ -294,15 +298,18 @@ def _own_memory(interp: Run, value: Any) -> bool:
     """Memory of a tensor or of a buffer that ctypes made here."""
     if isinstance(value, int):
         return interp.tensor_at(value) is not None
-    if isinstance(value, Unknown):
-        return not (value.why.startswith(asking.MARK) or "not part" in value.why or value.why == "an address")
-    return value is not None
+    return value is not None and not asking.symbol_of(value)
+
+
+_NATIVE_CLOCKS = frozenset({"clock", "time", "__rdtsc", "_rdtsc", "__builtin_ia32_rdtsc"})
 
 
 def native(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """A function of the C library by its bare name, from ctypes or C++. Gives a value when something is asked for."""
     if name in _NATIVE_SNIFFED:
         return asking.asked(interp, name, _NATIVE_SNIFFED[name], loc)
+    if name in _NATIVE_CLOCKS:
+        return asking.clock(interp)
     if name in ("getenv", "secure_getenv"):
         if any(isinstance(a, str) and asking.asked_variable(str(a)) for a in args):
             return asking.asked(interp, name, asking.ENVIRONMENT, loc)

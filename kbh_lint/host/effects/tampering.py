@@ -69,7 +69,7 @@ def method_of(owner: Unknown, name: str) -> Any:
     def write(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         for key, value in _written(name, args, kwargs):
             item_set(interp, owner, key, value, loc)
-        return Unknown((), owner.why)
+        return owner.like()
 
     return builtin(write)
 
@@ -84,9 +84,7 @@ def _written(method: str, args: list[Any], kwargs: dict[str, Any]) -> list[tuple
 
 def _found_by(owner: Any) -> str:
     """What an object was found by: sys._getframe, gc.get_objects ...; nothing when it was not."""
-    if not isinstance(owner, Unknown) or not owner.why.startswith(asking.MARK):
-        return ""
-    symbol = owner.why.removeprefix(asking.MARK)
+    symbol = asking.symbol_of(owner)
     what = asking.CALLED.get(symbol) or asking.READ.get(symbol)
     return symbol if what in _REACHED else ""
 

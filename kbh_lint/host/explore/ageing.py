@@ -3,12 +3,13 @@ a long time."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
 from kbh_lint.host.values.survivors import Length, Survivor
 from kbh_lint.host.values.tensors import ADDRESS_BITS
+from kbh_lint.records import dataclass
 
 MANY_CALLS = 1_000_003
 MANY_ITEMS = 10_007  # below what is compared whole (`bounds.MAX_NODES`)
@@ -58,8 +59,8 @@ def counters(before: list[Survivor], first: list[Survivor], second: list[Survivo
     """What moved by little between the first and the second call."""
     start, earlier = _numbers(before), _numbers(first)
     found = []
-    for slot in second:
-        known = earlier.get(_place(slot)) if _is_counter(slot) else None
+    for place, slot in _placed(second):
+        known = earlier.get(place)
         if known is None or not 0 < abs(slot.value - known) <= MAX_STEP:
             continue
         step = slot.value - known
@@ -67,20 +68,28 @@ def counters(before: list[Survivor], first: list[Survivor], second: list[Survivo
             held = slot.table if slot.name is None else slot.table[slot.name]
             found.append(Counter(slot, copy(held), step > 0))
         else:
-            grows = step > known - start.get(_place(slot), known - step)
+            grows = step > known - start.get(place, known - step)
             found.append(Counter(slot, slot.value, step > 0, _after(slot.value, step, grows)))
     return found
 
 
 def _numbers(slots: list[Survivor]) -> dict[Any, Any]:
-    return {_place(s): s.value for s in slots if _is_counter(s)}
+    return {place: slot.value for place, slot in _placed(slots)}
 
 
-def _place(slot: Survivor) -> Any:
-    """What tells one number from the others; one container from the others that are found on the same way."""
-    if isinstance(slot.value, Length):
-        return slot.path, id(slot.table), slot.name
-    return slot.path, type(slot.value)
+def _placed(slots: list[Survivor]) -> Iterator[tuple[Any, Survivor]]:
+    """What may count, with what tells it from the others: one container from the others that are found on the same
+    way, one number by its turn among those, as the entries of a table have one way."""
+    turns: dict[Any, int] = {}
+    for slot in slots:
+        if not _is_counter(slot):
+            continue
+        place: Any = (slot.path, id(slot.table), slot.name)
+        if not isinstance(slot.value, Length):
+            place = (slot.path, type(slot.value))
+            turns[place] = turn = turns.get(place, 0) + 1
+            place = (*place, turn)
+        yield place, slot
 
 
 def _is_there(slot: Survivor) -> bool:

@@ -8,7 +8,7 @@ the calls, and again as `probes` asks for. All run in one process, in the order 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kbh_lint import ir
@@ -27,6 +27,7 @@ from kbh_lint.host.values.objects import MODULE_BASES, ClassV, Compiled, Instanc
 from kbh_lint.host.values.path_runs import Call, PathRun, ShapeRun
 from kbh_lint.host.values.session import Session
 from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.records import dataclass
 from kbh_lint.values import Env, Func
 
 MAX_ENTRIES = 8

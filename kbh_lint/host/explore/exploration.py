@@ -15,6 +15,7 @@ from kbh_lint.host.libs import trace_nn
 from kbh_lint.host.python import lanes, module_calls
 from kbh_lint.host.run import Run
 from kbh_lint.host.values import asking, survivors
+from kbh_lint.host.values.decisions import ALL, FORK, Asked
 from kbh_lint.host.values.frames import Frame, OutOfFuel, Raised
 from kbh_lint.host.values.objects import ClassV, Instance
 from kbh_lint.host.values.path_runs import Call, PathRun, Probe, ShapeRun
@@ -66,7 +67,9 @@ def run_path(
     path.sites = {key: value for key, value in interp.decisions.sites.items() if key not in interp.decisions.mixed}
     outside.settle(interp)
     interp.refuel(0)
-    path.sniffing = {key: value.why for key, value in interp.decisions.sites.items() if asking.decides(value)}
+    path.sniffing = {
+        key: asked for key, value in interp.decisions.sites.items() if (asked := asking.question(value)) is not None
+    }
     path.children = interp.process.children
     path.asserted = interp.decisions.asserted
     path.settled, path.places = interp.decisions.settled, interp.decisions.places
@@ -170,7 +173,8 @@ def explore(
 ) -> list[PathRun]:
     """The default path, then the undecided branches taken the other way: one at a time, and what is left together."""
     first = run_path(session, problem, contract, {}, True)
-    further = any(run.probes for run in first.shapes)  # what a path shows must hold on all
+    # what a path shows must hold on all, and one that needs an earlier run's file shows nothing of a first run
+    further = first.left_over or any(run.probes for run in first.shapes)
 
     def follow(flips: dict[Any, bool]) -> PathRun:
         return run_path(session, problem, contract or first.contract, flips, further)
@@ -191,7 +195,7 @@ def explore(
     paths.sort(key=lambda path: (not path.came_to_an_end(), path.left_over))
     paths[0].untried = untried
     for group in _questions(first):
-        flips: dict[Any, bool] = {("mark", mark): True for mark in group}
+        flips: dict[Any, bool] = dict.fromkeys(group, True)
         flips |= {key: True for keys in group.values() for key in keys}
         others = [follow(flips)]
         # what is asked only there ("found, and is it not None?") may have to be answered with no to go on
@@ -225,19 +229,19 @@ def _beyond(first: PathRun) -> list[dict[Any, bool]]:
     return ways
 
 
-def _questions(first: PathRun) -> list[dict[str, list[Any]]]:
+def _questions(first: PathRun) -> list[dict[Asked, list[Any]]]:
     """What is asked about who runs a submission, with the branches on it: in groups that one run answers otherwise.
 
     All at once, then one by one; those past the bound together.
     """
-    marks: dict[str, list[Any]] = {}
+    marks: dict[Asked, list[Any]] = {}
     for key, mark in first.sniffing.items():
         marks.setdefault(mark, []).append(key)
-    groups: list[dict[str, list[Any]]] = []
+    groups: list[dict[Asked, list[Any]]] = []
     if any(kind == "fork" for kind, _, _ in first.notes):
-        groups.append({"fork": []})
+        groups.append({FORK: []})
     if marks or groups:
-        groups.append({"all": []})
+        groups.append({ALL: []})
     asked = iter(marks.items())
     groups += [{mark: keys} for mark, keys in islice(asked, MAX_PROBES - 1)]
     rest = dict(asked)
@@ -270,7 +274,7 @@ def _looked_at(content: Content) -> tuple[bool, bool]:
 
 
 def _default(value: Unknown) -> bool:
-    return value.why.startswith("likely")
+    return value.likely
 
 
 def ended(error: Exception, what: str, session: Session) -> tuple[str, ir.Loc | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.dtypes import FLOATS
+from kbh_lint.dtypes import FLOATS, INTS
 from kbh_lint.formulas import evaluate_int
 from kbh_lint.host.libs import trace_nn
 from kbh_lint.host.torch import recording
@@ -94,6 +94,9 @@ def _methods(model: Instance) -> set[str]:
     return {name for cls in model.cls.mro() for name in cls.env.vars}
 
 
+_LARGEST = {"constant": "value", "balanced-offsets": "total", "ragged-offsets": "total", "integers": "high"}
+
+
 def make_inputs(interp: Run, run: ShapeRun, contract: Contract, binding: Binding) -> None:
     """Tensors for the arguments of `forward`, with what is known of every legal value of them."""
     domains = {spec.name: spec.domain for spec in contract.forward}
@@ -102,6 +105,8 @@ def make_inputs(interp: Run, run: ShapeRun, contract: Contract, binding: Binding
         domain = domains.get(spec.name, {})
         tensor.attrs["known"] = known_elements(domain, binding)
         tensor.attrs["range"] = value_range(domain)
+        if spec.dtype in INTS:
+            tensor.storage.content.notes["whole"] = whole_range(domain, binding)
         run.inputs[spec.name] = tensor
 
 
@@ -111,6 +116,16 @@ def known_elements(domain: Mapping[str, Any], binding: Binding) -> dict[int, int
     if "offsets" not in str(domain.get("kind", "")) or not isinstance(total, (str, int)):
         return {}
     return {0: 0, -1: evaluate_int(total, binding.shape.symbols)}
+
+
+def whole_range(domain: Mapping[str, Any], binding: Binding) -> tuple[int, int] | None:
+    """The least and the largest whole number that a legal input holds: a length is at most the one that is drawn, an
+    offset at most the total."""
+    low, high = domain.get("low", 0), domain.get(_LARGEST.get(str(domain.get("kind")), ""))
+    if not isinstance(high, (str, int)) or not isinstance(low, (str, int)):
+        return None
+    least, most = (evaluate_int(end, binding.shape.symbols) for end in (low, high))
+    return least, most - (domain["kind"] == "integers")
 
 
 def value_range(domain: Mapping[str, Any]) -> tuple[float, float] | None:

@@ -38,8 +38,10 @@ ROLES = frozenset(
 
 
 def probe(interp: Run, run: path_runs.ShapeRun, model: Any, seen: list[list[Survivor]], holder: object = None) -> None:
-    """Make the calls that what survived asks for. `seen` holds the slots before the first call and after each, which
-    were looked for in `holder`: the model, unless an entry point is called."""
+    """Calls `forward` again, with other inputs or addresses, where state has outlived a call, to see when it is reused.
+
+    `seen` holds the places that hold state (attributes, globals, cache entries), as they were before the first call and
+    after each call. They were found in `holder`, the model unless an entry point is called."""
     before, first, second = seen
     for slot in changed(before, second):
         said = role(interp, run, slot, first)
@@ -198,7 +200,11 @@ class _Caller:
     def __call__(self, kind: str, inputs: dict[str, Tensor], names: tuple[str, ...] = ()) -> None:
         for counter in self.counters:
             counter.age() if kind == "later" else counter.reset()
-        forward(self.interp, self.run, self.model, kind, inputs, names)
+        self.interp.aged = kind == "later"
+        try:
+            forward(self.interp, self.run, self.model, kind, inputs, names)
+        finally:
+            self.interp.aged = False
 
 
 def forward(

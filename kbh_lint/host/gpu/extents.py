@@ -15,17 +15,35 @@ from kbh_lint import registry
 from kbh_lint.dtypes import BITS
 from kbh_lint.host.gpu.kernel_cache import identity, normal_key
 from kbh_lint.host.values.tensors import Event, Tensor
-from kbh_lint.values import Buffer, Descriptor
+from kbh_lint.values import Buffer, Descriptor, Scalar
 
 
-def overwrites(tensor: Tensor, event: Event) -> bool:
-    """Whether a launch writes over something that was computed elsewhere and that it does not read."""
+def keeps_a_part(tensor: Tensor, event: Event) -> bool:
+    """Whether a launch writes over something that it does not read, and some of that stays: what was computed
+    elsewhere, or by the same launch in an earlier call, which covered all of it then."""
     content = tensor.storage.content
     made = content.event
-    return made is not None and made.loc != event.loc and all(read is not content for read, _ in event.reads)
+    if made is None or any(read is content for read, _ in event.reads):
+        return False
+    if made.loc != event.loc:
+        return _leaves_some(tensor, event)
+    before = made.kind == "launch" and made.call < event.call and not _alike(made, event)
+    return before and _leaves_some(tensor, event) and not _leaves_some(tensor, made)
 
 
-def leaves_some(tensor: Tensor, event: Event) -> bool:
+def _alike(one: Event, other: Event) -> bool:
+    """Whether two launches of a kernel have the same grid and are given the same numbers."""
+    same = one.attrs["grid"] == other.attrs["grid"] and len(one.attrs["bindings"]) == len(other.attrs["bindings"])
+    return same and all(
+        _numbers(a) == _numbers(b) for a, b in zip(one.attrs["bindings"], other.attrs["bindings"], strict=True)
+    )
+
+
+def _numbers(binding: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in binding.items() if isinstance(value, (int, float, Scalar))}
+
+
+def _leaves_some(tensor: Tensor, event: Event) -> bool:
     """Whether the programs of a launch cannot write all of a tensor's memory, or may leave out any of it."""
     return _too_few(tensor, event) or _left_out(tensor, event)
 

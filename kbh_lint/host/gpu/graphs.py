@@ -19,7 +19,7 @@ def replay(interp: Run, graph: Graph, loc: ir.Loc | None) -> None:
     """What was captured happens again, on what the same memory holds now."""
     for old in list(graph.events):
         event = Event(
-            old.kind, old.name, old.loc, [(t.storage.content, t) for _, t in old.reads], attrs=dict(old.attrs)
+            old.kind, old.name, old.loc, [(t.storage.content, t) for _, t in old.reads], attrs=old.attrs.copy()
         )
         event.attrs["replayed"] = True
         interp.emit(event)

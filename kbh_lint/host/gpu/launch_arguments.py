@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.objects import HostDescriptor, LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.records import dataclass
 from kbh_lint.values import (
     UNKNOWN,
     Buffer,
@@ -154,7 +155,8 @@ def given(argument: Argument, constexpr: bool = False, seen_as: str = "") -> Any
         if isinstance(value, HostDescriptor):
             block = value.block if isinstance(value.block, (list, tuple)) else None
             sizes = None if block is None else tuple(b for b in block if isinstance(b, int))
-            return Descriptor(tensor.dtype, tensor.storage.ident, content, sizes)
+            shape, strides = _whole(value.shape), _whole(value.strides)
+            return Descriptor(tensor.dtype, tensor.storage.ident, content, sizes, shape, strides)
         return Buffer(seen_as or argument.dtype, tensor.storage.ident, content)
     if argument.struct:
         return StructArg(tuple((name, given(part)) for name, part in argument.parts if _says_something(part)))
@@ -167,6 +169,14 @@ def given(argument: Argument, constexpr: bool = False, seen_as: str = "") -> Any
     if isinstance(value, (int, float, bool)):
         return value if constexpr else Scalar(value)
     return value if constexpr else Scalar(UNKNOWN)
+
+
+def _whole(sizes: object) -> tuple[int, ...]:
+    """Sizes of which each is known; else none."""
+    if not isinstance(sizes, (list, tuple)):
+        return ()
+    known = tuple(size for size in sizes if isinstance(size, int))
+    return known if len(known) == len(sizes) else ()
 
 
 def of(interp: Run, value: Any, constexpr: bool) -> Any:

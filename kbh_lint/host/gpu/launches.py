@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
-from kbh_lint.frontends.walk import walk
+from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.host.datamodel import exceptions
-from kbh_lint.host.gpu import device_memory, extents, handshakes, launch_arguments
+from kbh_lint.host.gpu import device_memory, extents, handshakes, launch_arguments, launches_that_fail
 from kbh_lint.host.torch import recording, tensor_flags
 from kbh_lint.host.values import asking
-from kbh_lint.host.values.objects import Configured, LibObject
+from kbh_lint.host.values.objects import Configured, HostDescriptor, LibObject
 from kbh_lint.host.values.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.values import UNKNOWN, Func, JitFunction
@@ -38,17 +39,21 @@ def launch(interp: Run, target: Any, args: list[Any], kwargs: dict[str, Any], lo
         bound.update(zip(runtime, args, strict=True))
     else:
         bound.update(bind(jit, args, kwargs))
-        if _lacks_arguments(jit, bound):
+        lacking = _lacking(jit, bound)
+        if lacking and not jit.open:
+            if not interp.spread:
+                exceptions.fails(interp, "builtins.TypeError", loc, f"{jit.func.node.name} gets no {lacking}")
             exceptions.may_fail(interp, "TypeError", loc)
     emit(interp, jit, bound, configured.grid, loc)
     return Configured(jit, configured.grid, constants(jit, bound))
 
 
-def _lacks_arguments(jit: JitFunction, bound: dict[str, Any]) -> bool:
-    """Whether a parameter is given by nothing: no argument, default, configuration or heuristic."""
+def _lacking(jit: JitFunction, bound: dict[str, Any]) -> str:
+    """The first parameter that is given by nothing: no argument, default, configuration or heuristic; or empty."""
     chosen = {name for setting in jit.configs for name in setting}
     known = bound.keys() | jit.func.defaults.keys() | jit.heuristics.keys() | chosen
-    return any(p.kind in ("positional", "keyword") and p.name not in known for p in jit.func.node.params)
+    params = (p for p in jit.func.node.params if p.kind in ("positional", "keyword"))
+    return next((p.name for p in params if p.name not in known), "")
 
 
 def bind(jit: JitFunction, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -59,6 +64,7 @@ def bind(jit: JitFunction, args: list[Any], kwargs: dict[str, Any]) -> dict[str,
     return out
 
 
+@by_node
 def is_constexpr(param: ir.Param) -> bool:
     """Whether a Triton parameter is a compile-time constant."""
     annotation = param.type
@@ -129,15 +135,19 @@ def emit(interp: Run, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: i
     common = {
         n: launch_arguments.given(arguments[n], const) if n in arguments else UNKNOWN for n, const in params.items()
     }
-    for setting in settings:
+    for setting, hook in zip_longest(settings, jit.hooks[:MAX_CONFIGS]):
         chosen = {name: value for name, value in setting.items() if name not in LAUNCH_OPTIONS}
         if jit.heuristics:
             full = {**given, **chosen}
             for name, rule in jit.heuristics.items():
                 full[name] = chosen[name] = interp.call(rule, [full], {}, loc)
         changed = {n: launch_arguments.of(interp, value, params[n]) for n, value in chosen.items() if n in params}
+        if hook is not None:
+            changed |= _prepared(interp, hook, {**given, **setting}, params, setting is not settings[0], loc)
         bindings.append({**common, **changed})
     facts = interp.analyse_kernel(jit.func, [{**binding, **held} for binding in bindings] if held else bindings)
+    if interp.trying and launches_that_fail.refused(interp, jit, facts):
+        exceptions.fails(interp, launches_that_fail.COMPILATION, loc)
     size = evaluate_grid(interp, grid, {**bound, **settings[0]}, loc)
     steer = interp.contents_of([size, *(v for v in bound.values() if isinstance(v, Unknown))])
     asking.handed(interp, [size, *bound.values(), *_outer(interp, jit.func)], loc)
@@ -151,9 +161,26 @@ def emit(interp: Run, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: i
     return event
 
 
+def _prepared(
+    interp: Run, hook: Any, given: dict[str, Any], params: dict[str, bool], again: bool, loc: ir.Loc | None
+) -> dict[str, Any]:
+    """A configuration's hook is called with a launch's arguments; gives the descriptors, of which it may set the
+    block's shape. One configuration runs, so what hooks do to tensors is done once: of others (`again`) only what they
+    set on descriptors is followed."""
+    described = {name: value for name, value in given.items() if isinstance(value, HostDescriptor)}
+    if again and not described:
+        return {}
+    if again:
+        given = {name: Unknown() if isinstance(value, Tensor) else value for name, value in given.items()}
+    interp.call(hook, [given], {}, loc)
+    return {name: launch_arguments.of(interp, value, params[name]) for name, value in described.items()
+            if name in params}  # fmt: skip
+
+
 def _outer(interp: Run, kernel: Func) -> list[Any]:
     """The values of names that a kernel takes from the module around it, where something was asked for."""
-    if all(kind != "sniff" for kind, _, _ in interp.trace.notes):
+    trace = interp.trace
+    if "sniff" not in trace.kinds or all(kind != "sniff" for kind, _, _ in trace.notes):
         return []
     names = {node.id for node in walk(kernel.node.body) if isinstance(node, ir.Name)}
     found = [kernel.env.vars.get(name) for name in names]
@@ -233,8 +260,10 @@ def record(
             if dtype not in ("?", "u8", "i8", "u16", "u32", "u64", "i32", "i64", "i16") or tensor.dtype == dtype
             else tensor.dtype
         )
-        part = extents.overwrites(tensor, event) and extents.leaves_some(tensor, event)
-        recording.write(interp, tensor, event, part, dtype=known if known != "?" else tensor.dtype)
+        part = extents.keeps_a_part(tensor, event)
+        made = tensor.storage.content.event
+        less = part and made is not None and made.loc == event.loc
+        recording.write(interp, tensor, event, part, known if known != "?" else tensor.dtype, less=less)
         flow = [before[s] for s in flows.get(ident, ()) if s in before]
         if blind and not flow:
             flow = [c for c, _ in reads]

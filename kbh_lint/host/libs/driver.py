@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import ir
 from kbh_lint.host.cpp.calls import pointers
 from kbh_lint.host.cpp.libraries import library
+from kbh_lint.host.gpu import images
 from kbh_lint.host.values.equality import SUCCESS
 from kbh_lint.host.values.objects import LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 MAX_ARRAY = 4096
-_MAKERS = ("cuModuleGetFunction", "cuLibraryGetKernel", "nvrtcCreateProgram", "cuMemAlloc", "cuTensorMapEncodeTiled")
+_MAKERS = (
+    "cuModuleGetFunction", "cuLibraryGetKernel", "nvrtcCreateProgram", "cuMemAlloc", "cuTensorMapEncodeTiled",
+    *images.LOADERS,
+)  # fmt: skip
 _STRUCTS = ("AttrValue", "AttributeValue", "LaunchAttribute")
 _STATUS_ONLY = (
     "cuLaunch", "cuMemcpy", "cuMemset", "cuFuncSet", "cuInit", "nvrtcCompile", "nvrtcDestroy",
@@ -36,7 +40,7 @@ def make(interp: Run, name: str, args: list[Any]) -> Any:
     if name.startswith("c_") or name == "py_object":
         return args[0] if args else cell()
     if name == "create_string_buffer":
-        return cell(args[0] if args and isinstance(args[0], str) else 0)
+        return cell(args[0] if args and (isinstance(args[0], str) or images.is_image(args[0])) else 0)
     if name in ("byref", "pointer", "addressof") and args:
         held = args[0]
         return Slot(held.attrs, "value") if isinstance(held, LibObject) and held.path == "ctypes.cell" else held
@@ -78,8 +82,8 @@ def bindings(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], lo
 
 def _argument(interp: Run, value: Any) -> Any:
     """A Python value as the C function gets it: addresses are pointers to what lives there."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
+    if isinstance(value, (bytes, bytearray)):
+        return value if images.is_image(value) else bytes(value).decode("utf-8", "replace")
     if isinstance(value, int) and not isinstance(value, bool):
         tensor = interp.tensor_at(value)
         return Pointer(tensor, tensor.dtype) if tensor is not None else value

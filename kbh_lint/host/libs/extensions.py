@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.cpp.overloads import Choice
+from kbh_lint.frontends.cuda import refused as cuda_refused
 from kbh_lint.host.cpp import bindings as cpp_bindings
 from kbh_lint.host.cpp import texts as cpp_texts
-from kbh_lint.host.datamodel import shown
+from kbh_lint.host.datamodel import exceptions, shown
 from kbh_lint.host.effects import artifacts, builds
 from kbh_lint.host.libs import driver
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.library_objects import UnreadKernel
 from kbh_lint.host.values.objects import Blob, Extension, LibObject
 from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.source.embedded import doubts
 from kbh_lint.values import DType, Env, Overloads
 
 if TYPE_CHECKING:
@@ -44,13 +47,17 @@ def extension_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, An
     interp.note("build", {"symbol": path}, loc)
     flags = [shown.show(f) for key in ("extra_cuda_cflags", "extra_cflags") for f in texts(interp, kwargs.get(key))]
     title = shown.show(args[0]) if args else shown.show(kwargs.get("name", "extension"))
+    whole = True
     if name == "load_inline":
         sources: list[str] = []
         for i, key in ((1, "cpp_sources"), (2, "cuda_sources")):
             value = kwargs.get(key, args[i] if len(args) > i else None)
             every = value if isinstance(value, (list, tuple)) else [value]
             for text in every:
+                if isinstance(text, (list, tuple)):
+                    exceptions.fails(interp, "builtins.TypeError", loc, f"a {type(text).__name__} among the {key}")
                 if not isinstance(text, str) and text is not None:
+                    whole = False
                     why = getattr(text, "why", "")
                     interp.miss(f"the {key} of an extension are not known{f': {why}' if why else ''}", loc)
             sources += texts(interp, value)
@@ -58,7 +65,10 @@ def extension_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, An
         value = kwargs.get("sources", args[1] if len(args) > 1 else None)
         sources = read_all(interp, value, loc)
     linked(interp, [shown.show(f) for f in texts(interp, kwargs.get("extra_ldflags"))], loc)
-    made = build(interp, title, sources, flags, loc)
+    given = kwargs.get("functions", args[3] if len(args) > 3 else None) if name == "load_inline" else None
+    given = texts(interp, list(given) if isinstance(given, dict) else given) if whole else []
+    elsewhere = bool(kwargs.get("extra_include_paths")) or any(flag.startswith(("-I", "-isystem")) for flag in flags)
+    made = build(interp, title, sources, flags, loc, given, elsewhere)
     folder = kwargs.get("build_directory")
     _left(interp, made, f"{EXTENSIONS}/{title}" if folder is None else shown.show(folder), sources)
     return made
@@ -86,12 +96,25 @@ def read_all(interp: Run, value: Any, loc: ir.Loc | None) -> list[str]:
     return out
 
 
-def build(interp: Run, name: str, sources: list[str], flags: list[str], loc: ir.Loc | None) -> Extension:
-    """An extension from its sources: C++ is lowered once a text and kept."""
+def build(
+    interp: Run, name: str, sources: list[str], flags: list[str], loc: ir.Loc | None,
+    wanted: Sequence[str] = (), elsewhere: bool = False,
+) -> Extension:  # fmt: skip
+    """An extension from its sources: C++ is lowered once a text and kept. `wanted` are functions that it must have;
+    `elsewhere` says that folders with headers are named."""
 
     capability = interp.session.capability
     arch = arch_from_flags(flags) or (capability[0] * 100 + capability[1] * 10 if capability else None)
     env, lowered = cpp_texts.build_env(interp, sources, flags, arch)
+    known = not any(doubts(text) for text in sources)
+    if known and interp.trying and refused(interp, lowered, env):
+        exceptions.fails(interp, "builtins.RuntimeError", loc)
+    absent = [name for name in wanted if name.isidentifier() and not any(name in str(text) for text in sources)]
+    if known and absent and not any('#include "' in str(text) for text in sources):
+        exceptions.fails(interp, "builtins.RuntimeError", loc, f"{name} has no function {absent[0]}")
+    header = cuda_refused.unknown_header(lowered) if interp.trying and not elsewhere else ""
+    if header and builds.find_file(interp, header) is None:
+        exceptions.may_fail(interp, "RuntimeError", loc)
     extension = Extension(name, env, lowered, tuple(flags))
     extension.attrs["__bindings__"] = bound = cpp_bindings.read(lowered)
     extension.attrs["__loc__"] = loc
@@ -104,6 +127,14 @@ def build(interp: Run, name: str, sources: list[str], flags: list[str], loc: ir.
         for reason, where in module.unread:
             interp.miss(reason, where)
     return extension
+
+
+def refused(interp: Run, lowered: list[ir.Module], env: Env) -> str:
+    """Why no compiler takes these texts, as far as that is certain; empty where one may."""
+    key = tuple(map(id, lowered))
+    if key not in interp.session.refused:
+        interp.session.refused[key] = cuda_refused.why(lowered, env)
+    return interp.session.refused[key]
 
 
 def arch_from_flags(flags: list[str]) -> int | None:

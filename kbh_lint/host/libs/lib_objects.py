@@ -251,7 +251,7 @@ def object_method(
         return builds.path_method(interp, owner, name, args, kwargs, loc)
     if owner.path in ("itertools.count", "itertools.cycle") and name == "__next__":
         return lib_itertools.next_count(interp, owner, loc)
-    if owner.path == "file":
+    if isinstance(owner, objects.OpenFile):
         return builds.file_method(interp, owner, name, args, loc)
     if isinstance(owner, Environment):
         return lib_python.environment(interp, name, args, kwargs, loc)

@@ -10,6 +10,7 @@ from kbh_lint.host.datamodel import exceptions, iteration, modules, operators, o
 from kbh_lint.host.effects import builds, decoding, outside
 from kbh_lint.host.python import lifetimes
 from kbh_lint.host.values import asking, bounds, keys, unknowns
+from kbh_lint.host.values.decisions import FORK
 from kbh_lint.host.values.frames import Handler, builtin
 from kbh_lint.host.values.library_objects import ClassMethod, Property, StaticMethod
 from kbh_lint.host.values.objects import (
@@ -24,6 +25,7 @@ from kbh_lint.host.values.objects import (
     Tally,
 )
 from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.source.embedded import concat
 from kbh_lint.values import Env, Func, Sym
 
 if TYPE_CHECKING:
@@ -166,11 +168,11 @@ def weakref_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any]
 
 def os_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
-    text = [shown.show(a) for a in args if not isinstance(a, Unknown)]
+    text = [a if isinstance(a, str) else shown.show(a) for a in args if not isinstance(a, Unknown)]
     if name == "join":
         out = ""
         for part in text:
-            out = part if part.startswith("/") or not out else f"{out}/{part}"
+            out = part if part.startswith("/") or not out else concat((out, "/", part))
         return out
     if name == "dirname" and text:
         return builds.folder_of(text[0])
@@ -189,9 +191,9 @@ def os_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc
     if name in ("getpid", "getcwd"):
         return outside.HOME if name == "getcwd" else Chance(interp.process.id)
     if name in ("fork", "forkpty"):
-        return 0 if ("mark", "fork") in interp.decisions.flips else interp.process.id + 1
+        return 0 if FORK in interp.decisions.flips else interp.process.id + 1
     if name in ("open", "dup", "memfd_create", "pidfd_open", "pipe", "openpty", "eventfd"):
-        return tuple(Unknown((), outside.OWN) for _ in range(2)) if name == "pipe" else Unknown((), outside.OWN)
+        return tuple(outside.own_descriptor() for _ in range(2)) if name == "pipe" else outside.own_descriptor()
     if name in ("listdir", "scandir", "walk", "readlink") and text and asking.about_process(text[0]):
         return asking.asked(interp, f"os.{name}", asking.PROCESS, loc)
     if name in ("makedirs", "mkdir", "remove", "unlink", "rename", "replace", "chmod", "close"):
@@ -286,7 +288,7 @@ def plain(value: Any) -> Handler:
 
 def unknown_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A harmless call whose result is not known."""
-    return unknowns.merged(interp, *args, why=path)
+    return unknowns.merged(interp, *args, why=path, reading=path if path.startswith("hashlib.") else "")
 
 
 def first(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ from kbh_lint import ir
 from kbh_lint.host.values import bounds, unknowns
 from kbh_lint.host.values.modelled import Modelled, Site, Value, models
 from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.records import dataclass
 from kbh_lint.source.embedded import concat, cut, doubts
 
 if TYPE_CHECKING:

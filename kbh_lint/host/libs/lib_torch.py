@@ -47,7 +47,7 @@ def numpy_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], 
 
 def torch_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
-    if name in ("default", "out", "Tensor", "Scalar", "int", "overload") and path.startswith("torch.ops."):
+    if path.startswith("torch.ops.") and path.count(".") == 4:  # torch.ops.aten.max.dim: an overload by its name
         path = path.rsplit(".", 1)[0]
         name = path.rsplit(".", 1)[-1]
     if path.startswith("torch.ops.") and not path.startswith("torch.ops.aten."):

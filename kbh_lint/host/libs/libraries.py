@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir, registry
 from kbh_lint.host.datamodel import copies, elapsed, enums, modules, shown
-from kbh_lint.host.effects import artifacts, builds, decoding, foreign, outside, tampering
+from kbh_lint.host.effects import artifacts, builds, decoding, foreign, outside, saved, tampering
 from kbh_lint.host.libs import (
     custom_ops,
     driver,
@@ -40,11 +40,16 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
         return asking.asked(interp, path, asking.CALLED[path], loc)
     if path in asking.CLOCKS:
         clock = asking.clock(interp)
-        return elapsed.Reading(why=clock.why, at=len(interp.trace.events))
+        return elapsed.Reading(why=clock.why, taint=clock.taint, at=len(interp.trace.events))
     if path in artifacts.COPIES and len(args) > 1:
         artifacts.copied(interp, *(shown.show(a) for a in args[:2]))
+        saved.copied(interp, *args[:2])
     if path.startswith(("numpy.", "statistics.")) and (told := measured.statistic(path, args)) is not NotImplemented:
         return told
+    if path in saved.VALUE_THEN_FILE or path in saved.FILE_THEN_VALUE:
+        saved.save(interp, path, args, kwargs, loc)
+    elif path in saved.LOADERS and (held := saved.load(interp, path, args, kwargs, loc)) is not None:
+        return held
     handler = CALLS.get(path)
     if handler is None:
         root = path.split(".", 1)[0]

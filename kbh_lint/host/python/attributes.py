@@ -64,7 +64,7 @@ def get_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> Any:
     if isinstance(owner, ClassV):
         return class_attributes.attribute(interp, owner, name, loc)
     if isinstance(owner, Unknown):
-        return tampering.method_of(owner, name) or Unknown(owner.contents, owner.why, made=owner.made)
+        return tampering.method_of(owner, name) or owner.like(owner.contents, owner.made)
     row = registry.of_object(owner.path) if isinstance(owner, Made) else None
     if row is not None:
         return row.library.made_attribute(owner, name)
@@ -114,6 +114,8 @@ def callable_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> Any
         return owner if owner.configs else owner.func
     if isinstance(owner, JitFunction) and name == "arg_names":
         return [p.name for p in owner.func.node.params]
+    if isinstance(owner, JitFunction) and name in owner.func.attrs:
+        return owner.func.attrs[name]
     if isinstance(owner, Func):
         if name in owner.attrs:
             return owner.attrs[name]
@@ -150,6 +152,10 @@ def _annotations(interp: Run, func: Func) -> dict[str, Any]:
     return {name: interp.eval(node, frame) for name, node in said if node is not None}
 
 
+# Attributes of a host's TMA descriptor, as Triton names them; a hook of a configuration sets the block's shape.
+_OF_A_DESCRIPTOR = {"base": "tensor", "shape": "shape", "strides": "strides", "block_shape": "block"}
+
+
 def description_attr(owner: DType | HostDescriptor | Config | Blob | Pointer, name: str) -> Any:
     """An attribute of an element type, a descriptor, a configuration, foreign code or a pointer."""
     if isinstance(owner, DType):
@@ -159,8 +165,9 @@ def description_attr(owner: DType | HostDescriptor | Config | Blob | Pointer, na
             "width": dtypes.BITS.get(owner.name, 32),
         }.get(name, Method(owner, name))
     if isinstance(owner, HostDescriptor):
-        known = {"base": owner.tensor, "shape": owner.tensor.shape, "block_shape": owner.block}
-        return known.get(name, Method(owner, name))
+        if name == "shape" and owner.shape is None:
+            return owner.tensor.shape
+        return getattr(owner, _OF_A_DESCRIPTOR[name]) if name in _OF_A_DESCRIPTOR else Method(owner, name)
     if isinstance(owner, Config):
         return owner.kwargs if name == "kwargs" else owner.kwargs.get(name, Unknown())
     if isinstance(owner, Blob):
@@ -289,6 +296,9 @@ def set_plain(interp: Run, owner: Any, name: str, value: Any, loc: ir.Loc | None
         owner.env.vars[name] = value
     elif isinstance(owner, (LibObject, Extension, Graph)):
         owner.attrs[name] = value
+    elif isinstance(owner, HostDescriptor):
+        if name in _OF_A_DESCRIPTOR:
+            setattr(owner, _OF_A_DESCRIPTOR[name], value)
     elif isinstance(owner, Tensor):
         if name == "data" and isinstance(value, Tensor):
             owner.storage, owner.shape, owner.dtype, owner.strides = (

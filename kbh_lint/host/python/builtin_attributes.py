@@ -8,7 +8,7 @@ from kbh_lint import ir
 from kbh_lint.host.datamodel import exceptions, modules, typetests
 from kbh_lint.host.python import class_making
 from kbh_lint.host.torch import torchlib
-from kbh_lint.host.values import asking, keys, unknowns
+from kbh_lint.host.values import asking, keys, unbound, unknowns
 from kbh_lint.host.values.frames import Raised, builtin
 from kbh_lint.host.values.library_objects import OwnModule
 from kbh_lint.host.values.objects import (
@@ -21,7 +21,7 @@ from kbh_lint.host.values.objects import (
     meta_method,
 )
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.values import Func, Sym
+from kbh_lint.values import Func, JitFunction, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -42,7 +42,7 @@ def _getattr(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc |
     owner, name = args[0], args[1]
     if not isinstance(name, str):
         return unknowns.merged(interp, owner, name, why="an attribute by unknown name")
-    if len(args) > 2 and isinstance(owner, Sym) and owner.path.partition(".")[0] == "torch":
+    if len(args) > 2 and isinstance(owner, Sym) and _may_lack(interp, owner, name):
         has = has_library_attr(interp, f"{owner.path}.{name}")
         return interp.get_attr(owner, str(name), loc) if interp.truth(has, loc) else args[2]
     if len(args) > 2 and not has_attr(interp, owner, str(name)):
@@ -85,17 +85,19 @@ def has_attr(interp: Run, owner: Any, name: str) -> bool:
         return name in ("__iter__", "__next__", "send", "close", "throw")
     if isinstance(owner, (int, float, str, list, dict, tuple)):
         return hasattr(owner, name)
+    if isinstance(owner, JitFunction) and name in unbound.given_names(interp.session):
+        return name in owner.func.attrs
     return owner is not None
 
 
 @builtin
 def _hasattr(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    if isinstance(args[0], Unknown) and args[0].why.startswith(asking.MARK):
+    if asking.symbol_of(args[0]):
         return args[0]
     root = args[0].path.partition(".")[0] if isinstance(args[0], Sym) else ""
     if root == "__main__":
         return asking.asked(interp, f"__main__.{args[1]}", asking.COMMAND, loc)
-    if root == "torch":
+    if isinstance(args[0], Sym) and _may_lack(interp, args[0], str(args[1])):
         return has_library_attr(interp, f"{args[0].path}.{args[1]}")
     if has_attr(interp, args[0], str(args[1])):
         return True
@@ -103,10 +105,15 @@ def _hasattr(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc |
     return made is not None and _made_attribute(interp, made, str(args[1]), keys.MISSING, loc) is not keys.MISSING
 
 
+def _may_lack(interp: Run, owner: Sym, name: str) -> bool:
+    """Whether a library may not have a name: torch, of which there are many releases, or what the submission gives."""
+    return owner.path.partition(".")[0] == "torch" or name in unbound.given_names(interp.session)
+
+
 def has_library_attr(interp: Run, path: str) -> Any:
-    """hasattr of torch or one of its modules: known of what is known here, else a decision that is likely to hold."""
+    """hasattr of a library: known of what is known here, else a decision that is likely to hold."""
     value = modules.resolve(interp, path)
-    return True if not isinstance(value, Sym) else Unknown((), "likely: torch has it")
+    return True if not isinstance(value, Sym) else Unknown((), "likely: the library has it", likely=True)
 
 
 @builtin
@@ -127,7 +134,7 @@ def _type(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
         return Sym("torch.Tensor")
     if isinstance(value, LibObject):
         return Sym(value.path)
-    if isinstance(value, Unknown) and value.why.startswith(asking.MARK):
+    if asking.symbol_of(value):
         return value
     name = "str" if isinstance(value, str) else type(value).__name__
     known = interp.builtins.get(name)

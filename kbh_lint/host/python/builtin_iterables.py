@@ -121,9 +121,11 @@ def _truths(every: bool) -> Callable[..., Any]:
         bounds.steps(interp, len(items))
         read = [item for item in items if isinstance(item, Unknown) and item.contents]
         if len(read) > 1 and all(isinstance(item, Unknown) or bool(item) is every for item in items):
-            return unknowns.merged(interp, *read, why="all of many" if every else "likely: one of many")
+            return unknowns.merged(
+                interp, *read, why="all of many" if every else "likely: one of many", likely=not every
+            )
         for item in items:
-            if isinstance(item, Unknown) and item.why.startswith(asking.MARK):
+            if asking.symbol_of(item):
                 return item
             if interp.truth(item, loc) != every:
                 return not every

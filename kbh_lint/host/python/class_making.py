@@ -41,7 +41,8 @@ def of_statement(interp: Run, node: ir.ClassDef, bases: tuple[Any, ...], env: En
 
 
 def finished(interp: Run, cls: ClassV, keywords: dict[str, Any], loc: ir.Loc | None) -> ClassV:
-    """The class, once its members know it and its bases were told of it."""
+    """Finishes a class whose body has run: makes enum members, sets `__class__` of its methods, registers it with its
+    bases and calls their `__init_subclass__`. Returns the class."""
     if enums.is_enum(cls):
         enums.make_members(interp, cls, loc)
     for value in cls.env.vars.values():

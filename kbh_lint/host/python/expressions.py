@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import ir
 from kbh_lint.host.datamodel import exceptions, iteration, operators, shown, subscripts, texts
 from kbh_lint.host.python import calls, coroutines
-from kbh_lint.host.values import bounds, keys, unknowns
+from kbh_lint.host.values import asking, bounds, keys, unknowns
 from kbh_lint.host.values.frames import MAPPED_STRING, Frame
 from kbh_lint.host.values.objects import Bound, ClassV, Instance, Once
 from kbh_lint.host.values.tensors import Tensor, Unknown
@@ -87,7 +87,18 @@ def e_bool(interp: Run, node: ir.Bool, frame: Frame) -> Any:
     return value
 
 
+def _asks_for_main(node: ir.Compare, frame: Frame) -> bool:
+    """Whether a comparison asks which module of the process the file is, `__name__ == "__main__"`."""
+    sides = (node.left, *node.rights)
+    named = any(isinstance(side, ir.Name) and side.id == "__name__" for side in sides)
+    return named and "__name__" not in frame.globals.vars and any(
+        isinstance(side, ir.Const) and side.value == "__main__" for side in sides
+    )  # fmt: skip
+
+
 def e_compare(interp: Run, node: ir.Compare, frame: Frame) -> Any:
+    if not interp.guarding and _asks_for_main(node, frame):  # and what runs then is not the guarded part of the file
+        return asking.asked(interp, "__name__", asking.COMMAND, node.loc)
     left = interp.eval(node.left, frame)
     result: Any = True
     doubts: list[Any] = []  # links of a chain that are not known: all links must hold

@@ -55,7 +55,7 @@ def is_present(interp: Run, root: str, loc: ir.Loc | None) -> bool:
     """Whether a package is installed; of one that nobody knows, what was decided for it at this import."""
     if root in PACKAGES or registry.of_path(root) is not None or root in sys.stdlib_module_names:
         return True
-    likely = Unknown((), "likely: the package is installed")
+    likely = Unknown((), "likely: the package is installed", likely=True)
     return bool(interp.decisions.choice(("import", root, interp.place(loc)), likely))
 
 

@@ -262,8 +262,10 @@ def run(
     loc: ir.Loc | None,
     bounded: bool = True,
 ) -> Any:
-    """What a thread does, on fuel of its own where it is `bounded`: one that loops for ever is remembered and goes on
-    between the calls."""
+    """Interprets the body of a thread (`target` called with `args`), at once and to its end; returns its result.
+
+    Where `bounded`, it may take THREAD_FUEL steps at most. A thread that uses them up loops for ever: it is kept, and
+    goes on between the calls of forward."""
     lanes: Lanes = interp.lanes
     lanes.threads += lane.path != "future"  # a pool has few threads for many of them
     if lanes.threads > MAX_THREADS:

@@ -15,7 +15,7 @@ from kbh_lint.host.torch import tensor_attributes, torchlib
 from kbh_lint.host.values import asking, bounds, equality, keys, unknowns
 from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.objects import Chance, Instance, Once, compared_as
-from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.host.values.tensors import Sort, Tensor, Unknown
 from kbh_lint.source.embedded import Text, concat, doubts
 from kbh_lint.values import Sym
 
@@ -58,7 +58,8 @@ def _numbers(name: str) -> Callable[..., Any]:
                 low, high = args[0].range
                 ends = (low, high) if name == "float" else (0.0, max(abs(low), abs(high)))
                 return Unknown(args[0].contents, name, ends, args[0].made)
-            return unknowns.merged(interp, *args, why=args[0].why if name in ("int", "float") else "")
+            same = name in ("int", "float") and isinstance(args[0], Unknown)
+            return unknowns.merged(interp, *args, like=args[0] if same else None)
         try:
             _check_numbers(interp, name, args, kwargs)
             return real(*[str(a) if isinstance(a, Text) else a for a in args], **kwargs)
@@ -155,7 +156,8 @@ def table() -> dict[str, Any]:
         **builtin_iterables.ITERABLES, **builtin_attributes.ATTRIBUTES, **patterns.BUILTINS,
         str=_str, repr=_repr, id=_id, print=_print, exec=_exec, eval=_exec, super=builtin(lambda *a: Unknown()),
         locals=builtin(lambda *a: {}), globals=builtin(lambda *a: {}),
-        object=Sym("builtins.object"), Ellipsis=Ellipsis, NotImplemented=Unknown((), "NotImplemented"),
+        object=Sym("builtins.object"), Ellipsis=Ellipsis,
+        NotImplemented=Unknown((), "NotImplemented", sort=Sort.NOT_IMPLEMENTED),
     )  # fmt: skip
     for name in (
         "int",

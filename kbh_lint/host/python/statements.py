@@ -45,7 +45,10 @@ def s_decl(interp: Run, node: ir.Decl, frame: Frame) -> None:
 
 
 def s_if(interp: Run, node: ir.If, frame: Frame) -> Any:
-    test = interp.truth(interp.eval(node.test, frame), node.test.loc)
+    interp.guarding = True
+    value = interp.eval(node.test, frame)
+    interp.guarding = False
+    test = interp.truth(value, node.test.loc)
     return interp.block(node.body if test else node.orelse, frame)
 
 
@@ -228,7 +231,7 @@ def s_delete(interp: Run, node: ir.Delete, frame: Frame) -> None:
         elif isinstance(target, ir.Index):
             owner, key = interp.eval(target.value, frame), interp.eval(target.index, frame)
             if isinstance(owner, dict):
-                if owner.pop(keys.check_key(key), MISSING) is MISSING:
+                if owner.pop(keys.held_key(interp, owner, key), MISSING) is MISSING:
                     exceptions.may_fail(interp, "KeyError", node.loc)
             elif isinstance(owner, list) and isinstance(key, (int, slice)):
                 del owner[key]
@@ -236,8 +239,9 @@ def s_delete(interp: Run, node: ir.Delete, frame: Frame) -> None:
                 found = find_method(owner, "__delitem__")
                 if found is not None:
                     interp.call(found, [key], {}, node.loc)
-                elif owner.items is not None and owner.items.pop(keys.check_key(key), MISSING) is MISSING:
-                    exceptions.may_fail(interp, "KeyError", node.loc)
+                elif owner.items is not None:
+                    if owner.items.pop(keys.held_key(interp, owner.items, key), MISSING) is MISSING:
+                        exceptions.may_fail(interp, "KeyError", node.loc)
         elif isinstance(target, ir.Attr):
             interp.del_attr(interp.eval(target.value, frame), target.name, node.loc)
 

@@ -7,10 +7,10 @@ attributes, and its results have an unknown shape.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kbh_lint.host.torch.contractions import sizes_of
+from kbh_lint.records import dataclass
 
 Attributes = Mapping[str, Any]
 Weights = dict[str, "tuple[tuple[Any, ...], str]"]  # name -> shape, and what it is: weight, buffer or counter

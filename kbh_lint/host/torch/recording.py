@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir
 from kbh_lint.host.values import bounds
-from kbh_lint.host.values.tensors import Content, Event, Storage, Tensor, product, row_major
+from kbh_lint.host.values.tensors import Content, Event, EventAttrs, Storage, Tensor, product, row_major
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -29,18 +29,23 @@ def make(
     return made
 
 
-def write(interp: Run, target: Tensor, event: Event, partial: bool = False, dtype: str | None = None) -> None:
-    """`event` writes `target`; a partial write keeps what else was there, unless the same place wrote it before."""
+def write(
+    interp: Run, target: Tensor, event: Event, partial: bool = False, dtype: str | None = None, *, less: bool = False
+) -> None:
+    """`event` writes `target`; a partial write keeps what else was there, unless the same place wrote it before: also
+    that, where it writes `less` now than it did in an earlier call."""
     storage = target.storage
     old = storage.content
     keep: Content | None = None
     if partial or target.is_slice:
         keep = old
-        while keep is not None and keep.event is not None and keep.event.loc == event.loc:
+        while not less and keep is not None and keep.event is not None and keep.event.loc == event.loc:
             keep = keep.previous
         if keep is not None and (keep.label in ("empty", "constant") or _scratch_of_others(interp, keep, event)):
             keep = None
     storage.content = Content(storage, dtype or target.dtype, interp.trace.call_index, "", event, keep)
+    if old.label == "empty" and old.call or old.notes.get("over-empty"):
+        storage.content.notes["over-empty"] = True  # allocated in a call, and nothing but such writes since
     storage.version += 1
     event.writes.append(storage.content)
 
@@ -65,7 +70,7 @@ def record(
     name: str,
     loc: ir.Loc | None,
     tensors: Sequence[Tensor],
-    attrs: dict[str, Any] | None = None,
+    attrs: EventAttrs | None = None,
 ) -> Event:
     """Emit an event that reads `tensors`."""
     bounds.steps(interp, 2 * len(tensors))

@@ -55,9 +55,10 @@ def scalar(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc:
         and isinstance(inputs[0].shape[0], int)
     ):
         count = min(inputs[0].shape[0], 4096)
-        return [Unknown(contents, "an element", made=interp.trace.round) for _ in range(count)]
+        return [Unknown(contents, "an element", made=interp.trace.round, reading="element") for _ in range(count)]
     known_range = inputs[0].attrs.get("range") if inputs and name == "item" else None
-    return Unknown(contents, f"a tensor's {name}", known_range, interp.trace.round)
+    reading = name if name == "numpy" else ""
+    return Unknown(contents, f"a tensor's {name}", known_range, interp.trace.round, reading=reading)
 
 
 def attribute(interp: Run, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any:

@@ -8,7 +8,7 @@ from kbh_lint import dtypes, ir
 from kbh_lint.host.torch import memory_order, recording
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.objects import LibObject
-from kbh_lint.host.values.tensors import Content, Tensor
+from kbh_lint.host.values.tensors import Content, EventAttrs, Tensor
 from kbh_lint.values import DType
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def copy_(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: 
     if not isinstance(target, Tensor):
         return target
     inputs = tensor_arguments.tensors_in([source])
-    attrs: dict[str, Any] = {}
+    attrs: EventAttrs = {}
     if inputs:
         attrs = {"from": inputs[0].dtype, "to": target.dtype, "cast": inputs[0].dtype != target.dtype}
     event = recording.record(interp, "copy", "copy_", loc, inputs, attrs)

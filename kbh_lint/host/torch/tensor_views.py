@@ -11,7 +11,7 @@ from kbh_lint.host.torch import recording, view_offsets, view_shapes
 from kbh_lint.host.torch.memory_order import Strides
 from kbh_lint.host.torch.signatures import Shape
 from kbh_lint.host.values import tensor_arguments
-from kbh_lint.host.values.tensors import Content, Event, Tensor, Unknown, broadcast, row_major
+from kbh_lint.host.values.tensors import Content, Event, EventAttrs, Tensor, Unknown, broadcast, row_major
 from kbh_lint.values import DType
 
 if TYPE_CHECKING:
@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 VIEWS = frozenset(
     "view reshape permute transpose t squeeze unsqueeze expand flatten narrow select detach unflatten swapaxes movedim "
     "view_as expand_as as_strided unbind chunk split moveaxis broadcast_to ravel unfold view_as_real adjoint "
+    "view_as_complex "
     "diagonal reshape_as alias requires_grad_ squeeze_ unsqueeze_ t_ transpose_ detach_ tensor_split split_with_sizes "
     "numpy_T swapdims meshgrid broadcast_tensors".split()
 )
 _KEPT = ("range", "steer", "subclass", "lazy", "lazy_loc", "complex")  # what holds for a view as for its tensor
-
+_COMPLEX_OF = {"f32": "c64", "f64": "c128"}
+_PARTS_OF = {wide: part for part, wide in _COMPLEX_OF.items()}
 
 _SAME: Any = object()
 
@@ -60,6 +62,8 @@ def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: i
         if strides is None and not tensor.is_contiguous():
             strides = (None,) * len(shape or ())
         return alias(tensor, shape, strides, new)
+    if name in ("view_as_complex", "view_as_real"):
+        return _pairs(tensor, name == "view_as_complex")
     if name in ("unbind", "chunk", "split", "tensor_split", "split_with_sizes"):
         pieces = view_shapes.pieces(name, tensor.shape, rest)
         starts = view_offsets.of_pieces(name, tensor, pieces, rest)
@@ -72,6 +76,17 @@ def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: i
         return recording.make(interp, shape, tensor.dtype, event=event, device=tensor.device)
     offset = view_offsets.viewed(name, tensor, rest) if sliced else _SAME
     return alias(tensor, shape, strides, is_slice=sliced, offset=offset)
+
+
+def _pairs(tensor: Tensor, joined: bool) -> Tensor:
+    """The last dimension's pairs of numbers as complex ones, or complex numbers as such pairs."""
+    shape = None if tensor.shape is None else tensor.shape[:-1] if joined else (*tensor.shape, 2)
+    dtype = (_COMPLEX_OF if joined else _PARTS_OF).get(tensor.dtype, "?")
+    strides = None if tensor.is_contiguous() else (None,) * len(shape or ())
+    made = alias(tensor, shape, strides, dtype)
+    if not joined:
+        made.attrs.pop("complex", None)
+    return made
 
 
 def _spread(name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -137,7 +152,7 @@ def assign_index(interp: Run, tensor: Tensor, key: Any, value: Any, loc: ir.Loc 
     """`tensor[key] = value`."""
     inputs = tensor_arguments.tensors_in([value]) + tensor_arguments.tensors_in([key])
     contents = interp.contents_of(value) if isinstance(value, Unknown) else ()
-    attrs: dict[str, Any] = {}
+    attrs: EventAttrs = {}
     if isinstance(value, Tensor):
         attrs = {"from": value.dtype, "to": tensor.dtype, "cast": value.dtype != tensor.dtype}
     steer = (*recording.steered_by(inputs), *bounds_from(interp, key if isinstance(key, tuple) else (key,)))

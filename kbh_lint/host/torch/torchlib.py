@@ -24,7 +24,7 @@ from kbh_lint.host.torch import (
 )
 from kbh_lint.host.torch.aten_names import PRODUCTS, SELECTIONS, SOFTMAXES, SOLVERS, family
 from kbh_lint.host.values import tensor_arguments
-from kbh_lint.host.values.tensors import Content, Tensor, Unknown
+from kbh_lint.host.values.tensors import Content, EventAttrs, Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -93,7 +93,7 @@ def compute(
     )
     if not inputs and not isinstance(out, Tensor):
         return Unknown(tuple(interp.contents_of(args)), name)
-    attrs: dict[str, Any] = {"symbol": path, "operands": tuple(t.dtype for t in inputs)}
+    attrs: EventAttrs = {"symbol": path, "operands": tuple(t.dtype for t in inputs)}
     numbers = _numbers(interp, [*args, *kwargs.values()])
     if numbers:
         attrs["steer"] = numbers

@@ -85,7 +85,8 @@ def pieces(name: str, shape: Shape, rest: Sequence[Any]) -> list[Shape]:
 
 
 def of_pieces(name: str, tensor: Tensor, rest: Sequence[Any]) -> Any:
-    """Strides of what unbind, chunk and split give: those of the whole."""
+    """The strides of the views that unbind, chunk and split return: those of the tensor, without the axis that unbind
+    removes. None where they are not known."""
     strides = strides_of(tensor)
     if strides is None or name != "unbind":
         return strides

@@ -1,6 +1,6 @@
 """What a submission can learn about who runs it: the caller, the clock, profilers, the process it lives in.
 
-A value that was asked for in this way is an `Unknown` whose `why` begins with `sniff:`, and so is what is computed from
+A value that was asked for in this way is an `Unknown` with a `Taint` that has a symbol, and so is what is computed from
 it. Runs take both sides of a branch on one; what differs between the sides is what was decided by asking.
 """
 
@@ -10,16 +10,15 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir, registry
+from kbh_lint.host.values.decisions import Asked
 from kbh_lint.host.values.objects import Chance, LibObject, Method
-from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.host.values.tensors import Sort, Taint, Unknown
 from kbh_lint.source.embedded import Text, doubts
 from kbh_lint.values import Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
-MARK = "sniff:"
-CLOCK = "clock:"  # followed by the call of forward in which the clock was read
 MAX_LOOKED_AT = 64
 
 STACK, LOADED, PROFILER = "the call stack", "the loaded modules", "whether something profiles or traces"
@@ -62,6 +61,7 @@ CALLED = {
 
 READ = {
     "sys.argv": COMMAND, "sys.orig_argv": COMMAND, "sys.modules": LOADED, "__main__.__file__": COMMAND,
+    "__name__": COMMAND,
     "torch.autograd.profiler._is_profiler_enabled": PROFILER, "torch.profiler.profiler._is_profiler_enabled": PROFILER,
 }  # fmt: skip
 
@@ -93,18 +93,28 @@ def about_process(path: str) -> bool:
 def asked(interp: Run, symbol: str, what: str, loc: ir.Loc | None) -> Unknown:
     """Remember that something was asked for, and give the value that is known to come of it."""
     interp.note("sniff", {"symbol": symbol, "what": what}, loc)
-    return Unknown((), f"{MARK}{symbol}")
+    return of_symbol(symbol)
+
+
+def of_symbol(symbol: str) -> Unknown:
+    """What `symbol` gives, which tells who runs the submission."""
+    return tainted(Taint(symbol))
+
+
+def tainted(taint: Taint) -> Unknown:
+    """A value of which nothing is known but what was asked for it."""
+    return Unknown((), str(taint), taint=taint)
 
 
 def clock(interp: Run) -> Unknown:
-    """What a clock shows: the time between calls of forward tells checking from timing, the time in one does not."""
-    return Unknown((), f"{CLOCK}{interp.trace.call_index}")
+    """What a clock shows: the time between calls tells checking from timing, the time in one does not."""
+    return tainted(Taint(clock=interp.trace.call_index))
 
 
-def source(*values: Any) -> str:
-    """The mark of what was asked for among values, also inside lists and tuples; of two clock readings in different
-    calls, that of the gap; else nothing."""
-    found = ""
+def source(*values: Any) -> Taint | None:
+    """The taint of what was asked for among values, also inside lists and tuples; of two clock readings in different
+    calls, that of the gap; else None."""
+    found: Taint | None = None
     stack, seen = list(values), 0
     while stack and seen < MAX_LOOKED_AT:
         value = stack.pop()
@@ -113,15 +123,18 @@ def source(*values: Any) -> str:
             stack.extend(value[:8])
         elif isinstance(value, Text):
             stack.extend(doubts(value))
-        elif isinstance(value, Unknown):
-            why = value.why
-            if why.startswith(MARK):
-                return why
-            if why.startswith(CLOCK):
-                if found and found != why:
-                    return f"{MARK}time"
-                found = why
+        elif isinstance(value, Unknown) and value.taint is not None:
+            if value.taint.symbol:
+                return value.taint
+            if found is not None and found != value.taint:
+                return Taint("time")
+            found = value.taint
     return found
+
+
+def symbol_of(value: object) -> str:
+    """What was asked for to get a value; nothing where it tells nothing about the caller, as a clock alone."""
+    return value.taint.symbol if isinstance(value, Unknown) and value.taint is not None else ""
 
 
 # Objects that the interpreter itself makes: they are there, and are equal to no number and no text.
@@ -158,29 +171,29 @@ def _own(path: str) -> bool:
 
 def presumed(answer: bool) -> Unknown:
     """What is taken to hold of a value of a library; another run takes it the other way."""
-    return Unknown((), _LIKELY if answer else _LIBRARY)
+    return Unknown((), _LIKELY if answer else _LIBRARY, likely=answer, sort=Sort.LIBRARY)
 
 
 def opposite(answer: Unknown) -> Unknown:
     """The same for `!=`."""
-    return presumed(answer.why == _LIBRARY) if answer.why in (_LIBRARY, _LIKELY) else answer
+    return presumed(not answer.likely) if answer.sort is Sort.LIBRARY else answer
 
 
 def flows(interp: Run, left: Any, right: Any, loc: ir.Loc | None) -> None:
     """A tensor meets a number in an operation; one that was asked for makes the result depend on who runs it."""
-    mark = source(left, right)
-    if mark.startswith(MARK):
-        interp.note("sniffed-value", {"symbol": mark.removeprefix(MARK)}, loc)
+    taint = source(left, right)
+    if taint is not None and taint.symbol:
+        interp.note("sniffed-value", {"symbol": taint.symbol}, loc)
 
 
 def handed(interp: Run, values: Iterable[Any], loc: ir.Loc | None) -> None:
     """A launch is given numbers; one that was asked for, a clock's or the process's own says who runs it."""
     values = list(values)
-    mark = source(*values)
-    symbol, what = mark.removeprefix(MARK), ""
-    if mark.startswith(CLOCK):
+    taint = source(*values)
+    symbol, what = taint.symbol if taint is not None else "", ""
+    if taint is not None and not symbol:
         symbol, what = "time", CLOCK_TIME
-    elif not mark and any(type(value) is Chance for value in values):
+    elif taint is None and any(type(value) is Chance for value in values):
         symbol, what = "os.getpid", PROCESS_ID
     if what:
         interp.note("sniff", {"symbol": symbol, "what": what}, loc)
@@ -188,9 +201,10 @@ def handed(interp: Run, values: Iterable[Any], loc: ir.Loc | None) -> None:
         interp.note("sniffed-value", {"symbol": symbol}, loc)
 
 
-def decides(value: Unknown) -> bool:
-    """Whether a branch on `value` is a branch on what was asked for, or on memory that nothing has written."""
-    return value.why.startswith(MARK) or _unwritten(value)
+def question(value: Unknown) -> Asked | None:
+    """What a branch on `value` asks: what was asked for, or what is in memory that nothing has written; else None."""
+    symbol = symbol_of(value)
+    return Asked(symbol) if symbol else Asked(value.why, "memory") if _unwritten(value) else None
 
 
 def _unwritten(value: Unknown) -> bool:
@@ -214,10 +228,10 @@ def _unwritten(value: Unknown) -> bool:
     return found
 
 
-def either_way(mark: str) -> bool:
+def either_way(asked: Asked) -> bool:
     """Whether nothing can be said about the answer in a graded run: who calls, by which command, what is loaded.
 
     Of the other questions the usual answer is known: no profiler, no capture, no variable of a harness.
     """
-    symbol = mark.removeprefix(MARK)
-    return (CALLED.get(symbol) or READ.get(symbol)) in (STACK, COMMAND, LOADED)
+    known = asked.about == "caller" and (CALLED.get(asked.symbol) or READ.get(asked.symbol))
+    return known in (STACK, COMMAND, LOADED)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.host.values import asking, bounds, tensor_arguments, unknowns
 from kbh_lint.host.values.objects import Chance, Instance, Keys, LibObject, compared_as, find_method
-from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.host.values.tensors import Sort, Unknown
 from kbh_lint.source.embedded import doubts
 from kbh_lint.values import Sym
 
@@ -39,7 +39,7 @@ def same(interp: Run, left: Any, right: Any) -> Any:
         own = find_method(one, "__eq__") if isinstance(one, Instance) else None
         if own is not None:
             answer = interp.call(own, [other], {}, None)
-            if isinstance(answer, Unknown) and answer.why == "NotImplemented":
+            if isinstance(answer, Unknown) and answer.sort is Sort.NOT_IMPLEMENTED:
                 continue
             return answer if isinstance(answer, Unknown) else interp.truth(answer, None)
     if is_success(left) or is_success(right):

@@ -30,7 +30,7 @@ def find_key(interp: Run, owner: dict[Any, Any], key: Any) -> Any:
     return MISSING if found is MISSING else owner[found]
 
 
-def held_key(interp: Run, owner: dict[Any, Any], key: Any) -> Any:
+def held_key(interp: Run, owner: dict[Any, Any] | set[Any], key: Any) -> Any:
     """The key of `owner` that `key` finds, or MISSING. Keys that hold unknowns match when these are known to be equal,
     objects by what their class says of equality."""
     check_key(key)

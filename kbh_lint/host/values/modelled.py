@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
 from kbh_lint import ir
 from kbh_lint.host.values.objects import LibObject, Method
 from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.records import dataclass
 from kbh_lint.values import Made
 
 if TYPE_CHECKING:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.dtypes import BITS
 from kbh_lint.host.values.tensors import Event, Tensor, Unknown
+from kbh_lint.records import dataclass
 from kbh_lint.values import Brief, Env, Func, JitFunction
 
 MAX_MERGED = 400  # classes in the orders of a class's bases
@@ -287,17 +288,20 @@ class Configured(Brief):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Config(Brief):
-    """triton.Config."""
+    """triton.Config; `hook` is its `pre_hook`."""
 
     kwargs: dict[str, Any]
+    hook: Any = None
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class HostDescriptor(Brief):
-    """A TMA descriptor made on the host over a tensor."""
+    """A TMA descriptor made on the host over a tensor; `shape` and `strides` as they were given."""
 
     tensor: Tensor
     block: Any = None
+    shape: Any = None
+    strides: Any = None
 
 
 @dataclass(slots=True, eq=False, repr=False)
@@ -440,6 +444,13 @@ def meta_method(owner: Any, name: str) -> Any:
         return None
     found = owner.meta.get(name, _NOTHING)
     return Bound(owner, found) if found is not _NOTHING else None
+
+
+class OpenFile(LibObject):
+    """A file that is open."""
+
+    def __init__(self, name: str, mode: str) -> None:
+        super().__init__("file", {"name": name, "mode": mode})
 
 
 class FilePath(LibObject):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kbh_lint import ir
+from kbh_lint.host.values.decisions import Asked
 from kbh_lint.host.values.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.problems import Binding, Contract
+from kbh_lint.records import dataclass
 from kbh_lint.values import Env
 
 
@@ -50,7 +52,7 @@ class PathRun:
     contract: Contract | None = None
     left_over: bool = False
     given: set[int] = field(default_factory=set)  # storages of inputs and state that calls were given
-    sniffing: dict[Any, str] = field(default_factory=dict)  # branches on what was asked for, with its mark
+    sniffing: dict[Any, Asked] = field(default_factory=dict)  # branches on what was asked for
     probes: list[Probe] = field(default_factory=list)  # each of those branches, taken the other way
     exit_loc: ir.Loc | None = None  # where an exception that ends the process was raised
     children: list[tuple[str, str, ir.Loc | None]] = field(default_factory=list)  # processes nobody waited for
@@ -60,6 +62,7 @@ class PathRun:
     asserted: set[Any] = field(default_factory=set)  # those of them that an assert raises on
     beyond: list[PathRun] = field(default_factory=list)  # of the default path: what other values would make of them
     measured: tuple[Any, ...] = ()  # work whose time was taken, any of which may be the fastest
+    elsewhere: list[PathRun] = field(default_factory=list)  # of the first path: the module level on other GPUs
     stateful: bool = False  # of entry points: a call may build on what the calls before it left
     untried: int = 0  # of the first path: undecided branches whose other side no run came to an end on
 
@@ -72,10 +75,10 @@ class PathRun:
 class Probe:
     """The branches on one thing that was asked for, all taken the other way: the run without it, and the run with it.
 
-    The mark `fork` stands for the child of a process that the submission forks, `all` for all questions at once.
+    `asked` may stand for the child of a process that the submission forks, or for all questions at once.
     """
 
-    mark: str
+    asked: Asked
     sites: tuple[Any, ...]
     origin: PathRun
     other: PathRun

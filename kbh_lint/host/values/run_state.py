@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
 from kbh_lint.host.values import asking
-from kbh_lint.host.values.tensors import Content, Event, Tensor, Unknown
+from kbh_lint.host.values.decisions import ALL
+from kbh_lint.host.values.tensors import Content, Event, Sort, Tensor, Unknown
 from kbh_lint.source.sidecars import MODULES
 from kbh_lint.values import Env
 
@@ -29,6 +30,7 @@ class Trace:
         self.round = 0  # calls of forward so far, over all shapes; 0 while none runs
         self.done: dict[Any, tuple[int, int]] = {}  # how often, and with how many operations, a place had its turn
         self.notes: list[Note] = []
+        self.kinds: set[str] = set()  # of notes, also of those that were taken back
         self.unread: list[Unread] = []
         self.rewritten = ""  # code ran that could not be read: why
 
@@ -49,18 +51,18 @@ class Decisions:
 
     def choice(self, key: Any, value: Unknown) -> bool:
         """Which way a branch on an unknown goes in this run."""
-        if key not in self.sites or asking.decides(value):
+        if key not in self.sites or asking.question(value) is not None:
             self.sites[key] = value
         if key in self.flips:
             return self.flips[key]
-        if ("mark", value.why) in self.flips or ("mark", "all") in self.flips and value.why.startswith(asking.MARK):
+        if self.flips and asking.question(value) in self.flips or ALL in self.flips and asking.symbol_of(value):
             return True
-        return value.why.startswith("likely")
+        return value.likely
 
     def settle(self, key: Any, loc: ir.Loc | None, answer: bool, contents: tuple[Content, ...]) -> bool:
         """What the legal domain of the inputs, or a check that passes, decides; a run may ask what else would do."""
         self.places.setdefault(key, loc)
-        self.settled.setdefault(key, Unknown(contents, "likely" if answer else ""))
+        self.settled.setdefault(key, Unknown(contents, likely=answer))
         return self.flips.get(key, answer)
 
     def side(self, key: Any, value: Unknown, call: int) -> bool:
@@ -69,9 +71,9 @@ class Decisions:
         No real run answers all elements alike, so the second time one call of a function (by its number) asks, it
         is the other side.
         """
-        if key not in self.decided or value.why.startswith(asking.MARK):
+        if key not in self.decided or asking.symbol_of(value):
             self.decided[key] = self.choice(key, value)
-        if value.why.startswith("likely: the path"):  # files are all there, or none is yet
+        if value.sort is Sort.PATH:  # files are all there, or none is yet
             return self.decided[key]
         here = (key, call)
         self.asked[here] = self.asked.get(here, 0) + 1
@@ -87,6 +89,8 @@ class Files:
     def __init__(self, sidecars: Mapping[str, str], binaries: Iterable[str]) -> None:
         self.texts: dict[str, str] = dict(sidecars)
         self.extensions = {name.partition(".")[0]: name for name in sorted(binaries) if name.endswith(MODULES)}
+        self.kept: dict[str, Any] = {}  # the values that were written to files in this run, by path
+        self.held: list[Any] = []  # the objects among the files that were written to
         self.built: dict[str, Built] = {}  # the binaries that were built in this run, by path
         self.asked: set[str] = set()  # paths whose existence was asked about and taken for granted
         self.left_over = False  # this path needs a file that only an earlier run could have left behind

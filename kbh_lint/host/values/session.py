@@ -43,7 +43,14 @@ class Session:
         self.lowered: dict[Any, ir.Module] = {}
         self.evaluated: dict[Any, Any] = {}
         self.functors: dict[Any, TypeValue] = {}  # the classes of lambdas that kernels are given
+        self.refused: dict[Any, str] = {}  # why texts do not compile, by their modules
+        self.bound: frozenset[str] | None = None  # the names that the submission binds anywhere, once asked for
+        self.given: frozenset[str] | None = None  # the names of attributes that it sets on others, once asked for
         self.flags: dict[int, dict[str, ir.Decl]] = {}  # the numbers in device memory that a kernel names
+
+    def asks_for_shared(self) -> bool:
+        """Whether a C++ text may ask for more dynamic shared memory than a block is given."""
+        return any("FuncSetAttribute" in module.unit.prepared for module in self.lowered.values())
 
     @property
     def device(self) -> device.Device:

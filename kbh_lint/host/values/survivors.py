@@ -7,7 +7,6 @@ that is there. Slots are compared before and after calls; nothing is copied.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir
@@ -30,6 +29,7 @@ from kbh_lint.host.values.objects import (
     compared_as,
 )
 from kbh_lint.host.values.tensors import ADDRESS_BITS, Storage, Tensor, Unknown
+from kbh_lint.records import dataclass
 from kbh_lint.source.embedded import doubts
 from kbh_lint.values import CppType, DType, Env, Func, JitFunction, Overloads, Sym
 
@@ -89,6 +89,7 @@ def slots(interp: Run, instance: Any) -> list[Survivor]:
         walk.visit(("__device__ memory", tensor, (), None, None), 0)
     walk.table("memory ", interp.memory.numbers)
     walk.table("", interp.process.patches)
+    walk.visit(("a file", interp.files.kept, (), None, None), 0)
     interp.memory.cut = walk.cut
     return walk.found + walk.lengths
 

@@ -7,27 +7,62 @@ event knows the contents it read. What a result really comes from is a walk over
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import field
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from kbh_lint import ir
 from kbh_lint.dtypes import BITS
+from kbh_lint.records import dataclass
 from kbh_lint.values import Brief
 
+if TYPE_CHECKING:
+    from kbh_lint.kernels.core.facts import KernelFacts
+    from kbh_lint.limits import Budgets
+
 ADDRESS_BITS = 44  # one storage owns 2**44 addresses, so an address with an offset still names its storage
+
+
+@dataclass(frozen=True, slots=True)
+class Taint:
+    """What was asked for about the caller and is in a value: `symbol` was called or read; or, with no symbol, only a
+    clock, in the call of forward `clock`."""
+
+    symbol: str = ""
+    clock: int = 0
+
+    def __str__(self) -> str:
+        return f"sniff:{self.symbol}" if self.symbol else f"clock:{self.clock}"
+
+
+class Sort(Enum):
+    """Unknowns that are something of their own."""
+
+    PATH = "whether a path exists"
+    LIBRARY = "a value of a library"
+    DESCRIPTOR = "a descriptor that the submission opened"
+    NOT_IMPLEMENTED = "NotImplemented"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Unknown(Brief):
     """A number, truth or object the run cannot know; `contents` are the tensor contents it was computed from.
 
-    Two unknowns are the same value only when they are the same object.
+    `why` is for readers and decides nothing. Two unknowns are the same value only when they are the same object.
     """
 
     contents: tuple[Content, ...] = ()
     why: str = ""
     range: tuple[float, float] | None = None  # what it lies between, where the inputs' legal domain says so
     made: int = 0  # the call of forward that computed it, counted over a whole run; 0 outside of calls
+    taint: Taint | None = None
+    likely: bool = False  # a branch takes it for true, unless a run is told otherwise
+    sort: Sort | None = None
+    reading: str = ""  # the function that read every element of its contents, where one did: no change escapes it
+
+    def like(self, contents: tuple[Content, ...] = (), made: int = 0) -> Unknown:
+        """Another value of which the same is known, as of an attribute or an item of this one."""
+        return Unknown(contents, self.why, None, made, self.taint, self.likely, self.sort, self.reading)
 
     def __bool__(self) -> bool:
         raise UnknownTruth(self)
@@ -81,6 +116,49 @@ class Storage(Brief):
         return self.ident << ADDRESS_BITS
 
 
+_Copy = TypedDict("_Copy", {"from": str, "to": str, "cast": bool}, total=False)
+
+
+class EventAttrs(_Copy, total=False):
+    """What is known of an event beside what it reads and writes. Its kind decides which of it there is."""
+
+    # launches: the kernel with its configurations; what the analysis says of each, and of those it tells apart
+    kernel: Any
+    kernels: Any
+    bindings: Any
+    facts: list[KernelFacts]
+    distinct: list[KernelFacts]
+    grid: Any
+    block: Any
+    contents: dict[int, Content]  # by storage, as the launch found them
+    numbers: dict[str, tuple[Content, ...]]  # what numbers among the arguments were computed from
+    starts: dict[str, int | None]  # where in its storage each pointer argument begins, in bytes
+    outer: Any
+    scope: Any
+    cut: str  # why not all of it was read
+    cache: dict[Any, Any]  # what analyses worked out, for all launches of a submission
+    budgets: Budgets
+    # operations, libraries and launches alike
+    symbol: str
+    operands: tuple[str, ...]
+    steer: tuple[Content, ...]  # what decided, as a number, what it does
+    flops: int | None
+    cutlass: Any
+    foreign: bool  # what it computes is not known
+    keeps: bool  # it cannot have written what it was given
+    places: tuple[int, ...]  # which of the pointers that it was given it wrote
+    round: int  # the call of forward, counted over a whole run
+    # what runs say
+    replayed: bool
+    loading: bool
+    compiled: bool
+    tf32: bool
+    beside: str  # a thread or stream that nothing waited for yet
+    # what analyses note
+    is_product: bool
+    promised: str
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Event(Brief):
     """Something that ran on the device or computed on tensors: a kernel launch, a library call, a torch operation.
@@ -98,7 +176,7 @@ class Event(Brief):
     reads: list[tuple[Content, Tensor]]
     writes: list[Content] = field(default_factory=list)
     call: int = 0
-    attrs: dict[str, Any] = field(default_factory=dict)
+    attrs: EventAttrs = field(default_factory=EventAttrs)
     stack: tuple[ir.Loc, ...] = ()
     weight: int = 1
     times: int = 1

@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 
-def merged(interp: Run, *values: Any, why: str = "") -> Unknown:
-    """An unknown computed from all of `values`."""
+def merged(
+    interp: Run, *values: Any, why: str = "", like: Unknown | None = None, likely: bool = False, reading: str = ""
+) -> Unknown:
+    """An unknown computed from all of `values`; `like`: what else is known of it, if nothing was asked for."""
     contents: list[Any] = []
-    why = asking.source(*values) or why
+    taint = asking.source(*values)
     made = 0
     for value in values:
         if isinstance(value, Unknown):
@@ -25,7 +27,11 @@ def merged(interp: Run, *values: Any, why: str = "") -> Unknown:
         for content in interp.contents_of(value):
             if content not in contents:
                 contents.append(content)
-    return Unknown(tuple(contents), why, made=made)
+    if taint is not None:
+        return Unknown(tuple(contents), str(taint), made=made, taint=taint)
+    if like is not None:
+        return like.like(tuple(contents), made)
+    return Unknown(tuple(contents), why, made=made, likely=likely, reading=reading)
 
 
 def same_unknown(interp: Run, left: Any, right: Any) -> Any:

@@ -1,0 +1,95 @@
+"""Values that a program writes into a file and reads again, followed without a file: what `torch.save`, `numpy.save`,
+`pickle.dump` and their kin were given is what loading from the same path gives, as a copy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.datamodel import copies, exceptions, shown
+from kbh_lint.host.values import keys
+from kbh_lint.host.values.objects import FilePath, Instance, LibObject, OpenFile
+from kbh_lint.host.values.tensors import Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+VALUE_THEN_FILE = ("torch.save", "pickle.dump", "json.dump", "joblib.dump", "safetensors.torch.save_file")
+FILE_THEN_VALUE = ("numpy.save",)
+LOADERS = ("torch.load", "pickle.load", "json.load", "joblib.load", "safetensors.torch.load_file", "numpy.load",
+           "numpy.fromfile", "numpy.memmap")  # fmt: skip
+_FILES = ("f", "file", "fp", "filename", "fid")
+_VALUES = ("obj", "arr", "value", "tensors")
+
+
+def place(file: object) -> str:
+    """The path that a file, a path or a text stands for; of an object that is written to, a name of its own; empty
+    where nothing of it is known."""
+    if isinstance(file, OpenFile):
+        file = file.attrs["name"]
+    if isinstance(file, Instance):
+        return f"<object {id(file)}>"
+    if isinstance(file, FilePath):
+        file = file.text
+    text = file if isinstance(file, str) else shown.show(file)
+    return "" if isinstance(file, Unknown) or text.startswith("<") and "/" not in text else text
+
+
+def keep(run: Run, file: object, value: object, loc: ir.Loc | None) -> None:
+    """Models writing a value to a file (torch.save, pickle.dump): the file's former contents are replaced."""
+    at = place(file)
+    if at:
+        copy = value if isinstance(value, Unknown) else copies.deep(run, value, loc)
+        keys.store(run, run.files.kept, at, copy)
+        if isinstance(file, Instance):
+            run.files.held.append(file)  # so that its name is no other object's
+
+
+def absent(run: Run, file: object, loc: ir.Loc | None) -> None:
+    """Models reading a file that this run has not written: another run raises FileNotFoundError, and this one goes on
+    as if an earlier process had left the file behind."""
+    if place(file) not in run.files.asked:
+        exceptions.may_fail(run, "FileNotFoundError", loc)
+    run.files.left_over = True
+
+
+def forget(run: Run, file: object) -> None:
+    """Drops what is known of a file's contents, because something else writes to it."""
+    held = keys.held_key(run, run.files.kept, place(file))
+    if held is not keys.MISSING:
+        del run.files.kept[held]
+
+
+def copied(run: Run, source: object, target: object) -> None:
+    """Models copying or moving a file: the target then holds the source's contents."""
+    found, at = keys.find_key(run, run.files.kept, place(source)), place(target)
+    if found is not keys.MISSING and at:
+        keys.store(run, run.files.kept, at, found)
+
+
+def kept(run: Run, file: object) -> Any | None:
+    """What a file holds that was written in this run; None where nothing was."""
+    found = keys.find_key(run, run.files.kept, place(file))
+    return None if found is keys.MISSING else found
+
+
+def save(run: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+    """`torch.save(value, file)` and others of the kind."""
+    file, value = _given(args, kwargs, path in FILE_THEN_VALUE)
+    keep(run, file, value, loc)
+
+
+def load(run: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    """What a loader gives of a file that this run wrote, as a copy; None of any other, which may not be there."""
+    file, _ = _given(args, kwargs, True)
+    value = kept(run, file)
+    if value is None and isinstance(file, (str, LibObject)):
+        absent(run, file, loc)
+    return value if value is None or isinstance(value, Unknown) else copies.deep(run, value, loc)
+
+
+def _given(args: list[Any], kwargs: dict[str, Any], file_first: bool) -> tuple[Any, Any]:
+    named = [next((kwargs[name] for name in names if name in kwargs), None) for names in (_FILES, _VALUES)]
+    first, second = (*args[:2], None, None)[:2]
+    file, value = (first, second) if file_first else (second, first)
+    return (named[0] if file is None else file), (named[1] if value is None else value)

@@ -1,0 +1,52 @@
+"""Machine code for a GPU that a program holds as bytes and gives to the driver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.host.effects import artifacts, foreign
+from kbh_lint.host.values.objects import Blob, Slot
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+NAME = "a cubin in the text"
+LOADERS = ("cuModuleLoadData", "cuModuleLoadFatBinary", "cuLibraryLoadData", "cudaLibraryLoadData")
+FINDERS = ("cuModuleGetFunction", "cuLibraryGetKernel", "cuLibraryGetModule", "cuKernelGetFunction", "cudaLibraryGet")
+_MAGIC = (b"\x7fELF", b"\x50\xed\x55\xba")  # a cubin, and several of them with their architectures
+
+
+def is_image(value: object) -> bool:
+    """Whether bytes, or numbers of bytes in an array, begin as machine code does."""
+    if isinstance(value, list):
+        head = value[:4]
+        value = bytes(head) if len(head) == 4 and all(type(n) is int and 0 <= n < 256 for n in head) else b""
+    return isinstance(value, (bytes, bytearray)) and bytes(value[:4]) in _MAGIC
+
+
+def call(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """A function of the driver that loads an image, finds a kernel in it or launches one: True where it did."""
+    plain = [arg.get() if isinstance(arg, Slot) else arg for arg in args]
+    if name.startswith(LOADERS):
+        if not any(is_image(value) for value in plain[1:]):
+            return False
+        return _put(args, Blob(artifacts.without_source(interp, NAME, loc), loc))
+    blob = next((value for value in plain if isinstance(value, Blob)), None)
+    if blob is None:
+        return False
+    if name.startswith(FINDERS):
+        symbol = next((value for value in plain[1:] if isinstance(value, (str, bytes))), "")
+        symbol = symbol.decode("utf-8", "replace") if isinstance(symbol, bytes) else str(symbol)
+        return _put(args, Blob(":".join(part for part in (blob.path, symbol) if part), loc))
+    if name.startswith(("cuLaunchKernel", "cudaLaunchKernel", "cuLaunchCooperativeKernel")):
+        foreign.call_blob(interp, blob, [value for value in plain if value is not blob], {}, loc)
+        return True
+    return False
+
+
+def _put(args: list[Any], value: Blob) -> bool:
+    """Stores what a function gives through the address that is its first argument."""
+    if args and isinstance(args[0], Slot):
+        args[0].set(value)
+    return True

@@ -1,0 +1,82 @@
+"""Launches of Triton kernels that no compiler takes, whatever GPU they are for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint import ir
+from kbh_lint.frontends.walk import by_node, children, walk
+from kbh_lint.host.values.unbound import nowhere_bound
+from kbh_lint.kernels.core.facts import KernelFacts
+from kbh_lint.values import Env, Func, JitFunction
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+COMPILATION = "triton.compiler.errors.CompilationError"
+_MAX_FUNCTIONS = 64
+# What decides at compile time whether a part is compiled at all.
+_CHOICES = (ir.If, ir.Cond, ir.Bool, ir.Lambda, ir.FuncDef, ir.Comp)
+
+
+def refused(interp: Run, jit: JitFunction, facts: list[KernelFacts]) -> bool:
+    """Whether the compiler refuses a kernel for certain: under every configuration a tile has a size that Triton has
+    no tiles of, or the text uses a name that nothing binds."""
+    if facts and all(one.refused for one in facts):
+        return True
+    return jit.func.language == "" and _uses_nothing(interp, jit.func, set())
+
+
+def _uses_nothing(interp: Run, func: Func, seen: set[int]) -> bool:
+    """Whether what is compiled of a function in any case uses a name that nothing binds."""
+    ours = func.node.loc[0] is interp.session.module.unit
+    if not ours or id(func.node) in seen or len(seen) > _MAX_FUNCTIONS:
+        return False
+    seen.add(id(func.node))
+    own = {param.name for param in func.node.params}
+    for name in _compiled(func.node.body or ()):
+        if name in own:
+            continue
+        found = _lookup(func.env, name)
+        if found is _NOTHING and nowhere_bound(interp.session, name):
+            return True
+        inner = found.func if isinstance(found, JitFunction) else None
+        if inner is not None and _uses_nothing(interp, inner, seen):
+            return True
+    return False
+
+
+_NOTHING = object()
+
+
+def _lookup(env: Env, name: str) -> Any:
+    try:
+        return env.lookup(name)
+    except KeyError:
+        return _NOTHING
+
+
+@by_node
+def _compiled(body: tuple[ir.Stmt, ...]) -> tuple[str, ...]:
+    """The names in what is compiled whatever the compile-time arguments are: up to the first return, and not below a
+    choice; of a loop that is unrolled, nothing."""
+    found: list[Any] = []
+    for stmt in body:
+        below = walk(stmt)
+        if any(isinstance(node, (ir.Return, ir.Raise)) for node in below):
+            break
+        stack: list[Any] = [stmt]
+        while stack:
+            node = stack.pop()
+            found.append(node)
+            if isinstance(node, ir.For):
+                stack.append(node.iterable)
+                stack += node.body if _is_range(node.iterable) else ()
+            elif not isinstance(node, _CHOICES):
+                stack += children(node)
+    return tuple(dict.fromkeys(node.id for node in found if isinstance(node, ir.Name)))
+
+
+def _is_range(node: ir.Expr) -> bool:
+    """Whether a loop runs over what is compiled once, however often it runs."""
+    return isinstance(node, ir.Call) and isinstance(node.func, ir.Name) and node.func.id == "range"
