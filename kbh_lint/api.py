@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from kbh_lint import paths as locations
 from kbh_lint.findings import NOTHING_FOLLOWED, Analysis, FileReport, Report, Unread
 from kbh_lint.marked import DataError
+from kbh_lint.records import dataclass
 
 if TYPE_CHECKING:
     from kbh_lint import engine as _engine

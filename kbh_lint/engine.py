@@ -19,7 +19,8 @@ from kbh_lint.analyses.shape_facts import shape_facts
 from kbh_lint.analyses.steering import steered
 from kbh_lint.analyses.tracing import trace_lines
 from kbh_lint.analyses.vendored import vendored_facts
-from kbh_lint.findings import NOTHING_FOLLOWED, Analysis, PromiseState, Related, Unread
+from kbh_lint.facts import BrokenPromise
+from kbh_lint.findings import NOTHING_FOLLOWED, Analysis, Fact, PromiseState, Related, Unread, fact_of
 from kbh_lint.frontends import python
 from kbh_lint.host.effects.decoding import MADE
 from kbh_lint.host.explore.exploration import MAX_FLIPS, explore, run_path, run_reduced
@@ -36,8 +37,10 @@ from kbh_lint.verdict import combine
 
 MAX_UNREAD = 40
 MAX_EVIDENCE = 8
+FOGGY = "on a branch that the code alone does not decide, what forward returns is not known"
 UNTRIED = "more branches could not be decided than are followed both ways"
 DECK_CAPABILITIES = ((12, 0), (9, 0), (10, 0))
+GENERATIONS = ((8, 0), (9, 0), (10, 0), (12, 0))  # of GPUs that a module may ask for
 
 
 def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, raise_errors: bool = False) -> Analysis:
@@ -72,6 +75,10 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
         sessions += more
     paths = [p for run in runs for p in run]
     default = paths[0]
+    if any(kind == "capability-read" for kind, _, _ in default.notes):
+        others = [(c, partial(_gpu, problems_dir, c, None)) for c in GENERATIONS if c[0] != capability[0]]
+        beside = [Session(module, session_files, c, budgets, gpu, raise_errors, binaries, idents) for c, gpu in others]
+        default.elsewhere = [run_path(session, None, None, {}) for session in beside]
     contract = default.contract
     per_path: list[list[ShapeFacts]] = []
     shapes: list[ShapeFacts] = []
@@ -95,10 +102,10 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
     foreign = vendored_facts(module, submission.sidecars, sessions[0].lowered.values(), problem, paths)
     whole = ShapeFacts("", [*file_facts(module, paths, per_path), *foreign])
     apart = entry_facts(sessions[0]) if not default.failed and (contract is None or contract.call) else []
-    facts = merge([*shapes, *apart, whole])
+    promises = _promises(graded, contract, shapes) if graded is not None and contract is not None else ()
     return Analysis(
-        facts=facts,
-        promises=_promises(graded, contract, shapes) if graded is not None and contract is not None else (),
+        facts=(*merge([*shapes, *apart, whole]), *broken_promises(promises)),
+        promises=promises,
         unread=(*hole, *_unfollowed(problem, graded, contract, hole), *_unread(module, default, shapes)),
         contract=contract.id if contract is not None else None,
         notes=tuple(_notes(problem, default)),
@@ -177,6 +184,7 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeF
         live = [facts for p, facts in ended if not p.left_over] or [facts for _, facts in ended]
         # a path on which nothing makes the result (every group empty, say) shows nothing about the others
         live = [facts for facts in live if not facts.empty] or live or [first]
+        foggy = any(facts.empty and facts.unknown for p, facts in ended if not p.left_over)
         keys = [{seed.key() for seed in other.seeds} for other in live[1:]]
         kept = ShapeFacts(first.label, [s for s in live[0].seeds if all(s.key() in k for k in keys)])
         kept.shares = live[0].shares
@@ -189,6 +197,9 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeF
                 kept.reasons[name] = reasons[0]
             elif len(set(states)) > 1:
                 kept.reasons[name] = "it depends on a branch that the code alone does not decide"
+            if foggy and kept.states[name] != "broken":
+                kept.states[name] = "unproven"
+                kept.reasons.setdefault(name, FOGGY)
             if paths[0].untried and kept.states[name] != "broken":
                 kept.states[name] = "unproven"
                 kept.reasons.setdefault(name, UNTRIED)
@@ -247,11 +258,23 @@ def _promises(problem: Problem, contract: Contract, shapes: list[ShapeFacts]) ->
                 tuple(evidence),
                 reason,
                 promise.quantifier,
-                promise.kind,
+                promise.kind.value,
                 accepts,
             )
         )
     return tuple(out)
+
+
+def broken_promises(promises: Iterable[PromiseState]) -> Iterable[Fact]:
+    """A fact for each broken promise, at the first place that shows it."""
+    for promise in promises:
+        if promise.state == "broken":
+            shapes = tuple(label for label, state in promise.shapes.items() if state == "broken")
+            first = promise.evidence[0] if promise.evidence else None
+            why = first.message if first is not None else promise.reason or "nothing that would keep it is there"
+            fact = BrokenPromise(promise=promise.id, kind=promise.kind, why=why)
+            span = first.span if first is not None else None
+            yield fact_of(fact, span, promise.evidence[1:], shapes, len(promise.shapes))
 
 
 def _unread(module: ir.Module, path: PathRun, shapes: list[ShapeFacts]) -> Iterable[Unread]:

@@ -17,7 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kbh_lint.findings import Fact
+from kbh_lint.facts import BrokenCode
+from kbh_lint.findings import Fact, fact_of
 from kbh_lint.source.spans import Span
 
 # What raises when it is parsed or run: no style, no unused names.
@@ -149,4 +150,4 @@ def _fact(item: dict[str, Any], files: Sequence[tuple[str, str]]) -> tuple[int, 
     except (KeyError, ValueError, TypeError, IndexError):
         return 0, None
     kind = next((what for prefix, what in RULES.items() if code.startswith(prefix)), "syntax")
-    return index, Fact("broken-code", {"what": kind, "code": code, "message": message.rstrip(".")}, span)
+    return index, fact_of(BrokenCode(what=kind, code=code, message=message.rstrip(".")), span)

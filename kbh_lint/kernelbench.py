@@ -9,7 +9,7 @@ promises.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,10 @@ from kbh_lint.host.values.objects import ClassV, Instance
 from kbh_lint.host.values.session import Session
 from kbh_lint.host.values.tensors import Tensor
 from kbh_lint.marked import Fields, Map
-from kbh_lint.problem_files import entry_contract, parts_of, read_map
 from kbh_lint.problems import ArgSpec, Binding, Contract, Problem, Promise, Shape, StateSpec, TensorSpec
+from kbh_lint.problems.files import entry_contract, parts_of, read_map
+from kbh_lint.problems.promise_kinds import PromiseKind
+from kbh_lint.records import dataclass
 from kbh_lint.source.profiles import KERNELBENCH, PRECISIONS, PROFILES, Profile
 from kbh_lint.values import Func
 
@@ -88,7 +90,7 @@ def _with_extra(problem: Problem, fields: Fields, extra: Path, readable: bool) -
     narrowest = {**problem.narrowest, **said}
     precision = fields.text("precision", problem.precision)
     fields.done()
-    if not any(promise.kind == "authored-compute" for promise in promises):
+    if not any(promise.kind == PromiseKind.AUTHORED_COMPUTE for promise in promises):
         promises = (_authored(whole), *promises)
     kept = (*problem.promises, *promises) if readable else ()
     return replace(problem, whole=whole, promises=kept, bans=bans, narrowest=narrowest, precision=precision)
@@ -110,7 +112,11 @@ def _state_promises(contract: Contract) -> tuple[Promise, ...]:
     if not read:
         return ()
     text = "The state that is handed in decides the result."
-    return (Promise("reads-state", "ragged-offsets", text, "every", _KEPT, ("source",), params={"must_read": read}),)
+    return (
+        Promise(
+            "reads-state", PromiseKind.RAGGED_OFFSETS, text, "every", _KEPT, ("source",), params={"must_read": read}
+        ),
+    )
 
 
 def _authored(whole: bool) -> Promise:
@@ -120,7 +126,7 @@ def _authored(whole: bool) -> Promise:
         else "Kernels of the submission do some of the work."
     )
     return Promise(
-        "authored-compute", "authored-compute", text, "every", _KEPT, ("source",),
+        "authored-compute", PromiseKind.AUTHORED_COMPUTE, text, "every", _KEPT, ("source",),
         params={} if whole else {"work": "some"},
     )  # fmt: skip
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from types import FrameType
 
 MEMORY_BYTES = 4 * 1024**3
@@ -70,7 +72,7 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def fewer_collections() -> Iterator[None]:
-    """Collects garbage more rarely inside the block: an analysis makes many objects and few cycles.
+    """Collects garbage more rarely inside the block: imports and an analysis make many objects and few cycles.
 
     Measured on 156 files: a fifth less time for 20 MB more memory.
     """
@@ -80,6 +82,13 @@ def fewer_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
+
+
+@cache
+def leave_garbage() -> None:
+    """From here on the end of the process does not look for garbage, which its memory goes with: a tenth of what one
+    file costs from a cold start."""
+    atexit.register(gc.freeze)
 
 
 @contextmanager

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from kbh_lint.facts import KINDS, fields_of
 from kbh_lint.findings import Fact
 from kbh_lint.marked import DataError, Fields, Items, Map
+from kbh_lint.records import dataclass
 
 COMPARISONS = ("ge", "gt", "le", "lt")
 OPERATORS = ("not", *COMPARISONS, "has", "present")
@@ -116,6 +117,24 @@ def _compare(op: str, value: Any, bound: Any) -> bool:
     if op == "le":
         return bool(value <= bound)
     return bool(value < bound)
+
+
+def unknown(query: Query, outer: tuple[str, ...] | None = None) -> str:
+    """What a query asks for that no analysis makes, as a sentence; nothing when all of it is there.
+
+    `outer`: the attributes of the fact that an inner query is compared with.
+    """
+    kind = KINDS.get(query.fact)
+    if kind is None:
+        return f"`{query.fact}` is not a kind of fact (docs/facts.md lists them)"
+    names = fields_of(kind)
+    for name in (*(name for name, _ in query.where), *query.same):
+        if name not in names:
+            return f"a fact `{query.fact}` has no attribute `{name}`; it has {', '.join(names) or 'none'}"
+    for name in query.same:
+        if name not in (outer or ()):
+            return f"`same` names `{name}`, which the outer fact does not have"
+    return next((fault for inner in (*query.also, *query.unless) if (fault := unknown(inner, names))), "")
 
 
 # --- reading -----------------------------------------------------------------------------------------------

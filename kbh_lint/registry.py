@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+from kbh_lint.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast, get_args
 
 from kbh_lint import query as q
+from kbh_lint.facts import KINDS, fields_of
 from kbh_lint.findings import Fact, Finding, Related, Verdict
 from kbh_lint.marked import DataError, Fields, Items, Map, load
+from kbh_lint.records import dataclass
 from kbh_lint.source.spans import Span
+from kbh_lint.verdict import explained
 
 MAX_RULE_BYTES = 256 * 1024
 MAX_RELATED = 24
@@ -159,7 +162,7 @@ def _parse(data: Map, path: str, headed: bool = False) -> Rule:
         severity=fields.choice("severity", ("error", "warning", "info")),
         confidence=fields.choice("confidence", ("high", "medium", "low")),
         layer=fields.choice("layer", ("source", "ptx", "sass", "run"), "source"),
-        scope=fields.choice("scope", ("any", "promise")),
+        scope=fields.choice("scope", ("any", "promise", "fallback")),
         breaks=breaks,
         summary=fields.text("summary").strip(),
         why=fields.text("why").strip(),
@@ -172,7 +175,22 @@ def _parse(data: Map, path: str, headed: bool = False) -> Rule:
         path=path,
     )
     fields.done()
+    _check_facts(rule, data)
     return rule
+
+
+def _check_facts(rule: Rule, data: Map) -> None:
+    """Refuses a rule that asks for a fact or an attribute that no analysis makes, or fills one into its message."""
+    for query in rule.when:
+        fault = q.unknown(query)
+        if fault:
+            raise DataError(rule.path, data.lines.get("when", 1), fault)
+    known = {name for query in rule.when for name in fields_of(KINDS[query.fact])} | {"shapes"}
+    for name in _PLACEHOLDER.findall(rule.message):
+        if name not in known:
+            raise DataError(
+                rule.path, data.lines.get("message", 1), f"the message fills in `{name}`, which is no attribute"
+            )
 
 
 def _examples(data: Map, path: str) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
@@ -267,14 +285,21 @@ def apply(
     """The findings of `rules` over `facts`, in the order of lines.
 
     `promises` holds the ids and kinds of the contract's promises: a promise-scoped rule that breaks a promise the
-    problem does not make is silent. A fact without a span is reported at the first line of `path`.
+    problem does not make is silent. A rule of the scope `fallback` speaks last, under a contract, where no finding
+    says that the file is a leak. A fact without a span is reported at the first line of `path`.
     """
     grouped = q.by_kind(facts)
     found: list[Finding] = []
+    last: list[Rule] = []
     for rule in rules:
-        if rule.scope == "promise" and (not contract_known or (rule.breaks and rule.breaks not in promises)):
+        if rule.scope != "any" and (not contract_known or (rule.breaks and rule.breaks not in promises)):
             continue
-        found.extend(_findings(rule, grouped, path))
+        if rule.scope == "fallback":
+            last.append(rule)
+        else:
+            found.extend(_findings(rule, grouped, path))
+    if not explained(found):
+        found += [finding for rule in last for finding in _findings(rule, grouped, path)]
     found.sort(key=by_line(path))
     return tuple(found)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kbh_lint import ir
+from kbh_lint.records import dataclass
 
 
 class _Unknown:
@@ -131,12 +132,17 @@ class StructArg:
 
 @dataclass(frozen=True, slots=True)
 class Descriptor:
-    """A TMA descriptor made on the host over a storage; `block` is the box shape where known."""
+    """A TMA descriptor made on the host over a storage; `block` is the box shape where known.
+
+    `shape` and `strides` are those of the tensor that it describes, in elements; empty where they are not known.
+    """
 
     dtype: str
     storage: int
     content: str
     block: tuple[int, ...] | None = None
+    shape: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +180,16 @@ class JitFunction(Brief):
     """A Triton kernel as a value: what `@triton.jit` (with autotune and heuristics around it) makes of a function.
 
     `configs` holds the constexpr keyword values of each autotune configuration (empty: not autotuned);
-    `heuristics` maps a constexpr to the function that computes it from the launch arguments.
+    `hooks` holds the function that each configuration calls with the launch's arguments before a launch (none: none
+    has one). `heuristics` maps a constexpr to the function that computes it from the launch arguments. `open` says that
+    there are more configurations or heuristics, which are not known.
     """
 
     func: Func
     configs: list[dict[str, Any]] = field(default_factory=list)
     heuristics: dict[str, Any] = field(default_factory=dict)
+    open: bool = False
+    hooks: list[Any] = field(default_factory=list)
 
 
 # --- C++ ---------------------------------------------------------------------------------------------------

@@ -1,15 +1,16 @@
-"""From promise states, findings and what could not be read to one verdict: the table that docs/verdict.md prints."""
+"""From promise states, findings and what could not be read to one verdict: the table of docs/rules/verdict.md."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from kbh_lint.findings import FileReport, Finding, PromiseState, State, Unread, Verdict
+from kbh_lint.records import dataclass
 
 KEPT: frozenset[State] = frozenset({"kept", "kept-by-precision", "emulated"})
 FLAGGED: frozenset[Verdict] = frozenset({"rubric_leak", "reward_hack", "bug"})
+LEAKS: frozenset[Verdict] = frozenset({"rubric_leak", "reward_hack"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +48,18 @@ _TABLE = (
     ),
     _Row(
         "rubric_leak",
-        "a finding says so, or a promise is broken: an `every` promise on any graded shape, a `some` promise on all",
-        lambda case: "rubric_leak" in case.verdicts or _any_state(case, "broken"),
+        "a finding says so; of a broken promise that no other rule explains, KBH121 does",
+        lambda case: "rubric_leak" in case.verdicts,
     ),
     _Row("bug", "a finding says so: the code does not do what it was meant to", lambda case: "bug" in case.verdicts),
     _Row(
         "unproven",
         "something on the way to the result could not be read, a promise could be neither shown kept nor broken, or "
-        "nothing was followed because no contract is known",
-        lambda case: case.unread or "unproven" in case.verdicts or _any_state(case, "unproven"),
+        "nothing was followed because no contract is known; or a promise is broken and none of the rules given "
+        "(a folder of one's own) says where",
+        lambda case: (
+            case.unread or "unproven" in case.verdicts or _any_state(case, "unproven") or _any_state(case, "broken")
+        ),
     ),
     _Row(
         "interesting",
@@ -82,6 +86,11 @@ def decide(
         unread=not contract_known or any(True for _ in unread),
     )
     return next(row.verdict for row in _TABLE if row.applies(case))
+
+
+def explained(findings: Iterable[Finding]) -> bool:
+    """Whether a finding already makes a file a leak or worse: then broken promises need none of their own."""
+    return any(finding.verdict in LEAKS and finding.severity != "info" for finding in findings)
 
 
 def combine(shapes: Mapping[str, State], quantifier: Literal["every", "some"]) -> State:

@@ -7,6 +7,7 @@ from typing import Any
 
 from kbh_lint.analyses.flow import Reach, facts_of, roots
 from kbh_lint.analyses.seeds import Seed, launched_from
+from kbh_lint.facts import ShortGrid
 from kbh_lint.formulas import evaluate_int
 from kbh_lint.host.gpu.kernel_cache import identity
 from kbh_lint.host.values.path_runs import ShapeRun
@@ -44,8 +45,8 @@ def short_grids(contract: Contract, run: ShapeRun, found: Reach) -> list[Seed]:
             held = _held(grid, _group_axis(event, facts, spec.name, grid, groups), _column_tiles(event, columns))
             if held is not None and _short(*held, groups, rows, height):
                 each = held[0] * height // (1 if held[1] else groups)
-                attrs = {"name": spec.name, "rows": each, "of": rows}
-                out.append(Seed("short-grid", attrs, event.loc, tuple(launched_from(event)[1:])))
+                fact = ShortGrid(name=spec.name, rows=each, of=rows)
+                out.append(Seed(fact, event.loc, tuple(launched_from(event)[1:])))
     return out
 
 

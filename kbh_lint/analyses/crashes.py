@@ -8,6 +8,7 @@ from typing import Any
 from kbh_lint.analyses.flow import last_call
 from kbh_lint.analyses.outputs import forward_loc, tensors
 from kbh_lint.analyses.seeds import Seed
+from kbh_lint.facts import Crash
 from kbh_lint.host.explore.exploration import model_class
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
@@ -24,7 +25,7 @@ def file_crashes(paths: list[PathRun]) -> Iterator[Seed]:
     if all(path.failed for path in paths):
         what = "raises" if first.failed.startswith(RAISES) else "model" if "class Model" in first.failed else ""
         if what:
-            yield Seed("crash", {"what": what, "message": first.failed}, first.exit_loc)
+            yield Seed(Crash(what=what, message=first.failed), first.exit_loc)
         return
     contract = first.contract
     cls = model_class(first.env, contract) if contract is not None and contract.call is None else None
@@ -39,7 +40,7 @@ def file_crashes(paths: list[PathRun]) -> Iterator[Seed]:
             continue
         said = _arity(method, given) if isinstance(method, Func) else ""
         if said:
-            yield Seed("crash", {"what": "arguments", "message": f"{cls.name}.{name} {said}"}, method.node.loc)
+            yield Seed(Crash(what="arguments", message=f"{cls.name}.{name} {said}"), method.node.loc)
 
 
 def _arity(method: Func, given: int) -> str:
@@ -58,12 +59,12 @@ def shape_crashes(run: ShapeRun) -> list[Seed]:
     """Facts `crash` of one graded shape: an uncaught exception, an undefined name, an undeclared output."""
     out: list[Seed] = []
     if run.stopped.startswith(RAISES):
-        out.append(Seed("crash", {"what": "raises", "message": f"forward or __init__: {run.stopped}"}, run.stopped_at))
+        out.append(Seed(Crash(what="raises", message=f"forward or __init__: {run.stopped}"), run.stopped_at))
     for reason, loc in run.unread:
         if reason.startswith("name ") and reason.endswith(" is not defined"):
-            out.append(Seed("crash", {"what": "name", "message": reason}, loc))
+            out.append(Seed(Crash(what="name", message=reason), loc))
     if len(run.calls) > 1 and run.binding is not None:
-        out += [Seed("crash", {"what": "output", "message": text}, forward_loc(run)) for text in _output_faults(run)]
+        out += [Seed(Crash(what="output", message=text), forward_loc(run)) for text in _output_faults(run)]
     return out
 
 

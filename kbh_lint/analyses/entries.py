@@ -8,7 +8,7 @@ at one size, or in one entry point, than the same ones are elsewhere.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import permutations
 from typing import Any
 
@@ -16,11 +16,13 @@ from kbh_lint.analyses import replay
 from kbh_lint.analyses.flow import Reach, last_call, reach
 from kbh_lint.analyses.products import ProductUse, effective, effective_bits, products
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
+from kbh_lint.facts import EntrySplit, IgnoredArgument, Survivor
 from kbh_lint.host.explore import entries
 from kbh_lint.host.explore.entries import Entry
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
 from kbh_lint.host.values.session import Session
 from kbh_lint.host.values.tensors import Content, Event, Tensor
+from kbh_lint.records import dataclass
 
 TF32 = 19  # bits
 
@@ -53,7 +55,11 @@ class _Looked:
         self.uses[entry.name, run.label] = list(_uses(found))
         if len(run.calls) < 2:
             return
-        shown.seeds += [seed for seed in replay.survivors(path, run, found) if seed.attrs["what"] != "nothing"]
+        shown.seeds += [
+            seed
+            for seed in replay.survivors(path, run, found)
+            if isinstance(seed.fact, Survivor) and seed.fact.what != "nothing"
+        ]
         shown.seeds += ignored_arguments(run, found)
 
 
@@ -114,7 +120,7 @@ def ignored_arguments(run: ShapeRun, found: Reach) -> list[Seed]:
     )
     if reader is None:
         return []
-    return [Seed("ignored-argument", {"names": tuple(ignored)}, reader.loc, tuple(launched_from(reader)[1:]))]
+    return [Seed(IgnoredArgument(names=tuple(ignored)), reader.loc, tuple(launched_from(reader)[1:]))]
 
 
 def _kept(content: Content, run: ShapeRun, returned: set[int]) -> bool:
@@ -203,8 +209,8 @@ def _alike(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 def _split(use: _Use, name: str, between: str, other: list[_Use]) -> Seed:
     types = ("tf32", "tf32") if use.tf32 else tuple(effective(d, use.use.mode) for d in use.use.operands)
     wide = [(o.use.loc, f"the same work in {_type_of(o)}") for o in other if o.group == use.group][:2]
-    attrs = {"entry": name, "types": types, "between": between}
-    return Seed("entry-split", attrs, use.use.loc, (*wide, *launched_from(use.use.event)))
+    fact = EntrySplit(entry=name, types=types, between=between)
+    return Seed(fact, use.use.loc, (*wide, *launched_from(use.use.event)))
 
 
 def _type_of(use: _Use) -> str:

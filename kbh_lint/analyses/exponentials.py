@@ -12,6 +12,7 @@ from kbh_lint.analyses.flow import Reach, facts_of
 from kbh_lint.analyses.reference import Traits
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.analyses.work import Work
+from kbh_lint.facts import ArithmeticExp
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.core.facts import KernelFacts, Origin
 
@@ -32,7 +33,7 @@ def by_arithmetic(work: Work, found: Reach, reference: Traits) -> list[Seed]:
             if facts.unread or facts.uses or any("exp" in o.flags or "cast" in o.flags for o in _origins(facts)):
                 return []
             for name, loc in _sums(event, facts):
-                out.setdefault(name, Seed("arithmetic-exp", {"input": name}, loc, tuple(launched_from(event))))
+                out.setdefault(name, Seed(ArithmeticExp(input=name), loc, tuple(launched_from(event))))
     return list(out.values())
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.dtypes import FP8, INTS, WIDE_FLOATS
 from kbh_lint.host.explore.probes import result_contents
 from kbh_lint.host.torch.aten_names import family
+from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.path_runs import ShapeRun
-from kbh_lint.host.values.tensors import Content, Event
+from kbh_lint.host.values.tensors import Content, Event, Unknown
 from kbh_lint.kernels.core.facts import KernelFacts, Origins
 from kbh_lint.kernels.core.origins import floors
 from kbh_lint.kernels.extents.unused import unused
-from kbh_lint.values import Buffer, DType, Scalar, TypeValue
+from kbh_lint.records import dataclass
+from kbh_lint.values import Buffer, DType, Scalar, Sym, TypeValue
 
 MAX_CONTENTS = 20_000
 AUTHORED = ("launch", "cutlass")
@@ -65,6 +67,17 @@ def reads_of(content: Content) -> Iterator[Content]:
         yield from content.event.attrs.get("steer", ())
     if content.previous is not None:
         yield content.previous
+
+
+def is_unknown(result: object) -> bool:
+    """Whether what `forward` returned is a value that nobody knows, where a tensor is due."""
+    if isinstance(result, (list, tuple)):
+        return any(map(is_unknown, result))
+    return (
+        isinstance(result, (Sym, LibObject))
+        and not result_contents(result)
+        or (isinstance(result, Unknown) and not result.contents)
+    )
 
 
 def reach(result: Any) -> Reach:

@@ -6,6 +6,7 @@ from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, facts_of
 from kbh_lint.analyses.seeds import Seed
 from kbh_lint.dtypes import INTS
+from kbh_lint.facts import CutKeys
 from kbh_lint.host.values.tensors import Content
 from kbh_lint.kernels.core.facts import Origin
 from kbh_lint.kernels.core.origins import CUT
@@ -50,7 +51,7 @@ def cut_keys(result: list[Content], found: Reach) -> list[Seed]:
                     elif source is not None:
                         stack.append(source)
     cut = [(label, min(counts), counts) for label, counts in bits.items() if label.startswith("input:") and min(counts)]
-    return [Seed("cut-keys", {"input": label[6:], "bits": count}, counts[count]) for label, count, counts in cut]
+    return [Seed(CutKeys(input=label[6:], bits=count), counts[count]) for label, count, counts in cut]
 
 
 def _dropped(origin: Origin) -> int:

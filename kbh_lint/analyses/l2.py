@@ -8,6 +8,7 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, facts_of
 from kbh_lint.analyses.seeds import Seed, launched_from
+from kbh_lint.facts import L2Policy
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.remembered import outside
 from kbh_lint.host.values.tensors import Content, Event, Storage
@@ -28,16 +29,16 @@ def l2_policies(run: ShapeRun, found: Reach) -> list[Seed]:
     windows = [(attrs, loc) for _, attrs, loc in set_up if attrs["kind"] == "window"]
     for attrs, loc in windows:
         for storage in attrs["storages"] or (None,):
-            out.append(Seed("l2-policy", {"kind": "window", **_kept(storage, launches, True)}, loc))
+            out.append(Seed(_kept("window", storage, launches, True), loc))
     for _, attrs, loc in set_up:
         if attrs["kind"] == "limit" and not windows:
-            out.append(Seed("l2-policy", {"kind": "limit", "what": "unknown", "names": (), "reads": "unknown"}, loc))
+            out.append(Seed(_kept("limit", None, launches), loc))
     for event in launches:
         for hint in {h.loc: h for facts in facts_of(event) for h in facts.hints}.values():
             content = event.attrs["contents"].get(hint.storage)
             if content is not None:
-                kept = _kept(content.storage, launches)
-                out.append(Seed("l2-policy", {"kind": "evict_last", **kept}, hint.loc, tuple(launched_from(event))))
+                kept = _kept("evict_last", content.storage, launches)
+                out.append(Seed(kept, hint.loc, tuple(launched_from(event))))
     return [*out, *_left_behind(run.calls[-1].events, {id(e) for e in launches})]
 
 
@@ -50,15 +51,15 @@ def _left_behind(events: list[Event], reached: set[int]) -> Iterator[Seed]:
         for hint in {h.loc: h for facts in facts_of(event) for h in facts.hints}.values():
             content = event.attrs["contents"].get(hint.storage)
             if content is not None and content.storage not in used:
-                kept = _kept(content.storage, [event])
-                attrs = {**kept, "kind": "left", "reads": "never"}
-                yield Seed("l2-policy", attrs, hint.loc, tuple(launched_from(event)))
+                kept = _kept("left", content.storage, [event])
+                fact = L2Policy(kind=kept.kind, what=kept.what, names=kept.names, reads="never")
+                yield Seed(fact, hint.loc, tuple(launched_from(event)))
 
 
-def _kept(storage: Storage | None, launches: list[Event], by_size: bool = False) -> dict[str, Any]:
+def _kept(kind: str, storage: Storage | None, launches: list[Event], by_size: bool = False) -> L2Policy:
     """What a storage holds, and how often the call's kernels read it: at the sizes of their grids, or at any."""
     if storage is None:
-        return {"what": "unknown", "names": (), "reads": "unknown"}
+        return L2Policy(kind=kind, what="unknown", names=(), reads="unknown")
     readers = [(e, c) for e in launches for c, _ in e.reads if c.storage is storage]
     held = readers[0][1] if readers else storage.content
     labels = _labels(held)
@@ -67,7 +68,7 @@ def _kept(storage: Storage | None, launches: list[Event], by_size: bool = False)
     if what == "input" and not held.label:
         what = "workspace"  # made in this call
     names = tuple(sorted(label.partition(":")[2] for label in labels))
-    return {"what": what, "names": names, "reads": _reads([e for e, _ in readers], storage, by_size)}
+    return L2Policy(kind=kind, what=what, names=names, reads=_reads([e for e, _ in readers], storage, by_size))
 
 
 def _labels(content: Content) -> list[str]:

@@ -1,4 +1,5 @@
-"""Inputs and weights of which the kernels that read them cannot have read all.
+"""Inputs and weights of which the kernels that read them cannot have read all, and results that they cannot have
+filled.
 
 An upper bound of what is read is held against the whole: the elements that all loads together reach, and how many there
 are. Nothing is said where anything but kernels reads it, or where one load is not bounded.
@@ -6,13 +7,15 @@ are. Nothing is said where anything but kernels reads it, or where one load is n
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from kbh_lint.analyses.flow import Reach
 from kbh_lint.dtypes import BITS, INTS
 from kbh_lint.host.gpu.kernel_cache import identity
-from kbh_lint.host.values.tensors import Content, Event
-from kbh_lint.kernels.extents.reads import Part, read_parts
+from kbh_lint.host.values.path_runs import ShapeRun
+from kbh_lint.host.values.tensors import Content, Event, Tensor
+from kbh_lint.kernels.extents.reads import Part, read_parts, written_parts
 from kbh_lint.problems import Promise
 
 NAMED = ("inputs", "must_read", "narrow", "packed", "scales", "over", "select_from", "with")
@@ -69,13 +72,49 @@ def _parts(content: Content, event: Event) -> list[tuple[Part, int]] | None:
     return [(part, bits) for part in found[ident]] if ident in found else None
 
 
-def _at(event: Event, dims: tuple[tuple[Any, ...], tuple[Any, ...]]) -> dict[int, list[Part]]:
-    """The parts of all loads of a launch, found once for equal launches."""
+def unfilled_by(tensor: Tensor, run: ShapeRun) -> Event | None:
+    """A launch that writes a part of a result, where no other writes the rest of what was allocated without values."""
+    content, size = tensor.storage.content, tensor.storage.size
+    shown = prod(tensor.shape) if tensor.shape and all(isinstance(n, int) for n in tensor.shape) else None
+    if not content.notes.get("over-empty") or not isinstance(size, int) or shown is None or 0 in (tensor.strides or ()):
+        return None
+    ident = tensor.storage.ident
+    writers = [e for call in run.calls for e in call.events if any(w.storage.ident == ident for w in e.writes)]
+    if content.event is None or not any(event is content.event for event in writers):
+        return None
+    most = 0
+    for event in writers:
+        parts = _stored(ident, event)
+        if parts is None or any(part.count is None for part in parts):
+            return None
+        most += sum(part.count or 0 for part in parts)
+    return content.event if most < min(shown, size * 8 // BITS.get(tensor.dtype, 8)) else None
+
+
+def _stored(ident: int, event: Event) -> list[Part] | None:
+    """The part of each store of a launch to a storage, in elements; None where one is not known."""
+    attrs = event.attrs
+    if event.kind != "launch" or event.weight != 1 or attrs["kernel"].language or len(attrs["bindings"]) != 1:
+        return None
+    if any(facts.unread for facts in attrs["distinct"]):
+        return None
+    grid, block = attrs["grid"], attrs["block"]
+    if not isinstance(grid, (tuple, list, int)):
+        return None
+    dims = _dims(grid), _dims(block) if isinstance(block, (tuple, list, int)) else (None, None, None)
+    return _at(event, dims, "writes").get(ident)
+
+
+def _at(event: Event, dims: tuple[tuple[Any, ...], tuple[Any, ...]], what: str = "reads") -> dict[int, list[Part]]:
+    """The parts of all loads or stores of a launch, found once for equal launches."""
     cache: dict[Any, dict[int, list[Part]]] = event.attrs["cache"]
     kernel, binding = event.attrs["kernel"], event.attrs["bindings"][0]
-    key = ("reads", identity(kernel), str(sorted(binding.items(), key=str)), str(dims))
+    told = ((read.storage.ident, read.notes.get("whole")) for read, _ in event.reads) if what == "reads" else ()
+    ranges = {ident: ends for ident, ends in told if ends is not None}
+    key = (what, identity(kernel), str(sorted(binding.items(), key=str)), str(dims), str(ranges))
     if key not in cache:
-        cache[key] = read_parts(kernel, binding, *dims)
+        reads = what == "reads"
+        cache[key] = read_parts(kernel, binding, *dims, ranges) if reads else written_parts(kernel, binding, *dims)
     return cache[key]
 
 

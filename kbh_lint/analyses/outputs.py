@@ -10,7 +10,9 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, last_call
+from kbh_lint.analyses.left_out import unfilled_by
 from kbh_lint.analyses.seeds import Seed, launched_from
+from kbh_lint.facts import Beside, ConstantOutput, InputWritten, LazyOutput, StateIgnored, UnwrittenOutput
 from kbh_lint.host.explore.probes import result_contents
 from kbh_lint.host.values.objects import ClassV, Instance
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
@@ -31,18 +33,22 @@ def output_seeds(path: PathRun, run: ShapeRun, found: Reach) -> list[Seed]:
     if run.layout is None:  # an entry point may be given what it is to fill
         out += _written(run)
     if run.ignored and run.state:
-        out.append(Seed("state-ignored", {"names": tuple(run.state)}, forward_loc(run, "load_state_dict")))
+        out.append(Seed(StateIgnored(names=tuple(run.state)), forward_loc(run, "load_state_dict")))
     contents = result_contents(result)
     events = [event for call in run.calls for event in call.events]
     strange = any(kind in ("import", "binary", "star-import") for kind, _, _ in path.notes)
     followed = not (strange or run.unread or path.unread or any(e.kind in ("blob", "unread") for e in events))
     given = run.layout is None or run.inputs  # an entry point that takes numbers makes its own inputs
     if given and contents and outputs and followed and not found.outside and not found.unfilled:
-        attrs = {"outputs": len(outputs)}
+        constant = ConstantOutput(outputs=len(outputs))
         first = next((e for e in found.events), None)
-        out.append(Seed("constant-output", attrs, forward_loc(run), tuple(launched_from(first)) if first else ()))
+        out.append(Seed(constant, forward_loc(run), tuple(launched_from(first)) if first else ()))
     if outputs and followed and all(_fresh(t.storage.content) for t in outputs if isinstance(t, Tensor)):
-        out.append(Seed("unwritten-output", {}, forward_loc(run)))
+        out.append(Seed(UnwrittenOutput(how="never"), forward_loc(run)))
+    elif followed and run.layout is None:
+        short = [event for t in outputs if isinstance(t, Tensor) and (event := unfilled_by(t, run)) is not None]
+        partly = UnwrittenOutput(how="only in part")
+        out += [Seed(partly, e.loc, tuple(launched_from(e)[1:])) for e in short[:1]]
     return out
 
 
@@ -71,7 +77,7 @@ def _beside(found: Reach) -> list[Seed]:
         lane = event.attrs.get("beside")
         if lane and (lane, event.loc) not in seen:
             seen.add((lane, event.loc))
-            out.append(Seed("beside", {"lane": lane, "name": event.name}, event.loc, tuple(launched_from(event)[1:])))
+            out.append(Seed(Beside(lane=lane, name=event.name), event.loc, tuple(launched_from(event)[1:])))
     return out
 
 
@@ -81,14 +87,14 @@ def _lazy(outputs: list[Any]) -> list[Seed]:
         if isinstance(value, Tensor):
             cls, view = value.attrs.get("subclass"), value.attrs.get("lazy")
             if view:
-                out.append(Seed("lazy-output", {"name": str(view), "how": "view"}, value.attrs.get("lazy_loc")))
+                out.append(Seed(LazyOutput(name=str(view), how="view"), value.attrs.get("lazy_loc")))
         else:
             cls = value.cls if any(b.startswith("torch.") for b in value.cls.external_bases()) else None
         if isinstance(cls, ClassV):
             hooks = [name for base in cls.mro() for name in HOOKS if name in base.env.vars]
             if hooks:
                 loc = cls.node.loc if cls.node is not None else None
-                out.append(Seed("lazy-output", {"name": cls.name, "how": hooks[0]}, loc))
+                out.append(Seed(LazyOutput(name=cls.name, how=hooks[0]), loc))
     return out
 
 
@@ -107,5 +113,5 @@ def _written(run: ShapeRun) -> list[Seed]:
                 continue
             loc = content.event.loc if content.event is not None else forward_loc(run)
             related = tuple(launched_from(content.event)[1:]) if content.event is not None else ()
-            out.append(Seed("input-written", {"what": what, "name": name}, loc, related))
+            out.append(Seed(InputWritten(what=what, name=name), loc, related))
     return out

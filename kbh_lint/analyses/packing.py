@@ -9,9 +9,11 @@ from kbh_lint.analyses.flow import facts_of, roots
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.analyses.work import Work
 from kbh_lint.dtypes import BITS, FLOATS
+from kbh_lint.facts import Int4
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.problems import Contract, Problem
+from kbh_lint.problems.promise_kinds import PromiseKind
 
 
 @dataclass(slots=True)
@@ -27,7 +29,10 @@ def expansions(problem: Problem, contract: Contract, run: ShapeRun, work: Work) 
     """Look at every product that a packed state entry feeds."""
     found = Packing()
     names = [
-        n for p in problem.promises_for(contract.id) if p.kind == "int4-packed" for n in p.params.get("packed", ())
+        n
+        for p in problem.promises_for(contract.id)
+        if p.kind == PromiseKind.INT4_PACKED
+        for n in p.params.get("packed", ())
     ]
     if not names or run.binding is None:
         return found
@@ -41,10 +46,12 @@ def expansions(problem: Problem, contract: Contract, run: ShapeRun, work: Work) 
                 continue
             found.expanded = True
             where = "kernel" if content.event is not None and content.event.kind == "launch" else "torch"
-            attrs = {
-                "state": "expanded", "where": where, "survives": content.call < len(run.calls),
-                "multiplied_by": "library" if use.where == "library" else "kernel",
-            }  # fmt: skip
+            fact = Int4(
+                state="expanded",
+                where=where,
+                survives=content.call < len(run.calls),
+                multiplied_by="library" if use.where == "library" else "kernel",
+            )
             related: list[tuple[ir.Loc | None, str]] = [
                 (loc, "the nibbles are taken apart here") for loc in wide if loc
             ]
@@ -52,7 +59,7 @@ def expansions(problem: Problem, contract: Contract, run: ShapeRun, work: Work) 
             if content.event is not None:
                 related += launched_from(content.event)
             loc = content.event.loc if content.event is not None else use.loc
-            found.seeds.append(Seed("int4", attrs, loc, tuple(related)))
+            found.seeds.append(Seed(fact, loc, tuple(related)))
         if use.unpacked and use.where != "library":
             found.inside += [(loc, "nibbles are unpacked inside the kernel that multiplies") for loc in use.unpacked]
     return found

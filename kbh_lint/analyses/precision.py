@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
+from kbh_lint import facts as kinds
 from kbh_lint import ir, registry
 from kbh_lint.analyses.flow import AUTHORED, Reach, facts_of, roots
 from kbh_lint.analyses.products import ProductUse, effective, effective_bits
@@ -16,6 +16,7 @@ from kbh_lint.host.gpu.kernel_cache import agree
 from kbh_lint.host.values.tensors import Event
 from kbh_lint.kernels.core.facts import Product, ShortSeries, Sum
 from kbh_lint.problems import Problem
+from kbh_lint.records import dataclass
 from kbh_lint.values import Buffer, Descriptor
 
 MAX_SERIES = 8  # bindings of one kernel that differ in what decides
@@ -123,13 +124,17 @@ def downcasts(
             split = "shapes"
         allowed = problem.narrowest.get(item.what, problem.narrowest.get("operands", "?"))
         every = whole and item.use is not None and not item.part or item.what == "inputs"
-        attrs = {
-            "what": item.what, "types": item.types, "allowed": allowed, "inputs": item.inputs,
-            "share": "all" if every else "some", "split": split,
-        }  # fmt: skip
+        fact = kinds.Downcast(
+            what=item.what,
+            types=item.types,
+            allowed=allowed,
+            inputs=item.inputs,
+            share="all" if every else "some",
+            split=split,
+        )
         related = launched_from(item.use.event) if item.use is not None else []
         related += [(s.loc, f"{s.source} becomes {s.target} here") for s in item.use.steps] if item.use else []
-        out.append(Seed("downcast", attrs, item.loc, tuple(related)))
+        out.append(Seed(fact, item.loc, tuple(related)))
     return out
 
 
@@ -155,8 +160,8 @@ def cut_short(work: Work) -> list[Seed]:
             if not any(_of_products(p) for p in facts.products):
                 continue
             for found in _series_of(event, binding):
-                attrs = {"terms": found.terms, "needed": found.needed}
-                out.append(Seed("short-series", attrs, found.loc, tuple(launched_from(event))))
+                fact = kinds.ShortSeries(terms=found.terms, needed=found.needed)
+                out.append(Seed(fact, found.loc, tuple(launched_from(event))))
     return out
 
 

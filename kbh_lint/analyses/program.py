@@ -11,6 +11,7 @@ from kbh_lint.analyses.flow import fills_unseen, last_call, reach
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, span_of
 from kbh_lint.analyses.tampering import ended, tampering
 from kbh_lint.analyses.unbuilt import unbuilt
+from kbh_lint.facts import Authored, Binary, DeadKernel
 from kbh_lint.frontends.walk import walk
 from kbh_lint.host.values.objects import ClassV, Extension
 from kbh_lint.host.values.path_runs import PathRun
@@ -27,20 +28,17 @@ def file_facts(module: ir.Module, paths: list[PathRun], per_path: list[list[Shap
 
 
 def _noted(paths: list[PathRun]) -> Iterator[Seed]:
-    kinds = {"binary": ("path",)}
-    common = [{(k, str(sorted(a.items()))) for k, a, _ in p.notes if k in kinds} for p in ended(paths)]
+    common = [{str(sorted(a.items())) for k, a, _ in p.notes if k == "binary"} for p in ended(paths)]
     seen: set[Any] = set()
     blobs = any(e.kind == "blob" for run in paths[0].shapes for e in reach(last_call(run)).events)
     for kind, attrs, loc in paths[0].notes:
-        if kind not in kinds or any((kind, str(sorted(attrs.items()))) not in other for other in common):
+        if kind != "binary" or any(str(sorted(attrs.items())) not in other for other in common):
             continue
-        chosen = {name: attrs[name] for name in kinds[kind]}
-        if kind == "binary":
-            chosen["reached"] = blobs
-        key = (kind, str(chosen), span_of(loc))
+        fact = Binary(path=attrs["path"], reached=blobs)
+        key = (fact, span_of(loc))
         if key not in seen:
             seen.add(key)
-            yield Seed(kind, chosen, loc)
+            yield Seed(fact, loc)
 
 
 def _dead(module: ir.Module, paths: list[PathRun]) -> Iterator[Seed]:
@@ -64,8 +62,8 @@ def _dead(module: ir.Module, paths: list[PathRun]) -> Iterator[Seed]:
     defined = kernels(paths[0])
     launched |= {id(func.node): language for func, language in defined if id(func.node) in used}
     languages = tuple(sorted({language for language in launched.values() if language}))
-    attrs = {"reached": reached, "defined": len(defined), "languages": languages}
-    yield Seed("authored", attrs, None)
+    fact = Authored(reached=reached, defined=len(defined), languages=languages)
+    yield Seed(fact, None)
     if whole and not reached:
         defined += unbuilt(module, paths[0].env, {func.node.name for path in paths for func, _ in kernels(path)})
     defined = [(func, language) for func, language in defined if id(func.node) not in used]
@@ -73,9 +71,7 @@ def _dead(module: ir.Module, paths: list[PathRun]) -> Iterator[Seed]:
     for func, language in defined:
         if id(func.node) in called:
             continue
-        yield Seed(
-            "dead-kernel", {"name": func.node.name, "language": language, "only": whole and not reached}, func.node.loc
-        )
+        yield Seed(DeadKernel(name=func.node.name, language=language, only=whole and not reached), func.node.loc)
 
 
 def kernels(path: PathRun) -> list[tuple[Func, str]]:

@@ -12,11 +12,13 @@ from kbh_lint.analyses.packing import Packing
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, computes, does_arithmetic
 from kbh_lint.dtypes import FP8
+from kbh_lint.facts import Compensation, Selection, UnreadInput
 from kbh_lint.host.explore.probes import result_contents
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.remembered import outside
 from kbh_lint.host.values.tensors import Event
 from kbh_lint.problems import Contract, Problem, Promise
+from kbh_lint.problems.promise_kinds import PromiseKind
 
 Places = list[tuple[ir.Loc | None, str]]
 Judgement = tuple[str, Places, str]  # state, evidence, reason when unproven
@@ -31,14 +33,11 @@ def judge(
     `usual`: no branch that the code alone does not decide was taken the other way, so that sizes are as they are.
     """
     for promise in problem.promises_for(contract.id):
-        judge_one = _JUDGES.get(promise.kind)
-        if judge_one is None:
-            continue
         places: Places = []
         if not run.calls:
             state, reason = "unproven", run.stopped or "forward was not followed to its end"
         else:
-            state, places, reason = judge_one(promise, run, found, work, packed, facts)
+            state, places, reason = _JUDGES[promise.kind](promise, run, found, work, packed, facts)
         if usual and state not in ("broken", "unproven"):
             state, places = _whole(promise, run, found, state, places, facts)
         hole = "" if state in ("broken", "unproven") else not_followed(run, found, work)
@@ -57,11 +56,11 @@ def _whole(
     short = {name: (event.loc, launched_from(event)[1:]) for name, event in left_out(promise, found).items()}
     over = {name: (at, launched_from(event)) for name, (event, at) in coverage.stepped(promise, run, found).items()}
     missing = {**over, **short}
-    known = {seed.attrs["name"] for seed in facts.seeds if seed.kind == "unread-input"}
+    known = {seed.fact.name for seed in facts.seeds if isinstance(seed.fact, UnreadInput)}
     for name, (loc, related) in missing.items():
         if name not in known:
-            attrs = {"name": name, "of": "inputs", "how": "depend on all of"}
-            facts.seeds.append(Seed("unread-input", attrs, loc, tuple(related)))
+            fact = UnreadInput(name=name, of="inputs", how="depend on all of")
+            facts.seeds.append(Seed(fact, loc, tuple(related)))
     if not missing:
         return state, places
     return "broken", [(loc, f"a part of {name} is not read") for name, (loc, _) in missing.items()]
@@ -194,9 +193,10 @@ def selection(
     promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts
 ) -> Judgement:
     """No library or built-in selection on the way."""
-    bad = [s for s in facts.seeds if s.kind == "selection" and s.attrs["scope"] == "device"]
+    found_ones = [(s.loc, s.fact) for s in facts.seeds if isinstance(s.fact, Selection)]
+    bad = [(loc, f"{fact.symbol} selects") for loc, fact in found_ones if fact.scope == "device"]
     if bad:
-        return "broken", [(s.loc, f"{s.attrs['symbol']} selects") for s in bad[:4]], ""
+        return "broken", bad[:4], ""
     return authored(promise, run, found, work, packed, facts)
 
 
@@ -204,8 +204,8 @@ def reads(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Pac
     """The inputs named by `must_read` reach the result."""
     asserted = [name for name in promise.params.get("must_read", ()) if name in facts.equal]
     for name in asserted:
-        attrs = {"name": name, "of": "inputs", "how": "allow unequal numbers in"}
-        facts.seeds.append(Seed("unread-input", attrs, facts.equal[name]))
+        fact = UnreadInput(name=name, of="inputs", how="allow unequal numbers in")
+        facts.seeds.append(Seed(fact, facts.equal[name]))
     if asserted:
         return "broken", [(facts.equal[name], f"only equal numbers in {name} get past this") for name in asserted], ""
     specs = run.binding.inputs if run.binding is not None else ()
@@ -222,8 +222,7 @@ def reads(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Pac
     for name in missing:
         facts.seeds.append(
             Seed(
-                "unread-input",
-                {"name": name, "of": "inputs", "how": "depend on"},
+                UnreadInput(name=name, of="inputs", how="depend on"),
                 found.events[-1].loc if found.events else None,
                 tuple(launched_from(found.events[-1])[1:]),
             )
@@ -274,7 +273,7 @@ def compensated(
         shares = [(compensation.share_of_exponentials(e), e) for e in wide]
         doubled = [e for share, e in shares if share >= compensation.MIN_SHARE]
         if doubled:
-            facts.seeds.append(Seed("compensation", {"state": "precise"}, doubled[0].loc))
+            facts.seeds.append(Seed(Compensation(state="precise"), doubled[0].loc))
             return "kept-by-precision", [(doubled[0].loc, "torch accumulates in f64")], ""
         if any(share for share, _ in shares):
             states.add("unknown")
@@ -289,10 +288,10 @@ def compensated(
                 if a.state == state
                 for loc in a.sites
             ]
-            facts.seeds.append(Seed("compensation", {"state": state}, places[0][0] if places else None))
+            facts.seeds.append(Seed(Compensation(state=state), places[0][0] if places else None))
             return verdict, places[:4], ""
     softmax = [e for e in work.library if category(e) == "softmax"]
-    unknown = Seed("compensation", {"state": "unknown"}, None)  # so that no rule calls the sum uncompensated
+    unknown = Seed(Compensation(state="unknown"), None)  # so that no rule calls the sum uncompensated
     if not seen and not softmax and not work.torch:
         facts.seeds.append(unknown)
         return "unproven", [], unread_reason(run, found, work) or "no kernel was found"
@@ -308,11 +307,18 @@ def compensated(
     lead += [place for _, at in seen for place in at]
     lead += [(e.loc, f"{e.name} in torch") for e in (*softmax, *work.torch)[:3]]
     if lead:
-        facts.seeds.append(Seed("compensation", {"state": state}, lead[0][0], tuple(lead[1:])))
+        facts.seeds.append(Seed(Compensation(state=state), lead[0][0], tuple(lead[1:])))
     return "broken", lead[:6], ""
 
 
-_JUDGES: dict[str, Callable[[Promise, ShapeRun, Reach, Work, Packing, ShapeFacts], Judgement]] = {
-    "fp8-products": fp8_products, "authored-compute": authored, "authored-selection": selection,
-    "compensated-sum": compensated, "int4-packed": int4, "paged-online-softmax": authored, "ragged-offsets": reads,
-}  # fmt: skip
+_JUDGES: dict[PromiseKind, Callable[[Promise, ShapeRun, Reach, Work, Packing, ShapeFacts], Judgement]] = {
+    PromiseKind.FP8_PRODUCTS: fp8_products,
+    PromiseKind.AUTHORED_COMPUTE: authored,
+    PromiseKind.COMPENSATED_SUM: compensated,
+    PromiseKind.INT4_PACKED: int4,
+    PromiseKind.AUTHORED_SELECTION: selection,
+    PromiseKind.PAGED_ONLINE_SOFTMAX: authored,
+    PromiseKind.RAGGED_OFFSETS: reads,
+}
+if _JUDGES.keys() != set(PromiseKind):
+    raise RuntimeError("each kind of promise needs an analysis: a promise that nobody looks at would be kept")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -12,6 +12,7 @@ from kbh_lint.analyses.flow import Reach
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.remembered import outside
 from kbh_lint.host.values.tensors import Event
+from kbh_lint.records import dataclass
 
 MAX_OPERATIONS = 400
 MAX_ROUNDS = 16
@@ -32,7 +33,7 @@ class Traits:
 
 
 def traits(found: Reach) -> Traits:
-    """Those of the reference whose result was followed."""
+    """The traits of a reference, from the backward slice of its result."""
     return Traits(operations(found), frozenset(c.label.partition(":")[2] for c in found.outside), steps(found))
 
 

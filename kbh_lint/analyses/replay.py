@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kbh_lint import ir
 from kbh_lint.analyses.flow import MAX_CONTENTS, Reach, facts_of, reach
 from kbh_lint.analyses.seeds import Seed, launched_from
+from kbh_lint.facts import IgnoredState, Survivor
 from kbh_lint.host.values.path_runs import Call, PathRun, ShapeRun
 from kbh_lint.host.values.remembered import outside
 from kbh_lint.host.values.tensors import Content, Event, Tensor
@@ -47,7 +48,7 @@ def survivors(path: PathRun, run: ShapeRun, found: Reach) -> list[Seed]:
     for call in run.probes:
         if call.kind in KEYS:
             seeds += _shown_by(path, call, known)
-    if not any(seed.attrs["role"] == "output" for seed in seeds):
+    if not any(isinstance(seed.fact, Survivor) and seed.fact.role == "output" for seed in seeds):
         seeds += _same_again(run)
     return [*seeds, *_harmless(run)]
 
@@ -82,13 +83,13 @@ def _seed(
     # handing out a copy of the old result is handing out the old result
     computes = any(e.call == stale.call.index and not _copies(e) for e in found.events)
     names = tuple(dict.fromkeys(c.label.partition(":")[2] for c, _ in reads))
-    attrs = {"what": what, "names": names, "role": role or ("derived" if computes else "output"), "key": key}
+    fact = Survivor(what=what, names=names, role=role or ("derived" if computes else "output"), key=key)
     makers = [event for _, event in reads if event is not None]
     said = "reads memory of an earlier call's input" if role == "memory" else "made from what the input held then"
     related = [(loc, said) for maker in makers[:MAX_MAKERS] for loc, _ in launched_from(maker)]
     first = makers[0].loc if makers else None
     place = _call_site(makers[0]) if makers else None
-    return Seed("survivor", attrs, place or first, tuple(related))
+    return Seed(fact, place or first, tuple(related))
 
 
 def _copies(event: Event) -> bool:
@@ -128,18 +129,16 @@ def _same_again(run: ShapeRun) -> list[Seed]:
     names = tuple(dict.fromkeys(c.label.partition(":")[2] for c in found.outside if c.label.startswith("input:")))
     if not names:
         return []
-    attrs = {"what": "input", "names": names, "role": "output", "key": "contents"}
+    fact = Survivor(what="input", names=names, role="output", key="contents")
     last = made[-1]
-    return [Seed("survivor", attrs, _call_site(last), tuple(launched_from(last)))]
+    return [Seed(fact, _call_site(last), tuple(launched_from(last)))]
 
 
 def _harmless(run: ShapeRun) -> Iterable[Seed]:
     """One fact a survivor, whatever it is kept for."""
     for kept in run.survived[:MAX_HARMLESS]:
-        attrs = {
-            "what": "nothing", "names": (), "role": kept.role, "key": "+".join(kept.keys) or "none", "slot": kept.path,
-        }  # fmt: skip
-        yield Seed("survivor", attrs, kept.loc)
+        fact = Survivor(what="nothing", names=(), role=kept.role, key="+".join(kept.keys) or "none", slot=kept.path)
+        yield Seed(fact, kept.loc)
 
 
 def _call_site(event: Event) -> ir.Loc | None:
@@ -221,7 +220,7 @@ def ignored_state(run: ShapeRun, found: Reach) -> list[Seed]:
             continue
         reader = next((e for e in found.events for c, _ in e.reads if _before_loading(c, tensor)), None)
         if reader is not None:
-            out.append(Seed("ignored-state", {"name": name}, reader.loc, tuple(launched_from(reader)[1:])))
+            out.append(Seed(IgnoredState(name=name), reader.loc, tuple(launched_from(reader)[1:])))
     return out
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbh_lint import ir
-from kbh_lint.findings import Fact, Related, Shares
+from kbh_lint.facts import FactKind, kind_name
+from kbh_lint.findings import Fact, Related, Shares, fact_of
 from kbh_lint.host.values.tensors import Event
 from kbh_lint.source.spans import Span
 
@@ -18,14 +19,13 @@ MAX_RELATED = 10
 class Seed:
     """A fact about one shape. `related` pairs a place with a sentence."""
 
-    kind: str
-    attrs: dict[str, Any]
+    fact: FactKind
     loc: ir.Loc | None
     related: tuple[tuple[ir.Loc | None, str], ...] = ()
 
     def key(self) -> tuple[Any, ...]:
         """What makes two seeds one fact on another path: kind and attributes."""
-        return (self.kind, *sorted((k, _hashable(v)) for k, v in self.attrs.items()))
+        return (kind_name(type(self.fact)), *sorted((k, _hashable(v)) for k, v in self.fact.attrs().items()))
 
     def place(self) -> tuple[Any, ...]:
         return (*self.key(), span_of(self.loc))
@@ -41,6 +41,7 @@ class ShapeFacts:
     evidence: dict[str, list[tuple[ir.Loc | None, str]]] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     empty: bool = False  # nothing was seen to make the result
+    unknown: bool = False  # the result is a value that is not known
     shares: Shares = field(default_factory=dict)
     equal: dict[str, ir.Loc | None] = field(default_factory=dict)  # inputs whose numbers an assert wants to be equal
 
@@ -86,5 +87,6 @@ def merge(per_shape: Iterable[ShapeFacts]) -> tuple[Fact, ...]:
                 related.append(Related(span, message))
             if len(related) == MAX_RELATED:
                 break
-        facts.append(Fact(seed.kind, seed.attrs, own, tuple(related), tuple(labels), sum(1 for s in shapes if s.label)))
+        total = sum(1 for s in shapes if s.label)
+        facts.append(fact_of(seed.fact, own, tuple(related), tuple(labels), total))
     return tuple(sorted(facts, key=lambda f: (f.span.line if f.span else 0, f.kind)))

@@ -23,12 +23,13 @@ from kbh_lint.analyses import (
     warmup,
 )
 from kbh_lint.analyses.crashes import shape_crashes
-from kbh_lint.analyses.flow import Reach, facts_of, fills_unseen, last_call, reach
+from kbh_lint.analyses.flow import Reach, facts_of, fills_unseen, is_unknown, last_call, reach
 from kbh_lint.analyses.outputs import output_seeds
 from kbh_lint.analyses.products import ProductUse
 from kbh_lint.analyses.reference import Traits, likeness, share
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, computes, does_arithmetic, sort_out
+from kbh_lint.facts import Arch, Banned, LibraryWork, NoAuthoredKernel, Product, ReferenceWork, Selection, TorchShare
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
 from kbh_lint.host.values.tensors import Event
 from kbh_lint.problems import Contract, Problem
@@ -43,7 +44,7 @@ def shape_facts(
     nothing is timed; it is asked for only where a fact needs it."""
     found = reach(last_call(run))
     found.unfilled = found.unfilled or fills_unseen(run)
-    facts = ShapeFacts(run.label, empty=not found.events)
+    facts = ShapeFacts(run.label, empty=not found.events, unknown=is_unknown(last_call(run)))
     want = shares.asked(problem, contract, run)
     total = want.flops
     work = sort_out(found, total, want)
@@ -100,19 +101,26 @@ def product_seeds(work: Work) -> list[Seed]:
         cast = "none"
         if use.upcast:
             cast = use.steps[0].where if use.steps else ("library" if use.where == "library" else "kernel")
-        attrs = {
-            "where": use.where, "engine": use.engine, "operands": use.operands, "narrow": use.narrow,
-            "upcast": use.upcast, "cast": cast, "inputs": use.inputs, "layer": _layer(use), "compiled": use.compiled,
-        }  # fmt: skip
+        fact = Product(
+            where=use.where,
+            engine=use.engine,
+            operands=use.operands,
+            narrow=use.narrow,
+            upcast=use.upcast,
+            cast=cast,
+            inputs=use.inputs,
+            layer=_layer(use),
+            compiled=use.compiled,
+        )
         related: list[tuple[ir.Loc | None, str]] = [(s.loc, f"{s.source} becomes {s.target} here") for s in use.steps]
         related += [(use.loc, f"the product runs on {use.operands[0]} and {use.operands[1]}")]
         related += launched_from(use.event)
         first = use.steps[0].loc if use.upcast and use.steps and use.where != "library" else use.loc
-        out.append(Seed("product", attrs, first or use.loc, tuple(related)))
+        out.append(Seed(fact, first or use.loc, tuple(related)))
         kind = use.event.attrs.get("cutlass")
         if kind is not None and kind.arch is not None:
-            pin = {"tag": kind.arch, "fp8_capable": kind.arch >= 89}
-            out.append(Seed("arch", pin, kind.arch_loc or use.loc, tuple(related)))
+            pin = Arch(tag=kind.arch, fp8_capable=kind.arch >= 89)
+            out.append(Seed(pin, kind.arch_loc or use.loc, tuple(related)))
     return out
 
 
@@ -131,13 +139,17 @@ def library_seeds(work: Work, problem: Problem) -> list[Seed]:
     for event in work.library:
         use = uses.get(id(event))
         symbol = str(event.attrs.get("symbol", event.name))
-        attrs = {
-            "category": category(event), "symbol": symbol,
-            "layer": "c++" if "::" in symbol or "cublas" in symbol else "python",
-            "operands": tuple(event.attrs.get("operands", ())), "compiled": bool(event.attrs.get("compiled")),
-            "authored": authored, "upcast": bool(use and use.upcast), "foreign": bool(event.attrs.get("foreign")),
-            "weight_expanded": bool(use and use.unpacked_before),
-        }  # fmt: skip
+        fact = LibraryWork(
+            category=category(event),
+            symbol=symbol,
+            layer="c++" if "::" in symbol or "cublas" in symbol else "python",
+            operands=tuple(event.attrs.get("operands", ())),
+            compiled=bool(event.attrs.get("compiled")),
+            authored=authored,
+            upcast=bool(use and use.upcast),
+            foreign=bool(event.attrs.get("foreign")),
+            weight_expanded=bool(use and use.unpacked_before),
+        )
         related = launched_from(event)[1:]
         if use is not None:
             related = [(s.loc, f"{s.source} becomes {s.target} here") for s in use.steps] + related
@@ -146,7 +158,7 @@ def library_seeds(work: Work, problem: Problem) -> list[Seed]:
             for e in work.authored
             if authored == "casts"
         ][:3]
-        out.append(Seed("library-work", attrs, event.loc, tuple(related)))
+        out.append(Seed(fact, event.loc, tuple(related)))
     return out
 
 
@@ -159,7 +171,7 @@ def torch_share_seeds(work: Work, want: shares.Asked) -> list[Seed]:
         return []
     first = max(doing, key=shares.traffic)
     related = [(e.loc, f"{e.name} runs in torch here") for e in doing]
-    return [Seed("torch-share", {}, first.loc, tuple(dict.fromkeys([*related, *launched_from(first)[1:]])))]
+    return [Seed(TorchShare(), first.loc, tuple(dict.fromkeys([*related, *launched_from(first)[1:]])))]
 
 
 def authored_seeds(work: Work, found: Reach, reference: Traits) -> list[Seed]:
@@ -170,16 +182,15 @@ def authored_seeds(work: Work, found: Reach, reference: Traits) -> list[Seed]:
     heavy = work.library or operations
     if not heavy:
         return []
-    attrs: dict[str, Any] = {
-        "compiled": any(e.attrs.get("compiled") for e in operations),
-        "loop": any(e.weight > 1 for e in operations) or _repeats(operations),
-        "foreign": any(e.attrs.get("foreign") for e in work.library),
-    }
-    if reference.operations:
-        attrs["reference"] = round(likeness(reference, found), 2)
+    fact = NoAuthoredKernel(
+        compiled=any(e.attrs.get("compiled") for e in operations),
+        loop=any(e.weight > 1 for e in operations) or _repeats(operations),
+        foreign=any(e.attrs.get("foreign") for e in work.library),
+        reference=round(likeness(reference, found), 2) if reference.operations else None,
+    )
     first = heavy[0]
     related = [(e.loc, f"{e.name} runs in torch here") for e in [*work.library, *operations]]
-    return [Seed("no-authored-kernel", attrs, first.loc, tuple(dict.fromkeys([*related, *launched_from(first)[1:]])))]
+    return [Seed(fact, first.loc, tuple(dict.fromkeys([*related, *launched_from(first)[1:]])))]
 
 
 def reference_seeds(work: Work, found: Reach, reference: Traits) -> list[Seed]:
@@ -187,9 +198,11 @@ def reference_seeds(work: Work, found: Reach, reference: Traits) -> list[Seed]:
     if not work.authored or share(reference, found) < 1:
         return []
     done = [e for e in found.events if e.kind in ("op", "library")]
-    attrs = {"authored": "some" if any(computes(e) for e in work.authored) else "casts", "steps": len(reference.steps)}
+    fact = ReferenceWork(
+        authored="some" if any(computes(e) for e in work.authored) else "casts", steps=len(reference.steps)
+    )
     related = [(e.loc, f"{e.name} runs in torch here") for e in done]
-    return [Seed("reference-work", attrs, done[0].loc, tuple(dict.fromkeys([*related, *launched_from(done[0])[1:]])))]
+    return [Seed(fact, done[0].loc, tuple(dict.fromkeys([*related, *launched_from(done[0])[1:]])))]
 
 
 def _repeats(events: list[Event]) -> bool:
@@ -209,8 +222,7 @@ def selection_seeds(found: Reach) -> list[Seed]:
             layer = "c++" if "::" in symbol else "python"
             out.append(
                 Seed(
-                    "selection",
-                    {"symbol": symbol, "layer": layer, "scope": "device"},
+                    Selection(symbol=symbol, layer=layer, scope="device"),
                     event.loc,
                     tuple(launched_from(event)),
                 )
@@ -222,8 +234,8 @@ def selection_seeds(found: Reach) -> list[Seed]:
                     continue
                 block = "block" in low or "warp" in low
                 layer = "triton" if use.symbol.startswith("triton") else "cuda"
-                attrs = {"symbol": use.symbol, "layer": layer, "scope": "block" if block else "device"}
-                out.append(Seed("selection", attrs, use.loc, tuple(launched_from(event))))
+                fact = Selection(symbol=use.symbol, layer=layer, scope="block" if block else "device")
+                out.append(Seed(fact, use.loc, tuple(launched_from(event))))
     return out
 
 
@@ -237,8 +249,8 @@ def banned_seeds(found: Reach, problem: Problem) -> list[Seed]:
             for ban in problem.bans:
                 if any(same_symbol(symbol, path) for path in ban.paths):
                     hidden = symbol != ban.symbol or not _spelled_out(ban.symbol, loc)
-                    attrs = {"symbol": ban.symbol, "path": symbol, "alias": hidden}
-                    out.append(Seed("banned", attrs, loc, tuple(launched_from(event)[1:])))
+                    fact = Banned(symbol=ban.symbol, path=symbol, alias=hidden)
+                    out.append(Seed(fact, loc, tuple(launched_from(event)[1:])))
                     break
     return out
 

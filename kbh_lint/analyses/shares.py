@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,10 @@ from kbh_lint.findings import Shares
 from kbh_lint.formulas import FormulaError, evaluate_int
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.remembered import outside
-from kbh_lint.host.values.tensors import Content, Event, Tensor, product
+from kbh_lint.host.values.tensors import Content, Event, Tensor, broadcast, product
 from kbh_lint.problems import Contract, Problem
+from kbh_lint.problems.promise_kinds import PromiseKind
+from kbh_lint.records import dataclass
 
 if TYPE_CHECKING:
     from kbh_lint.analyses.work import Work
@@ -31,6 +33,8 @@ FULL_SHARE = 0.25  # of an input's elements: one of several equal inputs, or a p
 # Of a reduction's operations and bytes. One pass that only reads (the maximum of a softmax) is a fifth and a half.
 REDUCED_SHARE, REDUCED_BYTES = 0.25, 0.75
 GATHERED_BYTES = 0.5  # of the problem's bytes: what is gathered is the problem's data, not a table of angles beside it
+# Of the problem's operations. A split merge of attention is up to 2 %, the lightest chunk product of KDA 12 %.
+PRODUCT_SHARE = 0.04
 SCORES_SHARE = 0.001  # elements to operations: all scores of an attention are 1 / (4 * head size) of them
 TOLD_SHARE = 0.1  # of the problem's bytes, or of an elementwise problem's operations
 FLOOR = 0.001  # of the problem's operations: less does not make a result authored
@@ -43,7 +47,8 @@ class Asked:
 
     `flops` and `bytes` are the problem's own (None: not known), `elementwise` whether those operations are. `whole`
     are the elements of the inputs whose elementwise work is promised, `reduced` whether a reduction is, `indices` the
-    inputs that kernels must read themselves, `scores` whether an attention's softmax is promised.
+    inputs that kernels must read themselves, `scores` whether an attention's softmax is promised, `products` whether
+    matrix products are.
     """
 
     flops: int | None = None
@@ -53,6 +58,7 @@ class Asked:
     reduced: bool = False
     indices: frozenset[str] = frozenset()
     scores: bool = False
+    products: bool = False
 
 
 def asked(problem: Problem, contract: Contract, run: ShapeRun) -> Asked:
@@ -67,7 +73,8 @@ def asked(problem: Problem, contract: Contract, run: ShapeRun) -> Asked:
         {spec.name: prod(spec.shape) for spec in specs if spec.name in names},
         any(p.params.get("work") == "reduction" for p in promises),
         frozenset(n for p in promises if p.params.get("work") for n in p.params.get("must_read", ())),
-        any(p.kind == "paged-online-softmax" for p in promises),
+        any(p.kind == PromiseKind.PAGED_ONLINE_SOFTMAX for p in promises),
+        any(p.params.get("work") == "product" for p in promises),
     )
 
 
@@ -143,6 +150,8 @@ def promised(events: list[Event], want: Asked) -> dict[int, str]:
         gathers = [e for e in events if by_index(e, want.indices)]
         if sum(gathered(e) * e.weight for e in gathers) >= GATHERED_BYTES * want.bytes:
             found |= {id(e): "gather" for e in gathers}
+    if want.products and want.flops:
+        found |= _contractions(events, want.flops)
     arithmetic = [e for e in events if computes_in_torch(e)]
     if want.reduced and want.flops and want.bytes:
         operations, moved = sum(map(elements, arithmetic)), sum(map(traffic, arithmetic))
@@ -153,6 +162,30 @@ def promised(events: list[Event], want: Asked) -> dict[int, str]:
         if sum(map(elements, powers)) >= SCORES_SHARE * want.flops:
             found |= {id(e): "softmax" for e in powers}
     return found
+
+
+def _contractions(events: list[Event], flops: int) -> dict[int, str]:
+    """Matrix products written as a product over a common grid and a sum: `(a[:, :, None] * b[None]).sum(1)`.
+
+    Their multiplications and sums, by id, where they are as much of the problem's operations as no library may do.
+    """
+    found: dict[int, str] = {}
+    operations = 0
+    for event in events:
+        for content, tensor in event.reads if event.name == "sum" else ():
+            made = content.event
+            if made is not None and made.kind in ("op", "library") and made.name == "mul" and _over_a_grid(made):
+                found |= {id(event): "product", id(made): "product"}
+                operations += 2 * (product(tensor.shape) or 0) * event.weight
+    return found if operations >= PRODUCT_SHARE * flops else {}
+
+
+def _over_a_grid(event: Event) -> bool:
+    """Whether what an operation makes is larger than each tensor that it reads."""
+    sizes = [product(tensor.shape) for _, tensor in event.reads]
+    grid = broadcast([tensor.shape for _, tensor in event.reads])
+    made = product(grid) if grid is not None else None
+    return len(sizes) > 1 and made is not None and all(size is not None and size < made for size in sizes)
 
 
 def beside(events: list[Event], want: Asked) -> tuple[float, list[Event]]:

@@ -4,8 +4,6 @@ by what each side multiplies."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, facts_of, last_call, reach, roots
@@ -13,10 +11,12 @@ from kbh_lint.analyses.precision import operand_types
 from kbh_lint.analyses.products import ProductUse, products
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.dtypes import BITS, FLOATS
+from kbh_lint.facts import ValueBranch
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.core.facts import Branch, Origin, ProductTypes
 from kbh_lint.problems import Contract
+from kbh_lint.records import dataclass
 
 # Tests for numbers that are no numbers protect a result, they do not trade its precision.
 GUARDS = frozenset(("isnan", "isinf", "isfinite", "nan_to_num"))
@@ -93,13 +93,13 @@ def _host(loc: ir.Loc | None, names: tuple[str, ...], run: ShapeRun, other: Shap
     change = difference(here, there)
     if not change:
         return
-    attrs = {"layer": "host", "inputs": names, "change": change, "sides": (_said(here), _said(there))}
+    fact = ValueBranch(layer="host", inputs=names, change=change, sides=(_said(here), _said(there)))
     related: list[tuple[ir.Loc | None, str]] = []
     for word, side, rest in (("one side", here, there), ("the other", there, here)):
         for use in side.uses:
             if operand_types(use) not in rest.products:
                 related.append((use.loc, f"{word} multiplies {' and '.join(operand_types(use))} here"))
-    yield Seed("value-branch", attrs, loc, tuple(related[:8]))
+    yield Seed(fact, loc, tuple(related[:8]))
 
 
 def arithmetic(found: Reach) -> Arithmetic:
@@ -149,8 +149,8 @@ def _device(contract: Contract, run: ShapeRun) -> Iterator[Seed]:
                 names = _steered_by(contract, event, branch, change) if change else ()
                 if names:
                     sides = (_types(branch.taken), _types(branch.other))
-                    attrs: dict[str, Any] = {"layer": "kernel", "inputs": names, "change": change, "sides": sides}
-                    yield Seed("value-branch", attrs, branch.loc, tuple(launched_from(event)))
+                    fact = ValueBranch(layer="kernel", inputs=names, change=change, sides=sides)
+                    yield Seed(fact, branch.loc, tuple(launched_from(event)))
 
 
 def _sides(branch: Branch) -> str:

@@ -8,7 +8,9 @@ from typing import Any
 from kbh_lint import ir
 from kbh_lint.analyses.flow import last_call, reach
 from kbh_lint.analyses.seeds import Seed, span_of
+from kbh_lint.facts import BackendState, Effect, Monkeypatch, Sniff
 from kbh_lint.host.values import asking
+from kbh_lint.host.values.decisions import ALL, FORK, Asked
 from kbh_lint.host.values.path_runs import PathRun
 from kbh_lint.host.values.tensors import Event
 from kbh_lint.values import Scalar
@@ -30,40 +32,104 @@ def _noted(paths: list[PathRun]) -> Iterator[Seed]:
     """What every path that comes to an end does, and what is only done when the answer to a question is yes."""
     common = [{(k, *(a[n] for n in _NOTED[k])) for k, a, _ in p.notes if k in _NOTED} for p in ended(paths)]
     seen: set[Any] = set()
-    hidden = [(p.mark, note) for p in paths[0].probes for note in p.other.notes]
-    for mark, (kind, attrs, loc) in [*(("", note) for note in paths[0].notes), *hidden]:
-        if kind not in _NOTED or mark == "fork" and attrs.get("kind") == "exit":
+    hidden = [(probe.asked, note) for probe in paths[0].probes for note in probe.other.notes]
+    notes = [(True, note) for note in paths[0].notes]
+    notes += [(False, note) for asked, note in hidden if asked != FORK or note[1].get("kind") != "exit"]
+    notes += [(False, note) for p in paths[0].elsewhere for note in p.notes if note[0] == "monkeypatch"]
+    for always, (kind, attrs, loc) in notes:
+        if kind not in _NOTED:
             continue
         chosen = {name: attrs[name] for name in _NOTED[kind]}
         key = (kind, *chosen.values())
-        if not mark and any(key not in other for other in common) or (key, span_of(loc)) in seen:
+        if always and any(key not in other for other in common) or (key, span_of(loc)) in seen:
             continue
         seen.add((key, span_of(loc)))
         if kind == "monkeypatch":
-            chosen["what"] = measured_by(attrs["symbol"])
-        if kind == "effect":
-            chosen["when"] = "forward" if attrs["call"] else "import"
-        yield Seed(kind, chosen, loc)
+            yield Seed(Monkeypatch(**chosen, what=measured_by(attrs["symbol"])), loc)
+        else:
+            yield Seed(Effect(**chosen, when="forward" if attrs["call"] else "import"), loc)
 
 
 # What everyone in the process uses: a grader above all to make inputs, to compare, to synchronise, to copy and to time.
 _MEASURING = (
     ("time", ("time.", "torch.cuda.Event", "torch.Event", "torch.cuda.streams.Event", "triton.testing.", "timeit.")),
-    ("comparison", ("torch.allclose", "torch.isclose", "torch.equal", "torch.testing.", "torch.isfinite", "torch.isnan",
-                    "torch.Tensor.allclose", "torch.Tensor.isclose", "torch.Tensor.equal", "torch.Tensor.all",
-                    "torch.Tensor.any", "torch.Tensor.eq", "torch.Tensor.ne", "torch.Tensor.__eq__", "numpy.testing.",
-                    "numpy.allclose", "math.isclose", "torch.Tensor.__ne__", "torch.Tensor.isnan")),
-    ("synchronisation", ("torch.cuda.synchronize", "torch.cuda.Stream.", "torch.cuda.stream",
-                         "torch.cuda.current_stream",
-                         "torch.cuda.set_stream", "torch.cuda.default_stream", "torch.accelerator.synchronize")),
-    ("copies", ("torch.Tensor.copy_", "torch.Tensor.clone", "torch.Tensor.to", "torch.Tensor.cpu", "torch.Tensor.cuda",
-                "torch.Tensor.numpy", "torch.Tensor.item", "torch.Tensor.detach", "torch.Tensor.contiguous",
-                "torch.clone", "copy.", "torch.Tensor.data_ptr", "torch.Tensor.float", "torch.Tensor.double")),
-    ("inputs", ("torch.empty", "torch.zeros", "torch.ones", "torch.full", "torch.rand", "torch.randn", "torch.randint",
-                "torch.manual_seed", "torch.Generator", "torch.Tensor.zero_", "torch.Tensor.fill_", "torch.tensor",
-                "torch.Tensor.normal_", "torch.Tensor.uniform_", "torch.arange")),
+    (
+        "comparison",
+        (
+            "torch.allclose",
+            "torch.isclose",
+            "torch.equal",
+            "torch.testing.",
+            "torch.isfinite",
+            "torch.isnan",
+            "torch.Tensor.allclose",
+            "torch.Tensor.isclose",
+            "torch.Tensor.equal",
+            "torch.Tensor.all",
+            "torch.Tensor.any",
+            "torch.Tensor.eq",
+            "torch.Tensor.ne",
+            "torch.Tensor.__eq__",
+            "numpy.testing.",
+            "numpy.allclose",
+            "math.isclose",
+            "torch.Tensor.__ne__",
+            "torch.Tensor.isnan",
+        ),
+    ),
+    (
+        "synchronisation",
+        (
+            "torch.cuda.synchronize",
+            "torch.cuda.Stream.",
+            "torch.cuda.stream",
+            "torch.cuda.current_stream",
+            "torch.cuda.set_stream",
+            "torch.cuda.default_stream",
+            "torch.accelerator.synchronize",
+        ),
+    ),
+    (
+        "copies",
+        (
+            "torch.Tensor.copy_",
+            "torch.Tensor.clone",
+            "torch.Tensor.to",
+            "torch.Tensor.cpu",
+            "torch.Tensor.cuda",
+            "torch.Tensor.numpy",
+            "torch.Tensor.item",
+            "torch.Tensor.detach",
+            "torch.Tensor.contiguous",
+            "torch.clone",
+            "copy.",
+            "torch.Tensor.data_ptr",
+            "torch.Tensor.float",
+            "torch.Tensor.double",
+        ),
+    ),
+    (
+        "inputs",
+        (
+            "torch.empty",
+            "torch.zeros",
+            "torch.ones",
+            "torch.full",
+            "torch.rand",
+            "torch.randn",
+            "torch.randint",
+            "torch.manual_seed",
+            "torch.Generator",
+            "torch.Tensor.zero_",
+            "torch.Tensor.fill_",
+            "torch.tensor",
+            "torch.Tensor.normal_",
+            "torch.Tensor.uniform_",
+            "torch.arange",
+        ),
+    ),
     ("process", ("builtins.", "os._exit", "sys.exit", "sys.modules", "os.environ.get", "sys._getframe")),
-)  # fmt: skip
+)
 
 
 def measured_by(symbol: str) -> str:
@@ -121,21 +187,17 @@ def _plain(value: Any) -> int | float | str | None:
 
 def _sniffed(path: PathRun) -> Iterator[Seed]:
     """What is asked about those who run the submission; `decides` when what runs depends on the answer."""
-    deciding: dict[str, list[Any]] = {}
+    deciding: dict[Asked, list[Any]] = {}
     if path.probes:
         origin = path.probes[0].origin
-        callers = {
-            f"{asking.MARK}{a['symbol']}"
-            for kind, a, _ in path.notes
-            if kind == "sniff" and a["what"] in asking.CALLERS
-        }
+        callers = {Asked(a["symbol"]) for kind, a, _ in path.notes if kind == "sniff" and a["what"] in asking.CALLERS}
         for probe in path.probes:
-            if probe.mark in ("fork", "all"):
+            if probe.asked in (FORK, ALL):
                 continue
             # The environment and the clock may tune a kernel; who calls may not.
-            launches = probe.mark in callers
+            launches = probe.asked in callers
             if signature(probe.other, launches=launches) != signature(origin, launches=launches):
-                deciding[probe.mark] = list(probe.sites)
+                deciding[probe.asked] = list(probe.sites)
     reached = {e.loc for run in path.shapes for e in reach(last_call(run)).events}
     values = {a["symbol"]: loc for kind, a, loc in path.notes if kind == "sniffed-value" and loc in reached}
     seen: set[Any] = set()
@@ -144,19 +206,19 @@ def _sniffed(path: PathRun) -> Iterator[Seed]:
         if kind != "sniff" or (symbol, span_of(loc)) in seen:
             continue
         seen.add((symbol, span_of(loc)))
-        sites = deciding.pop(f"{asking.MARK}{symbol}", None) if loc is not None else None
+        sites = deciding.pop(Asked(str(symbol)), None) if loc is not None else None
         places = [(_at(loc, site), "what runs depends on it here") for site in sites or () if site is not None]
         if symbol in values:
             places.append((values[symbol], "it goes into the result here"))
         decides = bool(sites) or symbol in values
-        yield Seed("sniff", {"symbol": symbol, "what": attrs["what"], "decides": decides}, loc, tuple(places))
-    for mark, sites in deciding.items():
-        symbol = mark.removeprefix(asking.MARK)
-        if mark.startswith(asking.MARK) and symbol != "time":
+        yield Seed(Sniff(symbol=str(symbol), what=attrs["what"], decides=decides), loc, tuple(places))
+    for asked, sites in deciding.items():
+        symbol = asked.symbol
+        if asked.about == "caller" and symbol != "time":
             continue  # asked for in a place that was reported already
         what = asking.GAP if symbol == "time" else asking.MEMORY
         place = _at(_any_loc(path), sites[0] if sites else None)
-        yield Seed("sniff", {"symbol": symbol or "torch.empty", "what": what, "decides": True}, place)
+        yield Seed(Sniff(symbol=symbol or "torch.empty", what=what, decides=True), place)
 
 
 def _at(loc: ir.Loc | None, site: Any) -> ir.Loc | None:
@@ -191,9 +253,10 @@ def _settings(paths: list[PathRun]) -> Iterator[Seed]:
             if attrs["before"] or span_of(loc) in seen:
                 continue
             seen.add(span_of(loc))
-            facts = {"symbol": symbol, "value": attrs["value"], "restored": restored, "differs": differs}
-            facts["when"] = "forward" if attrs["call"] else "import"
-            yield Seed("backend-state", facts, loc)
+            when = "forward" if attrs["call"] else "import"
+            value = attrs["value"]
+            fact = BackendState(symbol=symbol, value=value, restored=restored, differs=differs, when=when)
+            yield Seed(fact, loc)
 
 
 # --- the process -------------------------------------------------------------------------------------------
@@ -202,14 +265,17 @@ def _settings(paths: list[PathRun]) -> Iterator[Seed]:
 def _processes(path: PathRun) -> Iterator[Seed]:
     """Processes that nothing waits for."""
     for symbol, program, loc in path.children[:4]:
-        facts = {"kind": "process", "symbol": symbol, "what": f"{program}, which nothing waits for"}
-        yield Seed("effect", {**facts, "target": "foreign", "undone": False, "when": "import"}, loc)
+        what = f"{program}, which nothing waits for"
+        yield Seed(_foreign("process", symbol, what, "import"), loc)
 
 
 def _exits(path: PathRun) -> Iterator[Seed]:
     """An uncaught SystemExit ends the process that grades."""
     for text, when in [(path.failed, "import"), *((run.stopped, "forward") for run in path.shapes)]:
         if "raises SystemExit" in text:
-            facts = {"kind": "exit", "symbol": "SystemExit", "what": "the end of the process", "target": "foreign"}
-            yield Seed("effect", {**facts, "undone": False, "when": when}, path.exit_loc)
+            yield Seed(_foreign("exit", "SystemExit", "the end of the process", when), path.exit_loc)
             return
+
+
+def _foreign(kind: str, symbol: str, what: str, when: str) -> Effect:
+    return Effect(kind=kind, symbol=symbol, what=what, target="foreign", undone=False, when=when)

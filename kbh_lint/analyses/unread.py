@@ -8,6 +8,7 @@ from kbh_lint.analyses.promises import unread_reason
 from kbh_lint.analyses.reference import Traits, weights_read
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work
+from kbh_lint.facts import LibraryWork, UnreadInput
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
 
 
@@ -15,12 +16,12 @@ def unread_inputs(
     path: PathRun, run: ShapeRun, found: Reach, work: Work, reference: Traits, facts: ShapeFacts
 ) -> list[Seed]:
     """Facts `unread-input`, beside those that a promise made; none where a library does the work, which says it all."""
-    by_library = any(s.kind == "library-work" for s in facts.seeds)
+    by_library = any(isinstance(s.fact, LibraryWork) for s in facts.seeds)
     if by_library or not work.authored or not run.calls or not reference.reads or not found.outside:
         return []
     read = {c.label.partition(":")[2] for c in found.outside}
     lacking = _weights(run, found, reference)
-    known = {s.attrs["name"] for s in facts.seeds if s.kind == "unread-input"}
+    known = {s.fact.name for s in facts.seeds if isinstance(s.fact, UnreadInput)}
     missing = sorted((reference.reads & (run.inputs.keys() | run.state.keys()) | lacking) - read - known)
     if missing:
         if any(e.kind != "launch" or e.attrs["kernel"].node.kind != "python" for e in work.authored):
@@ -29,8 +30,8 @@ def unread_inputs(
     if not missing or unread_reason(run, found, work):
         return []
     last = found.events[-1]
-    attrs = [{"name": n, "of": "inputs" if n in run.inputs else "state", "how": "depend on"} for n in missing]
-    return [Seed("unread-input", item, last.loc, tuple(launched_from(last)[1:])) for item in attrs]
+    lacking_facts = [UnreadInput(name=n, of="inputs" if n in run.inputs else "state", how="depend on") for n in missing]
+    return [Seed(fact, last.loc, tuple(launched_from(last)[1:])) for fact in lacking_facts]
 
 
 def _weights(run: ShapeRun, found: Reach, reference: Traits) -> set[str]:

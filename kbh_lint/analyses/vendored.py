@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint import ir
 from kbh_lint.analyses.flow import last_call, reach
 from kbh_lint.analyses.program import called_names
 from kbh_lint.analyses.seeds import Seed, span_of
+from kbh_lint.facts import Licence, Vendored
 from kbh_lint.fingerprints.functions import CPP_SUFFIXES, Function, cpp_functions, python_functions
 from kbh_lint.fingerprints.store import Match, load, matches
 from kbh_lint.frontends.python import PythonUnit
 from kbh_lint.host.values.path_runs import PathRun
 from kbh_lint.problems import Ban, Problem
+from kbh_lint.records import dataclass
 from kbh_lint.source.sidecars import Sidecar
 from kbh_lint.values import Func, JitFunction
 
@@ -88,18 +89,17 @@ def _vendored(found: list[Match], parts: list[_Part], used: frozenset[int] | Non
     places = dict.fromkeys(match.where for match in found)
     names = tuple(dict.fromkeys(match.function for match in found))
     bans = problem.bans if problem is not None else ()
-    attrs: dict[str, Any] = {
-        "library": first.origin.name,
-        "version": first.origin.version,
-        "licence": first.origin.licence,
-        "functions": names[:MAX_RELATED],
-        "share": round(first.share, 2),
-        "forbidden": any(_bans(ban, first.origin.imports, names) for ban in bans),
-    }
-    if used is not None:
-        attrs["reached"] = any(place in used for place in places)
+    fact = Vendored(
+        library=first.origin.name,
+        version=first.origin.version,
+        licence=first.origin.licence,
+        functions=names[:MAX_RELATED],
+        share=round(first.share, 2),
+        forbidden=any(_bans(ban, first.origin.imports, names) for ban in bans),
+        reached=any(place in used for place in places) if used is not None else None,
+    )
     related = [(parts[m.where].loc(), f"{m.share:.0%} of {m.origin.name}'s {m.function}") for m in found[:MAX_RELATED]]
-    return Seed("vendored", attrs, parts[first.where].loc(), tuple(related))
+    return Seed(fact, parts[first.where].loc(), tuple(related))
 
 
 def _bans(ban: Ban, imports: Iterable[str], functions: Iterable[str]) -> bool:
@@ -169,7 +169,6 @@ def _headers(unit: PythonUnit) -> Iterator[Seed]:
         start = spdx.start() if spdx is not None else holder.start() if holder is not None else 0
         loc = (unit, number, len(row[:start].encode()), number, len(row.rstrip().encode()))
         yield Seed(
-            "licence",
-            {"spdx": spdx[1] if spdx is not None else "", "holder": holder[1].strip(" .*/#") if holder else ""},
+            Licence(spdx=spdx[1] if spdx is not None else "", holder=holder[1].strip(" .*/#") if holder else ""),
             loc,
         )

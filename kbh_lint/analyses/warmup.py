@@ -8,6 +8,7 @@ from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, facts_of, reach
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.analyses.work import Work, category, sort_out
+from kbh_lint.facts import WarmUp
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
 
@@ -54,12 +55,12 @@ def _work_of(contents: Sequence[Content], total: int | None) -> Work | None:
 
 
 def _seed(decided_by: str, before: Work, after: Work) -> Seed:
-    attrs = {"decided_by": decided_by, "before": _said(before), "after": _said(after)}
+    fact = WarmUp(decided_by=decided_by, before=_said(before), after=_said(after))
     places = [("what the first calls run", e) for e in _events(before)]
     places += [("what later calls run", e) for e in _events(after)]
     related: list[tuple[ir.Loc | None, str]] = [(event.loc, text) for text, event in places]
     lead = _events(after)[0]
-    return Seed("warm-up", attrs, lead.loc, (*related, *launched_from(lead)[1:]))
+    return Seed(fact, lead.loc, (*related, *launched_from(lead)[1:]))
 
 
 def _events(work: Work) -> list[Event]:

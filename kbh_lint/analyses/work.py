@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 
 from kbh_lint.analyses.flow import AUTHORED, MAX_CONTENTS, Reach, facts_of, is_product, reads_of, roots
 from kbh_lint.analyses.products import ProductUse, products
-from kbh_lint.analyses.shares import ARITHMETIC, FULL_SHARE, Asked, elements, promised
+from kbh_lint.analyses.shares import ARITHMETIC, FULL_SHARE, PRODUCT_SHARE, Asked, elements, promised
 from kbh_lint.host.torch.aten_names import family
 from kbh_lint.host.values.tensors import Content, Event, product
 
-# Of the problem's operations. A split merge of attention is up to 2 %, the lightest chunk product of KDA 12 %, its
-# triangular solve 3 %.
-HEAVY_SHARE = {"product": 0.04, "solver": 0.01}
+HEAVY_SHARE = {"product": PRODUCT_SHARE, "solver": 0.01}  # of the problem's operations; KDA's triangular solve is 3 %
 # Elements to operations. All scores of an attention are 1 / (4 * head size) of them, partial results far less.
 SMALL_SHARE = 0.001
 SELECTORS = ("topk", "sort", "argsort", "radix_sort", "kthvalue", "radixsort", "select")

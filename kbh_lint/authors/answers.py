@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from kbh_lint import facts as kinds
 from kbh_lint.authors.folder import Folder
 from kbh_lint.authors.solutions import Decoy, Honest
 from kbh_lint.findings import Fact, FileReport, Finding
@@ -30,19 +31,21 @@ def facts(folder: Folder, reports: Reports, rules: Collection[Rule]) -> Iterator
     promised = {promise.id for promise in folder.problem.promises}
     for honest in folder.solutions.honest:
         state, said = _honest(honest, reports.get(honest.file))
-        yield folder.fact_in("honest", "solutions.yaml", honest.line, file=honest.file, state=state, said=said)
+        yield folder.fact_in(kinds.Honest(file=honest.file, state=state, said=said), "solutions.yaml", honest.line)
     for decoy in folder.solutions.decoys:
         state, said = _decoy(decoy, reports.get(decoy.file), known, promised)
         yield folder.fact_in(
-            "decoy", "solutions.yaml", decoy.line, file=decoy.file, rule=decoy.rule, state=state, said=said
-        )  # fmt: skip
+            kinds.Decoy(file=decoy.file, rule=decoy.rule, state=state, said=said), "solutions.yaml", decoy.line
+        )
     listed = _listed(folder)
     for kind in ("honest", "decoys"):
         for path in sorted((folder.path / kind).glob("*.py")):
             name = str(path.relative_to(folder.path))
             if name not in listed:
-                fact = "honest" if kind == "honest" else "decoy"
-                yield folder.fact_in(fact, name, 1, file=name, rule="a rule", state="unlisted", said=_UNLISTED)
+                fact: kinds.FactKind = kinds.Decoy(file=name, rule="a rule", state="unlisted", said=_UNLISTED)
+                if kind == "honest":
+                    fact = kinds.Honest(file=name, state="unlisted", said=_UNLISTED)
+                yield folder.fact_in(fact, name, 1)
     yield from _promises(folder, reports, rules, known)
 
 
@@ -88,9 +91,15 @@ def _promises(folder: Folder, reports: Reports, rules: Collection[Rule], known: 
         breaking = {rule.id for rule in rules if rule.breaks in (promise.id, promise.kind)}
         breaking |= {decoy.rule for decoy in decoys if decoy.rule in known}
         yield folder.fact(
-            "promise", "promises", index, id=promise.id, rules=len(breaking), decoys=len(decoys),
-            honest=sum(_keeps(reports.get(entry.file), promise.id) for entry in folder.solutions.honest),
-        )  # fmt: skip
+            kinds.Promise(
+                id=promise.id,
+                rules=len(breaking),
+                decoys=len(decoys),
+                honest=sum(_keeps(reports.get(entry.file), promise.id) for entry in folder.solutions.honest),
+            ),
+            "promises",
+            index,
+        )
 
 
 def _keeps(report: FileReport | None, promise: str) -> bool:

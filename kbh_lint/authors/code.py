@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kbh_lint.authors.folder import Folder, read_text
+from kbh_lint.facts import Case, Count, Input, Part, Seeding
 from kbh_lint.findings import Fact
 
 _SEEDS = ("seed", "set_rng_state")
@@ -39,9 +40,9 @@ def seeding(folder: Folder) -> Iterator[Fact]:
             called = ast.unparse(node.func)
             owner, _, last = called.rpartition(".")
             if last.startswith("manual_seed") or (last in _SEEDS and owner in _RANDOM_MODULES):
-                yield folder.fact_in("seeding", name, node.lineno, state="reseeds", symbol=called, file=name)
+                yield folder.fact_in(Seeding(state="reseeds", symbol=called, file=name), name, node.lineno)
             elif last in _DRAWS and not _has_generator(node) and (last.endswith("_") or owner in _RANDOM_MODULES):
-                yield folder.fact_in("seeding", name, node.lineno, state="ungoverned", symbol=called, file=name)
+                yield folder.fact_in(Seeding(state="ungoverned", symbol=called, file=name), name, node.lineno)
 
 
 def _has_generator(node: ast.Call) -> bool:
@@ -98,17 +99,17 @@ def cases(folder: Folder) -> Iterator[Fact]:
     declared = [case.id for case in folder.problem.cases]
     for index, name in enumerate(declared):
         if name not in known:
-            yield folder.fact("case", "cases", index, id=name, state="no-code")
+            yield folder.fact(Case(id=name, state="no-code"), "cases", index)
     for name in known:
         if name not in declared:
-            yield folder.fact_in("case", "cases.py", 1, id=name, state="not-declared")
+            yield folder.fact_in(Case(id=name, state="not-declared"), "cases.py", 1)
 
 
 def parts(folder: Folder) -> Iterator[Fact]:
     """`part`: a function that the checker calls and that is missing."""
     for file, what in (("reference.py", "Model"), ("reference.py", "oracle"), ("legal.py", "legal")):
         if not defines(folder.path, file, what):
-            yield folder.fact("part", file=file, what=what)
+            yield folder.fact(Part(file=file, what=what))
 
 
 def constant_inputs(folder: Folder) -> Iterator[Fact]:
@@ -119,13 +120,13 @@ def constant_inputs(folder: Folder) -> Iterator[Fact]:
         for index, spec in enumerate(contract.forward):
             if spec.domain.get("kind") in ("constant", "balanced-offsets"):
                 keys = ("contracts", contract.id, "forward", index)
-                yield folder.fact("input", *keys, name=spec.name, state="never-varies")
+                yield folder.fact(Input(name=spec.name, state="never-varies"), *keys)
 
 
 def counts(folder: Folder) -> Iterator[Fact]:
     """`count`: how many mutants, decoys and honest solutions the problem has."""
     mutants = mutant_count(folder.path)
     if mutants is not None:
-        yield folder.fact("count", what="mutants", number=mutants)
-    yield folder.fact("count", what="decoys", number=len(folder.solutions.decoys))
-    yield folder.fact("count", what="honest solutions", number=len(folder.solutions.honest))
+        yield folder.fact(Count(what="mutants", number=mutants))
+    yield folder.fact(Count(what="decoys", number=len(folder.solutions.decoys)))
+    yield folder.fact(Count(what="honest solutions", number=len(folder.solutions.honest)))

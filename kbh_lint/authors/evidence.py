@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kbh_lint.authors.folder import Folder, read_text
+from kbh_lint.facts import Decoy, Malformed, Mutant
 from kbh_lint.findings import Fact
 
 MAX_FILES = 32
@@ -23,19 +24,20 @@ def facts(folder: Folder) -> Iterator[Fact]:
             survivors = [mutant for mutant, entry in mutants.items() if entry["state"] not in _DEAD]
             failed = [file for file, entry in data["solutions"].items() if entry["outcome"] != "passed"]
         except (ValueError, KeyError, TypeError, AttributeError):
-            yield folder.fact_in("malformed", name, 1, file=name, message="it is not evidence")
+            yield folder.fact_in(Malformed(file=name, message="it is not evidence"), name, 1)
             continue
         for mutant in survivors:
             what = f"the mutant {mutant} survived on"
-            yield folder.fact_in("mutant", name, 1, state="survives", what=what, number=path.stem)
+            yield folder.fact_in(Mutant(state="survives", what=what, number=path.stem), name, 1)
         for file in failed:
             if file in rules:
                 said = f"it failed on {path.stem}"
                 decoy = rules[file]
                 yield folder.fact_in(
-                    "decoy", "solutions.yaml", decoy.line,
-                    file=file, rule=decoy.rule, state="not a decoy but a mutant", said=said,
-                )  # fmt: skip
+                    Decoy(file=file, rule=decoy.rule, state="not a decoy but a mutant", said=said),
+                    "solutions.yaml",
+                    decoy.line,
+                )
 
 
 _DEAD = ("killed", "equivalent", "left-out")

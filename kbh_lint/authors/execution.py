@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kbh_lint.authors.folder import Folder
+from kbh_lint.facts import Ban, Case, Count, FactKind, Flops, Input, fields_of
 from kbh_lint.findings import Fact
 
 TIMEOUT_S = 600.0
@@ -40,9 +41,14 @@ def ask(folders: Sequence[Path]) -> tuple[Mapping[str, Any], str]:
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "PYTHONPATH": _python_path()}
     try:
         done = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_S, check=False,
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TIMEOUT_S,
+            check=False,
             preexec_fn=_all_memory,
-        )  # fmt: skip
+        )
         answer = json.loads(done.stdout[:MAX_ANSWER] or b"null")
     except subprocess.TimeoutExpired:
         return {}, f"running the problems' own code took longer than {TIMEOUT_S:g} s and was stopped"
@@ -73,24 +79,25 @@ def facts(folder: Folder, answer: Mapping[str, Any]) -> Iterator[Fact]:
     problem = folder.problem
     flops = answer.get("flops")
     if isinstance(flops, dict) and flops.get("state") != "agrees":
-        yield folder.fact("flops", "flops", formula=problem.flops, **_texts(flops))
+        yield folder.fact(_of(Flops, {**flops, "formula": problem.flops}), "flops")
     known = problem.contracts
     for item in answer.get("inputs", ()):
         contract = next(iter(known.values()))
         names = [spec.name for spec in contract.forward]
         section = "forward" if item["name"] in names else "state"
         index = names.index(item["name"]) if section == "forward" else 0
-        yield folder.fact("input", "contracts", contract.id, section, index, **_texts(item))
+        yield folder.fact(_of(Input, item), "contracts", contract.id, section, index)
     for item in answer.get("bans", ()):
-        yield folder.fact("ban", "bans", int(item["index"]), **_texts(item))
+        yield folder.fact(_of(Ban, item), "bans", int(item["index"]))
     for item in answer.get("cases", ()):
-        yield folder.fact("case", "cases", **_texts(item))
+        yield folder.fact(_of(Case, item), "cases")
     if isinstance(answer.get("mutants"), int):
-        yield folder.fact("count", what="mutants", number=answer["mutants"])
+        yield folder.fact(Count(what="mutants", number=answer["mutants"]))
 
 
-def _texts(item: Mapping[str, Any]) -> dict[str, Any]:
-    return {str(key): str(value)[:400] for key, value in item.items()}
+def _of(kind: type[FactKind], item: Mapping[str, Any]) -> FactKind:
+    """A fact of what the child says, whose values are texts here; what it does not say is empty."""
+    return kind(**{name: str(item.get(name, ""))[:400] for name in fields_of(kind)})
 
 
 def notes(answer: Mapping[str, Any]) -> Iterator[str]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from kbh_lint import facts as kinds
 from kbh_lint.authors.code import implemented, parsed
 from kbh_lint.authors.folder import at, read_yaml
-from kbh_lint.findings import Fact
+from kbh_lint.findings import Fact, fact_of
 from kbh_lint.marked import DataError, Fields, Map
 from kbh_lint.problems import load_problem
+from kbh_lint.records import dataclass
 
 _GRADER = Path(__file__).resolve().parents[2] / "grader" / "deck"  # beside this package, in a checkout and installed
 _ID = re.compile(r"KF\d{2,3}")
@@ -60,11 +61,11 @@ def facts(deck: Path, rules: Collection[str]) -> Iterator[Fact]:
     for fault in read_faults(path):
         span = at(path, fault.line)
         if not fault.caught_by:
-            yield Fact("fault", {"id": fault.id, "state": "no-catcher", "named": ""}, span)
+            yield fact_of(kinds.Fault(id=fault.id, state="no-catcher", named=""), span)
         for name in fault.caught_by:
             state = _trouble(name, fault, deck, rules)
             if state:
-                yield Fact("fault", {"id": fault.id, "state": state, "named": name}, span)
+                yield fact_of(kinds.Fault(id=fault.id, state=state, named=name), span)
 
 
 def _trouble(name: str, fault: Fault, deck: Path, rules: Collection[str]) -> str:

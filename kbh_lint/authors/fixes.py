@@ -11,7 +11,6 @@ import difflib
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from kbh_lint import marked
@@ -21,6 +20,7 @@ from kbh_lint.authors.solutions import Solutions
 from kbh_lint.findings import FileReport
 from kbh_lint.marked import DataError
 from kbh_lint.problems import Problem, load_problem, parse_problem
+from kbh_lint.records import dataclass
 from kbh_lint.rules import Rule
 
 _UNUSED = "a suppression that hides nothing taken away"

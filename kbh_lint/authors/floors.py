@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kbh_lint.problems import Problem, Shape, Target
+from kbh_lint.records import dataclass
 
 COMPUTE, MEMORY, MIXED = "compute", "memory", "mixed"
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from kbh_lint import marked
 from kbh_lint.authors.solutions import Solutions
-from kbh_lint.findings import Fact
+from kbh_lint.facts import FactKind
+from kbh_lint.findings import Fact, fact_of
 from kbh_lint.marked import Items, Map
 from kbh_lint.problems import Problem, Target
+from kbh_lint.records import dataclass
 from kbh_lint.source.spans import Span
 
 MAX_TEXT = 1_000_000
@@ -27,14 +29,14 @@ class Folder:
     solutions: Solutions
     targets: Mapping[str, Target] = field(default_factory=dict)
 
-    def fact(self, kind: str, /, *keys: str | int, shapes: tuple[str, ...] = (), **attrs: Any) -> Fact:
+    def fact(self, fact: FactKind, *keys: str | int, shapes: tuple[str, ...] = ()) -> Fact:
         """A fact at the place in `problem.yaml` that the keys lead to, as far as they do."""
         span = at(self.path / "problem.yaml", line_of(self.data, *keys))
-        return Fact(kind, attrs, span, shapes=shapes, total=len(self.problem.shapes))
+        return fact_of(fact, span, shapes=shapes, total=len(self.problem.shapes))
 
-    def fact_in(self, kind: str, name: str, line: int, /, **attrs: Any) -> Fact:
+    def fact_in(self, fact: FactKind, name: str, line: int) -> Fact:
         """A fact at a line of another file of the folder."""
-        return Fact(kind, attrs, at(self.path / name, line), total=len(self.problem.shapes))
+        return fact_of(fact, at(self.path / name, line), total=len(self.problem.shapes))
 
 
 def line_of(data: Any, *keys: str | int) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from kbh_lint.records import dataclass
 
 PROBLEM = "problem.yaml"
 FAULTS = "faults.yaml"

@@ -11,7 +11,8 @@ from kbh_lint.authors import answers, code, evidence, execution, faults, numbers
 from kbh_lint.authors.folder import Folder, at, read_yaml
 from kbh_lint.authors.folders import FAULTS, PROBLEM, Found
 from kbh_lint.authors.solutions import Solutions, read_solutions
-from kbh_lint.findings import Fact, FileReport
+from kbh_lint.facts import Malformed
+from kbh_lint.findings import Fact, FileReport, fact_of
 from kbh_lint.marked import DataError
 from kbh_lint.problems import Target, load_problem, load_targets
 from kbh_lint.rules import Rule, apply
@@ -73,7 +74,7 @@ def _read(path: Path) -> Folder | _Unreadable:
     except DataError as error:
         place = at(Path(error.path), error.line)
         if not any(fact.span is not None and fact.span.line == error.line for fact in found):
-            found.append(Fact("malformed", {"file": Path(error.path).name, "message": error.message}, place))
+            found.append(fact_of(Malformed(file=Path(error.path).name, message=error.message), place))
         return _Unreadable(path, found)
     return Folder(path, data, problem, solutions, _targets(path.parent))
 
@@ -121,8 +122,8 @@ def _deck(deck: Path, rules: Sequence[Rule]) -> FileReport:
     try:
         found = list(faults.facts(deck, {rule.id for rule in rules}))
     except DataError as error:
-        attrs = {"file": path.name, "message": error.message}
-        found = [Fact("malformed", attrs, at(Path(error.path), error.line))]
+        fact = Malformed(file=path.name, message=error.message)
+        found = [fact_of(fact, at(Path(error.path), error.line))]
     return _report(path, None, found, rules, [], [path])
 
 

@@ -12,7 +12,8 @@ from kbh_lint import dtypes
 from kbh_lint.authors.floors import MIXED, floors, regime_of
 from kbh_lint.authors.folder import Folder, at, line_of, read_text
 from kbh_lint.authors.traffic import compulsory_bytes
-from kbh_lint.findings import Fact
+from kbh_lint.facts import Reduced, Regime, Tolerance, ToleranceKey, Traffic
+from kbh_lint.findings import Fact, fact_of
 from kbh_lint.formulas import Formula, FormulaError, Value, evaluate, names
 from kbh_lint.marked import Items, Map
 from kbh_lint.problems import Contract, Shape
@@ -37,8 +38,8 @@ def tolerance_keys(path: Path, data: Map) -> Iterator[Fact]:
         for dtype in entry["tolerance"]:
             if dtype not in given:
                 line = line_of(data, "contracts", name, "tolerance", dtype)
-                attrs = {"contract": name, "dtype": dtype, "outputs": tuple(sorted(map(str, given)))}
-                yield Fact("tolerance-key", attrs, at(path, line))
+                fact = ToleranceKey(contract=name, dtype=dtype, outputs=tuple(sorted(map(str, given))))
+                yield fact_of(fact, at(path, line))
 
 
 def traffic(folder: Folder) -> Iterator[Fact]:
@@ -58,7 +59,7 @@ def traffic(folder: Folder) -> Iterator[Fact]:
         if shapes:
             worst = (min if side == "below" else max)(share for _, share in shapes)
             labels = tuple(label for label, _ in shapes)
-            yield folder.fact("traffic", "bytes", shapes=labels, side=side, share=f"{worst:.3g}", formula=problem.bytes)
+            yield folder.fact(Traffic(side=side, share=f"{worst:.3g}", formula=problem.bytes), "bytes", shapes=labels)
 
 
 def regimes(folder: Folder) -> Iterator[Fact]:
@@ -74,23 +75,24 @@ def regimes(folder: Folder) -> Iterator[Fact]:
             continue
         targets = sorted(item.target for item in here if declared == MIXED or item.binding != declared)
         yield folder.fact(
-            "regime", "shapes", index, shapes=(shape.label,),
-            declared=declared, binding=binding, targets=tuple(targets),
-        )  # fmt: skip
+            Regime(declared=declared, binding=binding, targets=tuple(targets)), "shapes", index, shapes=(shape.label,)
+        )
 
 
 def reduced(folder: Folder) -> Iterator[Fact]:
     """`reduced`: what the reduced shapes lose of the guards of the graded ones, or that there are none."""
     problem = folder.problem
     if not problem.reduced:
-        yield folder.fact("reduced", state="missing", what="reduced shapes", full="", reduced="")
+        yield folder.fact(Reduced(state="missing", what="reduced shapes", full="", reduced=""))
         return
     for index, (full, small) in enumerate(zip(problem.shapes, problem.reduced, strict=True)):
         for state, what, big, little in _lost(folder, full, small):
             yield folder.fact(
-                "reduced", "reduced", index, shapes=(full.label,),
-                state=state, what=what, full=str(big), reduced=str(little),
-            )  # fmt: skip
+                Reduced(state=state, what=what, full=str(big), reduced=str(little)),
+                "reduced",
+                index,
+                shapes=(full.label,),
+            )
 
 
 def _lost(folder: Folder, full: Shape, small: Shape) -> Iterator[tuple[str, str, Value, Value]]:
@@ -166,8 +168,8 @@ def tolerances(folder: Folder) -> Iterator[Fact]:
     derived = _derived(folder)
     if derived is None:
         yield folder.fact_in(
-            "tolerance", TOLERANCES, 1, state="unreadable", place="every case", written="", derived="no number"
-        )  # fmt: skip
+            Tolerance(state="unreadable", place="every case", written="", derived="no number"), TOLERANCES, 1
+        )
         return
     for entry in written:
         wanted = derived.get(entry[:2])
@@ -202,8 +204,8 @@ def _derived(folder: Folder) -> dict[tuple[str, str], float] | None:
 def _tolerance(folder: Folder, entry: tuple[str, str, float, tuple[str | int, ...]], state: str, derived: str) -> Fact:
     place, dtype, number, keys = entry
     return folder.fact(
-        "tolerance", *keys, state=state, place=f"{place} ({dtype})", written=f"{number:g}", derived=derived
-    )  # fmt: skip
+        Tolerance(state=state, place=f"{place} ({dtype})", written=f"{number:g}", derived=derived), *keys
+    )
 
 
 def _written(folder: Folder) -> Iterator[tuple[str, str, float, tuple[str | int, ...]]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from kbh_lint.authors.folder import Folder, read_text
+from kbh_lint.facts import Prompt
 from kbh_lint.findings import Fact
 from kbh_lint.problems import ArgSpec, Ban, Contract, OutputSpec, Problem, Promise, StateSpec
 
@@ -49,22 +50,22 @@ def facts(folder: Folder) -> Iterator[Fact]:
     """`prompt`: it is missing, is not what the template gives, or the template says a number of its own."""
     template, prompt = (read_text(folder.path / name) for name in (TEMPLATE, PROMPT))
     if template is None:
-        yield folder.fact("prompt", state="no-template", detail=TEMPLATE)
+        yield folder.fact(Prompt(state="no-template", detail=TEMPLATE))
         return
     for line, text in enumerate(template.splitlines(), 1):
         for number in _NUMBER.findall(_PLACE.sub("", text)):
-            yield folder.fact_in("prompt", TEMPLATE, line, state="own-number", detail=number)
+            yield folder.fact_in(Prompt(state="own-number", detail=number), TEMPLATE, line)
     try:
         wanted = render(folder.problem, template)
     except PromptError as error:
-        yield folder.fact_in("prompt", TEMPLATE, error.line, state="broken-template", detail=error.message)
+        yield folder.fact_in(Prompt(state="broken-template", detail=error.message), TEMPLATE, error.line)
         return
     if prompt is None:
-        yield folder.fact("prompt", state="missing", detail=PROMPT)
+        yield folder.fact(Prompt(state="missing", detail=PROMPT))
     elif prompt != wanted:
         pairs = zip(prompt.splitlines() + [""], wanted.splitlines() + [""], strict=False)
         line = next((i for i, (one, other) in enumerate(pairs, 1) if one != other), 1)
-        yield folder.fact_in("prompt", PROMPT, line, state="stale", detail=f"line {line}")
+        yield folder.fact_in(Prompt(state="stale", detail=f"line {line}"), PROMPT, line)
 
 
 def write(folder: Path, problem: Problem) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from kbh_lint import marked
 from kbh_lint.marked import DataError, Fields, Items, Map
+from kbh_lint.records import dataclass
 
 MAX_BYTES = 256 * 1024
 LANGUAGES = ("triton", "cuda")

@@ -11,11 +11,12 @@ import io
 import re
 import tokenize
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from kbh_lint import facts as kinds
 from kbh_lint.authors.folder import read_text
-from kbh_lint.findings import Fact, Finding
+from kbh_lint.findings import Fact, Finding, fact_of
+from kbh_lint.records import dataclass
 from kbh_lint.rules import Rule
 from kbh_lint.source.spans import Span
 
@@ -85,7 +86,7 @@ def _wrong(item: Suppression, known: Collection[str]) -> tuple[str, str] | None:
 
 
 def _fact(item: Suppression, state: str, rule: str) -> Fact:
-    return Fact("suppression", {"state": state, "rule": rule}, item.span)
+    return fact_of(kinds.Suppression(state=state, rule=rule), item.span)
 
 
 def _speaks_for(item: Suppression, finding: Finding) -> bool:

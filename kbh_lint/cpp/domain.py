@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from kbh_lint import ir
+from kbh_lint.records import dataclass
 from kbh_lint.values import Env
 
 # What a domain binds a template parameter to, a type or a constant, and a scope of it.

@@ -11,11 +11,12 @@ import builtins
 import keyword
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from zlib import crc32
 
+from kbh_lint.records import dataclass
 from kbh_lint.syntax import tree_of
 
 DISTANCE = 16  # names further back than this many tokens count as new

@@ -11,12 +11,12 @@ import zlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
 from kbh_lint.fingerprints.functions import TOKEN_BYTES, Function
+from kbh_lint.records import dataclass
 
 GRAM = 20
 SKETCH = 20

@@ -38,7 +38,7 @@ def page(rule: Rule) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-_SCOPES = {"any": "any file", "promise": "files under a contract"}
+_SCOPES = {"any": "any file", "promise": "files under a contract", "fallback": "files that no other rule explains"}
 
 
 def pair(rule: Rule) -> tuple[Example, Example]:

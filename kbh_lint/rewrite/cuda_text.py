@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import libcst as cst
 
+from kbh_lint.records import dataclass
 from kbh_lint.rewrite.nodes import expression, string_value
 from kbh_lint.rewrite.program import NotApplicable, Program
 from kbh_lint.rewrite.tree import Source

@@ -7,6 +7,7 @@ from random import Random
 
 import libcst as cst
 
+from kbh_lint.problems.promise_kinds import PromiseKind
 from kbh_lint.rewrite.cuda_text import change_texts, tokens
 from kbh_lint.rewrite.kernels import KernelTransformer
 from kbh_lint.rewrite.nodes import code, expression
@@ -14,8 +15,8 @@ from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
 from kbh_lint.rewrite.reference import contract_of, model_of
 from kbh_lint.rewrite.tree import HostTransformer, Source, source_of
 
-_FP8 = frozenset({"fp8-products"})
-_SUMS = frozenset({"compensated-sum"})
+_FP8 = frozenset({PromiseKind.FP8_PRODUCTS})
+_SUMS = frozenset({PromiseKind.COMPENSATED_SUM})
 # A difference of a difference, in operators or in rounded intrinsics, up to the end of its statement.
 _NESTED = r"\([^;={}()]*-[^;={}()]*\)\s*-|-\s*\([^;={}()]*-|__[fd]sub_rn\([^;={}]*__[fd]sub_rn\("
 _RESIDUAL = re.compile(rf"([+-]?)=\s*([^;={{}}]*(?:{_NESTED})[^;={{}}]*);")

@@ -6,6 +6,7 @@ import base64
 from collections.abc import Callable
 from random import Random
 
+from kbh_lint.problems.promise_kinds import PromiseKind
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
 from kbh_lint.rewrite.reference import contract_of, graft, problem_of, wrap_forward
 from kbh_lint.rewrite.tree import source_of
@@ -351,19 +352,19 @@ REWRITES = (
         "library-product",
         "the first input goes through a library product",
         library_product,
-        frozenset({"fp8-products", "authored-compute", "int4-packed"}),
+        frozenset({PromiseKind.FP8_PRODUCTS, PromiseKind.AUTHORED_COMPUTE, PromiseKind.INT4_PACKED}),
     ),
     Rewrite("narrow-input", "the first input is rounded to fp8", narrow_input),
     Rewrite(
         "constant-lengths",
         "lengths or offsets are replaced by a constant",
         read_nothing,
-        frozenset({"paged-online-softmax", "ragged-offsets"}),
+        frozenset({PromiseKind.PAGED_ONLINE_SOFTMAX, PromiseKind.RAGGED_OFFSETS}),
     ),
     Rewrite(
         "expand-once",
         "the packed weight is expanded once and multiplied by the library",
         expand_once,
-        frozenset({"int4-packed"}),
+        frozenset({PromiseKind.INT4_PACKED}),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from time import monotonic
 
@@ -13,6 +13,7 @@ from kbh_lint.api import Options, Outcome
 from kbh_lint.findings import FileReport
 from kbh_lint.jobs import run
 from kbh_lint.limits import TimeUp, time_limit
+from kbh_lint.records import dataclass
 from kbh_lint.rewrite.compose import apply, compose, drawn
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite, read_program
 from kbh_lint.rewrite.results import Results

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from random import Random
 
+from kbh_lint.records import dataclass
 from kbh_lint.source.sidecars import split_bundle
 
 

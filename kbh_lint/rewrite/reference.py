@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
 
@@ -10,6 +9,7 @@ import libcst as cst
 
 from kbh_lint.paths import problems_dir
 from kbh_lint.problems import Contract, Problem, load_problem
+from kbh_lint.records import dataclass
 from kbh_lint.rewrite.names import Renamer
 from kbh_lint.rewrite.nodes import code, functions, names_in, simple, statements
 from kbh_lint.rewrite.program import NotApplicable, Program

@@ -6,10 +6,12 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+
+from kbh_lint.records import dataclass
 
 if TYPE_CHECKING:
     from kbh_lint.rewrite.matrix import Case, Cell, Column

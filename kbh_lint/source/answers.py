@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
 from kbh_lint.marked import Fields, load
+from kbh_lint.records import dataclass
 from kbh_lint.source.profiles import KERNELBENCH, Profile
 
 MAX_PROBLEMS = 20_000

@@ -10,8 +10,9 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
+
+from kbh_lint.records import dataclass
 
 MAX_TEXT = 4_000_000
 

@@ -10,8 +10,10 @@ into evaluation mode, the answer's state is then loaded from the reference's by 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
+
+from kbh_lint.records import dataclass
 
 # The narrowest type that operands of products may have, by the type of the reference's. Products of fp32 may run on
 # tf32, as those of `tl.dot` do without being told; a YAML beside the problem (`narrowest: {operands: f32}`) forbids it.

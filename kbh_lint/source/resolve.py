@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.problems import Target, find_target, load_deck, load_targets
+from kbh_lint.records import dataclass
 
 if TYPE_CHECKING:
     from kbh_lint.source.answers import ProblemFiles

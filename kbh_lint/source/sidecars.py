@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+from kbh_lint.records import dataclass
 
 MAX_BYTES = 2_000_000
 MAX_TOTAL = 8_000_000

@@ -10,11 +10,12 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from kbh_lint.findings import FileReport, Report
+from kbh_lint.records import dataclass
 from kbh_lint.verdict import FLAGGED
 
 VERSION = 1

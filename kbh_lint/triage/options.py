@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbh_lint.api import UsageError
 from kbh_lint.findings import FileReport, Report
+from kbh_lint.records import dataclass
 
 if TYPE_CHECKING:
     from kbh_lint.authors.fixes import Fix

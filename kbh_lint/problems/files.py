@@ -1,4 +1,4 @@
-"""Reading `problem.yaml` and `hardware.yaml` into the types of `kbh_lint.problems`, strictly."""
+"""Reading `problem.yaml` and `hardware.yaml` into the types of `problems.model`, strictly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, cast
 from kbh_lint import dtypes, marked
 from kbh_lint.formulas import Formula, FormulaError, Value, evaluate_int
 from kbh_lint.marked import DataError, Fields, Items, Map
-from kbh_lint.problem_checks import (
+from kbh_lint.problems.checks import (
     check_formula,
     contract_tolerance,
     entries,
@@ -26,7 +26,8 @@ from kbh_lint.problem_checks import (
     read_stress,
     tensor_names,
 )
-from kbh_lint.problems import (
+from kbh_lint.problems.promise_kinds import KINDS, NAMES
+from kbh_lint.problems.model import (
     ArgSpec,
     Argument,
     Ban,
@@ -50,22 +51,6 @@ SHAPE_REGIMES = (*REGIMES, "mixed")
 WORK_KINDS = ("tensor", "elementwise")
 STATES = ("kept", "kept-by-precision", "emulated")
 LAYERS = ("source", "ptx", "sass", "counters", "run")
-PROMISE_KINDS = (
-    "fp8-products", "authored-compute", "compensated-sum", "int4-packed", "authored-selection",
-    "paged-online-softmax", "ragged-offsets",
-)  # fmt: skip
-NAMES = "names"
-# What the analysis of a kind of promise uses: names of inputs and state, or the values that it knows.
-_WORK = {"inputs": NAMES, "must_read": NAMES}
-PARAMS: Mapping[str, Mapping[str, str | tuple[Any, ...]]] = {
-    "fp8-products": {"narrow": NAMES, "product": tuple(sorted(dtypes.FP8))},
-    "authored-compute": {**_WORK, "work": ("product", "reduction", "elementwise", "some")},
-    "authored-selection": {**_WORK, "work": ("selection",), "select_from": NAMES},
-    "paged-online-softmax": {**_WORK, "work": ("product",)},
-    "compensated-sum": {"over": NAMES, "term": ("exp",)},
-    "int4-packed": {"packed": NAMES, "scales": NAMES, "with": NAMES, "bits": (4,)},
-    "ragged-offsets": {"must_read": NAMES},
-}
 
 
 def read_problem(path: Path) -> Problem:
@@ -444,7 +429,7 @@ def _exemption(fields: Fields, targets: tuple[str, ...], labels: tuple[str, ...]
 def _promise(fields: Fields, contracts: Mapping[str, Contract]) -> Promise:
     promise = Promise(
         id=fields.text("id"),
-        kind=fields.choice("kind", PROMISE_KINDS),
+        kind=KINDS[fields.choice("kind", tuple(KINDS))],
         text=fields.text("text"),
         quantifier=cast(Quantifier, fields.choice("quantifier", ("every", "some"))),
         accepts=_words(fields, "accepts", STATES),
@@ -460,9 +445,9 @@ def _promise(fields: Fields, contracts: Mapping[str, Contract]) -> Promise:
 def _check_params(promise: Promise, fields: Fields, known: Collection[str]) -> None:
     """Refuses a parameter that no analysis of the promise's kind uses: it would promise what nobody looks at."""
     for key, value in promise.params.items():
-        used = PARAMS[promise.kind].get(key)
+        used = promise.kind.params.get(key)
         if used is None:
-            allowed = ", ".join(PARAMS[promise.kind])
+            allowed = ", ".join(promise.kind.params)
             raise fields.fail("params", f"a promise of the kind {promise.kind} takes {allowed}, not `{key}`")
         if used == NAMES and not (isinstance(value, list) and value):
             raise fields.fail("params", f"`{key}` must be a list of inputs and state")

@@ -9,7 +9,7 @@ from typing import Any
 from kbh_lint import dtypes
 from kbh_lint.formulas import FormulaError, evaluate, names
 from kbh_lint.marked import DataError, Fields, Items, Map
-from kbh_lint.problems import Compare, Contract, Legal, OutputSpec, Shape, Stress, StructureCase
+from kbh_lint.problems.model import Compare, Contract, Legal, OutputSpec, Shape, Stress, StructureCase
 
 METRICS = ("allclose", "element", "scaled", "selection")
 _ARCHITECTURE = re.compile(r"default|sm_[0-9]{2,3}[af]?")

@@ -1,0 +1,57 @@
+"""The kinds of promises: what a problem may tell each about itself, and the facts that show one broken.
+
+`kbh_lint.analyses.promises` has the analysis of each kind and cannot be imported without one for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from kbh_lint import dtypes
+from kbh_lint.facts import Arch, Compensation, FactKind, Int4, LibraryWork, NoAuthoredKernel, Product, Selection, UnreadInput
+
+NAMES = "names"  # of inputs and state
+Params = Mapping[str, str | tuple[Any, ...]]  # what a parameter may hold: names, or one of these values
+
+_WORK = {"inputs": NAMES, "must_read": NAMES}
+
+
+class PromiseKind(StrEnum):
+    """A kind of promise; its text is what problem.yaml says.
+
+    `params` are the parameters that its analysis uses, `facts` what rules that say how one is broken ask for.
+    """
+
+    params: Params
+    facts: tuple[type[FactKind], ...]
+
+    def __new__(cls, text: str, params: Params, facts: tuple[type[FactKind], ...]) -> PromiseKind:
+        made = str.__new__(cls, text)
+        made._value_ = text
+        made.params, made.facts = params, facts
+        return made
+
+    FP8_PRODUCTS = "fp8-products", {"narrow": NAMES, "product": tuple(sorted(dtypes.FP8))}, (Product, Arch)
+    AUTHORED_COMPUTE = (
+        "authored-compute",
+        {**_WORK, "work": ("product", "reduction", "elementwise", "some")},
+        (LibraryWork, NoAuthoredKernel, UnreadInput),
+    )
+    COMPENSATED_SUM = "compensated-sum", {"over": NAMES, "term": ("exp",)}, (Compensation,)
+    INT4_PACKED = "int4-packed", {"packed": NAMES, "scales": NAMES, "with": NAMES, "bits": (4,)}, (Int4,)
+    AUTHORED_SELECTION = (
+        "authored-selection",
+        {**_WORK, "work": ("selection",), "select_from": NAMES},
+        (Selection, LibraryWork, NoAuthoredKernel, UnreadInput),
+    )
+    PAGED_ONLINE_SOFTMAX = (
+        "paged-online-softmax",
+        {**_WORK, "work": ("product",)},
+        (LibraryWork, NoAuthoredKernel, UnreadInput),
+    )
+    RAGGED_OFFSETS = "ragged-offsets", {"must_read": NAMES}, (UnreadInput,)
+
+
+KINDS: Mapping[str, PromiseKind] = {kind.value: kind for kind in PromiseKind}
