@@ -9,6 +9,7 @@ import torch
 from grader.precision import round_to
 
 PARTS, LANES = 4, 256
+THREADS, EACH = 128, 16  # of a chunk whose terms are summed plainly
 
 # Shapes that tolerances are derived at; many short rows because heads-and-swamp has only a few sums a row.
 SHAPES = (
@@ -82,6 +83,46 @@ def online(
     return (round_to(scale(x, top) / (total - lost), precision["division"]),)
 
 
+def scaled(
+    init: Mapping[str, Any],
+    inputs: Mapping[str, torch.Tensor],
+    state: Mapping[str, torch.Tensor],
+    precision: Mapping[str, str],
+) -> tuple[torch.Tensor, ...]:
+    """As `legal`, and each logit is multiplied by log2 e, rounded to fp32, while it is read; the maximum comes after.
+
+    The rounding of the product is relative to the logit, not to its distance from the maximum.
+    """
+    x = inputs["x"] * math.log2(math.e)
+    return softmax(x - x.amax(-1, keepdim=True), precision)
+
+
+def chunked(
+    init: Mapping[str, Any],
+    inputs: Mapping[str, torch.Tensor],
+    state: Mapping[str, torch.Tensor],
+    precision: Mapping[str, str],
+) -> tuple[torch.Tensor, ...]:
+    """As `legal`, and the sum is compensated between chunks alone, as a Triton kernel has it that sums a block a step.
+
+    In a chunk each of THREADS threads adds EACH terms in turn and the threads are added in pairs, all in plain fp32.
+    """
+    x = inputs["x"]
+    terms = exp2((x - x.amax(-1, keepdim=True)) * math.log2(math.e), precision)
+    parts = terms.unflatten(-1, (-1, EACH, THREADS))
+    chunks = parts[..., 0, :]
+    for i in range(1, EACH):
+        chunks = chunks + parts[..., i, :]
+    while chunks.shape[-1] > 1:
+        chunks = chunks[..., 0::2] + chunks[..., 1::2]
+    total, lost = torch.zeros_like(chunks[:, 0]), torch.zeros_like(chunks[:, 0])
+    for chunk in chunks.unbind(1):
+        term = chunk - lost
+        after = total + term
+        total, lost = after, (after - total) - term
+    return (round_to((terms.double() / total.double()).float(), precision["division"]),)
+
+
 def exp2(power: torch.Tensor, precision: Mapping[str, str]) -> torch.Tensor:
     """2 to the power, as the hardware has it."""
     return round_to(torch.exp2(power.double()).float(), precision["exponential"])
@@ -94,4 +135,4 @@ def softmax(power: torch.Tensor, precision: Mapping[str, str]) -> tuple[torch.Te
     return (round_to((terms.double() / total.double()).float(), precision["division"]),)
 
 
-VARIANTS = {"legal": legal, "folded": folded, "online": online}
+VARIANTS = {"legal": legal, "folded": folded, "online": online, "scaled": scaled, "chunked": chunked}
