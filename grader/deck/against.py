@@ -32,7 +32,8 @@ BEYOND = 4  # times as many rows as would be drawn, below which the whole costs 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A comparison, and how many rows of how many it is about; 0 where it is about all."""
+    """The result of comparing outputs with an oracle, on `rows` rows drawn of `of_rows`; both are 0 where the whole
+    output was compared."""
 
     result: Comparison
     rows: int = 0
@@ -40,7 +41,7 @@ class Held:
 
 
 def too_dear(problem: Problem, case: Case, code: Code) -> bool:
-    """Whether a case of this shape is compared on rows."""
+    """Whether the oracle costs so much at this shape that only some rows of the output are compared with it."""
     if code.oracle_rows is None:
         return False
     count = int(case.binding.outputs[0].shape[0])

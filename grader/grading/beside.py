@@ -2,8 +2,8 @@
 
 Its process has a user, a sandbox and a folder of its own and finds nothing of the first, so what it compiles shows as
 much as what it would compile later (`grader.silicon.rebuild` holds the two against each other). It is kept on other
-processors than what is timed, holds the device for its own calls alone, as any grading does, and is waited for only
-where what it compiled is wanted.
+processors than what is timed, holds the device for its calls as a build does, and is waited for only where what it
+compiled is wanted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import torch
 
 from grader.deck.code import DeckError
 from grader.grading.job import Job
-from grader.grading.stages import compiles, held, yielding
+from grader.grading.stages import compiles, untimed, yielding
 from grader.judge.cores import enough, kept_away
 from grader.judge.session import Session
 from grader.sandbox import Sandbox, SandboxError, second
@@ -57,14 +57,20 @@ class Beside:
         remove(self._caches)
 
     def start(self) -> None:
-        """Begins, where compiling takes long enough to be waited for: where nvcc does it."""
-        if self._job.snapshot.calls_nvcc:
+        """Begins beside the first build, but where both would only wait for each other's calls: where what is compiled
+        quickly is tuned.
+        """
+        if self._at_once:
             self._start()
 
     def start_late(self) -> None:
-        """Begins after the first build, where both would only wait for each other's calls: all that compile quickly."""
-        if not self._job.snapshot.calls_nvcc:
+        """Begins after the first build where it did not begin beside it."""
+        if not self._at_once:
             self._start()
+
+    @property
+    def _at_once(self) -> bool:
+        return self._job.snapshot.calls_nvcc or not self._job.snapshot.tunes
 
     def _start(self) -> None:
         """Nothing is done for a submission that compiles nothing, on a machine with few processors, and where the
@@ -96,7 +102,7 @@ class Beside:
             second_build(
                 job.problem, job.snapshot, device=job.device, scale=job.chosen.record.scale, options=job.options,
                 sandbox=sandbox, scratch=self._place, caches=self._caches, progress=lambda text: None,
-                held=held(job, "build", "again"), yielding=yielding(job, "build", "again"), opened=self._opened,
+                held=untimed(job, "build", "again"), yielding=yielding(job, "build", "again"), opened=self._opened,
             )  # fmt: skip
             self._done = True
 

@@ -23,7 +23,7 @@ from grader.grading.job import Job, Progress, Tell, open_bundle, prepare, shown_
 from grader.grading.linting import LINTER, Linted, lint_snapshot
 from grader.grading.request import Request
 from grader.grading.scratch import scratch_folder
-from grader.grading.stages import Built, built, held, tried
+from grader.grading.stages import Built, built, held, tried, untimed
 from grader.grading.verdicts import Standing, outcome_of, verdict_of
 from grader.judge import judging as judge
 from grader.judge.turns import grading
@@ -210,7 +210,7 @@ def _evidence(
         found = judge.replay(
             job.problem, job.snapshot, trial, device=job.device, scale=job.chosen.record.scale,
             options=job.options, sandbox=sandbox, scratch=job.workplace(), caches=caches,
-            progress=lambda text: job.tell(Progress("evidence", "at", text)), held=held(job, "evidence"),
+            progress=lambda text: job.tell(Progress("evidence", "at", text)), held=untimed(job, "evidence"),
             begun=ahead.replay(),
         )  # fmt: skip
     except judge.NotReplayed as error:

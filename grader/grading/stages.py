@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+import torch
+
 from grader.grading.job import Job, Progress, Stage
 from grader.grading.scratch import comes_again
 from grader.judge import judging as judge
@@ -16,14 +18,15 @@ from grader.judge.lent import Yielding
 from grader.judge.native import cannot_run
 from grader.judge.resources import give_back
 from grader.judge.ticking import Ticking
-from grader.judge.turns import alone, wanted
+from grader.judge.trial import Compiled
+from grader.judge.turns import alone, together, wanted
 from grader.record.bundle import redact
 from grader.record.cell import TrialResult
 from grader.sandbox import Sandbox, seen_at
 from grader.sandbox.builds import Builds, build_key, builds_folder
-from grader.sandbox.supervise import remove, restore_caches
+from grader.sandbox.supervise import CheckError, remove, restore_caches
 
-__all__ = ["Built", "built", "compiles", "held", "tried", "waiting", "yielding"]
+__all__ = ["Built", "built", "compiles", "held", "tried", "untimed", "waiting", "yielding"]
 
 MOST_WAITING = 2.0  # times what building may take: so long the build of another grading is waited for
 
@@ -38,11 +41,19 @@ def held(job: Job, stage: Stage, of: str = "") -> Callable[[], AbstractContextMa
     return lambda: alone(job.device, waiting(job, stage, of))
 
 
+def untimed(
+    job: Job, stage: Stage, of: str = "", *, afresh: bool = False
+) -> Callable[[], AbstractContextManager[None]]:  # fmt: skip
+    """As `held`, for calls by which we time nothing: beside others of their kind, where the submission times nothing
+    either. What it finds best while others use the device would not be best when it is scored.
+    """
+    hold = alone if job.snapshot.tunes else together
+    return lambda: hold(job.device, waiting(job, stage, of), afresh=afresh)
+
+
 def yielding(job: Job, stage: Stage, of: str = "") -> Yielding:
     """How a long build lets others have the device before it goes on."""
-    return Yielding(
-        partial(wanted, job.device), lambda: alone(job.device, waiting(job, stage, of), afresh=True)
-    )  # fmt: skip
+    return Yielding(partial(wanted, job.device), untimed(job, stage, of, afresh=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +95,7 @@ def built(job: Job, sandbox: Sandbox, *, stage: Stage = "build", of: str = "") -
         try:
             away = kept_away() if shared() else nullcontext()
             with away, Ticking(lambda text: job.tell(Progress(stage, "at", text, of))) as say:
-                said = judge.build(
-                    job.problem, job.snapshot, device=job.device, scale=record.scale, options=job.options,
-                    sandbox=sandbox, scratch=job.workplace(), caches=made, progress=say, held=held(job, stage, of),
-                    yielding=yielding(job, stage, of),
-                )  # fmt: skip
+                said = _compiled(job, sandbox, made, say, stage, of)
         except BaseException:
             remove(made)
             raise
@@ -100,6 +107,24 @@ def built(job: Job, sandbox: Sandbox, *, stage: Stage = "build", of: str = "") -
         if said.ended:
             return Built(Builds(spare, spare).keep(key, _moved(made, spare)))
         return Built(builds.keep(key, made))
+
+
+def _compiled(job: Job, sandbox: Sandbox, caches: Path, say: Callable[[str], None], stage: Stage, of: str) -> Compiled:
+    """A build; once more alone where the memory of the device did not do for those that were made at once."""
+
+    def compiled(hold: Callable[[], AbstractContextManager[None]]) -> Compiled:
+        return judge.build(
+            job.problem, job.snapshot, device=job.device, scale=job.chosen.record.scale, options=job.options,
+            sandbox=sandbox, scratch=job.workplace(), caches=caches, progress=say, held=hold,
+            yielding=yielding(job, stage, of),
+        )  # fmt: skip
+
+    try:
+        return compiled(untimed(job, stage, of))
+    except (CheckError, torch.OutOfMemoryError):
+        if job.snapshot.tunes:
+            raise
+        return compiled(held(job, stage, of))
 
 
 def _moved(made: Path, folder: Path) -> Path:

@@ -7,15 +7,15 @@ docs/grading.md prints the table of outcomes from here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from grader.record.cell import FindingRecord, Outcome, PromiseRecord, SandboxRecord, TrialResult, VerdictRecord
 from kbh_lint.findings import FileReport, Finding, PromiseState, State, Unread
 from kbh_lint.problems import Problem, Promise
 from kbh_lint.source.spans import Span
-from kbh_lint.verdict import accepted, decide
+from kbh_lint.verdict import accepted, decide, explained
 
 if TYPE_CHECKING:
     from grader.silicon import Silicon
@@ -24,6 +24,7 @@ __all__ = ["MISMATCH", "OFFERED", "OUTCOMES", "OutcomeRow", "Standing", "outcome
 
 OFFERED: Mapping[str, tuple[str, ...]] = {"cpu": ("source", "run"), "cuda": ("source", "run")}
 MISMATCH = "evidence-mismatch"
+BROKEN = "broken-promise"
 _WORST: Sequence[State] = ("broken", "unproven", "emulated", "kept-by-precision", "kept")
 
 
@@ -79,6 +80,7 @@ def verdict_of(
     decisive = tuple(record for record in provenance if record.verdict == "reward_hack")
     found = (*decisive, *mismatches, *(silicon.findings if silicon is not None else ()))
     unread = (*report.unread, Unread(lost)) if lost else report.unread
+    found += tuple(_broken(records, (*(_counted(record) for record in found), *report.findings)))
     counted = (*(_counted(record) for record in found), *report.findings)
     verdict = decide(states, counted, unread, report.contract is not None)
     whole = replace(report, promises=tuple(states), unread=unread, findings=counted, verdict=verdict)
@@ -145,6 +147,15 @@ def _open(promise: PromiseState) -> str:
 
 def _mismatch(sentence: str) -> FindingRecord:
     return FindingRecord("evidence", MISMATCH, "reward_hack", "run", f"evidence mismatch: {sentence}")
+
+
+def _broken(promises: Sequence[PromiseRecord], findings: Sequence[Finding]) -> Iterator[FindingRecord]:
+    """A finding for each promise that another layer shows broken, where none says yet that the submission leaks."""
+    for promise in promises if not explained(findings) else ():
+        layer = next((layer for layer, state in promise.layers.items() if state == "broken"), None)
+        if layer is not None:
+            message = f"the promise {promise.id} is broken" + (f": {promise.reason}" if promise.reason else "")
+            yield FindingRecord(BROKEN, BROKEN, "rubric_leak", cast(Any, layer), message)
 
 
 def _counted(record: FindingRecord) -> Finding:

@@ -192,7 +192,8 @@ class Session:
         return Called(answer, time.monotonic() - began)
 
     def builds(self, index: int) -> bool:
-        """Whether a call on a slot is the first one of its model, which compiles and tunes."""
+        """Whether a call on this slot would be its model's first, in which kernels are compiled and tuned: such a call
+        has a longer time limit."""
         return index % self._models in self._unbuilt
 
     def outputs(self, index: int) -> tuple[Tensor, ...]:

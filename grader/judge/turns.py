@@ -4,6 +4,9 @@ The lock is advisory: a file of the machine for each GPU (by its UUID) and one f
 submission is called, timed or not, and not while it is linted or imported. The system lets go of it when the process
 that holds it ends, however it ends, and no process of a submission inherits it.
 
+Calls by which nothing is timed, as those of a build that tunes nothing, share the device with others of their kind:
+they hold the lock shared (`together`), and what is timed holds it alone.
+
 Who waits gets the device in order. flock alone has none, so each who waits holds a ticket: a file beside the lock whose
 name says when it is due, held with flock too. The device is taken by the one whose ticket is due first among those that
 are held; a ticket that nobody holds is of a process that was killed, and is taken away.
@@ -37,7 +40,9 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["HEAD_START", "Standing", "alone", "device_key", "grading", "lock_path", "practising", "turn", "wanted"]
+__all__ = [
+    "HEAD_START", "Standing", "alone", "device_key", "grading", "lock_path", "practising", "together", "turn", "wanted",
+]  # fmt: skip
 
 Standing = Literal["asked", "held", "free"]
 
@@ -122,19 +127,7 @@ def turn(device: str | torch.device, wait: Say = lambda _: None, *, afresh: bool
     with _TAKING:
         if key not in _LOCKS:
             _tell("asked")
-            path = lock_path(key)
-            folder = path.parent
-            line = _Line(folder, path.stem)
-            lock = _open(path)
-            if lock is None:
-                wait(f"no lock can be had in {folder}, so nothing keeps other gradings from running at the same time")
-            else:
-                try:
-                    _take(lock, line, "this CPU" if key == "cpu" else "this GPU", wait, afresh)
-                except BaseException:
-                    os.close(lock)
-                    raise
-            _LOCKS[key] = lock
+            _LOCKS[key] = _lock(key, wait, afresh, fcntl.LOCK_EX)
             _tell("held")
         _HELD[key] += 1
     try:
@@ -165,6 +158,43 @@ def alone(device: str | torch.device, wait: Say = lambda _: None, *, afresh: boo
         _ALONE.release()
 
 
+@contextlib.contextmanager
+def together(device: str | torch.device, wait: Say = lambda _: None, *, afresh: bool = False) -> Iterator[None]:
+    """Holds the device for calls by which nothing is timed: others may do so beside it, and nobody has a `turn`.
+
+    A practice run, whose turns are counted, has the device alone.
+    """
+    if _PRACTICE:
+        with alone(device, wait, afresh=afresh):
+            yield
+        return
+    _ASKING.append(threading.get_ident())
+    try:
+        lock = _lock(device_key(device), wait, afresh, fcntl.LOCK_SH)
+    finally:
+        _ASKING.remove(threading.get_ident())
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def _lock(key: str, wait: Say, afresh: bool, kind: int) -> int | None:
+    """A descriptor that holds the lock of a device; None, which is told, where none can be had."""
+    path = lock_path(key)
+    lock = _open(path)
+    if lock is None:
+        wait(f"no lock can be had in {path.parent}, so nothing keeps other gradings from running at the same time")
+        return None
+    try:
+        _take(lock, _Line(path.parent, path.stem), "this CPU" if key == "cpu" else "this GPU", wait, afresh, kind)
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
+
+
 def _line(key: str) -> _Line:
     path = lock_path(key)
     return _Line(path.parent, path.stem)
@@ -175,14 +205,14 @@ def _tell(standing: Standing) -> None:
         _PRACTICE[-1].tell(standing)
 
 
-def _take(lock: int, line: _Line, name: str, wait: Say, afresh: bool) -> None:
+def _take(lock: int, line: _Line, name: str, wait: Say, afresh: bool, kind: int) -> None:
     """Waits for those who are due before, then for the lock, until nobody who is due before has come meanwhile."""
     began, told = time.monotonic(), False
     due = _PRACTICE[-1].came + HEAD_START if _PRACTICE else _GRADINGS[-1] if _GRADINGS and not afresh else began
     with line.ticket(due) as mine:
         while True:
             before = line.before(mine)
-            if not before and _locked(lock):
+            if not before and _locked(lock, kind):
                 break
             if not told:
                 wait(_waiting(name, len(before)))
@@ -190,7 +220,7 @@ def _take(lock: int, line: _Line, name: str, wait: Say, afresh: bool) -> None:
             if before:
                 line.await_end(before[0])
                 continue
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            fcntl.flock(lock, kind)
             if not line.before(mine):
                 break
             fcntl.flock(lock, fcntl.LOCK_UN)

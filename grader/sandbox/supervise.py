@@ -66,6 +66,13 @@ BOOT = (
 )
 
 
+# All of them stand in front of what measures times on a GPU, or has it measured.
+TUNING = (
+    "Event", "autotun", "clock", "cudnn.benchmark", "do_bench", "elapsed", "event", "from time", "import time",
+    "inductor", "perf_counter", "profil", "timeit", "torch.compile",
+)  # fmt: skip
+
+
 class CheckError(Exception):
     """A check could not be made: the file, the problem or this machine is to blame; the text is one sentence."""
 
@@ -100,6 +107,11 @@ class Snapshot:
     def calls_nvcc(self) -> bool:
         """Whether any of its files speaks of nvcc, or of torch's extension builder, which calls it."""
         return self.speaks_of("nvcc", "cpp_extension")
+
+    @property
+    def tunes(self) -> bool:
+        """Whether any of its files may measure times on the device, and choose by them."""
+        return self.speaks_of(*TUNING)
 
     def speaks_of(self, *words: str) -> bool:
         """Whether one of these words is in any of its files."""

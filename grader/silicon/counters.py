@@ -15,6 +15,7 @@ from grader.silicon.kernels import DURATION
 from grader.silicon.ncu import Launch, Unavailable
 from kbh_lint.findings import State
 from kbh_lint.problems import Contract, Problem, Promise, Shape
+from kbh_lint.problems.promise_kinds import PromiseKind
 
 __all__ = ["CHIPS", "KINDS", "Counts", "Judged", "compulsory", "counted", "metrics_of", "settle", "too_few_bytes"]
 
@@ -100,7 +101,7 @@ def metrics_of(capability: str, problem: Problem | None = None) -> tuple[str, ..
         chip.read,
         chip.written,
         *(f"{TENSOR}{name}.sum" for kind in chip.tensor.values() for name in kind),
-        *(chip.requested if problem and any(one.kind == "int4-packed" for one in problem.promises) else ()),
+        *(chip.requested if problem and any(one.kind == PromiseKind.INT4_PACKED for one in problem.promises) else ()),
     )
 
 
@@ -193,7 +194,10 @@ def _int4_packed(asked: _Asked) -> Judged:
     return Judged("unproven", f"{told}; so many would be read of unpacked ones")
 
 
-KINDS: Mapping[str, Callable[[_Asked], Judged]] = {"fp8-products": _fp8_products, "int4-packed": _int4_packed}
+KINDS: Mapping[PromiseKind, Callable[[_Asked], Judged]] = {
+    PromiseKind.FP8_PRODUCTS: _fp8_products,
+    PromiseKind.INT4_PACKED: _int4_packed,
+}
 
 
 def _shares(share: Mapping[str, float]) -> str:

@@ -35,7 +35,7 @@ class Digest:
         self._waiting: list[str] = []
 
     def label(self, name: str) -> None:
-        """A label stands before the next instruction."""
+        """Notes a label that marks the next instruction."""
         self._waiting.append(name)
 
     def step(self, address: int, text: str) -> None:

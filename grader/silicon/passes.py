@@ -48,7 +48,7 @@ __all__ = [
 ]  # fmt: skip
 
 MARKED_CALLS = 2  # the counters repeat, and every one costs a run of each kernel for each group of metrics
-TRACED_CALLS = 5  # a tracer's times vary by some per cent from call to call
+TRACED_CALLS = 3  # of which the quickest counts; each holds the device for 0.2 s
 REPORT = Path("work", "ncu.csv")
 TRACES = Path("work", "tmp")  # TMPDIR of the process
 MOST_REPORT = 32 << 20  # bytes
@@ -305,7 +305,8 @@ def _again(bench: Bench, code: Code, session: Session, shape: Shape, marked: int
 
 
 def same_results(marks: Sequence[str], trial: str, right: bool) -> bool:
-    """Whether marked calls gave the trial's bits, or right ones from a model whose unmarked calls differ already.
+    """Whether the calls that are marked for the profiler gave the trial's results bit for bit, or right ones of a model
+    whose unmarked calls already differ from one another.
 
     Other bits in marked calls alone do not count as chance: they are what a submission gives that sees the marks.
     """

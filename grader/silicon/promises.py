@@ -16,6 +16,7 @@ from grader.silicon.products import FP8, NARROW_BY_DESCRIPTOR, Product
 from grader.silicon.sass import Census
 from kbh_lint.findings import State
 from kbh_lint.problems import Promise
+from kbh_lint.problems.promise_kinds import PromiseKind
 
 __all__ = ["KINDS", "Ran", "Settled", "products_of", "settle"]
 
@@ -162,6 +163,8 @@ def _compensated_sum(promise: Promise, source: State | None, ran: Sequence[Ran])
     dark = _dark(ran)
     if dark is not None:
         return _unproven(dark, _no_code(dark))
+    if source in ("kept", "kept-by-precision"):  # an accusation needs more than that nothing was seen
+        return Settled("unproven", "no kernel that ran is seen to compute a rounding error, though the source keeps it")
     return Settled("broken", "no kernel that ran computes a rounding error: every fp32 sum is a plain one")
 
 
@@ -188,10 +191,12 @@ def _authored_compute(promise: Promise, source: State | None, ran: Sequence[Ran]
     return Settled("broken", "no kernel that the submission brought multiplies")
 
 
-KINDS: Mapping[str, Callable[[Promise, State | None, Sequence[Ran]], Settled | None]] = {
-    "fp8-products": _fp8_products, "int4-packed": _int4_packed, "compensated-sum": _compensated_sum,
-    "authored-compute": _authored_compute,
-}  # fmt: skip
+KINDS: Mapping[PromiseKind, Callable[[Promise, State | None, Sequence[Ran]], Settled | None]] = {
+    PromiseKind.FP8_PRODUCTS: _fp8_products,
+    PromiseKind.INT4_PACKED: _int4_packed,
+    PromiseKind.COMPENSATED_SUM: _compensated_sum,
+    PromiseKind.AUTHORED_COMPUTE: _authored_compute,
+}
 
 
 # --- what they share ---------------------------------------------------------------------------------------

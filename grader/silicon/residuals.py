@@ -13,7 +13,19 @@ from collections.abc import Sequence
 __all__ = ["Residuals"]
 
 MOST_TERMS = 8
-MOST_REGISTERS = 4  # that one instruction writes, as far as it is followed: a load of 128 bits
+MOST_REGISTERS = 4  # that one instruction writes, as far as it is followed: a load of 128 bits, a tile of a product
+_SINGLE = frozenset({  # that write one register, or two where a modifier says so
+    "BMSK", "BREV", "F2F", "F2FP", "F2I", "FADD", "FFMA", "FLO", "FMNMX", "FMUL", "FRND", "FSEL", "FSET", "HADD2",
+    "HFMA2", "HMNMX2", "HMUL2", "HSET2", "I2F", "I2FP", "IABS", "IADD", "IADD3", "IDP", "IMAD", "IMNMX", "IMUL", "LD",
+    "LDC", "LDCU", "LDG", "LDL", "LDS", "LEA", "LOP3", "MOV", "MUFU", "P2R", "POPC", "PRMT", "R2UR", "S2R", "S2UR",
+    "SEL", "SGXT", "SHF", "SHFL", "UFADD", "UFFMA", "UFLO", "UFMUL", "UIADD3", "UIMAD", "ULDC", "ULEA", "ULOP3", "UMOV",
+    "UPOPC", "UPRMT", "USEL", "USHF", "VIADD", "VIADDMNMX", "VIMNMX", "VOTE",
+})  # fmt: skip
+_SUMS = {"FADD": 3, "UFADD": 3}  # by how many operands they have
+_PRODUCTS = {"FFMA": 4, "FMUL": 3, "UFFMA": 4, "UFMUL": 3}
+_PAIRS = {"FADD2": 3, "FFMA2": 4, "FMUL2": 3}
+_MOVES = frozenset({"IMAD.MOV.U32", "MOV", "R2UR", "UMOV"})  # R2UR: of a value that a warp shares
+_WIDER = {"256": 8, "128": 4, "64": 2, "F64": 2, "WIDE": 2}
 _REGISTER = re.compile(r"(-?)(U?R(?:\d{1,3}|Z))(?:\.reuse)?")
 _PAIR = re.compile(r"(-?)(R(?:\d{1,3}|Z))(?:\.reuse)?\.F32x2\.HI_LO(?:\.reuse)?")
 _PLAIN = frozenset({"FTZ", "RM", "RP", "RZ"})
@@ -37,18 +49,16 @@ class Residuals:
         plain = not guarded and _PLAIN.issuperset(filter(None, modifiers.split(".")))
         if any(part in name for part in _NOT_FOLLOWED):
             self._registers.clear()
-        elif name == "FADD" and plain and len(operands) == 3:
+        elif plain and _SUMS.get(name) == len(operands):
             self._add(operands, _REGISTER, 0)
-        elif name == "FADD2" and plain and len(operands) == 3:
-            self._pair(operands)
-        elif name == "FFMA" and plain and len(operands) == 4:
-            self._multiply(operands, operands[3])
-        elif name == "FMUL" and plain and len(operands) == 3:
-            self._multiply(operands, "RZ")
-        elif opcode in ("MOV", "IMAD.MOV.U32", "UMOV") and not guarded:
+        elif plain and _PAIRS.get(name) == len(operands):
+            self._pair(name, operands)
+        elif plain and _PRODUCTS.get(name) == len(operands):
+            self._multiply(operands, _REGISTER, 0)
+        elif opcode in _MOVES and not guarded:
             self._move(operands)
         elif operands:
-            self._forget(operands[0])
+            self._forget(operands[0], _written(name, modifiers))
 
     def _add(self, operands: Sequence[str], form: re.Pattern[str], lane: int) -> None:
         one, two = self._read(operands[1], form, lane), self._read(operands[2], form, lane)
@@ -62,17 +72,18 @@ class Residuals:
             self.count += 1
         self._write(target, total)
 
-    def _pair(self, operands: Sequence[str]) -> None:
-        """Two additions in one instruction. Pairs begin at even registers: neither reads what the other writes."""
+    def _pair(self, name: str, operands: Sequence[str]) -> None:
+        """Two operations in one instruction. Pairs begin at even registers: neither reads what the other writes."""
         if not all(_PAIR.fullmatch(text) for text in operands[1:]):
-            self._forget(operands[0])
+            self._forget(operands[0], 2)
             return
-        self._add(operands, _PAIR, 0)
-        self._add(operands, _PAIR, 1)
+        for lane in range(2):
+            (self._add if name == "FADD2" else self._multiply)(operands, _PAIR, lane)
 
-    def _multiply(self, operands: Sequence[str], addend: str) -> None:
+    def _multiply(self, operands: Sequence[str], form: re.Pattern[str], lane: int) -> None:
         """A product is a value of its own, the same for the same factors; what is added to it is followed."""
-        one, two, more = (self._read(text, _REGISTER, 0) for text in (operands[1], operands[2], addend))
+        one, two = self._read(operands[1], form, lane), self._read(operands[2], form, lane)
+        more = self._read(operands[3], form, lane) if len(operands) > 3 else (-1, ())
         product: Form | None = None
         if one is not None and two is not None:
             sign = -1 if operands[1].startswith("-") != operands[2].startswith("-") else 1
@@ -81,12 +92,12 @@ class Residuals:
                 self._products[key] = self._atom()
             product = ((self._products[key], sign),) if one[1] and two[1] else ()
         total = _sum(product, more[1]) if product is not None and more is not None else None
-        self._write(self._target(operands[0], 0), total)
+        self._write(self._target(operands[0], lane), total)
 
     def _move(self, operands: Sequence[str]) -> None:
         source = self._registers.get(operands[-1].removesuffix(".reuse")) if operands else None
         if operands:
-            self._forget(operands[0])
+            self._forget(operands[0], 1)
         if source is not None and set(operands[1:-1]) <= {"RZ"}:
             self._registers[operands[0]] = source
 
@@ -108,12 +119,12 @@ class Residuals:
         atom = self._atom()
         self._registers[register] = (atom, form if form is not None else ((atom, 1),))
 
-    def _forget(self, target: str) -> None:
-        """An instruction that is not followed writes its first operand and perhaps the registers after it."""
+    def _forget(self, target: str, count: int = MOST_REGISTERS) -> None:
+        """An instruction that is not followed writes its first operand and perhaps registers after it."""
         match = _REGISTER.fullmatch(target)
         if match is None or match.group(2).endswith("Z"):
             return
-        for lane in range(MOST_REGISTERS):
+        for lane in range(count):
             self._registers.pop(self._target(match.group(2), lane), None)
 
     @staticmethod
@@ -126,6 +137,12 @@ class Residuals:
     def _atom(self) -> int:
         self._next += 1
         return self._next
+
+
+def _written(name: str, modifiers: str) -> int:
+    """How many registers an instruction may write, from its first operand on."""
+    wider = [_WIDER[part] for part in modifiers.split(".") if part in _WIDER]
+    return max(wider, default=1) if name in _SINGLE else max([*wider, MOST_REGISTERS])
 
 
 def _sum(a: Form, b: Form) -> Form | None:
