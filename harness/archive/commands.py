@@ -54,7 +54,7 @@ class Progress:
         self._shown = self._live
 
     def clear(self) -> None:
-        """Takes the line away."""
+        """Erases the progress line on a terminal."""
         if self._shown:
             self._stream.write("\r\x1b[K")
             self._shown = False

@@ -42,8 +42,11 @@ Told = Callable[[int, int, str], None]
 
 @dataclass(slots=True)
 class Verified:
-    """`faults` says what is wrong, `unchecked` what could not be worked out again here: sentences that begin with
-    the entry, or the file, that they are about. `id` is the hash that stands for the release.
+    """What checking a release came to.
+
+    `faults` are differences between the release and what was recomputed from it, `unchecked` what could not be
+    recomputed on this machine; each is a sentence that begins with the entry or the file. `id` is the release's hash.
+    The numbers count what was looked at.
     """
 
     id: str = ""

@@ -33,7 +33,7 @@ class Done:
 
 
 def work(matrix: Matrix, ledger: Ledger, archive: Archive, out: Path, *, jobs: int | None, cluster: str | None) -> Done:
-    """Works off what is open.
+    """Runs the cells of the matrix that are not settled in the archive yet.
 
     Prints the plan first, and progress, on standard error, and what was measured where it is interrupted. Raises what
     `prepare` does, RunError, OSError, and KeyboardInterrupt.
