@@ -1,12 +1,13 @@
 # make demo   on this machine's CPU: lints and grades two bundled submissions, an honest one and a leaking one, and has a
 #             coding agent with a scripted model write a third in a sealed room
-# make test   everything CI checks: ruff, mypy --strict, pytest, generated docs, the stored evidence and results of the deck
+# make test   everything CI checks: ruff, mypy --strict, pytest, generated docs, the linter's cost, the stored evidence and
+#             results of the deck
 # Both make .venv themselves; they need Python 3.11 or newer, make and a package index.
 
 SHELL := /bin/sh
 .SHELLFLAGS := -euc
 .DELETE_ON_ERROR:
-.PHONY: agents matrix demo quick test core lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade bench-stats bench-board evade verify-deck results verify-results ranges mutate ceilings fuzz accuracy clean
+.PHONY: agents matrix demo quick test core lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade bench-stats bench-board evade verify-deck results verify-results lint-cost ranges mutate ceilings fuzz accuracy clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -43,7 +44,7 @@ demo: $(VENV)/.harness
 # All but pytest side by side: what loads from the network beside what computes. CHECKS names targets to add.
 test: $(VENV)/.dev
 	$(MAKE) -j $(JOBS) $(if $(filter output-sync,$(.FEATURES)),-O) \
-	  agents lint types docs-check verify-deck verify-results $(CHECKS)
+	  agents lint types docs-check lint-cost verify-deck verify-results $(CHECKS)
 	$(MAKE) unit
 
 # What is not committed yet: ruff, mypy and the nearest tests, in under a minute; SINCE=main for a whole branch.
@@ -100,6 +101,10 @@ bench-lint: $(VENV)/.core
 	@test -n "$(CORPUS)" || { echo "say which submissions: make bench-lint CORPUS=DIR" >&2; exit 2; }
 	$(PY) bench/lint.py "$(CORPUS)"
 
+# What linting the deck's solutions costs beside parsing them, in CPU: new analyses may not cost more unnoticed. 6 s.
+lint-cost: $(VENV)/.core
+	OMP_NUM_THREADS=1 $(PY) bench/lint.py --check
+
 # Rewrites the examples of all rules, CORPUS (leaking submissions, may be empty) and the honest programs here, and lints them again.
 evade: $(VENV)/.dev
 	$(BIN)/kbh-lint evade --check --jobs $(JOBS) $(CORPUS)
@@ -131,6 +136,7 @@ results: $(VENV)/.grade
 
 verify-results: $(VENV)/.grade
 	$(PY) tools/results.py results/h200 -o docs/results-h200.md --check
+	$(PY) bench/real.py page results/real/h200.json -o docs/results-real.md --check
 
 # The linter's answers do not depend on its libraries' versions: the lowest and the newest that pyproject.toml allows.
 ranges: $(VENV)/.core

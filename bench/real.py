@@ -3,6 +3,7 @@
     python bench/real.py published MIRROR LABELS -o published.json       what their board says: fractions and times
     python bench/real.py run SOLUTIONS LABELS -o real.json               grades them on this machine's GPU, one by one
     python bench/real.py jobs SOLUTIONS LABELS -o real.json --jobs 4     the same in one command, several at a time
+    python bench/real.py archive ARCHIVE LABELS -o real.json     what a sweep of such files on a GPU made of them
     python bench/real.py page real.json -o docs/results-real.md          the table; needs no GPU
 
 SOLUTIONS is a folder with one RUN_ID.py a submission, LABELS the list that says of each what it is: a JSON list of
@@ -12,7 +13,7 @@ times. What is measured is kept after every submission, and a second command goe
 
 Nothing of a submission is kept but its name and its numbers. MIRROR is a clone of the published repository.
 
-Exit codes: 0 done (and with --check: every goal is met), 1 a goal is missed, 2 the work could not be done.
+Exit codes: 0 done, 1 a goal is missed (--goals) or the page differs (--check), 2 the work could not be done.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ MOST_WORST = 2.0
 MOST_JOBS_S = 60.0
 """Seconds a cell of a command that grades several at a time: 20 cells in 20 minutes."""
 TIMEOUT_S = 900.0
+NOT_RUN = {"outcome": "not run", "seconds": 0.0, "message": ""}
 DETAIL = ("public/data/rundetail/{board}/{run}.json", "public/data/rundetail/{run}.json")
 MOST_BYTES = 4 << 20
 
@@ -131,10 +133,17 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--samples", type=int, help="timed calls a shape, of both graders")
         one.add_argument("--jobs", type=int, default=4, metavar="N")
         one.set_defaults(do=do)
+    archive = sub.add_parser("archive", help="reads the gradings of a sweep whose models are files of these names")
+    archive.add_argument("archive", type=Path)
+    archive.add_argument("labels", type=Path)
+    archive.add_argument("-o", "--output", type=Path, required=True, help="where measurements are kept")
+    archive.add_argument("--published", type=Path, help="the file that `published` wrote; kept beside the rows")
+    archive.set_defaults(do=_archive)
     page = sub.add_parser("page", help="prints the tables of a file of measurements")
     page.add_argument("measured", type=Path)
     page.add_argument("-o", "--output", type=Path, help="write the page there")
-    page.add_argument("--check", action="store_true", help="exit 1 where a goal is missed or the page differs")
+    page.add_argument("--check", action="store_true", help="exit 1 where the page differs")
+    page.add_argument("--goals", action="store_true", help="exit 1 where a goal of cost is missed")
     page.set_defaults(do=_page)
     return ask
 
@@ -331,6 +340,38 @@ def _jobs(asked: argparse.Namespace) -> int:
     return 0
 
 
+def _archive(asked: argparse.Namespace) -> int:
+    """Rows of an archive: outcomes and times of calls. What a cell of a sweep takes beside others is no cost of its."""
+    from grader.record.bundle import cell_to_json
+    from harness.archive.graded import cell_of
+    from harness.archive.index import all_facts
+    from harness.archive.layout import StoreError
+    from harness.archive.store import Archive
+
+    labels = {label.run: label for label in _labels(asked.labels)}
+    kept = _read(asked.output) if asked.output.is_file() else Kept()
+    if asked.published:
+        kept.published |= json.loads(asked.published.read_text(encoding="utf-8"))
+    before = len(kept.rows)
+    try:
+        archive = Archive.open(asked.archive)
+        for facts in all_facts(archive, keep=False).facts:
+            label = labels.get(f"{facts.model.rpartition('/')[2]}_{facts.problem}")
+            cell = cell_of(archive.manifest(facts.id), facts, archive.read) if label is not None else None
+            if label is None or cell is None:
+                continue
+            device = cell.target.product
+            if kept.device not in ("", device):
+                raise RealError(f"{asked.output} has measurements of {kept.device}, and {facts.name} is of {device}")
+            kept.device, kept.versions = device, dict(cell.versions)
+            kept.rows[label.run] = _row(label, cell_to_json(cell), 0.0, NOT_RUN)
+    except StoreError as error:
+        raise RealError(str(error)) from None
+    _write(asked.output, kept)
+    print(f"{len(kept.rows)} submissions in {asked.output}, {len(kept.rows) - before} of them new", file=sys.stderr)
+    return 0
+
+
 # --- what is kept ---
 
 
@@ -402,14 +443,14 @@ def missed(kept: Kept) -> list[str]:
 def tables(kept: Kept) -> str:
     """The tables of the page, in Markdown: outcomes and costs, then published beside measured times by shape."""
     lines = [
-        "| submission | problem | outcome | published | ours | plain | graded | ratio |",
-        "|---|---|---|--:|--:|--:|--:|--:|",
+        "| submission | problem | board | outcome | published | ours | plain | graded | ratio |",
+        "|---|---|---|---|--:|--:|--:|--:|--:|",
     ]
     for row in kept.rows.values():
         theirs = kept.published.get(row.run, {}).get("fraction")
         lines.append(
-            f"| {row.run} | {row.problem} | {row.outcome} | {_number(theirs)} | {_number(row.fraction)} "
-            f"| {row.naive_seconds:.0f} s | {row.seconds:.0f} s | {row.ratio:.2f} |"
+            f"| {row.run} | {row.problem} | {row.board} | {row.outcome} | {_number(theirs)} | {_number(row.fraction)} "
+            + (f"| {row.naive_seconds:.0f} s | {row.seconds:.0f} s | {row.ratio:.2f} |" if row.seconds else "| | | |")
         )
     lines += [
         "",
@@ -418,7 +459,7 @@ def tables(kept: Kept) -> str:
     lines += [
         f"- {row.run}: bench/naive.py says {row.naive_outcome}. {row.naive_message}"
         for row in kept.rows.values()
-        if row.naive_outcome != "right"
+        if row.naive_outcome not in ("right", NOT_RUN["outcome"])
     ]
     for one in kept.jobs:
         outcomes = list(one["cells"].values())
@@ -447,7 +488,7 @@ def _number(value: Any) -> str:
 def _page(asked: argparse.Namespace) -> int:
     kept = _read(asked.measured)
     text = tables(kept)
-    faults = missed(kept) if asked.check else []
+    faults = missed(kept) if asked.goals else []
     if asked.output is None:
         print(text)
     elif asked.check:
