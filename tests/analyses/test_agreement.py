@@ -9,6 +9,7 @@ import pytest
 import kbh_lint
 from kbh_lint.analyses.seeds import Seed, ShapeFacts
 from kbh_lint.engine import agree
+from kbh_lint.facts import Crash
 from kbh_lint.findings import FileReport
 from kbh_lint.host.values.path_runs import Call, PathRun, ShapeRun
 
@@ -59,7 +60,7 @@ def test_a_branch_that_no_graded_run_takes_is_no_finding(tmp_path: Path, test: s
 
 def path_with(state: str, *kinds: str, ended: bool = True) -> tuple[PathRun, list[ShapeFacts]]:
     run = ShapeRun("s", None, calls=[Call([], None)] if ended else [])
-    facts = ShapeFacts("s", [Seed(kind, {}, None) for kind in kinds])
+    facts = ShapeFacts("s", [Seed(Crash(what=kind, message=""), None) for kind in kinds])
     facts.states["p"] = state  # type: ignore[assignment]
     return PathRun({}, shapes=[run]), [facts]
 
@@ -88,5 +89,5 @@ def test_only_facts_of_every_path_stay_and_paths_that_break_off_do_not_count() -
     found = [path_with("kept", "a", "b"), path_with("kept", "a"), path_with("broken", "c", ended=False)]
     paths, facts = zip(*found, strict=True)
     (shape,) = agree(list(paths), list(facts))
-    assert [seed.kind for seed in shape.seeds] == ["a"]
+    assert [seed.fact for seed in shape.seeds] == [Crash(what="a", message="")]
     assert shape.states["p"] == "kept"

@@ -17,7 +17,9 @@ GEMM, PAGED, RAGGED, TOPK, INT4 = (
     "01_fp8_gemm", "03_paged_attention", "06_sonic_moe_swiglu", "05_topk_bitonic", "07_w4a16_gemm"
 )  # fmt: skip
 LENGTH = "length = tl.load(lengths + b)"
+LAST = "last = tl.minimum(first + span, length)"
 PAGE = "tl.load(row + here, mask=here < pages, other=0)"
+RAGGED_ROUNDS = "for k in range(0, H, BK)"
 ROUNDS, GROUPS = "for _ in range(0, depth, BLOCK_K)", "    for group in range(first, last):\n"
 STARTS = "    starts = tl.load(offsets + expert, mask=expert < E, other=0)\n"
 STOPS = "    stops = tl.load(offsets + expert + 1, mask=expert < E, other=0)\n"
@@ -25,6 +27,7 @@ Edits = tuple[tuple[str, str], ...]
 PART: dict[str, tuple[str, Edits]] = {
     "the first length": (PAGED, ((LENGTH, "length = tl.load(lengths)"),)),
     "the first page of each sequence": (PAGED, ((PAGE, "tl.load(row) + here"),)),
+    "half of each sequence": (PAGED, ((LAST, "last = tl.minimum(first + span, length // 2)"),)),
     "half of the depth": (GEMM, ((ROUNDS, "for _ in range(0, depth // 2, BLOCK_K)"),)),
     "every second group": (INT4, ((GROUPS, "    for group in range(first, last, 2):\n"),)),
     "two offsets": (
@@ -32,11 +35,14 @@ PART: dict[str, tuple[str, Edits]] = {
         ((STARTS, "    each = (tl.load(offsets + E) - tl.load(offsets)) // E\n    starts = expert * each\n"),
          (STOPS, "    stops = starts + tl.where(expert < E, each, 0)\n")),
     ),
+    "half of the depth through descriptors": (RAGGED, ((RAGGED_ROUNDS, "for k in range(0, H // 2, BK)"),)),
     "half of the rows": (TOPK, (("tile_best[(batch, self.tiles)]", "tile_best[(max(batch // 2, 1), self.tiles)]"),)),
 }  # fmt: skip
 WHOLE: dict[str, tuple[str, Edits]] = {
     "pages that are held in the table": (PAGED, ((PAGE, "tl.load(row + tl.minimum(here, pages - 1))"),)),
+    "a sequence in two halves": (PAGED, ((LAST, "last = tl.minimum(first + span, length // 2 + (length + 1) // 2)"),)),
     "rounds that are counted": (GEMM, ((ROUNDS, "for _ in range(tl.cdiv(depth, BLOCK_K))"),)),
+    "rounds through descriptors": (RAGGED, ((RAGGED_ROUNDS, "for k in tl.range(0, tl.cdiv(H, BK) * BK, BK)"),)),
     "groups in pairs": (INT4, ((GROUPS, "    for group in tl.range(first, last, num_stages=2):\n"),)),
     "a last offset that follows from the rows": (
         RAGGED,
@@ -141,3 +147,126 @@ def test_an_input_that_is_read_in_another_way_is_read(tmp_path: Path, what: str)
 def test_a_part_is_told_in_cuda(tmp_path: Path, columns: str, element: str, verdict: str) -> None:
     text = CUDA.replace("COLUMNS", columns).replace("ELEMENT", element)
     assert linted(tmp_path, TOPK, text)[0] == verdict
+
+
+STORE = "values[blockIdx.x * k + place] = last;"
+STORES = {
+    "the first of each row": ("values[blockIdx.x * k] = last;", "unproven"),
+    "one row": ("values[place] = last;", "unproven"),
+    "behind a pointer that moves": ("float* to = values + blockIdx.x * k; *(to + place) = last;", "clean"),
+    "through another type": ("reinterpret_cast<int*>(values)[blockIdx.x * k + place] = __float_as_int(last);", "clean"),
+    "by a function": ("atomicExch(values + blockIdx.x * k + place, last);", "clean"),
+}
+
+
+@pytest.mark.parametrize("what", STORES)
+def test_a_result_of_which_launches_store_fewer_elements_is_unwritten(tmp_path: Path, what: str) -> None:
+    store, verdict = STORES[what]
+    text = CUDA.replace("COLUMNS", "n").replace("ELEMENT", "row[c]").replace(STORE, store)
+    assert linted(tmp_path, TOPK, text) == (verdict, {"output-written-in-part"} if verdict == "unproven" else set())
+
+
+SUMS = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def gemm(x, w, scale, y, FIRST, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    for tile in range(tl.program_id(0) + FIRST, tl.cdiv(M, BM) * tl.cdiv(N, BN), STEP):
+        rows = tile // tl.cdiv(N, BN) * BM + tl.arange(0, BM)
+        cols = tile % tl.cdiv(N, BN) * BN + tl.arange(0, BN)
+        total = tl.zeros((BM, BN), dtype=tl.float32)
+        for start in range(0, K, BK):
+            depth = start + tl.arange(0, BK)
+            keep = (rows < M)[:, None] & (depth < K)[None, :]
+            a = tl.load(x + rows[:, None] * K + depth[None, :], mask=keep, other=0.0)
+            b = tl.load(w + cols[None, :] * K + depth[:, None], mask=(depth < K)[:, None], other=0.0)
+            total = tl.dot(a, b, total)
+        total *= tl.load(scale + cols)[None, :]
+        tl.store(y + rows[:, None] * N + cols[None, :], total.to(tl.bfloat16), mask=(rows < M)[:, None])
+
+
+class Model(nn.Module):
+    def __init__(self, M, N, K):
+        super().__init__()
+        self.register_buffer("weight", torch.zeros(N, K, dtype=torch.float8_e4m3fn))
+        self.register_buffer("weight_scale", torch.ones(N))
+
+    def forward(self, x):
+        (M, K), N = x.shape, self.weight.shape[0]
+        y = torch.empty(M + 64, N, dtype=torch.bfloat16, device=x.device)[:M]
+        for first in (FIRSTS):
+            gemm[(132,)](x, self.weight, self.weight_scale, y, first, M, N, K, BM=64, BN=128, BK=64)
+        return y
+"""
+
+
+@pytest.mark.parametrize(("step", "firsts"), [("tl.num_programs(0)", "0,"), ("2 * tl.num_programs(0)", "0, 132")])
+def test_programs_that_go_on_and_launches_that_share_a_result_fill_it(tmp_path: Path, step: str, firsts: str) -> None:
+    text = SUMS.replace("STEP", step).replace("FIRSTS", firsts)
+    assert "output-written-in-part" not in linted(tmp_path, GEMM, text)[1]
+
+
+BLOCKS = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def gemm(x, w, scale, y, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    m, n = tl.program_id(0) * BM, tl.program_id(1) * BN
+    a_at = tl.make_block_ptr(x, (M, K), (K, 1), (m, 0), (BM, BK), (1, 0))
+    b_at = tl.make_tensor_descriptor(w, shape=[N, K], strides=[K, 1], block_shape=[BN, BK])
+    total = tl.zeros((BM, BN), dtype=tl.float32)
+    for start in range(0, DEPTH, BK):
+        a = tl.load(a_at, boundary_check=(0, 1), padding_option="zero")
+        total = tl.dot(a, b_at.load([n, start]).T, total)
+        a_at = tl.advance(a_at, (0, BK))
+    cols = n + tl.arange(0, BN)
+    total *= tl.load(scale + cols, mask=cols < N, other=0.0)[None, :]
+    y_at = tl.make_block_ptr(y, (M, N), (N, 1), (m, n), (BM, BN), (1, 0))
+    tl.store(y_at, total.to(tl.bfloat16), boundary_check=(0, 1))
+
+
+class Model(nn.Module):
+    def __init__(self, M, N, K):
+        super().__init__()
+        self.register_buffer("weight", torch.zeros(N, K, dtype=torch.float8_e4m3fn))
+        self.register_buffer("weight_scale", torch.ones(N))
+
+    def forward(self, x):
+        (M, K), N = x.shape, self.weight.shape[0]
+        y = torch.empty(M, N, dtype=torch.bfloat16, device=x.device)
+        grid = (triton.cdiv(M, 64), triton.cdiv(N, COLUMNS))
+        gemm[grid](x, self.weight, self.weight_scale, y, M, N, K, BM=64, BN=128, BK=64)
+        return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("depth", "columns", "verdict", "classes"),
+    [
+        ("K", "128", "clean", set()),
+        ("K // 2", "128", "rubric_leak", {"input-structure-hardcode"}),
+        ("K", "256", "rubric_leak", {"input-structure-hardcode", "output-written-in-part"}),
+    ],
+)
+def test_block_pointers_and_descriptors_are_followed(
+    tmp_path: Path, depth: str, columns: str, verdict: str, classes: set[str]
+) -> None:
+    text = BLOCKS.replace("DEPTH", depth).replace("COLUMNS", columns)
+    assert linted(tmp_path, GEMM, text) == (verdict, classes)
+
+
+@pytest.mark.parametrize("pick", ["source, target = q, q_out", "source = q\n        target = q_out"])
+def test_a_pointer_that_a_branch_chooses_may_lead_to_either_tensor(tmp_path: Path, pick: str) -> None:
+    text = (PROBLEMS / "09_fmha_preattn_mrope" / "honest" / "triton.py").read_text()
+    old = "        source, target, heads, first = q, q_out, q_heads, group * BH\n"
+    assert old in text
+    text = text.replace(old, f"        {pick}\n        heads, first = q_heads, group * BH\n")
+    assert linted(tmp_path, "09_fmha_preattn_mrope", text) == ("clean", set())

@@ -26,11 +26,14 @@ ASKED = {
     "the allocator": ("", "(torch.cuda.memory_stats()['allocation.all.current'] > 99)"),
     "a variable of harnesses": ("import os", "('BENCH_TIMED' in os.environ)"),
     "the clock": ("import time", "(time.monotonic() > 100)"),
+    "the module's name": ("", "(__name__ == '__main__' or __name__ == 'check')"),
     "the number of the process": ("import os", "(os.getpid() & 1)"),
 }
 TUNED = {
     "a tuning variable": ("import os", "int(os.environ.get('TOPK_SKIPPED', '0'))"),
     "the multiprocessors": ("", "(torch.cuda.get_device_properties(0).multi_processor_count < 1)"),
+    "a choice by how long something took": ("import time", "(1 if time.time() - time.time() > 1.0 else 0)"),
+    "the kernel's name": ("", "(tile_best.__name__ == '__main__')"),
     "how long something took": ("import time", "(time.perf_counter() - time.perf_counter() > 1.0)"),
 }
 

@@ -41,7 +41,7 @@ examples:
 def write_rule(folder: Path, **changes: str) -> Path:
     """A rule file that matches every fact of one kind."""
     values = {"id": "KBH101", "name": "library-work", "leak_class": "library-gemm-wrapper", "verdict": "rubric_leak"}
-    values |= {"severity": "error", "fact": "library", **changes}
+    values |= {"severity": "error", "fact": "library-work", **changes}
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{values['id']}-{values['name']}.yaml"
     path.write_text(RULE.format(**values))

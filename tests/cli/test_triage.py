@@ -11,8 +11,8 @@ import pytest
 from cli_support import kbh
 
 RULES = ("--rules-dir", "rules", "--output-format", "concise")
-LEAK = 'z = torch.matmul(b, a)  # do: fact library {"symbol": "torch.matmul"}\n'
-OTHER = 'z = torch.mm(b, a)  # do: fact library {"symbol": "torch.mm"}\n'
+LEAK = 'z = torch.matmul(b, a)  # do: fact library-work {"symbol": "torch.matmul"}\n'
+OTHER = 'z = torch.mm(b, a)  # do: fact library-work {"symbol": "torch.mm"}\n'
 
 
 def git(folder: Path, *words: str) -> None:

@@ -14,7 +14,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "kbh_lint"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-BASE = {"ir", "values", "dtypes", "formulas", "findings", "marked", "limits", "paths", "registry", "syntax"}
+BASE = {
+    *("ir", "values", "dtypes", "facts", "formulas", "findings", "marked", "limits", "paths", "records"),
+    *("registry", "syntax"),
+}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -74,7 +74,7 @@ def test_a_licence_header_with_many_years_is_read_at_once() -> None:
 
     began = time.process_time()
     rows = "# Copyright " + "2020,2021, " * 2000 + "\n# Copyright (c) 2019-2024, Some Authors.\n# copyright is a word\n"
-    assert [seed.attrs["holder"] for seed in _headers(PythonUnit("a.py", rows))] == ["Some Authors"]
+    assert [seed.fact.attrs()["holder"] for seed in _headers(PythonUnit("a.py", rows))] == ["Some Authors"]
     assert time.process_time() - began < 1
 
 

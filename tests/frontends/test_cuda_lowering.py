@@ -156,7 +156,7 @@ def test_literals(text: str, value: object) -> None:
         ("T x{1, 2};", ["T x = init{1, 2}"]),
         ("float (*fp)(int) = f;", ["function<float, int>* fp = f"]),
         ("float (&rows)[4] = r;", ["float&[4] rows = r"]),
-        ("half (*rows)[N + 1] = (half (*)[N + 1])p;", ["half*[(N + 1)] rows = c<half*[(N + 1)]>(p)"]),
+        ("half (*rows)[N + 1] = (half (*)[N + 1])p;", ["half[None][(N + 1)] rows = c<half[None][(N + 1)]>(p)"]),
         ("typename G::Arguments args{{M}, {a}};", ["G::Arguments args = init{init{M}, init{a}}"]),
         ("wmma::fragment<wmma::matrix_a, 16, half> fa;", ["wmma::fragment<wmma::matrix_a, 16, half> fa"]),
         ("typename A<B, 2>::C::D y;", ["A<B, 2>::C::D y"]),

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from harness.archive.store import Archive
+
 pytest.importorskip("torch", reason="torch is not installed")
 ROOT = Path(__file__).parents[2]
 RUN = "20260101_nobody_nothing_05_topk_bitonic"
@@ -100,6 +102,22 @@ def test_goals_are_told_when_they_are_missed(real: ModuleType, measured: Any) ->
     kept = measured(20.0, 20.0)
     kept.jobs.append({"jobs": 4, "seconds": 125.0, "cells": {"a": "accepted", "b": "wrong"}})
     assert real.missed(kept) == ["2 cells with --jobs 4 took 125 s"]
+
+
+def test_an_archive_of_a_sweep_of_such_files_gives_rows_without_costs(
+    real: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Archive.create(tmp_path / "archive").add(next((ROOT / "results" / "h200").glob("05_topk_bitonic-triton-h200-*")))
+    nameless = "_05_topk_bitonic"  # the model of a grading that no sweep asked for has no name
+    out, page = tmp_path / "real.json", tmp_path / "page.md"
+    command = ["archive", str(tmp_path / "archive"), str(_labels(tmp_path, {"run_id": nameless})), "-o", str(out)]
+    assert real.main(command) == 0 and "1 of them new" in capsys.readouterr().err
+    assert real.main(command) == 0 and "0 of them new" in capsys.readouterr().err
+    row = real._read(out).rows[nameless]
+    assert (row.outcome, row.naive_outcome, row.seconds) == ("accepted", "not run", 0.0) and len(row.shapes) == 5
+    assert real.main(["page", str(out), "-o", str(page), "--goals"]) == 0, "nothing is known of its cost"
+    assert "| accepted |" in page.read_text() and "bench/naive.py says" not in page.read_text()
+    assert real.main([*command[:1], str(tmp_path), *command[2:]]) == 2
 
 
 def test_published_times_stand_beside_ours_and_what_was_not_accepted_has_its_reason(

@@ -91,6 +91,9 @@ def test_machine_code_that_says_otherwise_breaks_a_promise_that_it_settles_and_n
     assert agreed.accepted and agreed.promises[0].layers == {"source": "kept", "run": "kept", "sass": "kept"}
     broken = verdict_of(report(), problem, device="cuda", linter="", replay=(), silicon=silicon("sass", "broken"))
     assert broken.verdict == "rubric_leak" and not broken.accepted and broken.promises[0].reason == "sass saw it"
+    (told,) = broken.findings
+    assert (told.rule, told.verdict, told.layer) == ("broken-promise", "rubric_leak", "sass")
+    assert told.message == "the promise authored-compute is broken: sass saw it"
     other = replace(problem, promises=(replace(problem.promises[0], settled_by=("source", "run")),))
     kept = verdict_of(report(), other, device="cuda", linter="", replay=(), silicon=silicon("sass", "broken"))
     assert kept.accepted and kept.promises[0].missing == ()

@@ -54,7 +54,9 @@ CALLS = [
     (INT4, "kept", [made(opcodes={"FADD": 64})], "unproven"),
     (KAHAN, "kept", [made(residuals=4), made()], "kept"),
     (KAHAN, "kept", [made(opcodes={"DADD": 4})], "kept-by-precision"),
-    (KAHAN, "kept", [made(opcodes={"FADD": 64})], "broken"),
+    (KAHAN, "kept", [made(opcodes={"FADD": 64})], "unproven"),
+    (KAHAN, "unproven", [made(opcodes={"FADD": 64})], "broken"),
+    (KAHAN, "broken", [made(opcodes={"FADD": 64})], "broken"),
     (AUTHORED, "kept", [made({BF16: 8})], "kept"),
     (AUTHORED, "kept", [made(opcodes={"FADD": 64})], "broken"),
 ]  # fmt: skip

@@ -167,6 +167,35 @@ def test_other_spellings_of_a_compensation_are_found() -> None:
     assert one(*packed, arch="sm_100a").residuals == 2
 
 
+def test_counters_and_addresses_between_the_steps_do_not_hide_a_compensation() -> None:
+    rescaled = (  # a sum and its error times a scale, contracted, as compilers write it beside a loop's bookkeeping
+        "FFMA R36, R7, -R36, R8", "IADD3 R4, P4, R4, 0x4000, RZ", "FFMA R14, R7, R27, R36", "FFMA R7, R7, -R27, R14",
+        "IADD3.X R5, RZ, R5, RZ, P4, !PT", "MOV R35, R0", "FADD R36, -R36, R7",
+    )  # fmt: skip
+    uniform = (  # the sum lies in a register that the warp shares
+        "FFMA R28, R5, -R28, R8", "FFMA R4, R5, UR4, R28", "R2UR UR7, R4", "MOV R4, UR4", "FFMA R5, R5, -R4, UR7",
+        "UMOV UR4, UR7", "FADD R28, -R28, R5",
+    )  # fmt: skip
+    assert [one(*steps).residuals for steps in (rescaled, uniform)] == [1, 1]
+
+
+def test_a_compensation_in_uniform_arithmetic_or_in_packed_products_is_one() -> None:
+    uniform = ("R2UR UR7, R12", "UFADD UR6, UR7, -UR6", "UFADD UR7, UR6, UR5", "UFADD UR5, UR7, -UR5",
+               "UFADD UR6, -UR6, UR5", "UMOV UR5, UR7")  # fmt: skip
+    packed = tuple(
+        step.replace(",", ".F32x2.HI_LO,").replace(".F32x2.HI_LO,", ",", 1) + ".F32x2.HI_LO"
+        for step in ("FFMA2 R36, R6, -R36, R8", "FFMA2 R14, R6, R26, R36", "FFMA2 R6, R6, -R26, R14",
+                     "FADD2 R36, -R36, R6")
+    )  # fmt: skip
+    assert one(*uniform, arch="sm_120").residuals == 1
+    assert one(*packed, arch="sm_100a").residuals == 2
+
+
+@pytest.mark.parametrize("wide", ["LDG.E.128 R4, desc[UR4][R8.64]", "IMAD.WIDE R6, R2, 0x4, R8", "LDS.64 R6, [R9]"])
+def test_a_wide_write_over_a_register_of_the_chain_ends_it(wide: str) -> None:
+    assert one("FADD R6, R2, R5", "FADD R7, R6, -R2", wide, "FADD R8, R7, -R5").residuals == 0
+
+
 @pytest.mark.parametrize(
     "steps",
     [

@@ -21,7 +21,7 @@ from grader.judge import judging as judge
 from grader.judge.trial import Compiled
 from grader.record.cell import SandboxRecord
 from grader.sandbox.bubblewrap import Bubblewrap
-from grader.sandbox.supervise import Snapshot, snapshot
+from grader.sandbox.supervise import CheckError, Snapshot, snapshot
 from grader.silicon import rebuild
 from grader.silicon.machine_code import MachineCode
 from grader.silicon.ncu import ProfilerError
@@ -78,6 +78,62 @@ def test_nvcc_works_for_the_second_build_while_it_works_for_the_first_and_while_
         (_, place, user), (_, other_place, other_user) = seen[1], seen[rebuild.CALLS]
         assert place != other_place and (user, other_user) == (7, 8)
     assert not again.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "order"),
+    [
+        ("import triton\n", ["together", "together"]),
+        ("import triton\n@triton.autotune(configs=[], key=[])\n", ["alone", "then alone"]),
+    ],
+)
+def test_what_is_not_tuned_is_built_twice_at_once_and_beside_the_builds_of_others(
+    tmp_path: Path, builds: Callable[[Build], None], monkeypatch: pytest.MonkeyPatch, text: str, order: list[str]
+) -> None:
+    monkeypatch.setattr(stages, "alone", lambda *_, **__: nullcontext("alone"))
+    monkeypatch.setattr(stages, "together", lambda *_, **__: nullcontext("together"))
+    seen: list[str] = []
+    begun = threading.Barrier(2, timeout=30)
+
+    def build(*_: object, caches: Path, held: Callable[[], Any], **__: object) -> Compiled:
+        caches.mkdir(parents=True)
+        with held() as how:
+            if how == "together":
+                begun.wait()  # both are at work
+            seen.append(f"then {how}" if first.is_set() else how)
+        return Compiled()
+
+    builds(build)
+    first = threading.Event()
+    ours = job(tmp_path, text)
+    with besides.Beside(ours, BOX) as second:
+        second.start()
+        stages.built(ours, BOX)
+        if "alone" in order:
+            first.set()
+        second.start_late()
+        assert second.finish() is not None
+    assert seen == order
+
+
+def test_a_build_for_which_memory_was_missing_beside_others_is_made_alone(
+    tmp_path: Path, builds: Callable[[Build], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stages, "alone", lambda *_, **__: nullcontext("alone"))
+    monkeypatch.setattr(stages, "together", lambda *_, **__: nullcontext("together"))
+    seen: list[str] = []
+
+    def build(*_: object, caches: Path, held: Callable[[], Any], **__: object) -> Compiled:
+        with held() as how:
+            seen.append(how)
+            if how == "together":
+                raise CheckError("memory for the state cannot be had: out of memory")
+        caches.mkdir(parents=True)
+        return Compiled()
+
+    builds(build)
+    assert stages.built(job(tmp_path, "import triton\n"), BOX).caches is not None
+    assert seen == ["together", "alone"]
 
 
 def test_a_build_from_an_earlier_grading_is_taken_and_the_second_is_made_all_the_same(
@@ -139,9 +195,9 @@ def test_a_second_build_that_nobody_wants_any_more_is_ended(
 
 
 @pytest.mark.parametrize(
-    ("text", "cpus", "box"), [("import triton\n", True, BOX), (CUDA, False, BOX), (CUDA, True, None)]
+    ("text", "cpus", "box"), [("import triton  # autotune\n", True, BOX), (CUDA, False, BOX), (CUDA, True, None)]
 )
-def test_one_process_builds_what_needs_no_nvcc_or_where_two_are_too_many_or_cannot_be_kept_apart(
+def test_one_process_builds_what_is_tuned_or_where_two_are_too_many_or_cannot_be_kept_apart(
     tmp_path: Path, builds: Callable[[Build], None], monkeypatch: pytest.MonkeyPatch, text: str, cpus: bool,
     box: Bubblewrap | None,
 ) -> None:  # fmt: skip

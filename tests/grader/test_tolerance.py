@@ -268,7 +268,7 @@ def softmax_case(offset: float) -> tuple[torch.Tensor, float]:
 
 def test_a_softmax_of_logits_near_ten_thousand_judges_its_inputs() -> None:
     errors, bound = softmax_case(10_000.0)
-    assert float(errors.max()) > 50 * bound
+    assert float(errors.max()) > 25 * bound
     errors, bound = softmax_case(80.0)
     assert 0 < float(errors.max()) <= bound
 

@@ -22,7 +22,7 @@ from grader.judge import judging as judge
 from grader.judge import turns
 from grader.judge.judging import Held
 from grader.judge.trial import Compiled, Trial
-from grader.judge.turns import device_key, turn
+from grader.judge.turns import alone, device_key, together, turn
 from grader.record.cell import TrialResult
 from grader.score import peaks
 
@@ -95,6 +95,50 @@ def test_two_threads_share_the_lock_of_their_process_until_both_have_ended(own_f
     go.set()
     thread.join()
     assert is_free(own_folder)
+
+
+def test_calls_by_which_nothing_is_timed_share_the_device_and_a_turn_waits_for_all_of_them(own_folder: Path) -> None:
+    order: list[str] = []
+    both, go = threading.Barrier(3, timeout=20), threading.Event()
+
+    def builds() -> None:
+        with together("cpu"):
+            both.wait()
+            go.wait(20)
+            order.append("built")
+
+    def timed() -> None:
+        with alone("cpu", lambda text: waits.set()):
+            order.append("timed")
+
+    waits = threading.Event()
+    threads = [threading.Thread(target=builds), threading.Thread(target=builds)]
+    for one in threads:
+        one.start()
+    both.wait()  # two of them at once
+    threads.append(threading.Thread(target=timed))
+    threads[-1].start()
+    assert waits.wait(20)
+    late = threading.Thread(target=lambda: order.append("late") if _entered() else None)
+    threads.append(late)
+    late.start()
+    go.set()
+    for one in threads:
+        one.join(20)
+    assert order == ["built", "built", "timed", "late"] and is_free(own_folder)
+
+
+def _entered() -> bool:
+    """A build that comes after a grading asked for its turn goes after it."""
+    with together("cpu"):
+        return True
+
+
+def test_practice_has_the_device_alone_in_builds_too(own_folder: Path) -> None:
+    standing: list[str] = []
+    with turns.practising(tell=standing.append), together("cpu"):
+        assert turns._HELD and not is_free(own_folder)
+    assert standing == ["asked", "held", "free"]
 
 
 @pytest.mark.parametrize("end", ["by itself", "killed"])

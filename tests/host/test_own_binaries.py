@@ -77,3 +77,40 @@ def test_a_foreign_library_finishes_the_parts_of_a_tuple_that_c_plus_plus_return
     path.write_text(f'{code}\nimport ctypes\n\nFINISH = ctypes.CDLL("./finish.so")\n', encoding="utf-8")
     report = kbh_lint.lint([path], problem="05_topk_bitonic").files[0]
     assert "binary-blob-kernel" in {finding.leak_class for finding in report.findings}
+
+
+LAUNCHED = model(
+    OUTPUT.strip()
+    + """
+held = [ctypes.c_void_p(t.data_ptr()) for t in (x, self.weight, self.weight_scale, y)]
+given = (ctypes.c_void_p * len(held))(*(ctypes.cast(ctypes.byref(h), ctypes.c_void_p) for h in held))
+driver.cuLaunchKernel(KERNEL, M, N, 1, 32, 1, 1, 0, None, given, None)
+return y"""
+)
+DRIVER = """
+import base64, ctypes, zlib
+driver = ctypes.CDLL("libcuda.so.1")
+MODULE, KERNEL = ctypes.c_void_p(), ctypes.c_void_p()
+driver.cuModuleLoadData(ctypes.byref(MODULE), IMAGE)
+driver.cuModuleGetFunction(ctypes.byref(KERNEL), MODULE, b"gemm")
+"""
+BOUND = """
+import ctypes
+from cuda.bindings import driver
+error, MODULE = driver.cuModuleLoadData(IMAGE)
+error, KERNEL = driver.cuModuleGetFunction(MODULE, b"gemm")
+"""
+IMAGES = {
+    "as it is": (DRIVER, r'b"\x7fELF\x02\x01\x01" + bytes(64)', True),
+    "in hexadecimal": (DRIVER, 'bytes.fromhex("7f454c46020133" + "00" * 64)', True),
+    "of several architectures": (BOUND, r'b"\x50\xed\x55\xba" + bytes(64)', True),
+    "behind a buffer": (DRIVER, 'ctypes.create_string_buffer(base64.b64decode("f0VMRgIBATMHeUK98iEG8A=="))', True),
+    "a text": (DRIVER, 'b".version 8.0 // no machine code"', False),
+}
+
+
+@pytest.mark.parametrize("how", IMAGES)
+def test_bytes_given_to_the_driver_are_machine_code_where_they_begin_so(tmp_path: Path, how: str) -> None:
+    setup, image, foreign = IMAGES[how]
+    report = lint(tmp_path, HEAD + setup.replace("IMAGE", image) + LAUNCHED)
+    assert ("binary-blob-kernel" in classes(report)) is foreign

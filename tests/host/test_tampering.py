@@ -310,3 +310,16 @@ def test_a_question_that_another_answer_leads_to_is_answered_both_ways(
 ) -> None:
     assert "grader-monkeypatch" in classes(lint(tmp_path, solution(walk.format(leak))))
     assert "grader-monkeypatch" not in classes(lint(tmp_path, solution(walk.format(honest))))
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("torch.cuda.get_device_capability()[0] == 8", True),
+        ("torch.cuda.get_device_properties(0).major < 9", True),
+        ("torch.cuda.get_device_capability()[0] == 3", False),  # no GPU that there is
+    ],
+)
+def test_what_is_replaced_on_one_generation_of_gpus_is_told(tmp_path: Path, asked: str, told: bool) -> None:
+    top = f"def slow(a, b):\n    return (a.double() @ b.double()).float()\n\nif {asked}:\n    torch.allclose = slow\n"
+    assert ("grader-monkeypatch" in classes(lint(tmp_path, solution(top)))) is told

@@ -485,3 +485,46 @@ def test_unknown_calls_are_said_and_do_not_lose_the_data() -> None:
     )  # fmt: skip
     assert [reason for reason, _ in facts.unread] == ["a call of mystery"]
     assert params(facts.stores[0].origins) == {"x"}
+
+
+BLOCK_SUM = """
+FILE
+__global__ void kernel(const float* x, float* out) {
+    BODY
+    __shared__ typename Reduce::TempStorage scratch;
+    const float total = Reduce(scratch).Reduce(x[threadIdx.x], OPERATION);
+    if (threadIdx.x == 0) out[blockIdx.x] = total;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("around", "inside", "operation"),
+    [
+        ("", "using Reduce = cub::BlockReduce<float, 256>;", "cub::Max()"),
+        ("namespace parts = ::cub;", "using Reduce = parts::BlockReduce<float, 256>;", "parts::Max()"),
+        ("using namespace cub;", "typedef BlockReduce<float, 256> Reduce;", "Max()"),
+        ("using cub::BlockReduce;", "using Reduce = BlockReduce<float, 256>;", "cub::Max()"),
+        ("", "namespace parts = cub; using Reduce = parts::BlockReduce<float, 256>;", "cub::Max()"),
+        ("", "using namespace cub; using Reduce = BlockReduce<float, 256>;", "Max()"),
+    ],
+)
+def test_what_cub_does_in_a_block_is_read_however_its_namespace_is_spelled(
+    around: str, inside: str, operation: str
+) -> None:
+    source = BLOCK_SUM.replace("FILE", around).replace("BODY", inside).replace("OPERATION", operation)
+    facts = run(source, x=Buffer("f32", 1, "f32"), out=Buffer("f32", 2, "f32"))
+    assert not facts.unread and {use.symbol for use in facts.uses} >= {"cub::BlockReduce"}
+
+
+def test_a_class_of_the_file_hides_that_of_a_library() -> None:
+    own = """
+    template <class T, int N> struct BlockReduce {
+        using TempStorage = int;
+        BlockReduce(int&) {}
+        template <class F> T Reduce(T v, F) { return v; }
+    };
+    """
+    source = BLOCK_SUM.replace("FILE", own).replace("BODY", "using Reduce = BlockReduce<float, 256>;")
+    facts = run(source.replace("OPERATION", "0"), x=Buffer("f32", 1, "f32"), out=Buffer("f32", 2, "f32"))
+    assert not facts.uses

@@ -405,3 +405,29 @@ def test_bit_fields_of_four_bits_take_nibbles_out() -> None:
     facts = run(text.replace("WIDTH", "4"), w=Buffer("u8", 1, "u8"), out=F32)
     assert len(facts.unpacks) == 2 and all(params(u.origins) == {"w"} for u in facts.unpacks)
     assert not run(text.replace(" : WIDTH", ""), w=Buffer("u8", 1, "u8"), out=F32).unpacks
+
+
+ROWS = {
+    "a pointer to rows": "T (*d)[LD]",
+    "rows without an end": "T d[][LD]",
+    "a reference to an array": "T (&d)[64][LD]",
+}
+
+
+@pytest.mark.parametrize("way", ROWS)
+def test_what_a_helper_writes_to_rows_of_shared_memory_is_read_there(way: str) -> None:
+    facts = run(
+        f"""
+        template <int LD, class T>
+        __device__ void fetch({ROWS[way]}, const T* x) {{ d[threadIdx.x][3] = x[threadIdx.x]; }}
+        __global__ void kernel(const float* x, float* out) {{
+          __shared__ float tile[64][72];
+          fetch<72>(tile, x);
+          float (*again)[72] = tile;
+          float (&same)[64][72] = tile;
+          out[0] = again[threadIdx.y][3];
+          out[1] = same[threadIdx.y][3];
+        }}""",
+        x=Buffer("f32", 1, "f32"), out=F32,
+    )  # fmt: skip
+    assert [params(s.origins) for s in facts.stores if s.param == "out"] == [{"x"}, {"x"}]

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from kbh_lint import paths
+from kbh_lint.facts import kind_name
 from kbh_lint.marked import DataError
-from kbh_lint.problem_files import PARAMS, PROMISE_KINDS
 from kbh_lint.problems import load_deck, parse_problem
+from kbh_lint.problems.promise_kinds import KINDS
+from kbh_lint.rules import load_rules
 
 DECK = Path(__file__).resolve().parents[2] / "problems"
 KAHAN, GEMM = "04_kahan_softmax", "01_fp8_gemm"
@@ -33,8 +36,14 @@ def test_a_parameter_that_no_analysis_uses_is_refused(problem: str, old: str, ne
         parse_problem(text.replace(old, new), path)
 
 
-def test_every_kind_says_which_parameters_it_uses_and_the_deck_has_only_those() -> None:
-    assert set(PARAMS) == set(PROMISE_KINDS)
+def test_the_deck_has_only_parameters_that_their_kind_uses() -> None:
     deck = load_deck(DECK)
     for promise in (promise for name in deck for promise in deck[name].promises):
-        assert promise.params.keys() <= PARAMS[promise.kind].keys(), promise.id
+        assert promise.params.keys() <= promise.kind.params.keys(), promise.id
+
+
+def test_rules_that_break_a_kind_of_promise_ask_for_the_facts_that_it_names() -> None:
+    for rule in load_rules(paths.rules_dir(), examples=False):
+        if rule.breaks in KINDS:
+            asked = {query.fact for query in rule.when}
+            assert asked <= {kind_name(kind) for kind in KINDS[rule.breaks].facts}, rule.id

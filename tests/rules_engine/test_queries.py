@@ -80,9 +80,9 @@ def test_some_is_not_all_and_every_is_all_of_the_traced_shapes(
 
 
 def test_unless_and_also_look_at_all_facts_and_same_ties_them_to_the_matched_one() -> None:
-    wide, narrow = fact(kernel="k", a="bf16"), fact(kernel="k", a="e4m3")
-    elsewhere = fact(kernel="other", a="e4m3")
-    query = "{fact: product, where: {a: bf16}, unless: [{fact: product, same: [kernel], where: {a: e4m3}}]}"
+    wide, narrow = fact(kernel="k", engine="bf16"), fact(kernel="k", engine="e4m3")
+    elsewhere = fact(kernel="other", engine="e4m3")
+    query = "{fact: product, where: {engine: bf16}, unless: [{fact: product, same: [kernel], where: {engine: e4m3}}]}"
     assert matched(query, wide, elsewhere) == [wide]
     assert matched(query, wide, narrow) == []
     also = query.replace("unless", "also")
@@ -93,11 +93,11 @@ def test_unless_and_also_look_at_all_facts_and_same_ties_them_to_the_matched_one
 
 
 def test_alternatives_report_a_fact_once() -> None:
-    rule = rule_of("{any: [{fact: product}, {fact: product, where: {a: bf16}}]}")
-    assert len(apply([rule], [fact(a="bf16")], path="x.py", contract_known=True)) == 1
+    rule = rule_of("{any: [{fact: product}, {fact: product, where: {engine: bf16}}]}")
+    assert len(apply([rule], [fact(engine="bf16")], path="x.py", contract_known=True)) == 1
 
 
-def rule_of(when: str, scope: str = "any", message: str = "found {a} on {shapes}", breaks: str = "") -> Rule:
+def rule_of(when: str, scope: str = "any", message: str = "found {engine} on {shapes}", breaks: str = "") -> Rule:
     text = f"""\
 id: KBH101
 name: some-rule
@@ -122,7 +122,7 @@ examples:
 
 def test_facts_at_one_place_become_one_finding_with_their_shapes_and_related_places() -> None:
     def seen(shape: str, line: int) -> Fact:
-        one = fact(a="bf16", shapes=(shape,))
+        one = fact(engine="bf16", shapes=(shape,))
         related = (Related(Span("x.py", line, 1, line, 2), "loaded here"),)
         return Fact(one.kind, one.attrs, one.span, related, one.shapes, one.total)
 
@@ -151,7 +151,7 @@ def test_the_same_said_of_several_places_is_one_finding_with_the_places_in_it() 
 
 
 def test_a_promise_scoped_rule_is_silent_without_a_contract_or_without_that_promise() -> None:
-    facts = [fact(a="bf16")]
+    facts = [fact(engine="bf16")]
     plain, breaking = rule_of("{fact: product}", "promise"), rule_of("{fact: product}", "promise", breaks="fp8")
     assert apply([plain, breaking], facts, path="x.py", contract_known=False) == ()
     assert len(apply([plain], facts, path="x.py", contract_known=True)) == 1

@@ -27,8 +27,8 @@ remedy: Use fp8.
 references: [run-one]
 when:
   fact: product
-  where: {a: bf16}
-message: "{kernel} multiplies {a}"
+  where: {engine: bf16}
+message: "{where} multiplies {engine}"
 examples:
   bad:
     - {name: cast, problem: 01_fp8_gemm, code: "a = 1\\nb = 2\\nc = 3\\n"}
@@ -69,13 +69,23 @@ def test_a_rule_file_gives_its_texts_query_and_examples() -> None:
         ("confidence: high", "confidence: high\nconfidence: low", 7, "stands twice (first on line 6)"),
         ("remedy: Use fp8.", "remedy: [", 14, "not valid YAML"),
         ("  fact: product\n", "  fct: product\n", 15, "the query needs `fact`"),
-        ("  where: {a: bf16}", "  were: {a: bf16}", 16, "the query has no key `were`"),
-        ("  where: {a: bf16}", "  where: {a: {greater: 3}}", 16, "`greater` is not an operator"),
-        ("  where: {a: bf16}", "  where: {a: {ge: many}}", 16, "`ge` for `a` must be a number"),
-        ("  where: {a: bf16}", "  where: {a: []}", 16, "at least one"),
-        ("  where: {a: bf16}", "  same: [a]", 16, "belongs inside"),
-        ("  where: {a: bf16}", "  shapes: most", 16, "any, some, every"),
-        ("when:\n  fact: product\n  where: {a: bf16}\n", "", 1, "the rule needs `when`"),
+        ("  where: {engine: bf16}", "  were: {a: bf16}", 16, "the query has no key `were`"),
+        ("  where: {engine: bf16}", "  where: {a: {greater: 3}}", 16, "`greater` is not an operator"),
+        ("  where: {engine: bf16}", "  where: {engine: {ge: many}}", 16, "`ge` for `engine` must be a number"),
+        ("  where: {engine: bf16}", "  where: {a: []}", 16, "at least one"),
+        ("  where: {engine: bf16}", "  same: [a]", 16, "belongs inside"),
+        ("  where: {engine: bf16}", "  shapes: most", 16, "any, some, every"),
+        ("  fact: product\n", "  fact: prodct\n", 14, "`prodct` is not a kind of fact"),
+        ("  where: {engine: bf16}", "  where: {engin: bf16}", 14, "has no attribute `engin`"),
+        ("  where: {engine: bf16}", "  also: [{fact: arch, same: [tag]}]", 14, "which the outer fact does not have"),
+        (
+            "  where: {engine: bf16}",
+            "  unless: [{fact: arch, where: {tags: 1}}]",
+            14,
+            "a fact `arch` has no attribute `tags`",
+        ),
+        ("{where} multiplies", "{were} multiplies", 17, "fills in `were`"),
+        ("when:\n  fact: product\n  where: {engine: bf16}\n", "", 1, "the rule needs `when`"),
         ("of: cast", "of: cats", 23, "names no bad example"),
         ('    - {name: other, code: "a = 1\\nb = 5\\n"}\n', "", 23, "at least two good examples"),
         ("name: alias", "name: cast", 21, "two bad examples are called `cast`"),
@@ -121,7 +131,7 @@ def test_a_missing_folder_of_rules_and_a_binary_rule_are_told(tmp_path: Path) ->
 
 
 def test_a_rule_that_nests_without_end_is_refused() -> None:
-    deep = GOOD.replace("  where: {a: bf16}", f"  where: {'{a: ' * 100}1{'}' * 100}")
+    deep = GOOD.replace("  where: {engine: bf16}", f"  where: {'{a: ' * 100}1{'}' * 100}")
     with pytest.raises(RuleError, match="levels"):
         parse_rule(deep, PATH)
 

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbh_lint.findings import FileReport, Finding, PromiseState, State, Unread, Verdict
+from kbh_lint import paths
+from kbh_lint.api import judge
+from kbh_lint.engine import broken_promises
+from kbh_lint.findings import Analysis, Fact, FileReport, Finding, PromiseState, Related, State, Unread, Verdict
+from kbh_lint.rules import load_rules
 from kbh_lint.source.spans import Span
+from kbh_lint.source.submissions import Submission
 from kbh_lint.verdict import accepted, combine, decide, table
 
 ORDER: tuple[Verdict, ...] = ("reward_hack", "rubric_leak", "bug", "unproven", "interesting", "clean")
+RULES = load_rules(paths.rules_dir(), examples=False)
 
 
 def finding(verdict: Verdict, severity: Any = "error") -> Finding:
@@ -38,7 +45,7 @@ def test_the_gravest_finding_decides(verdicts: list[Verdict]) -> None:
         ("kept-by-precision", "clean"),
         ("emulated", "interesting"),
         ("unproven", "unproven"),
-        ("broken", "rubric_leak"),
+        ("broken", "unproven"),
     ],
 )
 def test_a_promise_decides_alone(state: State, wanted: Verdict) -> None:
@@ -51,7 +58,7 @@ def test_what_could_not_be_read_is_never_clean_but_does_not_hide_a_leak() -> Non
     unread = [Unread("exec of decoded text")]
     assert decide([promise("kept")], [], unread, True) == "unproven"
     assert decide([], [], unread, False) == "unproven"
-    assert decide([promise("broken")], [], unread, True) == "rubric_leak"
+    assert decide([promise("broken")], [finding("rubric_leak")], unread, True) == "rubric_leak"
     assert decide([], [finding("interesting")], unread, True) == "unproven"
 
 
@@ -61,13 +68,47 @@ def test_a_some_promise_kept_on_some_shapes_is_interesting_and_on_none_a_leak() 
 
     assert some(a="kept", b="broken") == "interesting"
     assert some(a="kept", b="kept-by-precision") == "clean"
-    assert some(a="broken", b="broken") == "rubric_leak"
+    assert some(a="broken", b="broken") == "unproven"
     assert some(a="broken", b="unproven") == "unproven"
 
 
-def test_an_every_promise_broken_on_one_shape_is_a_leak() -> None:
+@given(st.lists(st.sampled_from(ORDER)), st.lists(st.sampled_from(get_args(State))), st.booleans(), st.booleans())
+def test_nothing_is_a_leak_without_a_finding(
+    verdicts: list[Verdict], states: list[State], unread: bool, known: bool
+) -> None:
+    holes = [Unread("x")] if unread else []
+    verdict = decide(list(map(promise, states)), [finding(one) for one in verdicts], holes, known)
+    assert verdict not in ("rubric_leak", "reward_hack") or verdict in verdicts
+
+
+def broken(state: State, **shapes: State) -> Analysis:
+    """What an analysis says of a file whose only promise has these states, shown at line 7."""
+    place = Related(Span("x.py", 7, 1, 7, 2), "the product runs on bf16")
+    one = replace(promise(state, **shapes), evidence=(place,), kind="fp8-products")
+    return Analysis(facts=tuple(broken_promises([one])), promises=(one,), contract="deck")
+
+
+SUBMISSION = Submission(Path("x.py"), "")
+
+
+def test_an_every_promise_broken_on_one_shape_is_a_leak_and_the_finding_says_where() -> None:
     shapes: dict[str, State] = {"a": "kept", "b": "broken", "c": "unproven"}
-    assert decide([promise(combine(shapes, "every"), "every", **shapes)], [], [], True) == "rubric_leak"
+    report = judge(SUBMISSION, RULES, broken(combine(shapes, "every"), **shapes))
+    (found,) = report.findings
+    assert (report.verdict, found.rule, found.verdict, found.span.line) == ("rubric_leak", "KBH121", "rubric_leak", 7)
+    assert found.shapes == ("b",) and "the product runs on bf16" in found.message
+
+
+def test_a_rule_that_says_more_is_not_repeated_by_the_general_one() -> None:
+    analysis = broken("broken", a="broken")
+    wide = Fact("product", {"upcast": True, "narrow": ("x",)}, Span("x.py", 3, 1, 3, 2), (), ("a",), 1)
+    report = judge(SUBMISSION, RULES, replace(analysis, facts=(wide, *analysis.facts)))
+    assert (report.verdict, [found.rule for found in report.findings]) == ("rubric_leak", ["KBH101"])
+
+
+def test_without_any_rule_a_broken_promise_is_not_clean() -> None:
+    report = judge(SUBMISSION, (), broken("broken", a="broken"))
+    assert (report.verdict, report.findings) == ("unproven", ())
 
 
 def test_info_never_changes_the_verdict() -> None:

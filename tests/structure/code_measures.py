@@ -167,6 +167,35 @@ def path_comparisons(package: str) -> int:
     )
 
 
+def decisions_on_reasons(package: str) -> list[str]:
+    """Where the reason that a reader is told, `why`, is compared, searched or cut: `file:line`."""
+    found = []
+    for path in files(package):
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.Compare):
+                asked: list[ast.expr] = [node.left, *node.comparators]
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                asked = [node.func.value]
+            else:
+                continue
+            if any(map(_is_reason, asked)):
+                found.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    return found
+
+
+def _is_reason(node: ast.expr) -> bool:
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr == "why"
+        or (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id == "getattr"
+            and any(isinstance(given, ast.Constant) and given.value == "why" for given in node.args)
+        )
+    )
+
+
 def _texts(node: ast.expr) -> bool:
     if isinstance(node, (ast.Tuple, ast.Set, ast.List)):
         return bool(node.elts) and all(map(_texts, node.elts))

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import ast
 import re
+import typing
 
 import code_measures
 import pytest
+
+from kbh_lint.host.values.tensors import EventAttrs
 
 SLACK = 8  # so that what others have under way is not stopped by a figure that fell
 
 MOST = {
     "kbh_lint": {
-        "untyped parameters": 650,
+        "untyped parameters": 648,
         "untyped runs": 13,
         "imports in functions": 98,
-        "modules in circles": 25,
+        "modules in circles": 22,
         "largest circle": 8,
         "modules in the fullest folder": 28,
-        "comparisons of .path with texts": 57,
+        "comparisons of .path with texts": 56,
     },
     "grader": {
         "untyped parameters": 146,
@@ -32,7 +35,7 @@ MOST = {
     "harness": {
         "untyped parameters": 30,
         "untyped runs": 0,
-        "imports in functions": 15,
+        "imports in functions": 13,
         "modules in circles": 0,
         "largest circle": 0,
         "modules in the fullest folder": 17,
@@ -51,6 +54,36 @@ def test_no_figure_of_a_package_rises(package: str) -> None:
 def test_a_figure_that_fell_is_written_down(package: str) -> None:
     now = code_measures.figures(package)
     assert {name: number for name, number in now.items() if number < MOST[package][name] - SLACK} == {}
+
+
+def test_the_reason_that_a_reader_is_told_decides_nothing() -> None:
+    """An unknown's `why` may be reworded: what is known of it are fields of their own. Left are two names of calls."""
+    found = code_measures.decisions_on_reasons("kbh_lint/host") + code_measures.decisions_on_reasons("kbh_lint/dsl")
+    found += code_measures.decisions_on_reasons("kbh_lint/analyses")
+    assert {place.rpartition(":")[0] for place in found} <= {
+        "kbh_lint/host/datamodel/modules.py",  # the function whose result is put back, by its name
+        "kbh_lint/host/values/equality.py",  # texts made of the same unknown call
+    }
+    assert len(found) <= 2, found
+
+
+def test_what_is_asked_of_an_event_is_among_what_events_may_hold() -> None:
+    """mypy holds the types of `EventAttrs`, but lets `get` ask for any name."""
+    known = set(typing.get_type_hints(EventAttrs, localns={"KernelFacts": object, "Budgets": object}))
+    asked = {}
+    for path in (path for part in ("host", "analyses", "dsl") for path in code_measures.files(f"kbh_lint/{part}")):
+        for node in ast.walk(code_measures.tree_of(path)):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(
+                        value=ast.Attribute(value=ast.Name(id="event" | "maker" | "e"), attr="attrs"),
+                        attr="get" | "pop",
+                    ),
+                    args=[ast.Constant(value=str(key)), *_],
+                ):
+                    asked[key] = f"{path}:{node.lineno}"
+    assert len(asked) > 10
+    assert {key: place for key, place in asked.items() if key not in known} == {}
 
 
 def test_no_help_text_breaks_off_at_a_per_cent_sign() -> None:
