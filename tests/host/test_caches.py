@@ -152,6 +152,10 @@ SAVED = "import json, os, pathlib, pickle\nimport numpy as np\n"
 IN_FILES = {
     "torch.save": ("torch.load(path)", "torch.save(y, path)"),
     "numpy.save": ("torch.from_numpy(np.load(path)).to(x.device, torch.bfloat16)", "np.save(path, y.float().cpu().numpy())"),
+    "ndarray.tofile": (
+        "torch.from_numpy(np.fromfile(path, dtype=np.float32)).view(M, N).to(x.device, torch.bfloat16)",
+        "y.float().cpu().numpy().tofile(path)",
+    ),
     "pickle, moved there": ("pickle.load(open(path, 'rb'))", "pickle.dump(y, open(path + '.part', 'wb'))\nos.replace(path + '.part', path)"),
     "bytes of a path": (
         "torch.frombuffer(bytearray(pathlib.Path(path).read_bytes()), dtype=torch.bfloat16).view(M, N)",
@@ -178,6 +182,15 @@ def test_a_file_that_is_named_by_what_an_input_holds_hands_out_results_of_unchan
     body += RUN.replace("(a,", "(x,").replace("return y", "torch.save(y, path)\nreturn y")
     report = lint(tmp_path, SAVED + HEAD + KERNEL + model(body))
     assert classes(report) == {"unchanged-input-output-memo"}, (report.findings, reasons(report))
+
+
+def test_a_result_that_a_library_wrote_into_a_file_is_handed_out_again(tmp_path: Path) -> None:
+    room = "np.memmap(path, dtype=np.float32, mode='{}', shape=(M, N))"
+    load = f"torch.from_numpy({room.format('r')}).to(x.device, torch.bfloat16)"
+    body = 'path = f"/tmp/results_{M}_{N}"\n' + FOUND["that is there"].format(load=load) + RUN.replace("(a,", "(x,")
+    save = f"{room.format('w+')}[:] = y.float().cpu().numpy()"
+    report = lint(tmp_path, SAVED + HEAD + KERNEL + model(body.replace("return y", f"{save}\nreturn y")))
+    assert report.verdict == "reward_hack", (report.findings, reasons(report))
 
 
 @pytest.mark.parametrize(

@@ -46,6 +46,8 @@ def exists(interp: Run, path: str) -> Any:
     """Whether a path is there: headers and tools are, what only an earlier build can have left is not."""
     if find_file(interp, path) is not None or path in interp.files.built or saved.kept(interp, path) is not None:
         return True
+    if path in interp.files.handed:
+        return True
     interp.files.asked.add(path)
     if path.endswith(BUILT):
         return Unknown((), "whether a build left a file")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import ir
 from kbh_lint.host.datamodel import copies, exceptions, shown
 from kbh_lint.host.values import keys
+from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.objects import FilePath, Instance, LibObject, OpenFile
 from kbh_lint.host.values.tensors import Unknown
 
@@ -15,9 +16,15 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 VALUE_THEN_FILE = ("torch.save", "pickle.dump", "json.dump", "joblib.dump", "safetensors.torch.save_file")
-FILE_THEN_VALUE = ("numpy.save",)
+FILE_THEN_VALUE = ("numpy.save", "numpy.savez", "numpy.savez_compressed")
 LOADERS = ("torch.load", "pickle.load", "json.load", "joblib.load", "safetensors.torch.load_file", "numpy.load",
            "numpy.fromfile", "numpy.memmap")  # fmt: skip
+_ARCHIVES = ("numpy.savez", "numpy.savez_compressed")  # several arrays by name; the file's name ends in .npz
+_READING = ("r", "c")  # modes of numpy.memmap that leave the file as it is
+_MAY_WRITE = frozenset(
+    ("h5py", "mmap", "multiprocessing", "numpy", "pandas", "pyarrow", "scipy", "tables", "torch", "zarr")
+)
+_WRITERS = ("tofile", "dump")  # methods of a numpy array
 _FILES = ("f", "file", "fp", "filename", "fid")
 _VALUES = ("obj", "arr", "value", "tensors")
 
@@ -47,10 +54,26 @@ def keep(run: Run, file: object, value: object, loc: ir.Loc | None) -> None:
 
 def absent(run: Run, file: object, loc: ir.Loc | None) -> None:
     """Models reading a file that this run has not written: another run raises FileNotFoundError, and this one goes on
-    as if an earlier process had left the file behind."""
+    as if an earlier process had left the file behind. A file that a library was handed may have been written by it."""
+    if place(file) in run.files.handed:
+        run.miss("a file that a library may have written", loc)
+        return
     if place(file) not in run.files.asked:
         exceptions.may_fail(run, "FileNotFoundError", loc)
     run.files.left_over = True
+
+
+def hand(run: Run, path: str, args: list[Any], kwargs: dict[str, Any]) -> None:
+    """Notes the paths that are given to a library's function that may write to them: what it does is not known."""
+    if path.partition(".")[0] in _MAY_WRITE and not (path in LOADERS and _only_reads(path, args, kwargs)):
+        for value in (*args, *kwargs.values()):
+            if isinstance(value, FilePath) or isinstance(value, str) and "/" in value:
+                run.files.handed.add(place(value))
+
+
+def _only_reads(path: str, args: list[Any], kwargs: dict[str, Any]) -> bool:
+    mode = kwargs.get("mode", args[2] if len(args) > 2 else "r+")
+    return path != "numpy.memmap" or mode in _READING
 
 
 def forget(run: Run, file: object) -> None:
@@ -75,15 +98,32 @@ def kept(run: Run, file: object) -> Any | None:
 
 def save(run: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
     """`torch.save(value, file)` and others of the kind."""
+    if path in _ARCHIVES:
+        names = {f"arr_{i}": value for i, value in enumerate(args[1:])}
+        at = place(kwargs.get("file", args[0] if args else None))
+        keep(run, at if at.endswith(".npz") else f"{at}.npz", names | kwargs, loc)
+        return
     file, value = _given(args, kwargs, path in FILE_THEN_VALUE)
     keep(run, file, value, loc)
+
+
+def method_of(owner: Unknown, name: str) -> Any:
+    """A method of an array that writes it into a file, `array.tofile(file)`; None for others."""
+    if name not in _WRITERS:
+        return None
+
+    def write(run: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+        file, _ = _given(args, kwargs, True)
+        keep(run, file, owner, loc)
+
+    return builtin(write)
 
 
 def load(run: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """What a loader gives of a file that this run wrote, as a copy; None of any other, which may not be there."""
     file, _ = _given(args, kwargs, True)
     value = kept(run, file)
-    if value is None and isinstance(file, (str, LibObject)):
+    if value is None and isinstance(file, (str, LibObject)) and _only_reads(path, args, kwargs):
         absent(run, file, loc)
     return value if value is None or isinstance(value, Unknown) else copies.deep(run, value, loc)
 

@@ -46,6 +46,7 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
         saved.copied(interp, *args[:2])
     if path.startswith(("numpy.", "statistics.")) and (told := measured.statistic(path, args)) is not NotImplemented:
         return told
+    saved.hand(interp, path, args, kwargs)
     if path in saved.VALUE_THEN_FILE or path in saved.FILE_THEN_VALUE:
         saved.save(interp, path, args, kwargs, loc)
     elif path in saved.LOADERS and (held := saved.load(interp, path, args, kwargs, loc)) is not None:

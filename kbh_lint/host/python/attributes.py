@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir, registry
 from kbh_lint.host.datamodel import enums, exceptions, modules
-from kbh_lint.host.effects import tampering
+from kbh_lint.host.effects import saved, tampering
 from kbh_lint.host.python import class_attributes, classes, lanes, module_calls, module_tables
 from kbh_lint.host.torch import dress, tensor_attributes
 from kbh_lint.host.values import equality
@@ -64,7 +64,8 @@ def get_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> Any:
     if isinstance(owner, ClassV):
         return class_attributes.attribute(interp, owner, name, loc)
     if isinstance(owner, Unknown):
-        return tampering.method_of(owner, name) or owner.like(owner.contents, owner.made)
+        method = tampering.method_of(owner, name) or saved.method_of(owner, name)
+        return method or owner.like(owner.contents, owner.made)
     row = registry.of_object(owner.path) if isinstance(owner, Made) else None
     if row is not None:
         return row.library.made_attribute(owner, name)

@@ -91,6 +91,7 @@ class Files:
         self.extensions = {name.partition(".")[0]: name for name in sorted(binaries) if name.endswith(MODULES)}
         self.kept: dict[str, Any] = {}  # the values that were written to files in this run, by path
         self.held: list[Any] = []  # the objects among the files that were written to
+        self.handed: set[str] = set()  # paths that library functions were given that may have written to them
         self.built: dict[str, Built] = {}  # the binaries that were built in this run, by path
         self.asked: set[str] = set()  # paths whose existence was asked about and taken for granted
         self.left_over = False  # this path needs a file that only an earlier run could have left behind
