@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from kbh_lint import ir
 from kbh_lint.analyses import compensation, coverage
-from kbh_lint.analyses.flow import Reach, facts_of, last_call, used_inputs
+from kbh_lint.analyses.flow import Reach, facts_of, is_unknown, last_call, used_inputs
 from kbh_lint.analyses.left_out import left_out
 from kbh_lint.analyses.packing import Packing
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
@@ -16,7 +16,7 @@ from kbh_lint.facts import Compensation, Selection, UnreadInput
 from kbh_lint.host.explore.probes import result_contents
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.remembered import outside
-from kbh_lint.host.values.tensors import Event
+from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.problems import Contract, Problem, Promise
 from kbh_lint.problems.promise_kinds import PromiseKind
 
@@ -72,7 +72,20 @@ def not_followed(run: ShapeRun, found: Reach, work: Work) -> str:
         if event.attrs.get("cut"):
             return str(event.attrs["cut"])
     on_the_way = (hole for event in (*work.unread, *work.library, *work.authored) if (hole := _hole_in(event)))
-    return run.rewritten or next(on_the_way, "") or _unread_beside(run, found)
+    return run.rewritten or next(on_the_way, "") or _unread_beside(run, found) or _unknown_later(run)
+
+
+def _unknown_later(run: ShapeRun) -> str:
+    """What calls after the second one return that nobody knows: a value, or a tensor that no input went into."""
+    of_inputs = _made_of_inputs(result_contents(last_call(run)))
+    for call in run.probes:
+        if is_unknown(call.result) or of_inputs and not _made_of_inputs(call.contents):
+            return "what later calls return is not known"
+    return ""
+
+
+def _made_of_inputs(contents: Sequence[Content]) -> bool:
+    return any(label.startswith("input:") for label in outside(contents))
 
 
 def _hole_in(event: Event) -> str:
