@@ -204,7 +204,23 @@ def set_item(interp: Run, owner: Any, key: Any, value: Any, loc: ir.Loc | None) 
             interp.call(found, [key, value], {}, loc)
         elif owner.items is not None:
             keys.store(interp, owner.items, key, value)
+    elif isinstance(owner, bytearray):
+        _set_bytes(interp, owner, key, value, loc)
     else:
         if exceptions.plain(owner) or isinstance(owner, (tuple, str)):
             exceptions.may_fail(interp, "TypeError", loc)
         interp.set_item(owner, key, value, loc)
+
+
+def _set_bytes(interp: Run, owner: bytearray, key: object, value: object, loc: ir.Loc | None) -> None:
+    """`data[key] = value`; bytes that are not known make everything that is made of the data unknown."""
+    try:
+        if isinstance(key, slice) and isinstance(value, (bytes, bytearray)):
+            bounds.items(interp, len(owner) + len(value))
+            owner[key] = value
+        elif isinstance(key, int) and isinstance(value, int):
+            owner[key] = value
+        else:
+            interp.ran_unread("bytes that are not known, kept in a bytearray", loc)
+    except (IndexError, ValueError) as error:
+        exceptions.may_fail(interp, type(error).__name__, loc)

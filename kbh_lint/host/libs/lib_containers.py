@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _PLAIN = (int, float, str, bytes, type(None))
 MAX_DEPTH = 8
+_TAKING = ("heappop", "heapreplace", "heappushpop")
+_GIVING = ("heappush", "heapreplace", "heappushpop", "insort", "insort_left", "insort_right")
 
 
 def dataclasses_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -63,7 +65,20 @@ def ordered_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any]
                 return real(*args)
             except Exception as error:
                 operators.failed(interp, error, loc)
+    if len(items) == 1 and isinstance(args[0], list) and not kwargs:
+        return _kept_unordered(name, *args)
     return unknowns.merged(interp, *args, why=path)
+
+
+def _kept_unordered(name: str, items: list[Any], *more: object) -> Any:
+    """heapq and bisect on items that the linter cannot compare: they keep what they are given, in no known order."""
+    taken = items[0] if name in _TAKING and items else Unknown((), "heapq.heappop")
+    if name in ("heappop", "heapreplace"):
+        del items[:1]
+    items.extend(more[:1] if name in _GIVING else ())
+    if name == "heappushpop":
+        del items[:1]
+    return taken if name in _TAKING else None if name in _GIVING else Unknown((), name)
 
 
 def _is_plain(value: Any, depth: int = 0) -> bool:

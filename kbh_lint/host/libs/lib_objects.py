@@ -24,7 +24,7 @@ from kbh_lint.host.libs import (
 from kbh_lint.host.python import around, attributes, coroutines, lanes, lifetimes, module_calls, plain_methods, pools
 from kbh_lint.host.torch import dress, tensor_views, torchlib
 from kbh_lint.host.values import objects, tensor_arguments, unknowns
-from kbh_lint.host.values.library_objects import Environment, OwnModule, Property, Storage, Super, UnreadKernel
+from kbh_lint.host.values.library_objects import Cell, Environment, OwnModule, Property, Storage, Super, UnreadKernel
 from kbh_lint.host.values.modelled import Modelled, Site
 from kbh_lint.host.values.objects import (
     Bound,
@@ -60,6 +60,8 @@ def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) ->
     """An attribute of an object a library made."""
     if isinstance(owner, Modelled):
         return owner.attribute(interp, name, loc)
+    if isinstance(owner, Cell) and name == "cell_contents":
+        return owner.env.vars.get(owner.name)
     if isinstance(owner, FilePath):
         text = str(owner.text)
         known = {

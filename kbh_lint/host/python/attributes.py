@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import dtypes, ir, registry
+from kbh_lint.frontends.walk import walk
 from kbh_lint.host.datamodel import enums, exceptions, modules
 from kbh_lint.host.effects import saved, tampering
 from kbh_lint.host.python import class_attributes, classes, lanes, module_calls, module_tables
 from kbh_lint.host.torch import dress, tensor_attributes
 from kbh_lint.host.values import equality
 from kbh_lint.host.values.frames import Frame, builtin
-from kbh_lint.host.values.library_objects import Property
+from kbh_lint.host.values.library_objects import Cell, Property
 from kbh_lint.host.values.objects import (
     Blob,
     Bound,
@@ -35,7 +36,7 @@ from kbh_lint.host.values.objects import (
     is_named_tuple,
 )
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.values import DType, Func, JitFunction, Made, Sym
+from kbh_lint.values import DType, Env, Func, JitFunction, Made, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -121,11 +122,13 @@ def callable_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> Any
         if name in owner.attrs:
             return owner.attrs[name]
         if name == "__annotations__":
-            return _annotations(interp, owner)
+            return owner.attrs.setdefault(name, _annotations(interp, owner))
         if name == "__get__":
             return builtin(lambda i, a, k, where: owner if a[0] is None else Bound(a[0], owner))
         if name == "__code__":
-            return LibObject(CODE, {"func": owner})
+            return owner.attrs.setdefault(name, LibObject(CODE, {"func": owner}))
+        if name == "__closure__":
+            return _closure(owner)
         if name == "__defaults__":
             given = [param.name for param in owner.node.params if param.kind == "positional"]
             return tuple(owner.defaults[each] for each in given if each in owner.defaults) or None
@@ -144,6 +147,18 @@ def callable_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> Any
     if isinstance(owner, Bound) and name in ("__func__", "__self__"):
         return owner.func if name == "__func__" else owner.self
     return Method(owner, name)
+
+
+def _closure(func: Func) -> tuple[Cell, ...] | None:
+    """The cells of a function, in the order of their names."""
+    cells = []
+    for name in sorted({node.id for node in walk(func.node.body) if isinstance(node, ir.Name)}):
+        env: Env | None = func.env
+        while env is not None and name not in env.vars:
+            env = env.parent
+        if env is not None and env.parent is not None:
+            cells.append(Cell(env, name))
+    return tuple(cells) or None
 
 
 def _annotations(interp: Run, func: Func) -> dict[str, Any]:
@@ -295,6 +310,8 @@ def set_plain(interp: Run, owner: Any, name: str, value: Any, loc: ir.Loc | None
         if isinstance(value, Func) and value.cls is None:
             value.cls = owner
         owner.env.vars[name] = value
+    elif isinstance(owner, Cell) and name == "cell_contents":
+        owner.env.vars[owner.name] = value
     elif isinstance(owner, (LibObject, Extension, Graph)):
         owner.attrs[name] = value
     elif isinstance(owner, HostDescriptor):
@@ -333,7 +350,7 @@ def _set_of_function(owner: Func, name: str, value: Any) -> None:
     code = value.attrs.get("func") if isinstance(value, LibObject) and value.path == CODE else None
     params = [param.name for param in owner.node.params if param.kind == "positional"]
     if name == "__code__" and isinstance(code, Func):
-        owner.node = code.node
+        owner.node, owner.attrs[name] = code.node, value
     elif name == "__defaults__" and (value is None or isinstance(value, tuple)):
         given = value or ()
         for param in params:

@@ -83,7 +83,7 @@ def attribute(interp: Run, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any
         )
     if name in ("data", "real"):
         return tensor
-    if name in ("grad", "grad_fn") or name == "_base" and not tensor.is_slice:
+    if name in ("grad", "grad_fn") and name not in tensor.attrs or name == "_base" and not tensor.is_slice:
         return None
     if name == "is_leaf":
         return True

@@ -7,7 +7,7 @@ from typing import Any
 
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Tensor
-from kbh_lint.values import Func
+from kbh_lint.values import Env, Func
 
 
 class Property(LibObject):
@@ -30,6 +30,14 @@ class Property(LibObject):
     def cached(self) -> bool:
         """Whether it keeps what it gave."""
         return bool(self.attrs.get("cached"))
+
+
+class Cell(LibObject):
+    """A variable that a function takes from a function around it, as `function.__closure__` holds it."""
+
+    def __init__(self, env: Env, name: str) -> None:
+        super().__init__("types.CellType", {"name": name})
+        self.env, self.name = env, name
 
 
 class _Method(LibObject):
