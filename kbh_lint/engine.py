@@ -19,7 +19,7 @@ from kbh_lint.analyses.shape_facts import shape_facts
 from kbh_lint.analyses.steering import steered
 from kbh_lint.analyses.tracing import trace_lines
 from kbh_lint.analyses.vendored import vendored_facts
-from kbh_lint.facts import BrokenPromise
+from kbh_lint.facts import BrokenPromise, Survivor
 from kbh_lint.findings import NOTHING_FOLLOWED, Analysis, Fact, PromiseState, Related, Unread, fact_of
 from kbh_lint.frontends import python
 from kbh_lint.host.effects.decoding import MADE
@@ -38,6 +38,7 @@ from kbh_lint.verdict import combine
 MAX_UNREAD = 40
 MAX_EVIDENCE = 8
 FOGGY = "on a branch that the code alone does not decide, what forward returns is not known"
+STALE = "on a branch that the code alone does not decide, a call returns what an earlier one computed"
 UNTRIED = "more branches could not be decided than are followed both ways"
 DECK_CAPABILITIES = ((12, 0), (9, 0), (10, 0))
 GENERATIONS = ((8, 0), (9, 0), (10, 0), (12, 0))  # of GPUs that a module may ask for
@@ -184,10 +185,12 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeF
         live = [facts for p, facts in ended if not p.left_over] or [facts for _, facts in ended]
         # a path on which nothing makes the result (every group empty, say) shows nothing about the others
         live = [facts for facts in live if not facts.empty] or live or [first]
-        foggy = any(facts.empty and facts.unknown for p, facts in ended if not p.left_over)
+        foggy = FOGGY if any(facts.empty and facts.unknown for p, facts in ended if not p.left_over) else ""
         keys = [{seed.key() for seed in other.seeds} for other in live[1:]]
         kept = ShapeFacts(first.label, [s for s in live[0].seeds if all(s.key() in k for k in keys)])
         kept.shares = live[0].shares
+        if not _hands_out_again(kept) and any(map(_hands_out_again, live)):
+            foggy = foggy or STALE
         for name in live[0].states:
             states = [other.states.get(name, "unproven") for other in live]
             kept.states[name] = states[0] if len(set(states)) == 1 else _weakest(states)
@@ -199,12 +202,18 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeF
                 kept.reasons[name] = "it depends on a branch that the code alone does not decide"
             if foggy and kept.states[name] != "broken":
                 kept.states[name] = "unproven"
-                kept.reasons.setdefault(name, FOGGY)
+                kept.reasons.setdefault(name, foggy)
             if paths[0].untried and kept.states[name] != "broken":
                 kept.states[name] = "unproven"
                 kept.reasons.setdefault(name, UNTRIED)
         out.append(kept)
     return out
+
+
+def _hands_out_again(facts: ShapeFacts) -> bool:
+    """Whether a call returns what an earlier one computed."""
+    found = (seed.fact for seed in facts.seeds)
+    return any(isinstance(fact, Survivor) and fact.role == "output" and fact.what != "nothing" for fact in found)
 
 
 def across_targets(per_target: list[list[ShapeFacts]]) -> list[ShapeFacts]:

@@ -230,3 +230,75 @@ def test_a_result_that_may_come_from_what_is_not_known_is_not_clean(tmp_path: Pa
     )
     report = lint(tmp_path, HEAD + KERNEL + model(body + RUN.replace("(a,", "(x,")))
     assert report.verdict == "unproven" and any("is not known" in (p.reason or "") for p in report.promises)
+
+
+UNKNOWN_KEYS = {
+    "the number of a thread": "threading.get_ident()",
+    "a stream": "torch.cuda.current_stream()",
+    "a bound method": "self.forward",
+    "the address of a storage object": "x.untyped_storage()._cdata",
+    "the code of a frame": "sys._getframe().f_code",
+    "the code of a function": "forward_code.__code__",
+    "a pickled shape": "pickle.dumps(tuple(x.shape))",
+    "a weak reference": "weakref.ref(x)",
+    "a number of numpy": "np.int64(M)",
+    "a size": "torch.Size([M, N])",
+    "the name of the host": "platform.node()",
+    "several": "(M, x.layout, threading.get_ident())",
+}
+KEYED = SAVED + "import platform, sys, threading, weakref\nKEPT = {}\ndef forward_code():\n    pass\n"
+
+
+@pytest.mark.parametrize("key", UNKNOWN_KEYS)
+def test_a_result_under_a_key_that_the_linter_does_not_know_is_found_again(tmp_path: Path, key: str) -> None:
+    body = f"key = {UNKNOWN_KEYS[key]}\nif key in KEPT:\n    return KEPT[key]\n" + RUN.replace("(a,", "(x,")
+    report = lint(tmp_path, KEYED + HEAD + KERNEL + model(body.replace("return y", "KEPT[key] = y\nreturn y")))
+    assert "output-memoization" in classes(report), (report.findings, reasons(report))
+
+
+@pytest.mark.parametrize("key", UNKNOWN_KEYS)
+def test_a_result_beside_a_key_that_the_linter_does_not_know_is_not_clean(tmp_path: Path, key: str) -> None:
+    body = f"key = {UNKNOWN_KEYS[key]}\nif key == self.key:\n    return self.y\n" + RUN.replace("(a,", "(x,")
+    body = body.replace("return y", "self.key, self.y = key, y\nreturn y")
+    report = lint(tmp_path, KEYED + HEAD + KERNEL + model(body, "self.key = self.y = None\n"))
+    assert report.verdict in ("reward_hack", "unproven"), (report.findings, reasons(report))
+
+
+@pytest.mark.parametrize("key", [key for key in UNKNOWN_KEYS if key != "a weak reference"])
+def test_a_workspace_under_such_a_key_keeps_nothing_of_an_input(tmp_path: Path, key: str) -> None:
+    body = (
+        f"key = (M, N, {UNKNOWN_KEYS[key]})\nif key not in KEPT:\n    KEPT[key] = torch.empty(M, N, device=x.device)\n"
+    )
+    report = lint(tmp_path, KEYED + HEAD + KERNEL + model(body + "room = KEPT[key]\n" + RUN.replace("(a,", "(x,")))
+    assert not classes(report), (report.findings, reasons(report))
+
+
+@pytest.mark.parametrize(
+    ("before", "load", "save"),
+    [
+        ("H = []\n", "H[0][1] if H else None", "heapq.heappush(H, (1, y))"),
+        ("def kept(a: int):\n    return a\n", "kept.__annotations__.get('y')", "kept.__annotations__['y'] = y"),
+        ("", "self.weight_scale.grad", "self.weight_scale.grad = y"),
+        (
+            "def make():\n    v = None\n    return lambda: v\nroom = make()\n",
+            "room()",
+            "room.__closure__[0].cell_contents = y",
+        ),
+    ],
+)
+def test_a_result_in_a_heap_an_annotation_a_gradient_or_a_cell_is_found_again(
+    tmp_path: Path, before: str, load: str, save: str
+) -> None:
+    body = f"held = {load}\nif held is not None:\n    return held\n" + RUN.replace("(a,", "(x,")
+    text = "import heapq\n" + HEAD + before + KERNEL + model(body.replace("return y", f"{save}\nreturn y"))
+    report = lint(tmp_path, text)
+    assert "output-memoization" in classes(report), (report.findings, reasons(report))
+
+
+def test_bytes_that_are_not_known_in_a_bytearray_are_not_clean(tmp_path: Path) -> None:
+    body = "if ROOM:\n    return torch.frombuffer(ROOM, dtype=torch.bfloat16).view(M, N).to(x.device)\n"
+    body += RUN.replace("(a,", "(x,").replace(
+        "return y", "ROOM[:] = y.view(torch.int16).cpu().numpy().tobytes()\nreturn y"
+    )
+    report = lint(tmp_path, SAVED + HEAD + "ROOM = bytearray()\n" + KERNEL + model(body))
+    assert report.verdict in ("reward_hack", "unproven"), (report.findings, reasons(report))

@@ -162,7 +162,7 @@ def emit(interp: Run, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: i
 
 
 def _prepared(
-    interp: Run, hook: Any, given: dict[str, Any], params: dict[str, bool], again: bool, loc: ir.Loc | None
+    interp: Run, hook: object, given: dict[str, Any], params: dict[str, bool], again: bool, loc: ir.Loc | None
 ) -> dict[str, Any]:
     """A configuration's hook is called with a launch's arguments; gives the descriptors, of which it may set the
     block's shape. One configuration runs, so what hooks do to tensors is done once: of others (`again`) only what they

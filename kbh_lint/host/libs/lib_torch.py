@@ -27,6 +27,7 @@ _BINARY = (
     "add subtract multiply divide floor_divide remainder mod maximum minimum greater greater_equal less less_equal "
     "equal not_equal logical_and logical_or bitwise_and bitwise_or left_shift right_shift matmul dot"
 )
+_NUMPY_NUMBERS = frozenset("int8 int16 int32 int64 intp intc uint8 uint16 uint32 uint64 float32 float64".split())
 _NUMPY_OUT = {
     **dict.fromkeys(_UNARY.split(), 1), **dict.fromkeys(_BINARY.split(), 2),
     **dict.fromkeys(("cumsum", "cumprod", "sum", "prod", "take", "concatenate", "clip"), 3),
@@ -37,6 +38,8 @@ _NUMPY_INTO = frozenset(("copyto", "put", "place", "putmask", "fill_diagonal"))
 def numpy_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A function of numpy: one of torch that has its name, but for where it writes."""
     name = path.rsplit(".", 1)[-1]
+    if name in _NUMPY_NUMBERS and len(args) == 1 and isinstance(args[0], (int, float)):
+        return float(args[0]) if name.startswith("float") else int(args[0])
     at = _NUMPY_OUT.get(name, len(args))
     if at < len(args) and isinstance(args[at], Tensor):
         args, kwargs = args[:at], {**kwargs, "out": args[at]}

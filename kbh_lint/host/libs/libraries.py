@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import ir, registry
@@ -32,7 +33,14 @@ if TYPE_CHECKING:
 
 
 def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """Call a symbol by its full path."""
+    """Call a symbol by its full path. What is not known of the result is at least what gave it."""
+    made = _answer(interp, path, args, kwargs, loc)
+    if isinstance(made, Unknown) and not made.origin and not made.contents:
+        return replace(made, origin=path)
+    return made
+
+
+def _answer(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     path = modules.canonical(path)
     outside.touch(interp, path, args, kwargs, loc)
     tampering.called(interp, path, args, kwargs, loc)
@@ -164,7 +172,9 @@ CALLS: dict[str, Handler] = {
     "torch.is_grad_enabled": lib_python.plain(False),
     "torch.ops.load_library": extensions.load_library,
     "torch.utils.cpp_extension._import_module_from_library": extensions.import_built,
-    "torch.Size": lib_python.first,
+    "torch.Size": lambda i, p, a, k, loc: (
+        tuple(a[0]) if a and isinstance(a[0], list) else lib_python.first(i, p, a, k, loc)
+    ),
     "torch.classes.load_library": extensions.load_library,
     "torch.get_num_threads": lib_python.plain(8),
     "builtins.open": builds.open_file,

@@ -67,13 +67,18 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
         if isinstance(owner, Instance):
             _watch(interp, owner, lambda: finalize(interp, handle, loc))
         return handle
+    if len(args) == 1 and id(owner) in interp.memory.referred:
+        return interp.memory.referred[id(owner)][1]
     if isinstance(owner, Instance):
         then = args[1] if len(args) > 1 else None
         reference: Any = None
         found = _watch(interp, owner, lambda: then is not None and interp.call(then, [reference], {}, loc))
         reference = builtin(lambda *_: found())
         return reference
-    return builtin(lambda *_: owner)
+    reference = builtin(lambda *_: owner)
+    if len(args) == 1:  # one reference an object; of an object of the program it must not hold that alive
+        interp.memory.referred[id(owner)] = owner, reference
+    return reference
 
 
 def finalize(interp: Run, handle: LibObject, loc: ir.Loc | None) -> Any:

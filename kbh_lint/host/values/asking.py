@@ -169,14 +169,14 @@ def _own(path: str) -> bool:
     return (path.startswith(_OWN) or registry.of_path(path) is not None) and not path.startswith("triton.runtime.")
 
 
-def presumed(answer: bool) -> Unknown:
+def presumed(answer: bool, sort: Sort = Sort.LIBRARY) -> Unknown:
     """What is taken to hold of a value of a library; another run takes it the other way."""
-    return Unknown((), _LIKELY if answer else _LIBRARY, likely=answer, sort=Sort.LIBRARY)
+    return Unknown((), _LIKELY if answer else _LIBRARY, likely=answer, sort=sort)
 
 
 def opposite(answer: Unknown) -> Unknown:
     """The same for `!=`."""
-    return presumed(not answer.likely) if answer.sort is Sort.LIBRARY else answer
+    return presumed(not answer.likely, answer.sort) if answer.sort in (Sort.LIBRARY, Sort.ALIKE) else answer
 
 
 def flows(interp: Run, left: Any, right: Any, loc: ir.Loc | None) -> None:

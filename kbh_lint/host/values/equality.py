@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.host.values import asking, bounds, tensor_arguments, unknowns
-from kbh_lint.host.values.objects import Chance, Instance, Keys, LibObject, compared_as, find_method
+from kbh_lint.host.values import asking, bounds, opaque, tensor_arguments, unknowns
+from kbh_lint.host.values.objects import Bound, Chance, Instance, Keys, LibObject, compared_as, find_method
 from kbh_lint.host.values.tensors import Sort, Unknown
 from kbh_lint.source.embedded import doubts
 from kbh_lint.values import Sym
@@ -31,8 +31,11 @@ def same(interp: Run, left: Any, right: Any) -> Any:
         unknown = unknowns.by_chance(left, right) if isinstance(right, (int, float)) else None
         if unknown is not None:
             return unknown
+    if isinstance(left, Bound) and isinstance(right, Bound) and left.self is right.self and left.func is right.func:
+        return True
     if isinstance(left, Unknown) or isinstance(right, Unknown):
-        return unknowns.same_unknown(interp, left, right)
+        answer = unknowns.same_unknown(interp, left, right)
+        return asking.presumed(True, Sort.ALIKE) if isinstance(answer, Unknown) and _alike(left, right) else answer
     if isinstance(left, str) and isinstance(right, str) and (doubts(left) or doubts(right)):
         return _same_text(interp, left, right)
     for one, other in ((left, right), (right, left)):
@@ -68,8 +71,15 @@ def same(interp: Run, left: Any, right: Any) -> Any:
     if isinstance(left, dict) and isinstance(right, dict):
         return _same_items(interp, left, right)
     if asking.of_library(left) or asking.of_library(right):
+        if _alike(left, right):
+            return asking.presumed(True, Sort.ALIKE)
         return asking.presumed(_same_objects(interp, left, right) is True)
     return _same_objects(interp, left, right)
+
+
+def _alike(left: object, right: object) -> bool:
+    """Whether two values that nobody knows were got in the same way, and not by asking who runs the submission."""
+    return opaque.is_opaque(left) and opaque.alike(left, right) and asking.source(left, right) is None
 
 
 def _same_items(interp: Run, left: dict[Any, Any], right: dict[Any, Any]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.host.values import bounds, equality
+from kbh_lint.host.values import bounds, equality, opaque
 from kbh_lint.host.values.objects import Instance, LibObject, compared_as, find_method
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source.embedded import Text, doubts
@@ -44,6 +44,16 @@ def held_key(interp: Run, owner: dict[Any, Any] | set[Any], key: Any) -> Any:
         for other in owner:
             if type(other) is type(key) and equality.same(interp, other, key) is True:
                 return other
+    return _nearest(interp, owner, key) if interp.memory.opaque and opaque.is_opaque(key) else MISSING
+
+
+def _nearest(interp: Run, owner: dict[Any, Any] | set[Any], key: object) -> Any:
+    """The key that one finds which is not known: what was got in the same way, for the same shape."""
+    bounds.steps(interp, len(owner))
+    for other in owner:
+        _, model = interp.memory.opaque.get(id(other), (None, None))
+        if model == interp.memory.model and opaque.alike(other, key):
+            return other
     return MISSING
 
 
@@ -81,4 +91,7 @@ def store(interp: Run, owner: dict[Any, Any], key: Any, value: Any) -> None:
     held = held_key(interp, owner, key) if isinstance(key, (tuple, Instance, LibObject, Text)) else MISSING
     if held is MISSING and doubts(key):
         owner.pop(key, None)  # a text that only looks the same
+    if held is MISSING and opaque.is_opaque(key):
+        held = _nearest(interp, owner, key)
+        interp.memory.opaque.setdefault(id(key), (key, interp.memory.model))
     owner[check_key(key) if held is MISSING else held] = value

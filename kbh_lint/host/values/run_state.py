@@ -71,6 +71,8 @@ class Decisions:
         No real run answers all elements alike, so the second time one call of a function (by its number) asks, it
         is the other side.
         """
+        if value.sort is Sort.ALIKE:  # an earlier call had nothing yet to compare with
+            return self.choice((key, value.sort), value)
         if key not in self.decided or asking.symbol_of(value):
             self.decided[key] = self.choice(key, value)
         if value.sort is Sort.PATH:  # files are all there, or none is yet
@@ -129,6 +131,8 @@ class Memory:
         self.ids: dict[int, tuple[int, Any]] = {}
         self.colliding = False  # sums and samples of changed contents are taken to be equal
         self.compared = False  # one was compared with what an earlier call saw
+        self.opaque: dict[int, tuple[Any, int]] = {}  # keys that are not known, by id(), each with its shape's model
+        self.referred: dict[int, tuple[Any, Any]] = {}  # objects by id(), each with its weak reference
         self.cut = False  # some of what outlives calls was not looked at
         self.first_model = self.model = 0  # the numbers that contents had when the first and this shape's model began
 

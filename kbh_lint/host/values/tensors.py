@@ -40,6 +40,7 @@ class Sort(Enum):
 
     PATH = "whether a path exists"
     LIBRARY = "a value of a library"
+    ALIKE = "whether two values that were got in the same way are equal"
     DESCRIPTOR = "a descriptor that the submission opened"
     NOT_IMPLEMENTED = "NotImplemented"
 
@@ -59,10 +60,11 @@ class Unknown(Brief):
     likely: bool = False  # a branch takes it for true, unless a run is told otherwise
     sort: Sort | None = None
     reading: str = ""  # the function that read every element of its contents, where one did: no change escapes it
+    origin: str = ""  # the function of a library that gave it, where that is known
 
     def like(self, contents: tuple[Content, ...] = (), made: int = 0) -> Unknown:
         """Another value of which the same is known, as of an attribute or an item of this one."""
-        return Unknown(contents, self.why, None, made, self.taint, self.likely, self.sort, self.reading)
+        return Unknown(contents, self.why, None, made, self.taint, self.likely, self.sort, self.reading, self.origin)
 
     def __bool__(self) -> bool:
         raise UnknownTruth(self)
