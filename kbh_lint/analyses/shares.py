@@ -7,7 +7,7 @@ from dataclasses import field
 from math import prod
 from typing import TYPE_CHECKING
 
-from kbh_lint.analyses.flow import AUTHORED, facts_of, is_product
+from kbh_lint.analyses.flow import AUTHORED, Reach, facts_of, is_product
 from kbh_lint.dtypes import BITS
 from kbh_lint.findings import Shares
 from kbh_lint.formulas import FormulaError, evaluate_int
@@ -29,6 +29,11 @@ FUNCTIONS = frozenset("silu gelu relu softplus sqrt rsqrt reciprocal subtract di
 REDUCTIONS = frozenset("sum amax amin max min mean cumsum prod logsumexp cumprod argmax argmin norm".split())
 ROW_GATHERS = frozenset("index index_select embedding".split())
 GATHERS = ROW_GATHERS | frozenset("gather take take_along_dim".split())
+# Operations that put tensors together and compute nothing.
+MOVES = frozenset(
+    "cat concat concatenate stack hstack vstack dstack column_stack block_diag index_copy index_put scatter "
+    "masked_scatter index_fill copy slice_scatter select_scatter where".split()
+)
 FULL_SHARE = 0.25  # of an input's elements: one of several equal inputs, or a part of the channels
 # Of a reduction's operations and bytes. One pass that only reads (the maximum of a softmax) is a fifth and a half.
 REDUCED_SHARE, REDUCED_BYTES = 0.25, 0.75
@@ -48,7 +53,7 @@ class Asked:
     `flops` and `bytes` are the problem's own (None: not known), `elementwise` whether those operations are. `whole`
     are the elements of the inputs whose elementwise work is promised, `reduced` whether a reduction is, `indices` the
     inputs that kernels must read themselves, `scores` whether an attention's softmax is promised, `products` whether
-    matrix products are.
+    matrix products are, and `operands` the inputs and weights that these multiply.
     """
 
     flops: int | None = None
@@ -59,6 +64,7 @@ class Asked:
     indices: frozenset[str] = frozenset()
     scores: bool = False
     products: bool = False
+    operands: frozenset[str] = frozenset()
 
 
 def asked(problem: Problem, contract: Contract, run: ShapeRun) -> Asked:
@@ -75,6 +81,7 @@ def asked(problem: Problem, contract: Contract, run: ShapeRun) -> Asked:
         frozenset(n for p in promises if p.params.get("work") for n in p.params.get("must_read", ())),
         any(p.kind == PromiseKind.PAGED_ONLINE_SOFTMAX for p in promises),
         any(p.params.get("work") == "product" for p in promises),
+        frozenset(n for p in promises if p.params.get("work") == "product" for n in p.params.get("inputs", ())),
     )
 
 
@@ -162,6 +169,35 @@ def promised(events: list[Event], want: Asked) -> dict[int, str]:
         if sum(map(elements, powers)) >= SCORES_SHARE * want.flops:
             found |= {id(e): "softmax" for e in powers}
     return found
+
+
+def meetings(found: Reach, operands: frozenset[str]) -> list[Event]:
+    """Where torch, by whatever operation, makes one tensor of several operands of a product, and no authored kernel is
+    ever handed two of them: then no kernel multiplies them."""
+    if len(operands) < 2 or found.opaque or any(event.kind in ("unread", "blob") for event in found.events):
+        return []
+    groups: dict[int, frozenset[str]] = {}
+
+    def met(event: Event) -> set[frozenset[str]]:
+        read = {content.ident: content for content, _ in event.reads}
+        for ident, content in read.items():
+            if ident not in groups:
+                groups[ident] = operands & {label.partition(":")[2] for label in outside([content])}
+        known = [groups[ident] for ident in read if groups[ident]]
+        return set(known) if len(known) > 1 and len(frozenset().union(*known)) > 1 else set()
+
+    torch = []
+    for event in found.events:
+        handed = met(event)
+        apart = any(a - b and b - a for a in handed for b in handed)
+        moves = (
+            event.kind == "copy" and event.name != "tensor" or event.name in MOVES
+        )  # `tensor`: of the host's numbers
+        if apart and moves or handed and event.kind not in ("op", "library", "copy"):
+            return []
+        if apart:
+            torch.append(event)
+    return torch
 
 
 def _contractions(events: list[Event], flops: int) -> dict[int, str]:

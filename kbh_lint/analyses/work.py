@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kbh_lint.analyses.flow import AUTHORED, MAX_CONTENTS, Reach, facts_of, is_product, reads_of, roots
 from kbh_lint.analyses.products import ProductUse, products
-from kbh_lint.analyses.shares import ARITHMETIC, FULL_SHARE, PRODUCT_SHARE, Asked, elements, promised
+from kbh_lint.analyses.shares import ARITHMETIC, FULL_SHARE, PRODUCT_SHARE, Asked, elements, meetings, promised
 from kbh_lint.host.torch.aten_names import family
 from kbh_lint.host.values.tensors import Content, Event, product
 
@@ -87,7 +87,7 @@ def sort_out(found: Reach, total_flops: int | None, want: Asked | None = None) -
     work = Work(products=products(found))
     if want is not None and any(event.kind in AUTHORED for event in found.events):
         eager = [e for e in found.events if e.kind in ("op", "library", "copy") and on_inputs(e)]
-        marks = _promised(eager, want)
+        marks = _promised(eager, want) | {id(event): "product" for event in meetings(found, want.operands)}
         for event in eager:
             if id(event) in marks:
                 event.attrs["promised"] = marks[id(event)]

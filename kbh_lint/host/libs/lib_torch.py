@@ -11,7 +11,17 @@ from kbh_lint.host.libs import custom_ops, extensions, lib_objects, nn_layers
 from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import dress, tensor_attributes, tensor_copies, tensor_makers, tensor_views, torchlib
 from kbh_lint.host.values import device, objects, tensor_arguments, unknowns
-from kbh_lint.host.values.objects import Blob, Bound, Compiled, Graph, LibObject
+from kbh_lint.host.values.objects import (
+    CALLABLES,
+    Blob,
+    Bound,
+    Compiled,
+    Graph,
+    Instance,
+    LibObject,
+    find_method,
+    is_module,
+)
 from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.values import DType, Func
 
@@ -70,6 +80,10 @@ def torch_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], 
         return tensor_copies.fill(interp, "normal", args or [kwargs.get("tensor")], {}, loc)
     if path.startswith("torch.nn.") and not path.startswith("torch.nn.functional") and name[:1].isupper():
         return nn_layers.module(interp, path, args, kwargs, loc)
+    if path.startswith("torch.nn.") and name in ("__call__", "forward") and args and _is_layer(args[0], name):
+        return interp.call(args[0], args[1:], kwargs, loc)
+    if tensors and any(isinstance(value, CALLABLES) for value in args):  # it may call them, and they may read more
+        return foreign.unread_call(interp, path, tensors, loc)
     if path.startswith("torch.Tensor.") and tensors:
         return lib_objects.call_method(interp, tensors[0], name, args[1:], kwargs, loc)
     base = name.rstrip("_")
@@ -82,6 +96,13 @@ def torch_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], 
         return LibObject(path, {}, tuple(args), kwargs)
     foreign.addressed(interp, path, [*args, *kwargs.values()], loc)
     return unknowns.merged(interp, *args, why=path)
+
+
+def _is_layer(value: object, name: str) -> bool:
+    """Whether a value is a layer of torch, or a module whose own class does not say what `name` of it does."""
+    if isinstance(value, Instance):
+        return is_module(value.cls) and (name == "__call__" or find_method(value, name) is None)
+    return isinstance(value, LibObject) and value.path.startswith("torch.nn.")
 
 
 _CUDA_STATE = {

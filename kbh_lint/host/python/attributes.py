@@ -96,6 +96,8 @@ def get_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> Any:
         return owner.get(name, Unknown())
     if isinstance(owner, tuple) and tensor_attributes.RESULTS.get(name, len(owner)) < len(owner):
         return owner[tensor_attributes.RESULTS[name]]
+    if isinstance(owner, Method) and isinstance(owner.self, Tensor):  # no method: a field of what an operation gave
+        return Unknown(interp.contents_of(owner.self), f"{owner.name}.{name}", made=interp.trace.round)
     exceptions.no_attribute(interp, owner, name, loc)
     return Method(owner, name)
 
