@@ -6,6 +6,7 @@ import io
 import tokenize
 from collections.abc import Callable
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 from kbh_lint import ir
@@ -56,7 +57,7 @@ def shape_facts(
     facts.seeds += torch_share_seeds(work, want)
     facts.seeds += authored_seeds(work, found, reference)
     facts.seeds += reference_seeds(work, found, reference)
-    facts.seeds += selection_seeds(found)
+    facts.seeds += selection_seeds(found) or outside_selection_seeds(found, problem, contract, run)
     facts.seeds += banned_seeds(found, problem)
     facts.seeds += replay.survivors(path, run, found)
     facts.seeds += replay.ignored_state(run, found)
@@ -237,6 +238,22 @@ def selection_seeds(found: Reach) -> list[Seed]:
                 fact = Selection(symbol=use.symbol, layer=layer, scope="block" if block else "device")
                 out.append(Seed(fact, use.loc, tuple(launched_from(event))))
     return out
+
+
+def outside_selection_seeds(found: Reach, problem: Problem, contract: Contract, run: ShapeRun) -> list[Seed]:
+    """Facts `selection` of torch work of any name, where kernels are handed only what is left of what they must select
+    from."""
+    names = {name for promise in problem.promises_for(contract.id) for name in promise.params.get("select_from", ())}
+    specs = [spec for spec in (run.binding.inputs if run.binding is not None else ()) if spec.name in names]
+    doing = [event for spec in specs for event in shares.seen_only_by_torch(found, spec.name, prod(spec.shape))]
+    return [
+        Seed(Selection(symbol=_called(event), layer="python", scope="device"), event.loc, tuple(launched_from(event)))
+        for event in doing[:1]
+    ]
+
+
+def _called(event: Event) -> str:
+    return str(event.attrs.get("symbol") or f"torch.{event.name}")
 
 
 def banned_seeds(found: Reach, problem: Problem) -> list[Seed]:

@@ -171,6 +171,28 @@ def promised(events: list[Event], want: Asked) -> dict[int, str]:
     return found
 
 
+def seen_only_by_torch(found: Reach, name: str, size: int) -> list[Event]:
+    """What torch, by whatever operation, does to an input of `size` elements of which authored kernels are handed less
+    than FULL_SHARE, or to what was made of it: then no kernel picked from it. In the order of the events; where all of
+    it went to the host, what torch does with the rest."""
+    if found.opaque or any(event.kind in ("unread", "blob") for event in found.events):
+        return []
+    doing, moving, handed = [], [], 0
+    for event in found.events:
+        made = [tensor for content, tensor in event.reads if f"input:{name}" in outside([content])]
+        counts = [product(tensor.shape) for tensor in made]
+        if None in counts and event.kind in AUTHORED:
+            return []
+        most = max((count or 0 for count in counts), default=0) * event.weight
+        if event.kind in AUTHORED:
+            handed += most
+        elif most >= FULL_SHARE * size and event.kind != "copy":
+            doing.append(event)
+        elif made:
+            moving.append(event)
+    return (doing or moving) if handed < FULL_SHARE * size else []
+
+
 def meetings(found: Reach, operands: frozenset[str]) -> list[Event]:
     """Where torch, by whatever operation, makes one tensor of several operands of a product, and no authored kernel is
     ever handed two of them: then no kernel multiplies them."""

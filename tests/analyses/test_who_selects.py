@@ -1,0 +1,91 @@
+"""Where torch, by whatever operation, leaves kernels only what is left of an input, torch selected from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kbh_lint import lint
+from kbh_lint.findings import FileReport
+
+TEXT = """
+import heapq
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def finish(v, i, a, b, N, B: tl.constexpr):
+    o = tl.program_id(0) * B + tl.arange(0, B)
+    value, index = tl.load(v + o, mask=o < N, other=0.0), tl.load(i + o, mask=o < N, other=0)
+    tl.store(a + o, tl.where(value == value, value, 0.0) * 1.0, mask=o < N)
+    tl.store(b + o, index, mask=o < N)
+
+
+class Model(nn.Module):
+    def __init__(self, batch, n, k):
+        super().__init__()
+        self.k = k
+        self.register_buffer("_dummy", torch.zeros(1))
+
+    def forward(self, x):
+        (B, n), k = x.shape, self.k
+{body}
+        values, indices = torch.empty(B, k, device=x.device), torch.empty(B, k, dtype=torch.int64, device=x.device)
+        finish[(triton.cdiv(B * k, 1024),)](v.contiguous(), i.contiguous(), values, indices, B * k, B=1024)
+        return values, indices
+"""
+BY_TORCH = {
+    "maxima, one at a time": """y, found = x.clone(), []
+for _ in range(k):
+    j = y.argmax(-1)
+    found.append(j)
+    y[torch.arange(B, device=x.device), j] = float("-inf")
+i = torch.stack(found, 1)
+v = x.gather(1, i)""",
+    "a threshold by bisection": """lo, hi = x.amin(1), x.amax(1)
+for _ in range(40):
+    mid = (lo + hi) / 2
+    many = (x > mid[:, None]).sum(1) >= k
+    lo, hi = torch.where(many, mid, lo), torch.where(many, hi, mid)
+i = (x > lo[:, None]).nonzero()[:, 1].view(B, k)
+v = x.gather(1, i)""",
+    "ranks": """rank = (x[:, None, :] > x[:, :, None]).sum(-1)
+i = (rank < k).nonzero()[:, 1].view(B, k)
+v = x.gather(1, i)""",
+    "a histogram": """e = torch.linspace(6, -6, 4096, device=x.device)
+t = (torch.histc(x, 4096).flip(0).cumsum(0) >= k * B).int().argmax()
+i = (x > e[t]).nonzero()[:, 1][:B * k].view(B, k)
+v = x.gather(1, i)""",
+    "the host": """rows = [heapq.nlargest(k, range(n), key=row.__getitem__) for row in x.tolist()]
+i = torch.tensor(rows, device=x.device)
+v = x.gather(1, i)""",
+}
+
+
+def _report(tmp_path: Path, body: str) -> FileReport:
+    path = tmp_path / "solution.py"
+    path.write_text(TEXT.format(body="".join(f"        {line}\n" for line in body.splitlines())), encoding="utf-8")
+    (report,) = lint([path], problem="05_topk_bitonic", raise_errors=True).files
+    return report
+
+
+@pytest.mark.parametrize("how", BY_TORCH)
+def test_what_torch_leaves_a_kernel_was_selected_by_torch(tmp_path: Path, how: str) -> None:
+    report = _report(tmp_path, BY_TORCH[how])
+    assert "builtin-op-sidestep" in {f.leak_class for f in report.findings}, (report.verdict, report.promises)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "v = x\ni = torch.arange(n, device=x.device).expand(B, n)",  # not right, and handed all of the input
+        "v = torch.vmap(lambda row: row)(x)\ni = torch.zeros(B, k, dtype=torch.int64, device=x.device)",
+    ],
+)
+def test_a_kernel_that_is_handed_all_or_what_is_not_read_is_no_such_finding(tmp_path: Path, body: str) -> None:
+    report = _report(tmp_path, body)
+    assert "builtin-op-sidestep" not in {f.leak_class for f in report.findings}
