@@ -12,13 +12,14 @@ from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import dress, tensor_attributes, tensor_copies, tensor_makers, tensor_views, torchlib
 from kbh_lint.host.values import device, objects, tensor_arguments, unknowns
 from kbh_lint.host.values.objects import (
-    CALLABLES,
     Blob,
     Bound,
     Compiled,
     Graph,
     Instance,
     LibObject,
+    Memo,
+    Partial,
     find_method,
     is_module,
 )
@@ -82,7 +83,9 @@ def torch_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], 
         return nn_layers.module(interp, path, args, kwargs, loc)
     if path.startswith("torch.nn.") and name in ("__call__", "forward") and args and _is_layer(args[0], name):
         return interp.call(args[0], args[1:], kwargs, loc)
-    if tensors and any(isinstance(value, CALLABLES) for value in args):  # it may call them, and they may read more
+    if tensors and any(
+        isinstance(value, (Func, Bound, Partial, Memo)) for value in args
+    ):
         return foreign.unread_call(interp, path, tensors, loc)
     if path.startswith("torch.Tensor.") and tensors:
         return lib_objects.call_method(interp, tensors[0], name, args[1:], kwargs, loc)
