@@ -83,9 +83,7 @@ def torch_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], 
         return nn_layers.module(interp, path, args, kwargs, loc)
     if path.startswith("torch.nn.") and name in ("__call__", "forward") and args and _is_layer(args[0], name):
         return interp.call(args[0], args[1:], kwargs, loc)
-    if tensors and any(
-        isinstance(value, (Func, Bound, Partial, Memo)) for value in args
-    ):
+    if tensors and any(isinstance(value, (Func, Bound, Partial, Memo)) for value in args):
         return foreign.unread_call(interp, path, tensors, loc)
     if path.startswith("torch.Tensor.") and tensors:
         return lib_objects.call_method(interp, tensors[0], name, args[1:], kwargs, loc)
