@@ -356,7 +356,8 @@ def _archive(asked: argparse.Namespace) -> int:
     try:
         archive = Archive.open(asked.archive)
         for facts in all_facts(archive, keep=False).facts:
-            label = labels.get(f"{facts.model.rpartition('/')[2]}_{facts.problem}")
+            name = facts.model.rpartition("/")[2]  # of the file, with or without the problem
+            label = labels.get(name) or labels.get(f"{name}_{facts.problem}")
             cell = cell_of(archive.manifest(facts.id), facts, archive.read) if label is not None else None
             if label is None or cell is None:
                 continue

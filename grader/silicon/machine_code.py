@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.sandbox import Sandbox, choose
+from grader.silicon.elf import ElfError, calls_runtime_alone
 from grader.silicon.normal import plain_name
 from grader.silicon.opcodes import family_of
 from grader.silicon.sass import Census, SassError, census
@@ -133,8 +134,8 @@ def may_run(built: str, arch: str) -> bool:
 
 
 def disassemble(cubin: Path, sandbox: Sandbox | None = None) -> tuple[Census, ...]:
-    """The census of one cubin. Raises ToolError, SandboxError and SassError."""
-    return census(_Reader(find_tools(), sandbox or choose(device="cpu")).disassembled(cubin.absolute()))
+    """The census of one cubin. Raises ToolError, SandboxError, SassError and OSError."""
+    return _Reader(find_tools(), sandbox or choose(device="cpu")).census(cubin.absolute())
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,15 @@ class _Reader:
         """The text of nvdisasm. Raises ToolError."""
         return run_tool([str(self.programs.nvdisasm), "-c", "-ndf", str(cubin)], self.sandbox, read=(cubin,))
 
+    def census(self, cubin: Path) -> tuple[Census, ...]:
+        """The census of a cubin. Raises ToolError, SassError and OSError."""
+        text = self.disassembled(cubin)
+        try:
+            runtime = calls_runtime_alone(cubin)
+        except ElfError:
+            runtime = False
+        return census(text, runtime=runtime)
+
     def dumped(self, file: Path, *options: str, work: Path | None = None, most: int = MOST_TEXT) -> str:
         """What cuobjdump prints of a file; what it takes out of it lies in `work`. Raises ToolError."""
         argv = [str(self.programs.cuobjdump), *options, str(file)]
@@ -162,8 +172,8 @@ class _Reader:
 def _kernels(tools: _Reader, cubin: Path, arch: str) -> tuple[Census, ...] | str:
     """The kernels of a cubin, none if it is for other chips, or why it cannot be read."""
     try:
-        return tuple(one for one in census(tools.disassembled(cubin)) if may_run(one.arch, arch))
-    except (ToolError, SassError) as error:
+        return tuple(one for one in tools.census(cubin) if may_run(one.arch, arch))
+    except (OSError, ToolError, SassError) as error:
         return str(error)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = ["Residuals"]
+__all__ = ["Residuals", "written"]
 
 MOST_TERMS = 8
 MOST_REGISTERS = 4  # that one instruction writes, as far as it is followed: a load of 128 bits, a tile of a product
@@ -58,7 +58,7 @@ class Residuals:
         elif opcode in _MOVES and not guarded:
             self._move(operands)
         elif operands:
-            self._forget(operands[0], _written(name, modifiers))
+            self._forget(operands[0], written(name, modifiers))
 
     def _add(self, operands: Sequence[str], form: re.Pattern[str], lane: int) -> None:
         one, two = self._read(operands[1], form, lane), self._read(operands[2], form, lane)
@@ -139,7 +139,7 @@ class Residuals:
         return self._next
 
 
-def _written(name: str, modifiers: str) -> int:
+def written(name: str, modifiers: str) -> int:
     """How many registers an instruction may write, from its first operand on."""
     wider = [_WIDER[part] for part in modifiers.split(".") if part in _WIDER]
     return max(wider, default=1) if name in _SINGLE else max([*wider, MOST_REGISTERS])

@@ -13,10 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from grader.silicon.elf import RUNTIME
 from grader.silicon.normal import Digest
 from grader.silicon.opcodes import CLASSES, class_of, family_of
 from grader.silicon.products import FP8, Product, read_product
-from grader.silicon.residuals import Residuals
+from grader.silicon.residuals import Residuals, written
 
 __all__ = ["Census", "SassError", "census", "product_types"]
 
@@ -105,6 +106,7 @@ _FUNCTION = re.compile(r"Function : (\S+)")
 _PROPERTY = re.compile(r"[A-Za-z][\w ]{0,40}=.*")
 _HEADING = re.compile(r"={3,}|\.{3,}|Fatbin (?:elf|ptx) code:|compressed|has debug info")
 _CALLED = re.compile(r"`\(([^`]*)\)")
+_REGISTER = re.compile(r"U?R\d{1,3}\b")
 _UNPACK = re.compile(r"U?F2FP\.(?:(?:RELU|SATFINITE|RZ|RN)\.)*(\w+)\.(\w+)\.UNPACK_B(?:_MERGE_C)?\.?")
 _HEX = re.compile(r"0x([0-9a-f]{1,8})")
 _SEVERAL = re.compile(r"0*(?:f0+)+f0*")
@@ -113,6 +115,7 @@ _FLOATS = {
     "E4M3": "e4m3", "E5M2": "e5m2", "E3M2": "e3m2", "E2M3": "e2m3", "E2M1": "e2m1", "E8": "ue8m0", "UE8M0": "ue8m0",
     "F16": "f16", "BF16": "bf16", "BF16_V2": "bf16", "F32": "f32",
 }  # fmt: skip
+_LOADS = frozenset({"LDC", "LDCU", "ULDC"})
 NARROW = frozenset({"E4M3", "E5M2", "E3M2", "E2M3", "E2M1"})  # they are only packed and unpacked, as far as is known
 
 
@@ -129,19 +132,25 @@ class _Function:
     conversions: Counter[tuple[str, str]] = field(default_factory=Counter)
     other: Counter[str] = field(default_factory=Counter)
     calls: set[str] = field(default_factory=set)
+    addresses: set[str] = field(default_factory=set)  # registers that hold an address out of the table
     residuals: Residuals = field(default_factory=Residuals)
     digest: Digest = field(default_factory=Digest)
 
-    def done(self) -> Census:
+    def done(self, runtime: bool) -> Census:
+        indirect = self.other["indirect"] + (0 if runtime else self.other["by table"])
         return Census(
             self.name, self.arch, self.entry, dict(self.opcodes), dict(self.matrix), dict(self.conversions),
             self.other["nibbles"], self.other["small"], self.residuals.count, self.other["subtractions"],
-            self.other["indirect"], frozenset(self.calls), self.digest.done(), self.digest.relocated,
+            indirect, frozenset(self.calls), self.digest.done(), self.digest.relocated,
         )  # fmt: skip
 
 
-def census(text: str) -> tuple[Census, ...]:
-    """The kernels of a disassembly, in its order. Raises SassError for a line that is of no known kind."""
+def census(text: str, *, runtime: bool = False) -> tuple[Census, ...]:
+    """The kernels of a disassembly, in its order. Raises SassError for a line that is of no known kind.
+
+    `runtime`: the file's table of addresses holds no functions but those of the device's runtime
+    (`grader.silicon.elf`), so a call of what is loaded from there is no call of unknown code.
+    """
     functions: list[_Function] = []
     current: _Function | None = None
     arch = ""
@@ -163,10 +172,11 @@ def census(text: str) -> tuple[Census, ...]:
                 current.entry = True
         elif current is not None and _LABEL.fullmatch(stripped):
             current.digest.label(stripped[:-1])
+            current.addresses.clear()
         elif not _is_known(stripped):
             where = f"kernel {current.name[:200]}, line {number}" if current else f"line {number}"
             raise SassError(f"{where} is of no known kind: {stripped[:80]!r}")
-    return _linked([function.done() for function in functions])
+    return _linked([function.done(runtime) for function in functions])
 
 
 def _lines(text: str) -> Iterator[str]:
@@ -252,6 +262,7 @@ def _instruction(line: str, current: _Function | None, number: int) -> None:
             )
         current.matrix[product] += 1
     _details(current, name, opcode, operands, number)
+    _addresses(current, name, opcode, operands, bool(guard))
     current.digest.step(int(address, 16), body)
     current.residuals.step(opcode, operands, bool(guard) and guard not in ("@PT", "@UPT"))
 
@@ -290,10 +301,30 @@ def _details(current: _Function, name: str, opcode: str, operands: list[str], nu
         current.other["subtractions"] += 1
     elif name == "CALL":
         called = _CALLED.search(operands[-1]) if operands else None
-        if called is None:
+        register = _REGISTER.match(operands[-1]) if operands else None
+        if register is not None:  # also where the function is named that the address is relative to
+            known = called is None and register.group() in current.addresses
+            current.other["by table" if known else "indirect"] += 1
+        elif called is None:
             current.other["indirect"] += 1
         elif not called.group(1).startswith(("$", ".L")):
             current.calls.add(called.group(1))
+
+
+def _addresses(current: _Function, name: str, opcode: str, operands: list[str], guarded: bool) -> None:
+    """Which registers hold an address out of constant bank 4 after an instruction, within a straight run of code."""
+    if name == "CALL":
+        current.addresses.clear()
+    target = next((operand for operand in operands[:2] if not operand.lstrip("!").startswith(("P", "UP"))), "")
+    match = _REGISTER.match(target)
+    if match is None:
+        return
+    prefix = match.group().rstrip("0123456789")
+    first = int(match.group()[len(prefix) :])
+    modifiers = opcode.partition(".")[2]
+    current.addresses.difference_update(f"{prefix}{first + lane}" for lane in range(-1, written(name, modifiers)))
+    if name in _LOADS and modifiers == "64" and not guarded and operands[-1].startswith("c[0x4]["):
+        current.addresses.add(match.group())
 
 
 def _linked(found: list[Census]) -> tuple[Census, ...]:
@@ -307,6 +338,8 @@ def _linked(found: list[Census]) -> tuple[Census, ...]:
             name = waiting.pop()
             callee = by_name.get((one.arch, name))
             if name in reached:
+                continue
+            if callee is None and name in RUNTIME:
                 continue
             if callee is None or len(reached) > MOST_CALLED:  # it is in another file, or too far away
                 unknown += 1
