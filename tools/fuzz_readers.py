@@ -170,7 +170,7 @@ def _read_task() -> Callable[[str], None]:
 def _read_silicon() -> Callable[[str], None]:
     from grader.silicon.counters import metrics_of
     from grader.silicon.ncu import ProfilerError, parse
-    from grader.silicon.sass import SassError, census
+    from grader.silicon.sass.census import SassError, census
 
     metrics = metrics_of("9.0")
 

@@ -34,7 +34,7 @@ from grader.silicon.ncu import Launch, ProfilerError, Unavailable, parse
 from grader.silicon.passes import Begun, Bench, Counted, Counting, Traces, arch_of, count, trace
 from grader.silicon.rebuild import Comparison, compiled_again, compiled_beside
 from grader.silicon.record import CodeRow, ShapeEvidence, Silicon
-from grader.silicon.sass import Census
+from grader.silicon.sass.census import Census
 from grader.silicon.tools import ToolError
 from kbh_lint.findings import PromiseState, State, Verdict
 from kbh_lint.problems import Problem, Promise, Shape

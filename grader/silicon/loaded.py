@@ -17,7 +17,7 @@ from pathlib import Path
 from grader.sandbox import Sandbox, SandboxError
 from grader.silicon.machine_code import private_copy
 from grader.silicon.ncu import Launch, Ncu
-from grader.silicon.sass import Census, SassError, census
+from grader.silicon.sass.census import Census, SassError, census
 from grader.silicon.tools import ToolError, run_tool
 
 __all__ = ["blocks", "disassembly", "loaded_code", "one_each"]

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.sandbox import Sandbox, choose
-from grader.silicon.elf import ElfError, calls_runtime_alone
-from grader.silicon.normal import plain_name
-from grader.silicon.opcodes import family_of
-from grader.silicon.sass import Census, SassError, census
+from grader.silicon.sass.census import Census, SassError, census
+from grader.silicon.sass.elf import ElfError, calls_runtime_alone
+from grader.silicon.sass.normal import plain_name
+from grader.silicon.sass.opcodes import family_of
 from grader.silicon.tools import MOST_TEXT, ToolError, Tools, find_tools, run_tool
 
 __all__ = ["Kernel", "MachineCode", "collect", "disassemble", "may_run", "private_copy"]

@@ -37,7 +37,7 @@ from grader.silicon.ncu import (
     parse,
     report_beside,
 )
-from grader.silicon.sass import Census
+from grader.silicon.sass.census import Census
 from grader.silicon.tools import ToolError
 from grader.wire.channel import Frame, Kind, clean_text
 from kbh_lint.problems import Problem, Shape

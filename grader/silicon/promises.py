@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from grader.silicon.products import FP8, NARROW_BY_DESCRIPTOR, Product
-from grader.silicon.sass import Census
+from grader.silicon.sass.census import Census
+from grader.silicon.sass.products import FP8, NARROW_BY_DESCRIPTOR, Product
 from kbh_lint.findings import State
 from kbh_lint.problems import Promise
 from kbh_lint.problems.promise_kinds import PromiseKind

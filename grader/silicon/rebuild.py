@@ -3,8 +3,8 @@
 What a compiler cache holds was written by the submission's process, and what was loaded may have come from anywhere.
 So a cubin that was put there by other means than compiling runs, and is read. A second build tells: the submission is
 imported anew in a process that finds nothing and is called as often as beside the profiler, and each kernel that ran
-must come out again with the same instructions (`grader.silicon.normal` says what may differ). What does not come out
-again proves nothing.
+must come out again with the same instructions (`grader.silicon.sass.normal` says what may differ). What does not come
+out again proves nothing.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from grader.sandbox import Sandbox, SandboxError
 from grader.sandbox.supervise import CheckError, Snapshot, remove
 from grader.silicon.machine_code import Kernel, MachineCode, collect
 from grader.silicon.ncu import ProfilerError
-from grader.silicon.normal import plain_name
 from grader.silicon.passes import MARKED_CALLS, Bench
 from grader.silicon.promises import products_of
 from grader.silicon.record import CodeRow
-from grader.silicon.sass import Census
+from grader.silicon.sass.census import Census
+from grader.silicon.sass.normal import plain_name
 from grader.silicon.tools import ToolError
 from kbh_lint.problems import Problem
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from grader.silicon.opcodes import CLASSES, MATRIX
-from grader.silicon.sass import Census, SassError, census
+from grader.silicon.sass.census import Census, SassError, census
+from grader.silicon.sass.opcodes import CLASSES, MATRIX
 from grader.silicon.tools import ToolError, find_tools
 
 PTX = """

@@ -22,10 +22,10 @@ from grader.sandbox import choose
 from grader.silicon import machine_code
 from grader.silicon.loaded import blocks, disassembly
 from grader.silicon.machine_code import MachineCode, collect
-from grader.silicon.products import Product
 from grader.silicon.promises import Ran, settle
 from grader.silicon.rebuild import Comparison
-from grader.silicon.sass import census
+from grader.silicon.sass.census import census
+from grader.silicon.sass.products import Product
 from grader.silicon.tools import ToolError, find_tools, run_tool
 from kbh_lint.cli import kbh_main
 from kbh_lint.problems import Promise, load_problem

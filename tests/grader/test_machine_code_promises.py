@@ -8,9 +8,9 @@ import pytest
 
 from grader.deck.code import problems_dir
 from grader.silicon.machine_code import Kernel, MachineCode
-from grader.silicon.products import Product
 from grader.silicon.promises import Ran, settle
-from grader.silicon.sass import Census
+from grader.silicon.sass.census import Census
+from grader.silicon.sass.products import Product
 from kbh_lint.problems import Promise, load_problem
 
 E4M3, BF16, F16 = (

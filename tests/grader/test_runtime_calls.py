@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("triton", reason="triton is not installed, which brings the disassembler")
-from grader.silicon.elf import ElfError, calls_runtime_alone
 from grader.silicon.machine_code import disassemble
-from grader.silicon.sass import Census, census
+from grader.silicon.sass.census import Census, census
+from grader.silicon.sass.elf import ElfError, calls_runtime_alone
 from grader.silicon.tools import ToolError, find_tools
 
 CHIPS = ("sm_80", "sm_90a", "sm_100a")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from grader.silicon.opcodes import CLASSES, FAMILIES, LATER, MATRIX, class_of, family_of
-from grader.silicon.products import Product, read_product
-from grader.silicon.sass import Census, SassError, census, product_types
+from grader.silicon.sass.census import Census, SassError, census, product_types
+from grader.silicon.sass.opcodes import CLASSES, FAMILIES, LATER, MATRIX, class_of, family_of
+from grader.silicon.sass.products import Product, read_product
 
 
 def code(*instructions: str, name: str = "kernel", arch: str = "sm_90a") -> str:

@@ -32,8 +32,8 @@ from grader.silicon.kernels import SHARED, Traced, Tracing
 from grader.silicon.machine_code import Kernel, MachineCode
 from grader.silicon.ncu import Launch, ProfilerError, Unavailable, may_count
 from grader.silicon.passes import Bench, Counted, Traces
-from grader.silicon.products import Product
-from grader.silicon.sass import Census
+from grader.silicon.sass.census import Census
+from grader.silicon.sass.products import Product
 from grader.silicon.tools import ToolError
 from kbh_lint.findings import PromiseState, State
 from kbh_lint.problems import Problem, load_problem

@@ -57,7 +57,7 @@ def calls_runtime_alone(cubin: Path) -> bool:
         raise ElfError(f"it is larger than {MOST_FILE} bytes")
     try:
         return all(_is_harmless(data, sections, symbol) for sections, symbol in _addresses(data))
-    except (struct.error, IndexError) as error:
+    except (struct.error, IndexError, OverflowError) as error:
         raise ElfError(f"its ELF structure is broken ({error})") from None
 
 

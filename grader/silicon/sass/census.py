@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from grader.silicon.elf import RUNTIME
-from grader.silicon.normal import Digest
-from grader.silicon.opcodes import CLASSES, class_of, family_of
-from grader.silicon.products import FP8, Product, read_product
-from grader.silicon.residuals import Residuals, written
+from grader.silicon.sass.elf import RUNTIME
+from grader.silicon.sass.normal import Digest
+from grader.silicon.sass.opcodes import CLASSES, class_of, family_of
+from grader.silicon.sass.products import FP8, Product, read_product
+from grader.silicon.sass.residuals import Residuals, written
 
 __all__ = ["Census", "SassError", "census", "product_types"]
 
@@ -40,8 +40,8 @@ class Census:
     `opcodes` by name without modifiers; `matrix` by form; `conversions` by (from, to) for those that unpack narrow
     floats; `nibbles` take four-bit fields out of words (those with one field alone are `small_masks`, which index
     arithmetic has too); `residuals` are fp32 values that only rounding makes different from zero. `digest` is the same
-    for two builds of the same code (`grader.silicon.normal` says what is left out), unless the loader writes addresses
-    into it, which `relocated` says.
+    for two builds of the same code (`grader.silicon.sass.normal` says what is left out), unless the loader writes
+    addresses into it, which `relocated` says.
     """
 
     kernel: str
@@ -149,7 +149,7 @@ def census(text: str, *, runtime: bool = False) -> tuple[Census, ...]:
     """The kernels of a disassembly, in its order. Raises SassError for a line that is of no known kind.
 
     `runtime`: the file's table of addresses holds no functions but those of the device's runtime
-    (`grader.silicon.elf`), so a call of what is loaded from there is no call of unknown code.
+    (`grader.silicon.sass.elf`), so a call of what is loaded from there is no call of unknown code.
     """
     functions: list[_Function] = []
     current: _Function | None = None
