@@ -26,7 +26,12 @@ ARITHMETIC = frozenset(
     "where".split()
 )
 FUNCTIONS = frozenset("silu gelu relu softplus sqrt rsqrt reciprocal subtract divide abs clamp maximum minimum".split())
-REDUCTIONS = frozenset("sum amax amin max min mean cumsum prod logsumexp cumprod argmax argmin norm".split())
+REDUCTIONS = frozenset(
+    "sum amax amin max min mean cumsum prod logsumexp cumprod argmax argmin norm aminmax nanmean nansum std var "
+    "std_mean var_mean vector_norm count_nonzero cummax cummin logcumsumexp scatter_reduce index_reduce segment_reduce "
+    "max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d lp_pool1d lp_pool2d adaptive_max_pool1d "
+    "adaptive_max_pool2d adaptive_max_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d".split()
+)
 ROW_GATHERS = frozenset("index index_select embedding".split())
 GATHERS = ROW_GATHERS | frozenset("gather take take_along_dim".split())
 # Operations that put tensors together and compute nothing.

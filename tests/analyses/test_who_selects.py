@@ -60,6 +60,7 @@ v = x.gather(1, i)""",
 t = (torch.histc(x, 4096).flip(0).cumsum(0) >= k * B).int().argmax()
 i = (x > e[t]).nonzero()[:, 1][:B * k].view(B, k)
 v = x.gather(1, i)""",
+    "a pool": """v, i = torch.nn.functional.adaptive_max_pool1d(x[:, None], k, return_indices=True)""",
     "the host": """rows = [heapq.nlargest(k, range(n), key=row.__getitem__) for row in x.tolist()]
 i = torch.tensor(rows, device=x.device)
 v = x.gather(1, i)""",
