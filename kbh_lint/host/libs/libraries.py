@@ -132,6 +132,7 @@ PREFIXES: tuple[tuple[str, Handler], ...] = (
     ("torch.utils.cpp_extension.", extensions.extension_call),
     ("torch._dynamo", lib_torch.t_context),
     ("torch._inductor", lib_python.made),
+    ("torch.utils.weak.", lib_python.weakref_call),
     ("torch.utils.", lib_python.made),
     ("torch.version", lib_python.made),
     ("torch._C._cuda_", lib_python.plain(0)),
