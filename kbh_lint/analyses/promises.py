@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from kbh_lint import ir
 from kbh_lint.analyses import compensation, coverage
-from kbh_lint.analyses.flow import Reach, facts_of, is_unknown, last_call, used_inputs
+from kbh_lint.analyses.flow import Reach, facts_of, is_unknown, last_call, reach, used_inputs
 from kbh_lint.analyses.left_out import left_out
 from kbh_lint.analyses.packing import Packing
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
@@ -55,6 +55,12 @@ def _whole(
     """The state of a promise that is kept but for what its kernels leave out of the inputs that it names."""
     short = {name: (event.loc, launched_from(event)[1:]) for name, event in left_out(promise, found).items()}
     over = {name: (at, launched_from(event)) for name, (event, at) in coverage.stepped(promise, run, found).items()}
+    for call in run.probes:
+        if call.kind == "later":  # what is checked first is not what is timed long after
+            late = reach(call.result)
+            short |= {name: (event.loc, launched_from(event)[1:]) for name, event in left_out(promise, late).items()}
+            more = coverage.stepped(promise, run, late).items()
+            over |= {name: (at, launched_from(event)) for name, (event, at) in more}
     missing = {**over, **short}
     known = {seed.fact.name for seed in facts.seeds if isinstance(seed.fact, UnreadInput)}
     for name, (loc, related) in missing.items():
@@ -79,7 +85,10 @@ def _unknown_later(run: ShapeRun) -> str:
     """What calls after the second one return that nobody knows: a value, or a tensor that no input went into."""
     of_inputs = _made_of_inputs(result_contents(last_call(run)))
     for call in run.probes:
-        if is_unknown(call.result) or of_inputs and not _made_of_inputs(call.contents):
+        if call.kind == "undecided":
+            if call.contents and all(c.event is not None and c.event.call < call.index for c in call.contents):
+                return "where a later call cannot be told to compute, it returns what an earlier one computed"
+        elif is_unknown(call.result) or of_inputs and not _made_of_inputs(call.contents):
             return "what later calls return is not known"
     return ""
 

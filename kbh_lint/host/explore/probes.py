@@ -7,6 +7,7 @@
 - `reused`: other tensors where dead ones lay, with the address, the id() and the version count that those had.
 - `collision`: contents change in place, and every sum or sample of them stays what it was.
 - `later`: counters of calls stand where they stand after a long time, and contents change in place.
+- `undecided`: the same, and all that only such a call asks and nobody can tell is answered the other way.
 
 The calls come after everything else that is looked at; what they do to the model touches no other fact.
 """
@@ -14,6 +15,7 @@ The calls come after everything else that is looked at; what they do to the mode
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -185,7 +187,13 @@ def _calls(
             interp.memory.colliding = False
     if counters:
         change(interp, inputs.items(), "input")
-        call("later", inputs, tuple(c.slot.path for c in counters))
+        places = tuple(c.slot.path for c in counters)
+        decided = dict(interp.decisions.decided)
+        call("later", inputs, places)
+        if interp.decisions.open_choices:
+            interp.decisions.decided = decided
+            with suppress(Exception):  # where the other way raises, nothing is returned
+                call("undecided", inputs, places)
 
 
 @dataclass(slots=True, eq=False)
@@ -199,12 +207,14 @@ class _Caller:
 
     def __call__(self, kind: str, inputs: dict[str, Tensor], names: tuple[str, ...] = ()) -> None:
         for counter in self.counters:
-            counter.age() if kind == "later" else counter.reset()
-        self.interp.aged = kind == "later"
+            counter.age() if kind in ("later", "undecided") else counter.reset()
+        self.interp.aged = kind in ("later", "undecided")
+        decisions = self.interp.decisions
+        decisions.open_choices, decisions.contrary = 0, kind == "undecided"
         try:
             forward(self.interp, self.run, self.model, kind, inputs, names)
         finally:
-            self.interp.aged = False
+            self.interp.aged = decisions.contrary = False
 
 
 def forward(
