@@ -20,12 +20,12 @@ from kbh_lint.values import Buffer, Descriptor, Scalar
 
 def keeps_a_part(tensor: Tensor, event: Event) -> bool:
     """Whether a launch writes over something that it does not read, and some of that stays: what was computed
-    elsewhere, or by the same launch in an earlier call, which covered all of it then."""
+    elsewhere, or by the same launch in an earlier call, which covered all of it then, or left that part alone, too."""
     content = tensor.storage.content
     made = content.event
     if made is None or any(read is content for read, _ in event.reads):
         return False
-    if made.loc != event.loc:
+    if made.loc != event.loc or content.previous is not None:
         return _leaves_some(tensor, event)
     before = made.kind == "launch" and made.call < event.call and not _alike(made, event)
     return before and _leaves_some(tensor, event) and not _leaves_some(tensor, made)
