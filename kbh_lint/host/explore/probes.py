@@ -7,7 +7,7 @@
 - `reused`: other tensors where dead ones lay, with the address, the id() and the version count that those had.
 - `collision`: contents change in place, and every sum or sample of them stays what it was.
 - `later`: counters of calls stand where they stand after a long time, and contents change in place.
-- `undecided`: the same, and all that only such a call asks and nobody can tell is answered the other way.
+- `undecided`: the same, and what only calls after the second one ask and nobody can tell is answered the other way.
 
 The calls come after everything else that is looked at; what they do to the model touches no other fact.
 """
@@ -163,6 +163,8 @@ def _calls(
 ) -> None:
     inputs = dict(run.inputs)
     call = _Caller(interp, run, model, counters)
+    decisions = interp.decisions
+    before = decisions.decided.keys() - decisions.late
     if telling:
         call("same", inputs)
         inputs = {name: fresh(interp, name, old) for name, old in inputs.items()}
@@ -188,12 +190,14 @@ def _calls(
     if counters:
         change(interp, inputs.items(), "input")
         places = tuple(c.slot.path for c in counters)
-        decided = dict(interp.decisions.decided)
         call("later", inputs, places)
-        if interp.decisions.open_choices:
-            interp.decisions.decided = decided
+        decisions.late |= decisions.decided.keys() - before
+        if decisions.late:
+            decided = dict(decisions.decided)
+            decisions.decided = {key: side for key, side in decided.items() if key not in decisions.late}
             with suppress(Exception):  # where the other way raises, nothing is returned
                 call("undecided", inputs, places)
+            decisions.decided = decided
 
 
 @dataclass(slots=True, eq=False)
@@ -209,12 +213,11 @@ class _Caller:
         for counter in self.counters:
             counter.age() if kind in ("later", "undecided") else counter.reset()
         self.interp.aged = kind in ("later", "undecided")
-        decisions = self.interp.decisions
-        decisions.open_choices, decisions.contrary = 0, kind == "undecided"
+        self.interp.decisions.contrary = kind == "undecided"
         try:
             forward(self.interp, self.run, self.model, kind, inputs, names)
         finally:
-            self.interp.aged = decisions.contrary = False
+            self.interp.aged = self.interp.decisions.contrary = False
 
 
 def forward(

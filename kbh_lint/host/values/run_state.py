@@ -48,18 +48,17 @@ class Decisions:
         self.measured: dict[Any, None] = {}  # the work whose time was taken, in order
         self.decided: dict[Any, bool] = {}
         self.asked: dict[Any, int] = {}  # places in this call of forward
-        self.open_choices = 0  # branches that nothing decided, since it was last set to 0
-        self.contrary = False  # all of them are taken the other way
+        self.late: set[Any] = set()  # branches that only calls after the second one ask, and nothing decides
+        self.contrary = False  # these are taken the other way
 
     def choice(self, key: Any, value: Unknown) -> bool:
         """Which way a branch on an unknown goes in this run."""
         if key not in self.sites or asking.question(value) is not None:
             self.sites[key] = value
-        if self.contrary:
+        if self.contrary and key in self.late:
             return not value.likely
         if key in self.flips:
             return self.flips[key]
-        self.open_choices += 1
         if self.flips and asking.question(value) in self.flips or ALL in self.flips and asking.symbol_of(value):
             return True
         return value.likely
