@@ -136,7 +136,7 @@ results: $(VENV)/.grade
 
 verify-results: $(VENV)/.grade
 	$(PY) tools/results.py results/h200 -o docs/results-h200.md --check
-	$(PY) bench/real.py page results/real/h200.json -o docs/results-real.md --check
+	$(PY) bench/real.py page results/real/h100.json results/real/h200.json -o docs/results-real.md --check
 
 # The linter's answers do not depend on its libraries' versions: the lowest and the newest that pyproject.toml allows.
 ranges: $(VENV)/.core

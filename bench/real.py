@@ -4,7 +4,7 @@
     python bench/real.py run SOLUTIONS LABELS -o real.json               grades them on this machine's GPU, one by one
     python bench/real.py jobs SOLUTIONS LABELS -o real.json --jobs 4     the same in one command, several at a time
     python bench/real.py archive ARCHIVE LABELS -o real.json     what a sweep of such files on a GPU made of them
-    python bench/real.py page real.json -o docs/results-real.md          the table; needs no GPU
+    python bench/real.py page real.json... -o docs/results-real.md       the tables, one a device; needs no GPU
 
 SOLUTIONS is a folder with one RUN_ID.py a submission, LABELS the list that says of each what it is: a JSON list of
 `{"run_id", "problem", "board", "label", "correct"}`. Those of `--board` that are labelled clean and were published as
@@ -140,7 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     archive.add_argument("--published", type=Path, help="the file that `published` wrote; kept beside the rows")
     archive.set_defaults(do=_archive)
     page = sub.add_parser("page", help="prints the tables of a file of measurements")
-    page.add_argument("measured", type=Path)
+    page.add_argument("measured", type=Path, nargs="+", help="files of measurements, one a device")
     page.add_argument("-o", "--output", type=Path, help="write the page there")
     page.add_argument("--check", action="store_true", help="exit 1 where the page differs")
     page.add_argument("--goals", action="store_true", help="exit 1 where a goal of cost is missed")
@@ -487,14 +487,14 @@ def _number(value: Any) -> str:
 
 
 def _page(asked: argparse.Namespace) -> int:
-    kept = _read(asked.measured)
-    text = tables(kept)
-    faults = missed(kept) if asked.goals else []
+    read = [_read(file) for file in asked.measured]
+    text = tables(read[0]) if len(read) == 1 else "\n\n".join(f"## {one.device}\n\n{tables(one)}" for one in read)
+    faults = [fault for one in read for fault in missed(one)] if asked.goals else []
     if asked.output is None:
         print(text)
     elif asked.check:
         if not asked.output.is_file() or text not in asked.output.read_text(encoding="utf-8"):
-            faults.append(f"{asked.output} is not what {asked.measured} gives")
+            faults.append(f"{asked.output} is not what {' and '.join(map(str, asked.measured))} gives")
     else:
         _fill(asked.output, text)
     for fault in faults:
