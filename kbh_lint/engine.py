@@ -83,6 +83,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
     contract = default.contract
     per_path: list[list[ShapeFacts]] = []
     shapes: list[ShapeFacts] = []
+    reference = Traits()
     if graded is not None and contract is not None:
         reference = _reference(problems_dir, graded, contract) if known is None else known
         per_target = []
@@ -101,7 +102,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
             per_target.append(agreed)
         shapes = across_targets(per_target)
     foreign = vendored_facts(module, submission.sidecars, sessions[0].lowered.values(), problem, paths)
-    whole = ShapeFacts("", [*file_facts(module, paths, per_path), *foreign])
+    whole = ShapeFacts("", [*file_facts(module, paths, per_path, reference), *foreign])
     apart = entry_facts(sessions[0]) if not default.failed and (contract is None or contract.call) else []
     promises = _promises(graded, contract, shapes) if graded is not None and contract is not None else ()
     return Analysis(

@@ -8,6 +8,7 @@ from typing import Any
 from kbh_lint import ir, registry
 from kbh_lint.analyses.crashes import file_crashes
 from kbh_lint.analyses.flow import fills_unseen, last_call, reach
+from kbh_lint.analyses.reference import Traits
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, span_of
 from kbh_lint.analyses.tampering import ended, tampering
 from kbh_lint.analyses.unbuilt import unbuilt
@@ -18,10 +19,12 @@ from kbh_lint.host.values.path_runs import PathRun
 from kbh_lint.values import Func, JitFunction, Overloads
 
 
-def file_facts(module: ir.Module, paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[Seed]:
+def file_facts(
+    module: ir.Module, paths: list[PathRun], per_path: list[list[ShapeFacts]], reference: Traits
+) -> list[Seed]:
     """Facts that are not tied to one shape; what a run noted must hold on every path."""
     default = paths[0]
-    out = [*_noted(paths), *tampering(paths), *file_crashes(paths)]
+    out = [*_noted(paths), *tampering(paths, reference), *file_crashes(paths)]
     if default.shapes and any(run.calls for run in default.shapes):
         out += _dead(module, paths)
     return out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import field
@@ -17,6 +18,8 @@ from kbh_lint.records import dataclass
 MAX_OPERATIONS = 400
 MAX_ROUNDS = 16
 _ALIASES = {"max": "amax", "min": "amin", "divide": "div", "true_divide": "div", "multiply": "mul", "subtract": "sub"}
+_CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_DUNDERS = {"__matmul__": "matmul", "__mul__": "mul", "__add__": "add", "__sub__": "sub", "__truediv__": "div"}
 Step = tuple[str, frozenset[str]]  # an operation, and the inputs and weights behind what it reads
 
 
@@ -24,17 +27,28 @@ Step = tuple[str, frozenset[str]]  # an operation, and the inputs and weights be
 class Traits:
     """A reference's operations in order, the inputs and state that its result depends on, and its steps: each
     operation with those that what it reads comes from. `weights` are the elements of each weight that the result
-    depends on, where weights stay as they are between calls."""
+    depends on, where weights stay as they are between calls. `functions` are the operations by their own names."""
 
     operations: tuple[str, ...] = ()
     reads: frozenset[str] = frozenset()
     steps: frozenset[Step] = frozenset()
     weights: Mapping[str, int] = field(default_factory=dict)
+    functions: frozenset[str] = frozenset()
+
+    def calls(self, symbol: str) -> bool:
+        """Whether the reference runs a function that is replaced: `torch.matmul`, `torch.nn.BatchNorm2d.forward`."""
+        owner, _, name = symbol.rpartition(".")
+        if name in ("forward", "__call__"):
+            name = _CAMEL.sub("_", owner.rpartition(".")[2]).lower()
+        name = _DUNDERS.get(name, name)
+        return name in self.functions or name.rstrip("123d") in self.functions
 
 
 def traits(found: Reach) -> Traits:
     """The traits of a reference, from the backward slice of its result."""
-    return Traits(operations(found), frozenset(c.label.partition(":")[2] for c in found.outside), steps(found))
+    reads = frozenset(c.label.partition(":")[2] for c in found.outside)
+    functions = frozenset(_own_name(e) for e in found.events if e.kind in ("op", "library"))
+    return Traits(operations(found), reads, steps(found), functions=functions)
 
 
 def weights_read(run: ShapeRun, found: Reach) -> frozenset[str]:
@@ -103,8 +117,12 @@ def share(known: Traits, found: Reach) -> float:
     return len(known.steps & steps(found)) / len(known.steps)
 
 
+def _own_name(event: Event) -> str:
+    return event.name.rsplit(".", 1)[-1].rsplit("::", 1)[-1]
+
+
 def _name(event: Event) -> str:
-    name = event.name.rsplit(".", 1)[-1].rsplit("::", 1)[-1]
+    name = _own_name(event)
     if name in ("mm", "bmm", "matmul", "linear", "einsum", "addmm", "baddbmm"):
         return "product"
     if name in ("to", "float", "double", "half", "bfloat16", "type", "copy_", "clone", "contiguous"):

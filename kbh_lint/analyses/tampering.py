@@ -7,6 +7,7 @@ from typing import Any
 
 from kbh_lint import ir
 from kbh_lint.analyses.flow import last_call, reach
+from kbh_lint.analyses.reference import Traits
 from kbh_lint.analyses.seeds import Seed, span_of
 from kbh_lint.facts import BackendState, Effect, Monkeypatch, Sniff
 from kbh_lint.host.values import asking
@@ -18,9 +19,9 @@ from kbh_lint.values import Scalar
 _NOTED = {"monkeypatch": ("symbol", "target"), "effect": ("kind", "symbol", "what", "target", "undone")}
 
 
-def tampering(paths: list[PathRun]) -> list[Seed]:
+def tampering(paths: list[PathRun], reference: Traits) -> list[Seed]:
     """Facts `sniff`, `monkeypatch`, `effect`, `backend-state`."""
-    return [*_noted(paths), *_sniffed(paths[0]), *_settings(paths), *_processes(paths[0]), *_exits(paths[0])]
+    return [*_noted(paths, reference), *_sniffed(paths[0]), *_settings(paths), *_processes(paths[0]), *_exits(paths[0])]
 
 
 def ended(paths: list[PathRun]) -> list[PathRun]:
@@ -28,7 +29,7 @@ def ended(paths: list[PathRun]) -> list[PathRun]:
     return [p for p in paths if p.came_to_an_end() or not (p.failed or p.shapes)]
 
 
-def _noted(paths: list[PathRun]) -> Iterator[Seed]:
+def _noted(paths: list[PathRun], reference: Traits) -> Iterator[Seed]:
     """What every path that comes to an end does, and what is only done when the answer to a question is yes."""
     common = [{(k, *(a[n] for n in _NOTED[k])) for k, a, _ in p.notes if k in _NOTED} for p in ended(paths)]
     seen: set[Any] = set()
@@ -45,7 +46,9 @@ def _noted(paths: list[PathRun]) -> Iterator[Seed]:
             continue
         seen.add((key, span_of(loc)))
         if kind == "monkeypatch":
-            yield Seed(Monkeypatch(**chosen, what=measured_by(attrs["symbol"])), loc)
+            what = measured_by(attrs["symbol"])
+            what = "reference" if what == "other" and reference.calls(attrs["symbol"]) else what
+            yield Seed(Monkeypatch(**chosen, what=what), loc)
         else:
             yield Seed(Effect(**chosen, when="forward" if attrs["call"] else "import"), loc)
 
