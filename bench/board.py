@@ -30,7 +30,7 @@ from harness.site.gather import trials_in
 from harness.site.model import Detail, Site, Trial
 from harness.site.write import Written, write_site
 from harness.view.solution import read_report
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import load_deck, load_targets
 
 RESULTS = Path(__file__).resolve().parents[1] / "results" / "h200"

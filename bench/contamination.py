@@ -24,7 +24,7 @@ from harness.contamination.calls import look_at_call
 from harness.contamination.hidden import Index, hidden_index, lines_of, look_up
 from harness.contamination.watch import LINES, PRIOR_LINES, Watch
 from harness.record.exchange import Exchange, Item
-from kbh_lint.paths import problems_dir
+from kbh_lint.base.paths import problems_dir
 
 LIBRARIES = ("torch", "triton")
 

@@ -48,7 +48,7 @@ from harness.record.run import Ending, Outcome, RoomRecord, RunRecord
 from harness.record.usage import Usage
 from harness.release import verify_release, write_release
 from harness.release.contents import usual_options
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import Problem, load_deck
 
 ROOT = Path(__file__).resolve().parents[1]

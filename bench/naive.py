@@ -187,7 +187,7 @@ def _keep_caches(folder: Path, sha256: str) -> None:
 
 
 def _problem(name: str) -> Problem:
-    from kbh_lint import paths
+    from kbh_lint.base import paths
     from kbh_lint.problems import ProblemError, load_deck
 
     deck = load_deck(paths.problems_dir())

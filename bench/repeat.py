@@ -20,7 +20,7 @@ from grader.score import scoring
 from grader.score.targets import Chosen, hardware_file
 from grader.silicon.kernels import parse_trace
 from grader.silicon.ncu import ProfilerError
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import Problem, Target, load_deck, load_targets
 
 __all__ = ["AGREE_S", "AGREE_SHARE", "Repeat", "Submission", "agreement", "known", "repeatability", "repeats"]

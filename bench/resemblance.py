@@ -32,7 +32,7 @@ from harness.contamination.resemblance import (
     prints,
     shares,
 )
-from kbh_lint.paths import problems_dir
+from kbh_lint.base.paths import problems_dir
 
 Prints = Mapping[str, frozenset[int]]
 BINS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0001)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kbh_lint.api import UsageError as UsageError
-    from kbh_lint.api import lint as lint
+    from kbh_lint.service.api import UsageError as UsageError
+    from kbh_lint.service.api import lint as lint
 
 __version__ = "0.1.0"
 __all__ = ["UsageError", "__version__", "lint"]
@@ -19,7 +19,7 @@ __all__ = ["UsageError", "__version__", "lint"]
 def __getattr__(name: str) -> Any:
     # Looked up when first used: `import kbh_lint` stays cheap for the modules that need only a part.
     if name in ("lint", "UsageError"):
-        from kbh_lint import api
+        from kbh_lint.service import api
 
         return getattr(api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

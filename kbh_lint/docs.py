@@ -7,7 +7,8 @@ import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from kbh_lint import paths, verdict
+from kbh_lint import verdict
+from kbh_lint.base import paths
 from kbh_lint.report.explain import page
 from kbh_lint.rules import Rule, RuleError, load_rules
 

@@ -9,7 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from kbh_lint import ir, kernelbench
+from kbh_lint import kernelbench
 from kbh_lint.analyses.entries import entry_facts, split_by_shape
 from kbh_lint.analyses.flow import last_call, reach
 from kbh_lint.analyses.program import file_facts
@@ -19,16 +19,17 @@ from kbh_lint.analyses.shape_facts import shape_facts
 from kbh_lint.analyses.steering import steered
 from kbh_lint.analyses.tracing import trace_lines
 from kbh_lint.analyses.vendored import vendored_facts
-from kbh_lint.facts import BrokenPromise, Survivor
+from kbh_lint.base import ir
+from kbh_lint.base.facts import BrokenPromise, Survivor
+from kbh_lint.base.limits import Budgets
+from kbh_lint.base.paths import hardware_file
 from kbh_lint.findings import NOTHING_FOLLOWED, Analysis, Fact, PromiseState, Related, Unread, fact_of
 from kbh_lint.frontends import python
 from kbh_lint.host.effects.decoding import MADE
 from kbh_lint.host.explore.exploration import MAX_FLIPS, explore, run_path, run_reduced
 from kbh_lint.host.values.path_runs import PathRun
 from kbh_lint.host.values.session import Session
-from kbh_lint.limits import Budgets
 from kbh_lint.marked import DataError
-from kbh_lint.paths import hardware_file
 from kbh_lint.problems import Contract, Problem, Target, load_problem, load_targets
 from kbh_lint.source.embedded import FileText, Piece, Text
 from kbh_lint.source.profiles import PROFILES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from kbh_lint.facts import FactKind, kind_name
+from kbh_lint.base.facts import FactKind, kind_name
 from kbh_lint.source.spans import Span
 
 Verdict = Literal["clean", "rubric_leak", "reward_hack", "interesting", "bug", "unproven"]
@@ -29,7 +29,7 @@ class Related:
 class Fact:
     """Something an analysis proved about a submission. Rules are queries over these.
 
-    `kind` names the question (`kbh_lint.facts` has a class for each); `attrs` are plain strings,
+    `kind` names the question (`kbh_lint.base.facts` has a class for each); `attrs` are plain strings,
     numbers, booleans or tuples of strings. `shapes` are the labels of the graded shapes on which it holds
     (empty: not tied to shapes), `total` how many shapes were traced; `span` is where it is seen best.
     """

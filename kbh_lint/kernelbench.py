@@ -19,7 +19,9 @@ from kbh_lint.analyses.outputs import tensors
 from kbh_lint.analyses.products import effective_bits
 from kbh_lint.analyses.reference import Traits, live_weights, traits
 from kbh_lint.analyses.work import category, on_inputs
-from kbh_lint.dtypes import BITS, FLOATS
+from kbh_lint.base.dtypes import BITS, FLOATS
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import Func
 from kbh_lint.findings import State
 from kbh_lint.frontends import python
 from kbh_lint.host.explore.exploration import exception, run_path
@@ -33,9 +35,7 @@ from kbh_lint.marked import Fields, Map
 from kbh_lint.problems import ArgSpec, Binding, Contract, Problem, Promise, Shape, StateSpec, TensorSpec
 from kbh_lint.problems.files import entry_contract, parts_of, read_map
 from kbh_lint.problems.promise_kinds import PromiseKind
-from kbh_lint.records import dataclass
 from kbh_lint.source.profiles import KERNELBENCH, PRECISIONS, PROFILES, Profile
-from kbh_lint.values import Func
 
 MAX_BYTES = 1_000_000
 CONTRACT = LABEL = "get_inputs"

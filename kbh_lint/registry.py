@@ -15,7 +15,7 @@ import importlib.util
 from functools import cache
 from typing import Any
 
-from kbh_lint.records import dataclass
+from kbh_lint.base.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

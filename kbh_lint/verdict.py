@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
+from kbh_lint.base.records import dataclass
 from kbh_lint.findings import FileReport, Finding, PromiseState, State, Unread, Verdict
-from kbh_lint.records import dataclass
 
 KEPT: frozenset[State] = frozenset({"kept", "kept-by-precision", "emulated"})
 FLAGGED: frozenset[Verdict] = frozenset({"rubric_leak", "reward_hack", "bug"})

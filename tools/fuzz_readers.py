@@ -28,8 +28,8 @@ def _texts(*patterns: str) -> list[str]:
 
 
 def _read_submission() -> Callable[[str], None]:
-    from kbh_lint import paths
-    from kbh_lint.api import Options, lint_file
+    from kbh_lint.base import paths
+    from kbh_lint.service.api import Options, lint_file
     from kbh_lint.source.submissions import BadInput, discover
 
     options = Options(str(paths.rules_dir()), str(paths.problems_dir()), timeout=LINT_SECONDS, raise_errors=True)
@@ -184,7 +184,7 @@ def _read_silicon() -> Callable[[str], None]:
 
 
 def _rule_codes() -> list[str]:
-    from kbh_lint import paths
+    from kbh_lint.base import paths
     from kbh_lint.rules import load_rules
 
     rules = load_rules(paths.rules_dir())

@@ -24,7 +24,7 @@ import triton.language as tl
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from grader.deck.precision import matmul
-from kbh_lint.paths import problems_dir
+from kbh_lint.base.paths import problems_dir
 
 QUANTILES = (0.5, 0.99, 0.9999)
 BLOCK = 64

@@ -24,7 +24,7 @@ from grader.report.view import Unfinished, View, load_view
 from grader.silicon import ShapeEvidence
 from grader.silicon.shown import code_rows, executed, instructions, remarks
 from harness.contamination.canaries import canary_line
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import Deck, Problem, ProblemError, load_deck
 
 COMMAND = "make results"

@@ -22,7 +22,7 @@ from typing import Any
 import yaml
 
 import kbh_lint
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.findings import FileReport, PromiseState, Related
 from kbh_lint.rules import load_rules
 from kbh_lint.verdict import FLAGGED

@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import Deck, Problem, load_deck, load_problem
 
 DONE, WRONG, TROUBLE = 0, 1, 2

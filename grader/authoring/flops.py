@@ -22,7 +22,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from grader.deck import cases
 from grader.deck.code import Code
-from kbh_lint.formulas import Value, evaluate
+from kbh_lint.base.formulas import Value, evaluate
 from kbh_lint.problems import Contract, Problem, Shape
 
 SIZES = 3  # at how many different sizes a formula is held against the count, at least

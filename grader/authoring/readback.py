@@ -101,7 +101,7 @@ def _unfit(problem: Problem) -> list[str]:
 
 def _lint(problem: Problem, solutions: Solutions, target: str, folder: Path) -> dict[str, tuple[str, list[str]]]:
     """Verdict and complaints of each solution: honest ones must be clean, decoys flagged by the rule they name."""
-    from kbh_lint.api import lint
+    from kbh_lint.service.api import lint
     from kbh_lint.verdict import accepted
 
     listed = evidence.listed(solutions)

@@ -10,9 +10,9 @@ import json
 import re
 from pathlib import Path
 
-from kbh_lint import paths
 from kbh_lint.authors import prompt
 from kbh_lint.authors.prompt import PromptError
+from kbh_lint.base import paths
 from kbh_lint.problems import Problem
 
 PUBLIC_SEEDS = (42, 123, 456)

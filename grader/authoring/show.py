@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.authoring.common import DONE, CommandError, chosen, deck_of, print_json, problem_of
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import Problem, load_targets
 
 

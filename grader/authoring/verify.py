@@ -35,11 +35,11 @@ from grader.sandbox import choose
 from grader.sandbox.supervise import ChildGone, snapshot
 from grader.score.timing import device_times
 from grader.wire.channel import Kind
-from kbh_lint import paths
 from kbh_lint.authors.floors import floor
 from kbh_lint.authors.solutions import read_solutions
+from kbh_lint.base import paths
+from kbh_lint.base.paths import hardware_file
 from kbh_lint.marked import DataError
-from kbh_lint.paths import hardware_file
 from kbh_lint.problems import Binding, Problem, Target, find_target, load_deck, load_problem, load_targets
 
 __all__ = ["run_verify"]

@@ -20,7 +20,7 @@ from grader.cli.jobs import MOST_JOBS, Done, gpus
 from grader.cli.jobs import graded as graded_at_once
 from grader.report.view import View, load_view
 from grader.sandbox import cutlass
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.cli import use_colour
 from kbh_lint.marked import DataError
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from grader.authoring.common import DONE, TROUBLE, CommandError, Progress, print_json
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.marked import DataError
 from kbh_lint.problems import Target, load_targets
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.authoring.common import DONE, TROUBLE, CommandError, print_json
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.marked import DataError
 from kbh_lint.problems import Promise, load_deck
 

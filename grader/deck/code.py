@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import Problem
 
 if TYPE_CHECKING:

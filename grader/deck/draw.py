@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from grader.deck.code import TORCH_DTYPES, DeckError
-from kbh_lint.formulas import FormulaError, Value, evaluate
+from kbh_lint.base.formulas import FormulaError, Value, evaluate
 from kbh_lint.problems import ArgSpec, StateSpec, TensorSpec
 
 __all__ = ["KINDS", "draw", "rescale"]

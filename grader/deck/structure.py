@@ -20,7 +20,7 @@ from hypothesis.strategies import SearchStrategy
 from torch import Generator, Tensor
 
 from grader.deck.code import DeckError
-from kbh_lint.formulas import Value
+from kbh_lint.base.formulas import Value
 
 __all__ = ["Plan", "Region", "Regions", "Structure", "plans"]
 

@@ -17,7 +17,7 @@ from grader.sandbox import cutlass
 from grader.sandbox.supervise import Snapshot, remove, snapshot
 from grader.score import published, scoring
 from grader.score.targets import Chosen, choose_target, hardware_file
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import Problem, load_deck
 
 __all__ = ["Job", "Progress", "Stage", "Tell", "open_bundle", "prepare", "problem_of", "shown_file"]

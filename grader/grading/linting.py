@@ -15,8 +15,8 @@ from grader.grading.request import GradeError
 from grader.sandbox.builds import cache_folder
 from grader.sandbox.supervise import Snapshot
 from kbh_lint.findings import FileReport
-from kbh_lint.jobs import death
 from kbh_lint.report.data import file_from_dict
+from kbh_lint.service.jobs import death
 
 __all__ = ["LINTER", "Linted", "lint_snapshot"]
 

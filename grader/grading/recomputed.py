@@ -20,8 +20,8 @@ from grader.record.cell import SCORED, Cell, Scores, ShapeScore, TrialResult, Ve
 from grader.score import scoring
 from grader.score.standard import Chosen, TargetError, recorded
 from grader.silicon import Silicon, silicon_from_json
+from kbh_lint.base.formulas import FormulaError
 from kbh_lint.findings import FileReport
-from kbh_lint.formulas import FormulaError
 from kbh_lint.marked import DataError
 from kbh_lint.problems import Problem
 

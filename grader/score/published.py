@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from kbh_lint.formulas import Formula, evaluate
+from kbh_lint.base.formulas import Formula, evaluate
 from kbh_lint.marked import DataError, Fields, Map, load
 from kbh_lint.problems import Shape, Target
 from kbh_lint.problems.files import read_published

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from grader.record.cell import TargetRecord
-from kbh_lint import paths
 from kbh_lint.authors.floors import peak_name
+from kbh_lint.base import paths
 from kbh_lint.problems import Problem, Target, load_targets
 
 __all__ = ["CPU", "Chosen", "TargetError", "hardware_file", "peak_of", "recorded"]

@@ -14,7 +14,7 @@ from harness.agents.base import Adapter
 from harness.agents.doctor import Health, examine
 from harness.agents.install import Installed, InstallError, agents_folder, install, installed
 from harness.agents.registry import ADAPTERS, adapter_named
-from kbh_lint.options import Parser
+from kbh_lint.cli.options import Parser
 
 __all__ = ["main", "parser"]
 

@@ -22,7 +22,7 @@ from typing import Any
 from harness.archive.facts import Facts, facts_of
 from harness.archive.layout import StoreError
 from harness.archive.store import INDEX, Archive
-from kbh_lint.cache import user_secret
+from kbh_lint.service.cache import user_secret
 
 __all__ = ["Found", "all_facts", "believed", "rebuild"]
 

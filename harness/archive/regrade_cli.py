@@ -23,7 +23,7 @@ from harness.archive.scratch import scratch
 from harness.archive.select import counted
 from harness.archive.store import Archive
 from harness.record.archive import RECORD, RUN_FILE
-from kbh_lint.paths import hardware_file, problems_dir
+from kbh_lint.base.paths import hardware_file, problems_dir
 from kbh_lint.report.text import one_line
 
 __all__ = ["Again", "main", "parser"]

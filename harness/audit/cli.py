@@ -22,14 +22,15 @@ from harness.audit.layouts import LAYOUTS, Plan, detect, matched, plan
 from harness.audit.linting import Beside, lint_runs
 from harness.audit.reading import Archive, AuditError, Folder, Reader, open_archive
 from harness.audit.record import as_json, schema
-from kbh_lint import __version__, paths
-from kbh_lint.api import SetupError, UsageError
-from kbh_lint.cache import version_digest
+from kbh_lint import __version__
+from kbh_lint.base import paths
+from kbh_lint.cli.options import TROUBLE, Parser, processes, seconds
 from kbh_lint.findings import FileReport
 from kbh_lint.marked import DataError
-from kbh_lint.options import TROUBLE, Parser, processes, seconds
 from kbh_lint.problems import load_deck
 from kbh_lint.rules import load_rules
+from kbh_lint.service.api import SetupError, UsageError
+from kbh_lint.service.cache import version_digest
 from kbh_lint.source.sidecars import Neighbours
 
 __all__ = ["audit", "main", "parser"]

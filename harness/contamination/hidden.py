@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kbh_lint.paths import problems_dir
+from kbh_lint.base.paths import problems_dir
 
 __all__ = [
     "HEX",

@@ -17,9 +17,9 @@ from pathlib import Path
 from harness.contamination.rules import finding
 from harness.record.archive import ArchiveError, RunFolder, is_run
 from harness.record.events import Finding
+from kbh_lint.base.paths import problems_dir
 from kbh_lint.fingerprints.functions import CPP_SUFFIXES, TOKEN_BYTES, cpp_functions, python_functions
 from kbh_lint.fingerprints.store import GRAM, load, matches
-from kbh_lint.paths import problems_dir
 from kbh_lint.source.sidecars import split_bundle
 
 __all__ = ["ALIKE", "HELD", "Known", "Library", "Match", "known_library", "near_identical", "prints", "resemblance"]

@@ -34,7 +34,7 @@ from grader.score import scoring
 from grader.score.targets import Chosen, TargetError, choose_target
 from grader.wire.driver import GpuError
 from harness.judging.base import SOLUTION, Answer, Ask, Outcome
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.findings import Finding
 from kbh_lint.marked import DataError
 from kbh_lint.problems import Problem, Shape, load_problem

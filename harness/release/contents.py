@@ -21,7 +21,8 @@ from harness.board.trials import trials_of
 from harness.statistics.board import MARGIN
 from harness.statistics.intervals import Over
 from harness.statistics.rows import StatisticsError
-from kbh_lint import __version__, paths
+from kbh_lint import __version__
+from kbh_lint.base import paths
 
 __all__ = ["Gathered", "MADE_WITH", "code_hash", "documents", "made_with", "usual_options"]
 

@@ -27,7 +27,7 @@ from harness.record.archive import RECORD
 from harness.release.contents import Gathered
 from harness.release.pack import ARCHIVE
 from harness.release.sources import Linter, Wanted
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.findings import FileReport
 from kbh_lint.problems import Deck, load_deck
 from kbh_lint.report.data import file_from_dict

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from harness.archive.layout import StoreError
-from kbh_lint import paths
-from kbh_lint.api import Options, UsageError
+from kbh_lint.base import paths
+from kbh_lint.base.limits import memory_limit
 from kbh_lint.findings import FileReport
-from kbh_lint.limits import memory_limit
 from kbh_lint.marked import DataError
-from kbh_lint.run import lint_found
+from kbh_lint.service.api import Options, UsageError
+from kbh_lint.service.run import lint_found
 from kbh_lint.source.submissions import BadInput, Submission, discover
 
 __all__ = ["Linter", "Wanted"]

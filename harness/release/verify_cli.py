@@ -16,7 +16,7 @@ from harness.archive.verify_cli import main as verify_archive
 from harness.release.check import verify_release
 from harness.release.entries import Verified
 from harness.release.pack import is_release
-from kbh_lint.options import processes
+from kbh_lint.cli.options import processes
 from kbh_lint.report.text import one_line
 
 __all__ = ["add_work", "main", "parser", "show_faults"]

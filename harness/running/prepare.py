@@ -24,7 +24,8 @@ from harness.running.request import RunError, RunRequest
 from harness.running.target import CPU, Here, here
 from harness.running.workspace import Template
 from harness.scripted.script import Script, load_script
-from kbh_lint import __version__, paths
+from kbh_lint import __version__
+from kbh_lint.base import paths
 from kbh_lint.problems import Problem, load_deck, load_targets
 
 __all__ = ["Prepared", "path_inside", "prepare", "scripted_route"]

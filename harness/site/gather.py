@@ -18,7 +18,7 @@ from harness.site.model import Honest, Site, SiteError, Trial
 from harness.statistics.board import MARGIN
 from harness.statistics.intervals import Over
 from harness.statistics.rows import StatisticsError
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import Deck, Problem, ProblemError, load_deck, load_targets
 
 __all__ = ["MOST_AUDIT", "gather", "honest_of", "read_audit", "trials_in"]

@@ -10,7 +10,7 @@ from harness.site.model import Honest, Site, Trial
 from harness.site.pictures import Scale, dots, scale
 from harness.statistics.board import CellSummary
 from kbh_lint.authors.floors import Floor, floor
-from kbh_lint.formulas import FormulaError
+from kbh_lint.base.formulas import FormulaError
 from kbh_lint.problems import Contract, Problem, Shape, Target
 
 __all__ = ["problem_page", "problems_page"]

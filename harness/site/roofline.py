@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from grader.record.cell import Cell, ShapeScore
 from grader.record.words import fraction, seconds
-from kbh_lint.formulas import FormulaError
+from kbh_lint.base.formulas import FormulaError
 from kbh_lint.problems import Problem, Shape
 
 __all__ = ["WIDTHS", "Roofline", "Spot", "Tick", "roofline"]

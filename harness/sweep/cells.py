@@ -18,7 +18,8 @@ from harness.running.request import RunError, RunRequest
 from harness.running.target import CPU
 from harness.scripted.script import SOLUTION_SUFFIX, ScriptError, load_script
 from harness.sweep.matrix import AgentRow, Matrix, ModelRow
-from kbh_lint import __version__, paths
+from kbh_lint import __version__
+from kbh_lint.base import paths
 from kbh_lint.problems import Problem, find_target, load_deck, load_targets
 
 __all__ = ["Cell", "Places", "cells_of", "deck_digest"]

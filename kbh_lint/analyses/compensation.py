@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.analyses.exponentials import FUNCTIONS
 from kbh_lint.analyses.flow import Reach, facts_of
-from kbh_lint.dtypes import BITS
+from kbh_lint.base.dtypes import BITS
+from kbh_lint.base.values import UNKNOWN, Buffer, Descriptor, Func, Made, StructArg
 from kbh_lint.host.explore.probes import result_contents
 from kbh_lint.host.values.tensors import Event, Tensor, product, row_major
-from kbh_lint.values import UNKNOWN, Buffer, Descriptor, Func, Made, StructArg
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.compensation import CompensationFacts

@@ -7,8 +7,9 @@ from typing import Any
 
 from kbh_lint.analyses.flow import Reach, facts_of, roots
 from kbh_lint.analyses.seeds import Seed, launched_from
-from kbh_lint.facts import ShortGrid
-from kbh_lint.formulas import evaluate_int
+from kbh_lint.base.facts import ShortGrid
+from kbh_lint.base.formulas import evaluate_int
+from kbh_lint.base.values import Scalar
 from kbh_lint.host.gpu.kernel_cache import identity
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
@@ -16,7 +17,6 @@ from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.kernels.extents.holes import stepped_over
 from kbh_lint.kernels.extents.reuse import axes
 from kbh_lint.problems import Contract, Promise
-from kbh_lint.values import Scalar
 
 MIN_TILE, MAX_TILE = 8, 512  # columns of one
 MAX_COPIES = 8

@@ -8,12 +8,12 @@ from typing import Any
 from kbh_lint.analyses.flow import last_call
 from kbh_lint.analyses.outputs import forward_loc, tensors
 from kbh_lint.analyses.seeds import Seed
-from kbh_lint.facts import Crash
+from kbh_lint.base.facts import Crash
+from kbh_lint.base.values import Func
 from kbh_lint.host.explore.exploration import model_class
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
 from kbh_lint.host.values.tensors import Tensor
-from kbh_lint.values import Func
 
 RAISES = ("it raises ", "the module raises ")
 

@@ -16,13 +16,13 @@ from kbh_lint.analyses import replay
 from kbh_lint.analyses.flow import Reach, last_call, reach
 from kbh_lint.analyses.products import ProductUse, effective, effective_bits, products
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
-from kbh_lint.facts import EntrySplit, IgnoredArgument, Survivor
+from kbh_lint.base.facts import EntrySplit, IgnoredArgument, Survivor
+from kbh_lint.base.records import dataclass
 from kbh_lint.host.explore import entries
 from kbh_lint.host.explore.entries import Entry
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
 from kbh_lint.host.values.session import Session
 from kbh_lint.host.values.tensors import Content, Event, Tensor
-from kbh_lint.records import dataclass
 
 TF32 = 19  # bits
 

@@ -7,12 +7,12 @@ types on the way. Where neither is anywhere on the way to a result, it is right 
 
 from __future__ import annotations
 
-from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, facts_of
 from kbh_lint.analyses.reference import Traits
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.analyses.work import Work
-from kbh_lint.facts import ArithmeticExp
+from kbh_lint.base import ir
+from kbh_lint.base.facts import ArithmeticExp
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.core.facts import KernelFacts, Origin
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import Any
 
-from kbh_lint import ir
-from kbh_lint.dtypes import FP8, INTS, WIDE_FLOATS
+from kbh_lint.base import ir
+from kbh_lint.base.dtypes import FP8, INTS, WIDE_FLOATS
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import Buffer, DType, Scalar, Sym, TypeValue
 from kbh_lint.host.explore.probes import result_contents
 from kbh_lint.host.torch.aten_names import family
 from kbh_lint.host.values.objects import LibObject
@@ -16,8 +18,6 @@ from kbh_lint.host.values.tensors import Content, Event, Unknown
 from kbh_lint.kernels.core.facts import KernelFacts, Origins
 from kbh_lint.kernels.core.origins import floors
 from kbh_lint.kernels.extents.unused import unused
-from kbh_lint.records import dataclass
-from kbh_lint.values import Buffer, DType, Scalar, Sym, TypeValue
 
 MAX_CONTENTS = 20_000
 AUTHORED = ("launch", "cutlass")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, facts_of
 from kbh_lint.analyses.seeds import Seed
-from kbh_lint.dtypes import INTS
-from kbh_lint.facts import CutKeys
+from kbh_lint.base import ir
+from kbh_lint.base.dtypes import INTS
+from kbh_lint.base.facts import CutKeys
 from kbh_lint.host.values.tensors import Content
 from kbh_lint.kernels.core.facts import Origin
 from kbh_lint.kernels.core.origins import CUT

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, facts_of
 from kbh_lint.analyses.seeds import Seed, launched_from
-from kbh_lint.facts import L2Policy
+from kbh_lint.base import ir
+from kbh_lint.base.facts import L2Policy
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.remembered import outside
 from kbh_lint.host.values.tensors import Content, Event, Storage

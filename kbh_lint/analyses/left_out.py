@@ -11,7 +11,7 @@ from math import prod
 from typing import Any
 
 from kbh_lint.analyses.flow import Reach
-from kbh_lint.dtypes import BITS, INTS
+from kbh_lint.base.dtypes import BITS, INTS
 from kbh_lint.host.gpu.kernel_cache import identity
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event, Tensor

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, last_call
 from kbh_lint.analyses.left_out import unfilled_by
 from kbh_lint.analyses.seeds import Seed, launched_from
-from kbh_lint.facts import Beside, ConstantOutput, InputWritten, LazyOutput, StateIgnored, UnwrittenOutput
+from kbh_lint.base import ir
+from kbh_lint.base.facts import Beside, ConstantOutput, InputWritten, LazyOutput, StateIgnored, UnwrittenOutput
+from kbh_lint.base.values import Func
 from kbh_lint.host.explore.probes import result_contents
 from kbh_lint.host.values.objects import ClassV, Instance
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
 from kbh_lint.host.values.tensors import Content, Tensor
-from kbh_lint.values import Func
 
 HOOKS = ("__torch_function__", "__torch_dispatch__", "__getattribute__", "__array__", "__eq__", "__float__", "__bool__")
 MAX_OUTPUTS = 16

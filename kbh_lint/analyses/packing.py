@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from kbh_lint import ir
 from kbh_lint.analyses.flow import facts_of, roots
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.analyses.work import Work
-from kbh_lint.dtypes import BITS, FLOATS
-from kbh_lint.facts import Int4
+from kbh_lint.base import ir
+from kbh_lint.base.dtypes import BITS, FLOATS
+from kbh_lint.base.facts import Int4
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.problems import Contract, Problem

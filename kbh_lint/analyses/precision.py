@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kbh_lint import facts as kinds
-from kbh_lint import ir, registry
+from kbh_lint import registry
 from kbh_lint.analyses.flow import AUTHORED, Reach, facts_of, roots
 from kbh_lint.analyses.products import ProductUse, effective, effective_bits
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.analyses.work import Work
-from kbh_lint.dtypes import BITS, FLOATS
+from kbh_lint.base import facts as kinds
+from kbh_lint.base import ir
+from kbh_lint.base.dtypes import BITS, FLOATS
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import Buffer, Descriptor
 from kbh_lint.host.gpu.kernel_cache import agree
 from kbh_lint.host.values.tensors import Event
 from kbh_lint.kernels.core.facts import Product, ShortSeries, Sum
 from kbh_lint.problems import Problem
-from kbh_lint.records import dataclass
-from kbh_lint.values import Buffer, Descriptor
 
 MAX_SERIES = 8  # bindings of one kernel that differ in what decides
 Other = tuple[Work, Reach]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, Root, Step, facts_of, is_product, roots
-from kbh_lint.dtypes import BITS, FLOATS, FP8, WIDE_FLOATS
+from kbh_lint.base import ir
+from kbh_lint.base.dtypes import BITS, FLOATS, FP8, WIDE_FLOATS
+from kbh_lint.base.records import dataclass
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.core.facts import KernelFacts, Product
-from kbh_lint.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kbh_lint import ir, registry
+from kbh_lint import registry
 from kbh_lint.analyses.crashes import file_crashes
 from kbh_lint.analyses.flow import fills_unseen, last_call, reach
 from kbh_lint.analyses.reference import Traits
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, span_of
 from kbh_lint.analyses.tampering import ended, tampering
 from kbh_lint.analyses.unbuilt import unbuilt
-from kbh_lint.facts import Authored, Binary, DeadKernel
+from kbh_lint.base import ir
+from kbh_lint.base.facts import Authored, Binary, DeadKernel
+from kbh_lint.base.values import Func, JitFunction, Overloads
 from kbh_lint.frontends.walk import walk
 from kbh_lint.host.values.objects import ClassV, Extension
 from kbh_lint.host.values.path_runs import PathRun
-from kbh_lint.values import Func, JitFunction, Overloads
 
 
 def file_facts(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from kbh_lint import ir
 from kbh_lint.analyses import compensation, coverage
 from kbh_lint.analyses.flow import Reach, facts_of, is_unknown, last_call, reach, used_inputs
 from kbh_lint.analyses.left_out import left_out
 from kbh_lint.analyses.packing import Packing
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, computes, does_arithmetic
-from kbh_lint.dtypes import FP8
-from kbh_lint.facts import Compensation, Selection, UnreadInput
+from kbh_lint.base import ir
+from kbh_lint.base.dtypes import FP8
+from kbh_lint.base.facts import Compensation, Selection, UnreadInput
 from kbh_lint.host.explore.probes import result_contents
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.remembered import outside

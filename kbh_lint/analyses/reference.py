@@ -10,10 +10,10 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from kbh_lint.analyses.flow import Reach
+from kbh_lint.base.records import dataclass
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.remembered import outside
 from kbh_lint.host.values.tensors import Event
-from kbh_lint.records import dataclass
 
 MAX_OPERATIONS = 400
 MAX_ROUNDS = 16

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kbh_lint import ir
 from kbh_lint.analyses.flow import MAX_CONTENTS, Reach, facts_of, reach
 from kbh_lint.analyses.seeds import Seed, launched_from
-from kbh_lint.facts import IgnoredState, Survivor
+from kbh_lint.base import ir
+from kbh_lint.base.facts import IgnoredState, Survivor
 from kbh_lint.host.values.path_runs import Call, PathRun, ShapeRun
 from kbh_lint.host.values.remembered import outside
 from kbh_lint.host.values.tensors import Content, Event, Tensor

@@ -9,7 +9,6 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
-from kbh_lint import ir
 from kbh_lint.analyses import (
     coverage,
     exponentials,
@@ -30,7 +29,17 @@ from kbh_lint.analyses.products import ProductUse
 from kbh_lint.analyses.reference import Traits, likeness, share
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, computes, does_arithmetic, sort_out
-from kbh_lint.facts import Arch, Banned, LibraryWork, NoAuthoredKernel, Product, ReferenceWork, Selection, TorchShare
+from kbh_lint.base import ir
+from kbh_lint.base.facts import (
+    Arch,
+    Banned,
+    LibraryWork,
+    NoAuthoredKernel,
+    Product,
+    ReferenceWork,
+    Selection,
+    TorchShare,
+)
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
 from kbh_lint.host.values.tensors import Event
 from kbh_lint.problems import Contract, Problem

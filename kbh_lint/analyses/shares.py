@@ -8,15 +8,15 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from kbh_lint.analyses.flow import AUTHORED, Reach, facts_of, is_product
-from kbh_lint.dtypes import BITS
+from kbh_lint.base.dtypes import BITS
+from kbh_lint.base.formulas import FormulaError, evaluate_int
+from kbh_lint.base.records import dataclass
 from kbh_lint.findings import Shares
-from kbh_lint.formulas import FormulaError, evaluate_int
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.remembered import outside
 from kbh_lint.host.values.tensors import Content, Event, Tensor, broadcast, product
 from kbh_lint.problems import Contract, Problem
 from kbh_lint.problems.promise_kinds import PromiseKind
-from kbh_lint.records import dataclass
 
 if TYPE_CHECKING:
     from kbh_lint.analyses.work import Work

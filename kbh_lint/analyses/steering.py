@@ -5,18 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, facts_of, last_call, reach, roots
 from kbh_lint.analyses.precision import operand_types
 from kbh_lint.analyses.products import ProductUse, products
 from kbh_lint.analyses.seeds import Seed, launched_from
-from kbh_lint.dtypes import BITS, FLOATS
-from kbh_lint.facts import ValueBranch
+from kbh_lint.base import ir
+from kbh_lint.base.dtypes import BITS, FLOATS
+from kbh_lint.base.facts import ValueBranch
+from kbh_lint.base.records import dataclass
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.core.facts import Branch, Origin, ProductTypes
 from kbh_lint.problems import Contract
-from kbh_lint.records import dataclass
 
 # Tests for numbers that are no numbers protect a result, they do not trade its precision.
 GUARDS = frozenset(("isnan", "isinf", "isfinite", "nan_to_num"))

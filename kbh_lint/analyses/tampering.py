@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kbh_lint import ir
 from kbh_lint.analyses.flow import last_call, reach
 from kbh_lint.analyses.reference import Traits
 from kbh_lint.analyses.seeds import Seed, span_of
-from kbh_lint.facts import BackendState, Effect, Monkeypatch, Sniff
+from kbh_lint.base import ir
+from kbh_lint.base.facts import BackendState, Effect, Monkeypatch, Sniff
+from kbh_lint.base.values import Scalar
 from kbh_lint.host.values import asking
 from kbh_lint.host.values.decisions import ALL, FORK, Asked
 from kbh_lint.host.values.path_runs import PathRun
 from kbh_lint.host.values.tensors import Event
-from kbh_lint.values import Scalar
 
 _NOTED = {"monkeypatch": ("symbol", "target"), "effect": ("kind", "symbol", "what", "target", "undone")}
 

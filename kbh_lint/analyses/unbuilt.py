@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Env, Func, Overloads
 from kbh_lint.frontends import cuda
 from kbh_lint.source.embedded import Literal, Piece, Text
-from kbh_lint.values import Env, Func, Overloads
 
 MAX_TEXTS = 16
 MAX_LENGTH = 200_000

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kbh_lint import ir
 from kbh_lint.analyses.flow import MAX_CONTENTS, Reach, facts_of, reads_of, roots
 from kbh_lint.analyses.promises import unread_reason
 from kbh_lint.analyses.reference import Traits, weights_read
 from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work
-from kbh_lint.facts import LibraryWork, UnreadInput
+from kbh_lint.base import ir
+from kbh_lint.base.facts import LibraryWork, UnreadInput
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
 
 

@@ -6,19 +6,19 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kbh_lint import ir
 from kbh_lint.analyses.flow import last_call, reach
 from kbh_lint.analyses.program import called_names
 from kbh_lint.analyses.seeds import Seed, span_of
-from kbh_lint.facts import Licence, Vendored
+from kbh_lint.base import ir
+from kbh_lint.base.facts import Licence, Vendored
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import Func, JitFunction
 from kbh_lint.fingerprints.functions import CPP_SUFFIXES, Function, cpp_functions, python_functions
 from kbh_lint.fingerprints.store import Match, load, matches
 from kbh_lint.frontends.python import PythonUnit
 from kbh_lint.host.values.path_runs import PathRun
 from kbh_lint.problems import Ban, Problem
-from kbh_lint.records import dataclass
 from kbh_lint.source.sidecars import Sidecar
-from kbh_lint.values import Func, JitFunction
 
 if TYPE_CHECKING:
     from kbh_lint.frontends.cuda import CudaUnit

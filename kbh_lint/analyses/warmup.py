@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kbh_lint import ir
 from kbh_lint.analyses.flow import Reach, facts_of, reach
 from kbh_lint.analyses.seeds import Seed, launched_from
 from kbh_lint.analyses.work import Work, category, sort_out
-from kbh_lint.facts import WarmUp
+from kbh_lint.base import ir
+from kbh_lint.base.facts import WarmUp
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from kbh_lint import facts as kinds
 from kbh_lint.authors.folder import Folder
 from kbh_lint.authors.solutions import Decoy, Honest
+from kbh_lint.base import facts as kinds
 from kbh_lint.findings import Fact, FileReport, Finding
 from kbh_lint.rules import Rule
 from kbh_lint.verdict import FLAGGED

@@ -7,13 +7,13 @@ import re
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from kbh_lint import facts as kinds
 from kbh_lint.authors.code import implemented, parsed
 from kbh_lint.authors.folder import at, read_yaml
+from kbh_lint.base import facts as kinds
+from kbh_lint.base.records import dataclass
 from kbh_lint.findings import Fact, fact_of
 from kbh_lint.marked import DataError, Fields, Map
 from kbh_lint.problems import load_problem
-from kbh_lint.records import dataclass
 
 _GRADER = Path(__file__).resolve().parents[2] / "grader" / "deck"  # beside this package, in a checkout and installed
 _ID = re.compile(r"KF\d{2,3}")

@@ -17,10 +17,10 @@ from kbh_lint import marked
 from kbh_lint.authors import numbers, prompt, suppress
 from kbh_lint.authors.folder import Folder, line_of, read_text
 from kbh_lint.authors.solutions import Solutions
+from kbh_lint.base.records import dataclass
 from kbh_lint.findings import FileReport
 from kbh_lint.marked import DataError
 from kbh_lint.problems import Problem, load_problem, parse_problem
-from kbh_lint.records import dataclass
 from kbh_lint.rules import Rule
 
 _UNUSED = "a suppression that hides nothing taken away"

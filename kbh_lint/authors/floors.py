@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kbh_lint.base.records import dataclass
 from kbh_lint.problems import Problem, Shape, Target
-from kbh_lint.records import dataclass
 
 COMPUTE, MEMORY, MIXED = "compute", "memory", "mixed"
 

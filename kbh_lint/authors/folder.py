@@ -9,11 +9,11 @@ from typing import Any
 
 from kbh_lint import marked
 from kbh_lint.authors.solutions import Solutions
-from kbh_lint.facts import FactKind
+from kbh_lint.base.facts import FactKind
+from kbh_lint.base.records import dataclass
 from kbh_lint.findings import Fact, fact_of
 from kbh_lint.marked import Items, Map
 from kbh_lint.problems import Problem, Target
-from kbh_lint.records import dataclass
 from kbh_lint.source.spans import Span
 
 MAX_TEXT = 1_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from kbh_lint.records import dataclass
+from kbh_lint.base.records import dataclass
 
 PROBLEM = "problem.yaml"
 FAULTS = "faults.yaml"

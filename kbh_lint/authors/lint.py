@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kbh_lint import paths
 from kbh_lint.authors import answers, code, evidence, execution, faults, numbers, prompt, suppress
 from kbh_lint.authors.folder import Folder, at, read_yaml
 from kbh_lint.authors.folders import FAULTS, PROBLEM, Found
 from kbh_lint.authors.solutions import Solutions, read_solutions
-from kbh_lint.facts import Malformed
+from kbh_lint.base import paths
+from kbh_lint.base.facts import Malformed
 from kbh_lint.findings import Fact, FileReport, fact_of
 from kbh_lint.marked import DataError
 from kbh_lint.problems import Target, load_problem, load_targets

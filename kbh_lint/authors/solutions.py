@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kbh_lint import marked
+from kbh_lint.base.records import dataclass
 from kbh_lint.marked import DataError, Fields, Items, Map
-from kbh_lint.records import dataclass
 
 MAX_BYTES = 256 * 1024
 LANGUAGES = ("triton", "cuda")

@@ -13,10 +13,10 @@ import tokenize
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from kbh_lint import facts as kinds
 from kbh_lint.authors.folder import read_text
+from kbh_lint.base import facts as kinds
+from kbh_lint.base.records import dataclass
 from kbh_lint.findings import Fact, Finding, fact_of
-from kbh_lint.records import dataclass
 from kbh_lint.rules import Rule
 from kbh_lint.source.spans import Span
 

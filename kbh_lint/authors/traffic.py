@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-from kbh_lint import dtypes
-from kbh_lint.formulas import evaluate
+from kbh_lint.base import dtypes
+from kbh_lint.base.formulas import evaluate
 from kbh_lint.problems import ArgSpec, Contract, Shape, StateSpec
 
 

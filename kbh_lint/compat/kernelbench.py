@@ -16,9 +16,11 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kbh_lint import api, engine, paths
+from kbh_lint import engine
+from kbh_lint.base import paths
+from kbh_lint.base.limits import TimeUp, fewer_collections, time_limit
 from kbh_lint.findings import NOTHING_FOLLOWED, Analysis, FileReport, Finding, Unread
-from kbh_lint.limits import TimeUp, fewer_collections, time_limit
+from kbh_lint.service import api
 from kbh_lint.source.profiles import KERNELBENCH, PRECISIONS, PROFILES
 from kbh_lint.source.sidecars import split_bundle, with_reference
 from kbh_lint.source.submissions import Submission, text_of

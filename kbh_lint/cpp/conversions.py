@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from kbh_lint import dtypes
+from kbh_lint.base import dtypes
 
 
 def held(value: Any, dtype: str | None) -> Any:

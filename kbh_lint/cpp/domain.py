@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, Protocol
 
-from kbh_lint import ir
-from kbh_lint.records import dataclass
-from kbh_lint.values import Env
+from kbh_lint.base import ir
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import Env
 
 # What a domain binds a template parameter to, a type or a constant, and a scope of it.
 Bound = Any

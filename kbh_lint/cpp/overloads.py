@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import Func
 from kbh_lint.cpp import templates
 from kbh_lint.cpp.domain import Bound, Domain, Scope, Type
 from kbh_lint.cpp.hierarchy import ancestors
-from kbh_lint.records import dataclass
-from kbh_lint.values import Func
 
 EXACT, PROMOTION, CONVERSION, OWN, NEVER = 0, 1, 2, 3, 100  # what it costs to turn an argument into a parameter
 _SMALL = frozenset({"bool", "i8", "u8", "i16", "u16"})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import CppType, Env, Func
 from kbh_lint.cpp.domain import Bound, Domain, Scope, Type
 from kbh_lint.cpp.hierarchy import ancestors
-from kbh_lint.values import CppType, Env, Func
 
 MAX_DEPTH = 16
 

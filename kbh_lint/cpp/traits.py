@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
 from kbh_lint.cpp.domain import Domain, Scope, Type
 
 _TRAITS: dict[str, Callable[[Type], bool]] = {

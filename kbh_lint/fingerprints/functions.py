@@ -16,8 +16,8 @@ from functools import lru_cache
 from itertools import islice
 from zlib import crc32
 
-from kbh_lint.records import dataclass
-from kbh_lint.syntax import tree_of
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.syntax import tree_of
 
 DISTANCE = 16  # names further back than this many tokens count as new
 MAX_TOKENS = 400_000  # of one text

@@ -15,8 +15,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from kbh_lint.base.records import dataclass
 from kbh_lint.fingerprints.functions import TOKEN_BYTES, Function
-from kbh_lint.records import dataclass
 
 GRAM = 20
 SKETCH = 20

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 
 SUBJECT = "<match subject>"
 SEQUENCE, LISTED = "<match sequence>", "<match list>"  # (subject, least, exactly), (part,)

@@ -6,7 +6,7 @@ import re
 import struct
 from typing import Union
 
-from kbh_lint.records import dataclass
+from kbh_lint.base.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.syntax import tree_of
 from kbh_lint.frontends import patterns
 from kbh_lint.source.spans import Span
-from kbh_lint.syntax import tree_of
 
 MAX_DEPTH = 150
 

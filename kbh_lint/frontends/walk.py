@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 
 MAX_KNOWN = 10_000  # nodes of which one answer is kept
 _T = TypeVar("_T")

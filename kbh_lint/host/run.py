@@ -17,7 +17,9 @@ import builtins
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kbh_lint import ir, registry
+from kbh_lint import registry
+from kbh_lint.base import ir
+from kbh_lint.base.values import DType, Env, Func, JitFunction, Made, Sym
 from kbh_lint.host.cpp.cpp import Cpp
 from kbh_lint.host.datamodel import enums, exceptions, iteration, prelude, subscripts
 from kbh_lint.host.effects import decoding, foreign
@@ -65,7 +67,6 @@ from kbh_lint.host.values.tensors import ADDRESS_BITS, Content, Event, Tensor, U
 from kbh_lint.host.values.unbound import nowhere_bound
 from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.source.embedded import Text, doubts
-from kbh_lint.values import DType, Env, Func, JitFunction, Made, Sym
 
 FUEL = 400_000
 

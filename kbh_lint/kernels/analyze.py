@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kbh_lint import registry, values
+from kbh_lint import registry
+from kbh_lint.base import values
+from kbh_lint.base.limits import Budget
 from kbh_lint.kernels.core.core import OutOfFuel
 from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.kernels.core.machine import Machine
-from kbh_lint.limits import Budget
 
 DEFAULT_FUEL = 60_000
 _MAX_RUNS = 3

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-from kbh_lint import paths
-from kbh_lint.api import Options, UsageError
+from kbh_lint.base import paths
+from kbh_lint.cli.options import TROUBLE, Parser, seconds
 from kbh_lint.marked import DataError
-from kbh_lint.options import TROUBLE, Parser, seconds
+from kbh_lint.service.api import Options, UsageError
 
 TIMEOUT_S = 20.0
 

@@ -16,12 +16,12 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
 from kbh_lint import __version__
-from kbh_lint.api import Options, SetupError, UsageError
-from kbh_lint.jobs import Worker
 from kbh_lint.lsp.diagnostics import diagnostics, hover
 from kbh_lint.marked import DataError
 from kbh_lint.rules import Rule, load_rules
-from kbh_lint.run import problem_files
+from kbh_lint.service.api import Options, SetupError, UsageError
+from kbh_lint.service.jobs import Worker
+from kbh_lint.service.run import problem_files
 from kbh_lint.source.resolve import Resolver
 from kbh_lint.source.sidecars import Neighbours
 from kbh_lint.source.submissions import MAX_BYTES, Submission, of_text

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kbh_lint import dtypes
-from kbh_lint.formulas import FormulaError, evaluate, names
+from kbh_lint.base import dtypes
+from kbh_lint.base.formulas import FormulaError, evaluate, names
 from kbh_lint.marked import DataError, Fields, Items, Map
 from kbh_lint.problems.model import Compare, Contract, Legal, OutputSpec, Shape, Stress, StructureCase
 

@@ -8,8 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
-from kbh_lint import dtypes, marked
-from kbh_lint.formulas import Formula, FormulaError, Value, evaluate_int
+from kbh_lint import marked
+
+from kbh_lint.base import dtypes
+from kbh_lint.base.formulas import Formula, FormulaError, Value, evaluate_int
 from kbh_lint.marked import DataError, Fields, Items, Map
 from kbh_lint.problems.checks import (
     check_formula,

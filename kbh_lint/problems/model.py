@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from kbh_lint.problems.promise_kinds import PromiseKind
-from kbh_lint.records import dataclass
+from kbh_lint.base.records import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from kbh_lint.formulas import Formula, FormulaError, Value, evaluate, evaluate_int
+from kbh_lint.base.formulas import Formula, FormulaError, Value, evaluate, evaluate_int
 from kbh_lint.marked import DataError as ProblemError
 
 Quantifier = Literal["every", "some"]

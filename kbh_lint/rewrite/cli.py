@@ -215,11 +215,11 @@ def _write(args: argparse.Namespace, program: Program) -> None:
 
 
 def _check(args: argparse.Namespace, chosen: list[Rewrite], *, leaks: bool) -> int:
-    from kbh_lint.api import Options, UsageError
+    from kbh_lint.base.paths import problems_dir, rules_dir
     from kbh_lint.marked import DataError
-    from kbh_lint.paths import problems_dir, rules_dir
     from kbh_lint.rewrite import matrix as m
     from kbh_lint.rewrite.results import ResultsError, shard
+    from kbh_lint.service.api import Options, UsageError
 
     options = Options(str(rules_dir(None)), str(problems_dir(None)), timeout=args.timeout)
     try:
@@ -258,9 +258,9 @@ def _check(args: argparse.Namespace, chosen: list[Rewrite], *, leaks: bool) -> i
 
 def _results(args: argparse.Namespace) -> AbstractContextManager[Results | None]:
     """The files of --results, open."""
-    from kbh_lint.cache import version_digest
-    from kbh_lint.paths import problems_dir, rules_dir
+    from kbh_lint.base.paths import problems_dir, rules_dir
     from kbh_lint.rewrite.results import Results
+    from kbh_lint.service.cache import version_digest
 
     if not args.results:
         if args.again:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from kbh_lint.records import dataclass
+from kbh_lint.base.records import dataclass
 from kbh_lint.rewrite.nodes import expression, string_value
 from kbh_lint.rewrite.program import NotApplicable, Program
 from kbh_lint.rewrite.tree import Source

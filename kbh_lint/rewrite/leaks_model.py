@@ -258,7 +258,7 @@ def reference_one_shape(program: Program, rng: Random) -> Program:
 
 
 def _size(formula: object, symbols: object) -> object:
-    from kbh_lint.formulas import evaluate_int
+    from kbh_lint.base.formulas import evaluate_int
 
     return evaluate_int(formula, symbols)  # type: ignore[arg-type]
 

@@ -9,14 +9,14 @@ from dataclasses import field, replace
 from pathlib import Path
 from time import monotonic
 
-from kbh_lint.api import Options, Outcome
+from kbh_lint.base.limits import TimeUp, time_limit
+from kbh_lint.base.records import dataclass
 from kbh_lint.findings import FileReport
-from kbh_lint.jobs import run
-from kbh_lint.limits import TimeUp, time_limit
-from kbh_lint.records import dataclass
 from kbh_lint.rewrite.compose import apply, compose, drawn
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite, read_program
 from kbh_lint.rewrite.results import Results
+from kbh_lint.service.api import Options, Outcome
+from kbh_lint.service.jobs import run
 from kbh_lint.source.sidecars import Sidecar
 from kbh_lint.source.submissions import Submission
 

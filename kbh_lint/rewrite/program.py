@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from random import Random
 
-from kbh_lint.records import dataclass
+from kbh_lint.base.records import dataclass
 from kbh_lint.source.sidecars import split_bundle
 
 

@@ -7,9 +7,9 @@ from random import Random
 
 import libcst as cst
 
-from kbh_lint.paths import problems_dir
+from kbh_lint.base.paths import problems_dir
+from kbh_lint.base.records import dataclass
 from kbh_lint.problems import Contract, Problem, load_problem
-from kbh_lint.records import dataclass
 from kbh_lint.rewrite.names import Renamer
 from kbh_lint.rewrite.nodes import code, functions, names_in, simple, statements
 from kbh_lint.rewrite.program import NotApplicable, Program

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.records import dataclass
+from kbh_lint.base.records import dataclass
 
 if TYPE_CHECKING:
     from kbh_lint.rewrite.matrix import Case, Cell, Column

@@ -10,8 +10,8 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
+from kbh_lint.base.records import dataclass
 from kbh_lint.marked import Fields, load
-from kbh_lint.records import dataclass
 from kbh_lint.source.profiles import KERNELBENCH, Profile
 
 MAX_PROBLEMS = 20_000

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from kbh_lint.records import dataclass
+from kbh_lint.base.records import dataclass
 
 MAX_TEXT = 4_000_000
 

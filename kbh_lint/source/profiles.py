@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal
 
-from kbh_lint.records import dataclass
+from kbh_lint.base.records import dataclass
 
 # The narrowest type that operands of products may have, by the type of the reference's. Products of fp32 may run on
 # tf32, as those of `tl.dot` do without being told; a YAML beside the problem (`narrowest: {operands: f32}`) forbids it.

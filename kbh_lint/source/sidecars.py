@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-from kbh_lint.records import dataclass
+from kbh_lint.base.records import dataclass
 
 MAX_BYTES = 2_000_000
 MAX_TOTAL = 8_000_000

@@ -14,7 +14,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbh_lint.records import dataclass
+from kbh_lint.base.records import dataclass
 from kbh_lint.source.profiles import KERNELBENCH
 from kbh_lint.source.resolve import RUN_FILES, Resolver, suppression_notes
 from kbh_lint.source.sidecars import Neighbours, Sidecar, split_bundle, with_reference

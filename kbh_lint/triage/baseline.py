@@ -14,8 +14,8 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
+from kbh_lint.base.records import dataclass
 from kbh_lint.findings import FileReport, Report
-from kbh_lint.records import dataclass
 from kbh_lint.verdict import FLAGGED
 
 VERSION = 1

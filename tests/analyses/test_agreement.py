@@ -8,8 +8,8 @@ import pytest
 
 import kbh_lint
 from kbh_lint.analyses.seeds import Seed, ShapeFacts
+from kbh_lint.base.facts import Crash
 from kbh_lint.engine import agree
-from kbh_lint.facts import Crash
 from kbh_lint.findings import FileReport
 from kbh_lint.host.values.path_runs import Call, PathRun, ShapeRun
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kbh_lint import ir, lint
+from kbh_lint import lint
+from kbh_lint.base import ir
 from kbh_lint.frontends.python import lower
 from kbh_lint.host.explore.parameters import parameters
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import kbh_lint
-from kbh_lint import paths
 from kbh_lint.authors import prompt
 from kbh_lint.authors.folders import find
 from kbh_lint.authors.lint import lint
+from kbh_lint.base import paths
 from kbh_lint.findings import FileReport
 from kbh_lint.marked import DataError
 from kbh_lint.problems import load_problem

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from authors_support import RULES, lint_files, merged, said
 
-from kbh_lint import paths
 from kbh_lint.authors import execution
 from kbh_lint.authors.faults import read_faults
 from kbh_lint.authors.folders import find
 from kbh_lint.authors.lint import lint
+from kbh_lint.base import paths
 
 DECK = paths.problems_dir()
 FAULTS = {fault.id: fault for fault in read_faults(DECK / "faults.yaml")}

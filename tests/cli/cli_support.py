@@ -10,7 +10,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 DRIVER = (
-    "import sys; sys.path[:0] = [{here!r}, {root!r}]; import kbh_lint.api; kbh_lint.api.ENGINE = 'fake_engine'; "
+    "import sys; sys.path[:0] = [{here!r}, {root!r}]; from kbh_lint.service import api; api.ENGINE = 'fake_engine'; "
     "from kbh_lint.cli import {entry}; raise SystemExit({entry}())"
 )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from lsp_client import ROOT, Client
 
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.rules import load_rule
 
 RULE = load_rule(next(paths.rules_dir().glob("KBH101-*.yaml")))

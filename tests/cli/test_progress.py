@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from kbh_lint import cli
+from kbh_lint.cli import lint as cli
 
 
 class Terminal(io.StringIO):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kbh_lint
-from kbh_lint import api
+from kbh_lint.service import api
 
 
 @pytest.fixture(autouse=True)

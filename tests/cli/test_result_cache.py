@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from cli_support import kbh, write_rule
 
-from kbh_lint.cache import Cache
 from kbh_lint.findings import FileReport
+from kbh_lint.service.cache import Cache
 
 RULES = ("--rules-dir", "rules", "--output-format", "json", "--exit-zero")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cli_support import kbh
 
-from kbh_lint.jobs import AUTO_FILES_A_JOB, worker_count
+from kbh_lint.service.jobs import AUTO_FILES_A_JOB, worker_count
 
 RULES = ("--rules-dir", "rules", "--no-cache", "--output-format", "json")
 

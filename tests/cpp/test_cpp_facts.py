@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from cpp_facts import ROWS, Row
 
-from kbh_lint import ir, values
+from kbh_lint.base import ir, values
+from kbh_lint.base.values import Buffer
 from kbh_lint.frontends import cuda, python
 from kbh_lint.host.run import Run
 from kbh_lint.host.values.session import Session
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.extents.reach import reach
 from kbh_lint.kernels.numeric.compensation import evaluate
-from kbh_lint.values import Buffer
 
 HEAD = "#include <torch/extension.h>\n#include <type_traits>\n"
 # Which of two branches runs tells the answer; `YES` and `NO` are what they do.

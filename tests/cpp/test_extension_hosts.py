@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import kbh_lint
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.frontends import cuda
 from kbh_lint.host.cpp import bindings
 

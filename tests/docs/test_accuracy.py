@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.rules import load_rules
 
 ROOT = Path(__file__).resolve().parents[2]

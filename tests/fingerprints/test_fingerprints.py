@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.fingerprints.functions import Function, cpp_functions, python_functions
 from kbh_lint.fingerprints.store import MIN_TOKENS, Library, grams, load, matches, unpack
 from kbh_lint.rules import load_rules

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kbh_lint import ir, values
+from kbh_lint.base import ir, values
 from kbh_lint.frontends import cuda
 
 

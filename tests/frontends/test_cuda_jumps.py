@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.frontends import cuda
 
 TEXTS = {  # a body with gotos, and how many of them are left

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.frontends import cuda
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.frontends import cuda
 
 GOOD = "__global__ void good(float* p) { p[threadIdx.x] = helper(1.0f); }\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.frontends import cuda
 from kbh_lint.source.spans import Span
 

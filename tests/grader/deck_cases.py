@@ -12,7 +12,7 @@ from grader.deck.cases import Case, materialise, plan_cases
 from grader.deck.code import Code, load_code
 from grader.deck.correctness import Comparison, compare, contract_faults
 from grader.deck.precision import resolve
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import Problem, Shape, load_deck
 
 MASTER = b"the deck's own tests use this key"

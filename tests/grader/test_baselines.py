@@ -26,7 +26,7 @@ from grader.record.cell import Baseline, BaselineTime, ShapeScore, TrialResult, 
 from grader.report.cell_text import render as text_of
 from grader.report.page import render as page_of
 from grader.report.view import View, load_view
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.cli import kbh_main
 from kbh_lint.problems import load_deck
 

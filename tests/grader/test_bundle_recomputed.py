@@ -19,7 +19,7 @@ from grader.grading.request import problem_files
 from grader.record.bundle import Bundle
 from grader.record.bundle.read import Entry
 from grader.score.standard import hardware_file
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.findings import FileReport
 from kbh_lint.problems import Deck, load_deck
 from kbh_lint.report.data import file_from_dict

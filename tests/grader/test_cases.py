@@ -17,7 +17,7 @@ from toy import toy_problem
 from grader.deck.cases import Case, CaseSpec, materialise, plan_cases, state_group
 from grader.deck.code import Code, DeckError, load_code
 from grader.deck.structure import Region, Structure
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import Problem, load_deck, load_problem
 
 MASTER = b"m" * 32

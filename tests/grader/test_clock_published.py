@@ -13,7 +13,7 @@ from grader.candidate.clock.outside import outside, run
 from grader.candidate.clock.published import PUBLISHED_FLUSH_BYTES, PublishedClock
 from grader.score import published
 from grader.wire.driver import GpuError
-from kbh_lint import paths
+from kbh_lint.base import paths
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

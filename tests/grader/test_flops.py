@@ -14,7 +14,7 @@ import torch
 
 from grader.authoring import author_facts, flops
 from grader.deck.code import load_code
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import Problem, load_deck, load_problem
 
 DECK = load_deck(paths.problems_dir())

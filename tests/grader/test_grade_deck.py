@@ -21,7 +21,7 @@ from grader.grading.request import Request
 from grader.judge import plan
 from grader.record.cell import Cell
 from kbh_lint.authors.solutions import read_solutions
-from kbh_lint.paths import problems_dir
+from kbh_lint.base.paths import problems_dir
 from kbh_lint.problems import Problem
 
 pytestmark = pytest.mark.usefixtures("warm")

@@ -6,7 +6,7 @@ import pytest
 
 from grader.authoring.mutation import run, table
 from grader.deck.code import load_code
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import load_deck
 
 DECK = load_deck(paths.problems_dir())

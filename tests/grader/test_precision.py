@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from grader.deck.code import TORCH_DTYPES
 from grader.deck.precision import FORMATS, architectures, half_ulp, matmul, resolve, round_to
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import load_deck, load_targets
 
 E4M3 = torch.arange(256, dtype=torch.uint8).view(torch.float8_e4m3fn).float()

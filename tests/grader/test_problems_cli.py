@@ -14,7 +14,7 @@ import pytest
 
 from grader.authoring import run, show
 from grader.cli.problems import main, parser
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.cli import kbh_main
 
 pytestmark = pytest.mark.usefixtures("warm")

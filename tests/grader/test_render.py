@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from grader.authoring.render import excerpt, folder_of, write_workspace
-from kbh_lint import paths
 from kbh_lint.authors.prompt import PromptError, render
+from kbh_lint.base import paths
 from kbh_lint.marked import load
 from kbh_lint.problems import load_deck, load_problem
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from grader.authoring.roofline import ceilings, table
-from kbh_lint import paths
 from kbh_lint.authors.floors import peak_name
+from kbh_lint.base import paths
 from kbh_lint.problems import Problem, Target, load_problem, load_targets
 
 DECK = paths.problems_dir()

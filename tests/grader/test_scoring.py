@@ -25,8 +25,8 @@ from grader.score.scoring import (
     wanted,
 )
 from grader.score.targets import Chosen, TargetError
-from kbh_lint import paths
 from kbh_lint.authors.floors import floor
+from kbh_lint.base import paths
 from kbh_lint.problems import Problem, Target, load_problem, load_targets
 
 DECK = paths.problems_dir()

@@ -11,7 +11,7 @@ import torch
 
 from grader.score import peaks
 from grader.score.targets import CPU_LABEL, TargetError, choose_target, cpu_target
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import Problem, ProblemError, load_problem, load_targets
 from kbh_lint.problems.files import read_published
 

@@ -29,7 +29,7 @@ from grader.authoring.tolerance import (
 from grader.deck.cases import materialise, plan_cases
 from grader.deck.code import DeckError, load_code
 from grader.deck.correctness import error
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import Problem, load_deck
 
 DECK = load_deck(paths.problems_dir())

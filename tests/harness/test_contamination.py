@@ -14,7 +14,7 @@ from harness.contamination.rules import DECISIVE, MOST_EVIDENCE, RULES, docs_tab
 from harness.contamination.watch import LINES, LINES_OF_A_RUN, MOST_NEW, PRIOR_LINES, Watch
 from harness.record.events import Finding
 from harness.record.exchange import Exchange, Item
-from kbh_lint.paths import problems_dir
+from kbh_lint.base.paths import problems_dir
 
 ROOT = Path(__file__).resolve().parents[2]
 PROBLEM = problems_dir() / "01_fp8_gemm"

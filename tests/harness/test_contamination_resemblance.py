@@ -12,7 +12,7 @@ import pytest
 from harness.contamination.resemblance import ALIKE, Known, Library, known_library, near_identical, prints, resemblance
 from harness.record.archive import RunFolder
 from harness.record.run import RunRecord
-from kbh_lint.paths import problems_dir
+from kbh_lint.base.paths import problems_dir
 
 ROOT = Path(__file__).resolve().parents[2]
 DECK = problems_dir()

@@ -43,7 +43,7 @@ from grader.score import peaks
 from harness.judging.base import Ask, to_line
 from harness.judging.pool import JudgePool
 from harness.judging.workspace import workspace_files
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import Problem, load_deck
 
 

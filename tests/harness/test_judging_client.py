@@ -20,7 +20,7 @@ from harness.judging import client as client_source
 from harness.judging.base import submission_of
 from harness.judging.pool import JudgePool, _environment
 from harness.judging.workspace import workspace_files
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import load_deck
 from kbh_lint.source import sidecars
 

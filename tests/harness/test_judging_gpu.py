@@ -15,7 +15,7 @@ import torch
 from judging_kit import Judge, body
 
 from harness.judging.pool import JudgePool
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import load_deck
 
 

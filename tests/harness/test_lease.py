@@ -11,7 +11,7 @@ from harness.running import lease
 from harness.running.lease import leased
 from harness.running.request import RunError
 from harness.running.target import here
-from kbh_lint import paths
+from kbh_lint.base import paths
 
 ONE, TWO = "GPU-1", "GPU-2"
 

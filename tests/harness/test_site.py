@@ -39,7 +39,7 @@ from harness.site.pack import packed, shard_of
 from harness.site.pictures import dots, level, scale
 from harness.site.roofline import HEIGHT, TOP, roofline
 from harness.site.write import write_site
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import load_deck
 
 

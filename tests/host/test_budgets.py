@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from kbh_lint import paths
+from kbh_lint.base import paths
+from kbh_lint.base.limits import Budget, Budgets
 from kbh_lint.frontends import python
 from kbh_lint.host.explore.exploration import MAX_FLIPS, explore
 from kbh_lint.host.values.session import Session
-from kbh_lint.limits import Budget, Budgets
 from kbh_lint.problems import load_problem
 
 TEXT = """\

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kbh_lint
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.findings import FileReport
 from kbh_lint.rules import load_rules
 

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 import kbh_lint
-from kbh_lint import cli, hygiene, paths
+from kbh_lint import cli
+from kbh_lint.base import paths
 from kbh_lint.rules import load_rules
+from kbh_lint.service import hygiene
 
 GEMM = next(e.code for r in load_rules(paths.rules_dir()) for e in r.good if e.name == "dot-on-fp8")
 

@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional
 from torch_samples import Sample, Spec, layers, samples
 
-from kbh_lint.dtypes import from_torch
+from kbh_lint.base.dtypes import from_torch
 from kbh_lint.frontends import python
 from kbh_lint.host.libs import trace_nn
 from kbh_lint.host.run import Run

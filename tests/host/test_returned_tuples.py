@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kbh_lint import lint, paths
+from kbh_lint import lint
+from kbh_lint.base import paths
 
 HONEST = (paths.problems_dir() / "05_topk_bitonic" / "honest" / "triton.py").read_text()
 BEFORE = {

@@ -52,7 +52,7 @@ def test_the_signature_is_theirs_with_keywords_after_it() -> None:
 
 
 def test_every_check_is_about_classes_that_there_are() -> None:
-    from kbh_lint import paths
+    from kbh_lint.base import paths
 
     known = {rule.leak_class for rule in load_rules(paths.rules_dir())}
     assert {name for names in CHECKS.values() for name in names} <= known

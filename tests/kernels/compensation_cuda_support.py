@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbh_lint import ir, values
+from kbh_lint.base import ir, values
+from kbh_lint.base.values import Buffer
 from kbh_lint.frontends import cuda
 from kbh_lint.kernels.numeric.compensation import CompensationFacts, evaluate
-from kbh_lint.values import Buffer
 
 HEAD = """
 #include <cuda_runtime.h>

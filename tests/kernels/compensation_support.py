@@ -5,10 +5,10 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
-from kbh_lint import ir, values
+from kbh_lint.base import ir, values
+from kbh_lint.base.values import Buffer
 from kbh_lint.frontends import python
 from kbh_lint.kernels.numeric.compensation import CompensationFacts, evaluate
-from kbh_lint.values import Buffer
 
 X, Y, Z = Buffer("f32", 0, "f32"), Buffer("f32", 1, "f32"), Buffer("f32", 2, "f32")
 HEAD = "import triton\nimport triton.language as tl\n"

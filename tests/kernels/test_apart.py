@@ -8,10 +8,10 @@ import pytest
 from compensation_cuda_support import kernel_of
 from compensation_support import scope
 
+from kbh_lint.base.ir import Attr, Call, Index, Name
+from kbh_lint.base.values import Buffer, Func
 from kbh_lint.frontends.walk import walk
-from kbh_lint.ir import Attr, Call, Index, Name
 from kbh_lint.kernels.extents.apart import apart
-from kbh_lint.values import Buffer, Func
 
 TRITON = """
 def kernel(x, table, y, n, D: tl.constexpr):

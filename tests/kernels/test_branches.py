@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kbh_lint.base.values import UNKNOWN, Buffer, Scalar
 from kbh_lint.frontends import cuda
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.core.facts import KernelFacts
-from kbh_lint.values import UNKNOWN, Buffer, Scalar
 
 KERNEL = """
 #include <mma.h>

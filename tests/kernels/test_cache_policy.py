@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kbh_lint.base.values import Buffer, Func
 from kbh_lint.frontends import cuda
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.extents.reuse import read_once
-from kbh_lint.values import Buffer, Func
 
 HELPERS = """
 __device__ __forceinline__ uint64_t policy() {

@@ -10,9 +10,9 @@ from compensation_support import HEAD, MERGE, PERSISTENT, ROW, STEP, X, Y, facts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import UNKNOWN, DType, Scalar
 from kbh_lint.kernels.numeric.compensation import evaluate
-from kbh_lint.values import UNKNOWN, DType, Scalar
 
 
 def lines(locs: tuple[ir.Loc, ...], text: str) -> list[str]:

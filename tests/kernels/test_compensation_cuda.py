@@ -9,10 +9,10 @@ from compensation_cuda_support import HEAD, KERNEL, facts, kernel_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbh_lint import ir, values
+from kbh_lint.base import ir, values
+from kbh_lint.base.values import UNKNOWN
 from kbh_lint.frontends import cuda
 from kbh_lint.kernels.numeric.compensation import CompensationFacts, evaluate
-from kbh_lint.values import UNKNOWN
 
 
 def thread(loop: str, total: str = "s", helpers: str = "", **args: Any) -> CompensationFacts:

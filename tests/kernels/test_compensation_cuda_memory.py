@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from compensation_cuda_support import KERNEL, facts, kernel_of
 
+from kbh_lint.base.values import UNKNOWN, Buffer
 from kbh_lint.kernels.numeric.compensation import evaluate
-from kbh_lint.values import UNKNOWN, Buffer
 
 STRUCT = """
 struct Acc {

@@ -8,7 +8,7 @@ import pytest
 from compensation_cuda_support import KERNEL, facts
 
 import kbh_lint
-from kbh_lint import paths
+from kbh_lint.base import paths
 
 CAREFUL = "float v = e - c, t = s + v; c = (t - s) - v; s = t;"
 PLAIN = "s += e;"

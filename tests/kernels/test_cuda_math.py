@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from compensation_cuda_support import kernel_of
 
+from kbh_lint.base.values import Buffer
 from kbh_lint.kernels.analyze import analyze
-from kbh_lint.values import Buffer
 
 KERNEL = """
 __global__ void kernel(const float* x, float* y) {

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import kbh_lint
+from kbh_lint.base.paths import problems_dir
 from kbh_lint.engine import analyse
 from kbh_lint.findings import FileReport
-from kbh_lint.paths import problems_dir
 from kbh_lint.source.submissions import Submission, discover
 
 HERE = Path(__file__).parent.parent / "variants"

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kbh_lint import ir, values
+from kbh_lint.base import ir, values
+from kbh_lint.base.limits import Budget
+from kbh_lint.base.values import Buffer, Scalar, Sym
 from kbh_lint.frontends import cuda, python
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.core.facts import KernelFacts
-from kbh_lint.limits import Budget
-from kbh_lint.values import Buffer, Scalar, Sym
 
 BUFFERS: dict[str, Any] = {
     "x": Buffer("e4m3", 1, "e4m3"),

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kbh_lint import ir, values
+from kbh_lint.base import ir, values
+from kbh_lint.base.values import UNKNOWN, Buffer, Descriptor, Scalar, TypeValue
 from kbh_lint.frontends import cuda
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.core.facts import KernelFacts, Origins
-from kbh_lint.values import UNKNOWN, Buffer, Descriptor, Scalar, TypeValue
 
 X8, W8 = Buffer("e4m3", 1, "e4m3"), Buffer("e4m3", 2, "e4m3")
 X16, W16 = Buffer("bf16", 1, "bf16"), Buffer("bf16", 2, "bf16")

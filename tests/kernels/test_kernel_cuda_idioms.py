@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from kbh_lint import values
+from kbh_lint.base import values
+from kbh_lint.base.values import UNKNOWN, Buffer, Scalar
 from kbh_lint.frontends import cuda
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.core.facts import KernelFacts, Origins
-from kbh_lint.values import UNKNOWN, Buffer, Scalar
 
 F32 = Buffer("f32", 9, "f32")
 BF16 = Buffer("bf16", 9, "bf16")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import count
 
+from kbh_lint.base.values import Buffer, Env, Scalar
 from kbh_lint.host.gpu.kernel_cache import normal_key
 from kbh_lint.host.values.tensors import Content, Storage, Tensor, Unknown
-from kbh_lint.values import Buffer, Env, Scalar
 
 
 def test_launches_on_other_tensors_are_alike_and_numbers_of_other_types_are_not() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from triton_support import GEMM, OUT, SCALE, SIZES, W8, W16, X8, X16, flags, params, run
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import UNKNOWN, Buffer, Descriptor, Scalar
 from kbh_lint.kernels.core.facts import KernelFacts
-from kbh_lint.values import UNKNOWN, Buffer, Descriptor, Scalar
 
 BYTES = Buffer("u8", 2, "u8")
 

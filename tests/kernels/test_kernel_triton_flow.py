@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from triton_support import GEMM, OUT, SCALE, SIZES, W8, W16, X8, X16, flags, params, run
 
-from kbh_lint.values import UNKNOWN, Buffer, Descriptor, DType, Scalar
+from kbh_lint.base.values import UNKNOWN, Buffer, Descriptor, DType, Scalar
 
 
 def test_known_constexprs_choose_one_branch_and_are_reported() -> None:

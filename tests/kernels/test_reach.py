@@ -8,9 +8,9 @@ import pytest
 from compensation_cuda_support import kernel_of
 from compensation_support import scope
 
+from kbh_lint.base.values import UNKNOWN, Buffer
 from kbh_lint.kernels.extents.intervals import Atoms, Linear, highest, limited, lowest
 from kbh_lint.kernels.extents.reach import reach
-from kbh_lint.values import UNKNOWN, Buffer
 
 TILE = """
 def kernel(y, M, N, BM: tl.constexpr, BN: tl.constexpr):

@@ -6,7 +6,7 @@ from textwrap import indent
 
 import pytest
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.frontends import cuda, python
 from kbh_lint.frontends.cuda import lines_origin, walk
 from kbh_lint.kernels.extents.reuse import read_once

@@ -6,10 +6,10 @@ import textwrap
 
 import pytest
 
-from kbh_lint import ir, values
+from kbh_lint.base import ir, values
+from kbh_lint.base.values import UNKNOWN, Buffer, Scalar, Sym
 from kbh_lint.dsl.triton.series import short_series
 from kbh_lint.frontends import python
-from kbh_lint.values import UNKNOWN, Buffer, Scalar, Sym
 
 KERNEL = """
 def square(x):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
-from kbh_lint import ir, values
+from kbh_lint.base import ir, values
+from kbh_lint.base.values import UNKNOWN, Buffer, Scalar, Sym
 from kbh_lint.frontends import python
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.core.facts import KernelFacts, Origins
-from kbh_lint.values import UNKNOWN, Buffer, Scalar, Sym
 
 X8, W8 = Buffer("e4m3", 1, "e4m3"), Buffer("e4m3", 2, "e4m3")
 X16, W16 = Buffer("bf16", 1, "bf16"), Buffer("bf16", 2, "bf16")

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from kbh_lint import dtypes, paths
+from kbh_lint.base import dtypes, paths
 from kbh_lint.host.explore.loading import value_range
 from kbh_lint.problems import Deck, Problem, Target, find_target, load_deck, load_problem, load_targets
 

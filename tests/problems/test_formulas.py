@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbh_lint.formulas import FormulaError, evaluate, evaluate_int, names
+from kbh_lint.base.formulas import FormulaError, evaluate, evaluate_int, names
 
 SYMBOLS = {"M": 32, "N": 8192, "K": 4127, "flag": True, "parts": (1, 2)}
 

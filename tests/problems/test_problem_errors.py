@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import ProblemError, load_problem, load_targets
 
 GOOD = (paths.problems_dir() / "01_fp8_gemm" / "problem.yaml").read_text()

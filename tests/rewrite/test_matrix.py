@@ -8,12 +8,12 @@ from random import Random
 
 import pytest
 
-from kbh_lint import paths
-from kbh_lint.api import Options
+from kbh_lint.base import paths
 from kbh_lint.rewrite import matrix as m
 from kbh_lint.rewrite.cli import evade, leakify
 from kbh_lint.rewrite.leaks import leaks
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
+from kbh_lint.service.api import Options
 
 OPTIONS = Options(str(paths.rules_dir()), str(paths.problems_dir()))
 CASES = {case.name: case for case in m.rule_cases(paths.rules_dir())}

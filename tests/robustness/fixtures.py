@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.problems import load_problem
 from kbh_lint.rules import load_rules
 

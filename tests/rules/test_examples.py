@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 import kbh_lint
-from kbh_lint import paths
+from kbh_lint.base import paths
 from kbh_lint.findings import FileReport
 from kbh_lint.rules import Example, Rule, check_twins, load_rules
 from kbh_lint.verdict import FLAGGED

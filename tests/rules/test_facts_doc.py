@@ -1,4 +1,4 @@
-"""docs/facts.md tells of the facts that there are: the classes of kbh_lint.facts, with their attributes."""
+"""docs/facts.md tells of the facts that there are: the classes of kbh_lint.base.facts, with their attributes."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from kbh_lint import paths
-from kbh_lint.facts import KINDS, fields_of
-from kbh_lint.query import Query, unknown
+from kbh_lint.base import paths
+from kbh_lint.base.facts import KINDS, fields_of
 from kbh_lint.rules import load_rules
+from kbh_lint.rules.query import Query, unknown
 
 DOC = Path(__file__).parents[2] / "docs" / "facts.md"
 ROW = re.compile(r"^\| ((?:`\w+`(?:, )?)+) \|", re.M)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kbh_lint.findings import Fact, Related
 from kbh_lint.marked import DataError, load
-from kbh_lint.query import by_kind, match, read_when
 from kbh_lint.rules import MAX_FINDINGS, MAX_RELATED, Rule, apply, fill, parse_rule
+from kbh_lint.rules.query import by_kind, match, read_when
 from kbh_lint.source.spans import Span
 
 FOUR = ("s1", "s2", "s3", "s4")

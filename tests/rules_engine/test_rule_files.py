@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from kbh_lint import paths
-from kbh_lint.api import load_rules_once
+from kbh_lint.base import paths
 from kbh_lint.rules import RuleError, check_twins, is_selected, load_rule, load_rules, parse_rule, unknown_words
+from kbh_lint.service.api import load_rules_once
 
 GOOD = """\
 id: KBH101

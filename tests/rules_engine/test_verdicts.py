@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbh_lint import paths
-from kbh_lint.api import judge
+from kbh_lint.base import paths
 from kbh_lint.engine import broken_promises
 from kbh_lint.findings import Analysis, Fact, FileReport, Finding, PromiseState, Related, State, Unread, Verdict
 from kbh_lint.rules import load_rules
+from kbh_lint.service.api import judge
 from kbh_lint.source.spans import Span
 from kbh_lint.source.submissions import Submission
 from kbh_lint.verdict import accepted, combine, decide, table

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from kbh_lint import UsageError, paths
+from kbh_lint import UsageError
+from kbh_lint.base import paths
 from kbh_lint.source.submissions import BadInput, Submission, discover
 
 CODE = "class Model:\n    pass\n"

@@ -1,4 +1,4 @@
-"""`kbh_lint.records.dataclass` makes what the standard library would, but for the refusal to assign."""
+"""`kbh_lint.base.records.dataclass` makes what the standard library would, but for the refusal to assign."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kbh_lint.records import dataclass
+from kbh_lint.base.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

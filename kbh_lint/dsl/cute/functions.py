@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbh_lint import values
+from kbh_lint.base import values
 from kbh_lint.dsl.cute import arithmetic as own
 from kbh_lint.dsl.cute import instructions as ops
 from kbh_lint.dsl.cute import memory

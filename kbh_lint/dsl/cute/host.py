@@ -9,7 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import UNKNOWN, DType, Env, Func, Made, Scalar, Sym
 from kbh_lint.dsl.cute import instructions as ops
 from kbh_lint.dsl.cute import shapes
 from kbh_lint.host.effects import foreign
@@ -22,7 +23,6 @@ from kbh_lint.host.values.library_objects import ClassMethod, OwnModule, Propert
 from kbh_lint.host.values.modelled import Library, Modelled, Site, Value, models
 from kbh_lint.host.values.objects import ClassV, Instance, LibObject, Memo, Pointer, Specialized
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.values import UNKNOWN, DType, Env, Func, Made, Scalar, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from kbh_lint import dtypes
-from kbh_lint.values import DType, Made
+from kbh_lint.base import dtypes
+from kbh_lint.base.values import DType, Made
 
 MMA = "cute.mma"
 COPY = "cute.copy"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kbh_lint import dtypes, ir, values
+from kbh_lint.base import dtypes, ir, values
 from kbh_lint.dsl.cute import instructions as ops
 from kbh_lint.dsl.cute.functions import METHODS, symbol
 from kbh_lint.dsl.cute.memory import TENSOR_MEMORY, struct_fields

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import values
+from kbh_lint.base import values
 from kbh_lint.dsl.cute import instructions as ops
 from kbh_lint.dsl.triton.call import Call, first
 from kbh_lint.kernels.core.cache_policy import ENCODED_LAST

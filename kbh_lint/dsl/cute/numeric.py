@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, values
+from kbh_lint.base import dtypes, values
+from kbh_lint.base.values import UNKNOWN, DType, Made, Sym
 from kbh_lint.dsl.cute import instructions
 from kbh_lint.dsl.triton.numeric import TritonDialect, triton_builtin
 from kbh_lint.kernels.numeric import math as mathematics
@@ -16,7 +17,6 @@ from kbh_lint.kernels.numeric.integers import lanes
 from kbh_lint.kernels.numeric.numbers import Num
 from kbh_lint.kernels.numeric.params import parameter
 from kbh_lint.kernels.numeric.state import MODES, Chained, Frame, Memory, Method, Obj, Ptr, Range
-from kbh_lint.values import UNKNOWN, DType, Made, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine

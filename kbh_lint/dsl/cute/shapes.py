@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from kbh_lint import dtypes
+from kbh_lint.base import dtypes
+from kbh_lint.base.values import DType, Made
 from kbh_lint.dsl.cute import instructions as ops
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.values import DType, Made
 
 _DIVISIONS = ("zipped_divide", "tiled_divide", "logical_divide", "flat_divide")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import DType, Env, Func
 from kbh_lint.dsl.cute import host as cute
 from kbh_lint.host.effects import foreign
 from kbh_lint.host.gpu import kernel_scope, launch_arguments, launches
@@ -15,7 +16,6 @@ from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.modelled import Library, Modelled, Site, Value, models
 from kbh_lint.host.values.objects import Specialized
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.values import DType, Env, Func
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

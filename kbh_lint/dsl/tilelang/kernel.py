@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kbh_lint import dtypes, ir, values
+from kbh_lint.base import dtypes, ir, values
 from kbh_lint.dsl.cute.kernel import CuteMachine
 from kbh_lint.dsl.cute.memory import held
 from kbh_lint.dsl.triton import arithmetic as numbers

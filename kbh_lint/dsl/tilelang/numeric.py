@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import UNKNOWN, DType, Sym
 from kbh_lint.dsl.cute.numeric import CuteDialect, at, fill, opens
 from kbh_lint.dsl.tilelang.kernel import LANGUAGE, REGIONS
 from kbh_lint.dsl.triton.numeric import triton_builtin
@@ -15,7 +16,6 @@ from kbh_lint.kernels.numeric.builtins import Args, Builtin, named
 from kbh_lint.kernels.numeric.ctypes import convert, scalar
 from kbh_lint.kernels.numeric.numbers import Num, literal
 from kbh_lint.kernels.numeric.state import Frame, Memory, Ptr, Range
-from kbh_lint.values import UNKNOWN, DType, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kbh_lint import dtypes, ir, values
+from kbh_lint.base import dtypes, ir, values
 from kbh_lint.dsl.triton.call import Call, first
 from kbh_lint.kernels.core.arith import broadcast
 from kbh_lint.kernels.core.core import operand_type

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir, values
+from kbh_lint.base import dtypes, ir, values
 
 if TYPE_CHECKING:
     from kbh_lint.dsl.triton.kernel import TritonMachine

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kbh_lint import ir, values
+from kbh_lint.base import ir, values
+from kbh_lint.base.limits import Budget
 from kbh_lint.dsl.triton.kernel import TritonMachine
 from kbh_lint.kernels.core.value import Cell, V
-from kbh_lint.limits import Budget
 
 FUEL = 20_000
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
 from kbh_lint.dsl.triton import arithmetic as numbers
 from kbh_lint.dsl.triton import tiles
 from kbh_lint.dsl.triton.call import Call, first

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kbh_lint import values
+from kbh_lint.base import values
 from kbh_lint.dsl.triton.arithmetic import rows
 from kbh_lint.dsl.triton.call import Call, first
 from kbh_lint.kernels.core.joins import join, tuple_of

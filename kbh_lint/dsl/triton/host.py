@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from kbh_lint import dtypes
+from kbh_lint.base import dtypes
+from kbh_lint.base.values import Func, JitFunction
 from kbh_lint.host.effects import foreign
 from kbh_lint.host.values import tensor_arguments, unknowns
 from kbh_lint.host.values.library_objects import UnreadKernel
 from kbh_lint.host.values.modelled import Library, Modelled, Site, Value, models
 from kbh_lint.host.values.objects import Config, HostDescriptor
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.values import Func, JitFunction
 
 _SAME = ("triton.experimental.gluon.constexpr_function",)  # change nothing of what a function computes
 _HOOK = 4  # Config(kwargs, num_warps, num_stages, num_ctas, maxnreg, pre_hook)

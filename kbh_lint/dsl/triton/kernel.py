@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
 from typing import Any
 
-from kbh_lint import dtypes, ir, values
+from kbh_lint.base import dtypes, ir, values
 from kbh_lint.dsl.triton import gluon
 from kbh_lint.dsl.triton.arithmetic import elementwise_name
 from kbh_lint.dsl.triton.call import Call

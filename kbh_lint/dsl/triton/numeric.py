@@ -6,7 +6,8 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes
+from kbh_lint.base import dtypes
+from kbh_lint.base.values import UNKNOWN, DType, Sym
 from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric import ops
 from kbh_lint.kernels.numeric.asm import inline_asm
@@ -17,7 +18,6 @@ from kbh_lint.kernels.numeric.integers import Elsewhere, lanes
 from kbh_lint.kernels.numeric.memory import fresh
 from kbh_lint.kernels.numeric.numbers import EXP, Num, literal
 from kbh_lint.kernels.numeric.state import OTHER, Bits, Frame, Method, Ptr, Range
-from kbh_lint.values import UNKNOWN, DType, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine

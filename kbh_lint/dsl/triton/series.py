@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kbh_lint import ir, values
+from kbh_lint.base import ir, values
+from kbh_lint.base.limits import Budget
+from kbh_lint.base.records import dataclass
 from kbh_lint.dsl.triton.call import Call
 from kbh_lint.dsl.triton.kernel import TritonMachine
 from kbh_lint.kernels.core.expressions import Env
 from kbh_lint.kernels.core.facts import ShortSeries
 from kbh_lint.kernels.core.value import NOTHING, V
-from kbh_lint.limits import Budget
-from kbh_lint.records import dataclass
 
 FUEL = 6_000
 MAX_TRIPS = 8  # squarings; loops over chunks and rows have more

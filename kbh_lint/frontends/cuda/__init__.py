@@ -1,4 +1,4 @@
-"""The CUDA C++ front end: text to `kbh_lint.ir`.
+"""The CUDA C++ front end: text to `kbh_lint.base.ir`.
 
 `lower` expands macros and conditions, blanks what only CUDA has, parses with tree-sitter and lowers the tree. It
 never raises; `module_env` gives the names the text defines.

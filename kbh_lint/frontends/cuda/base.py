@@ -11,7 +11,7 @@ import tree_sitter
 import tree_sitter_cpp
 from tree_sitter import Node
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
 from kbh_lint.frontends.cuda.blank import Blanked
 from kbh_lint.frontends.cuda.unit import CudaUnit
 

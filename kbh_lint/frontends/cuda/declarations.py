@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tree_sitter import Node
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.frontends.cuda.classes import Classes
 
 _STORAGE = frozenset(

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 
 MAX_COPIED = 400  # statements that are written again in place of gotos, in one function
 MAX_DEPTH = 60

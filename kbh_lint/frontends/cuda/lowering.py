@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tree_sitter import Node
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.frontends.cuda.base import type_names
 from kbh_lint.frontends.cuda.blank import blank
 from kbh_lint.frontends.cuda.declarations import Declarations

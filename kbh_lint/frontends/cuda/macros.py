@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from kbh_lint.records import dataclass
+from kbh_lint.base.records import dataclass
 
 MAX_EXPANSION = 4_000_000
 MAX_TOKENS = 300_000

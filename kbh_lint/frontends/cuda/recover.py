@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from kbh_lint.records import dataclass
+from kbh_lint.base.records import dataclass
 
 _STOP = re.compile(
     r'"(?:[^"\\\n]+|\\.)*+"?|(?<![0-9A-Za-z])\'(?:[^\'\\\n]+|\\.)*+\''

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import Env
 from kbh_lint.frontends.cuda.env import fold
 from kbh_lint.frontends.cuda.macros import Token, tokenize
 from kbh_lint.frontends.cuda.unit import CudaUnit
 from kbh_lint.frontends.walk import children, walk
-from kbh_lint.values import Env
 
 STATIC_SHARED = 48 << 10  # bytes a block has without asking for more, on every GPU
 MAX_TOKENS = 60_000

@@ -7,7 +7,7 @@ from typing import Any
 
 from tree_sitter import Node
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.frontends.cuda.base import MAX_DEPTH
 from kbh_lint.frontends.cuda.exprs import _EXPRESSIONS, Exprs
 

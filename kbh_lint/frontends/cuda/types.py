@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tree_sitter import Node
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.frontends.cuda.base import MAX_DEPTH, Base
 
 _POINTERS = ("pointer_declarator", "abstract_pointer_declarator", "pointer_type_declarator")

@@ -6,10 +6,10 @@ from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import field
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.records import dataclass
 from kbh_lint.frontends.cuda.literals import string_offsets
 from kbh_lint.frontends.cuda.textmap import TextMap
-from kbh_lint.records import dataclass
 from kbh_lint.source.spans import Span
 
 Origin = Callable[[int], tuple[str, int, int]]

@@ -6,13 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import CppType, Env, Func, Overloads
 from kbh_lint.frontends import cuda
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.values.objects import Extension, ExtFunction, LibObject, Slot
 from kbh_lint.host.values.tensors import Unknown
-from kbh_lint.values import CppType, Env, Func, Overloads
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import DType, Env, Func, Overloads, Sym, TypeValue
 from kbh_lint.cpp.overloads import Choice
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import libraries as cpp_libraries
@@ -20,7 +21,6 @@ from kbh_lint.host.torch import tensor_attributes, torchlib
 from kbh_lint.host.values import bounds, unknowns
 from kbh_lint.host.values.objects import Blob, LibObject, Method, Pointer, Slot
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
-from kbh_lint.values import DType, Env, Func, Overloads, Sym, TypeValue
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp

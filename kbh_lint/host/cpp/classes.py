@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import CppType, Env, Func, Overloads, TypeValue
 from kbh_lint.cpp import overloads
 from kbh_lint.host.cpp import templates as cpp_templates
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.values.objects import LibObject
-from kbh_lint.values import CppType, Env, Func, Overloads, TypeValue
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp

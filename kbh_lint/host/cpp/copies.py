@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Sym
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values.objects import Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor
-from kbh_lint.values import Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import CppType, Env, Func, Overloads, TypeValue
 from kbh_lint.cpp.overloads import Choice
 from kbh_lint.host.cpp import bindings as cpp_bindings
 from kbh_lint.host.cpp import classes as cpp_classes
@@ -24,7 +25,6 @@ from kbh_lint.host.datamodel import operators
 from kbh_lint.host.values.frames import MAX_FRAMES, SERIALS, Returned, target_names
 from kbh_lint.host.values.objects import ExtFunction, LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Unknown
-from kbh_lint.values import CppType, Env, Func, Overloads, TypeValue
 
 
 def _first_type(overloads: Overloads) -> str:

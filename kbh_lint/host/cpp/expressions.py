@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import CppType, Env, Func, Overloads, Sym, TypeValue
 from kbh_lint.cpp import traits
 from kbh_lint.host.cpp import calls as cpp_calls
 from kbh_lint.host.cpp import classes as cpp_classes
@@ -18,7 +19,6 @@ from kbh_lint.host.torch import tensor_attributes
 from kbh_lint.host.values import keys, unknowns
 from kbh_lint.host.values.objects import LibObject, Method, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.values import CppType, Env, Func, Overloads, Sym, TypeValue
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Sym
 from kbh_lint.host.cpp import copies as cpp_copies
 from kbh_lint.host.gpu.graphs import replay
 from kbh_lint.host.values.objects import Graph, LibObject, Slot
 from kbh_lint.host.values.tensors import Unknown
-from kbh_lint.values import Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp

@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import UNKNOWN, Env, Func, Overloads
 from kbh_lint.cpp.overloads import Choice
 from kbh_lint.frontends.cuda.refused import STATIC_SHARED
 from kbh_lint.host.cpp import calls as cpp_calls
@@ -17,7 +18,6 @@ from kbh_lint.host.torch import tensor_flags
 from kbh_lint.host.values import asking
 from kbh_lint.host.values.objects import LibObject, Slot
 from kbh_lint.host.values.tensors import Unknown
-from kbh_lint.values import UNKNOWN, Env, Func, Overloads
 
 MOST_THREADS = 1024
 MOST_SHARED = 228 << 10  # bytes of a multiprocessor, of all GPUs that there are

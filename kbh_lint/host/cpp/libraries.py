@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Env, Func, Overloads, Sym
 from kbh_lint.host.cpp import calls as cpp_calls
 from kbh_lint.host.cpp import copies as cpp_copies
 from kbh_lint.host.cpp import graphs as cpp_graphs
@@ -17,7 +18,6 @@ from kbh_lint.host.torch import recording, tensor_attributes, tensor_makers, tor
 from kbh_lint.host.values import device
 from kbh_lint.host.values.objects import Blob, Extension, HostDescriptor, LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Content, EventAttrs, Tensor, Unknown
-from kbh_lint.values import Env, Func, Overloads, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp

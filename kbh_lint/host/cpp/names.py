@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import CppType, Env, Overloads, TypeValue
 from kbh_lint.host.torch import tensor_makers, tensor_views, torchlib
 from kbh_lint.host.torch.aten_names import MODULES, public
-from kbh_lint.values import CppType, Env, Overloads, TypeValue
 
 MAX_STEPS = 24
 TORCH = ("at", "torch", "c10", "aten")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import DType, Env, Sym, TypeValue
 from kbh_lint.cpp import conversions
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import names as cpp_names
@@ -16,7 +17,6 @@ from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import keys
 from kbh_lint.host.values.objects import LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.values import DType, Env, Sym, TypeValue
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp

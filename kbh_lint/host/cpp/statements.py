@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import CppType, Env
 from kbh_lint.frontends import cuda
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import std as cpp_std
@@ -17,7 +18,6 @@ from kbh_lint.host.values import equality
 from kbh_lint.host.values.frames import BREAK, CONTINUE, FULL_ITERATIONS, Raised, Returned
 from kbh_lint.host.values.objects import LibObject, Slot
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.values import CppType, Env
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp

@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Env, Func
 from kbh_lint.host.python import lanes
 from kbh_lint.host.values import bounds, keys, unknowns
 from kbh_lint.host.values.objects import LibObject, Slot
 from kbh_lint.host.values.tensors import Unknown
-from kbh_lint.values import Env, Func
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp

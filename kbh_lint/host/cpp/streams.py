@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint.base.values import Sym
 from kbh_lint.host.python import lanes
 from kbh_lint.host.values.objects import LibObject, Slot
-from kbh_lint.values import Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp

@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import CppType, DType, Env, Func, Overloads, Sym, TypeValue
 from kbh_lint.cpp import overloads, templates
 from kbh_lint.cpp.domain import Type
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.values.objects import LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.values import CppType, DType, Env, Func, Overloads, Sym, TypeValue
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp

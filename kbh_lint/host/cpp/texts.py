@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import CppType, Env, Overloads
 from kbh_lint.frontends import cuda
 from kbh_lint.source.embedded import Text
-from kbh_lint.values import CppType, Env, Overloads
 
 
 def build_env(interp: Any, sources: list[str], flags: list[str], arch: int | None) -> tuple[Env, list[ir.Module]]:

@@ -6,7 +6,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import CppType, DType, Env, TypeValue
 from kbh_lint.cpp import conversions, hierarchy, templates
 from kbh_lint.host.cpp import calls as cpp_calls
 from kbh_lint.host.cpp import classes as cpp_classes
@@ -15,8 +17,6 @@ from kbh_lint.host.cpp import templates as cpp_templates
 from kbh_lint.host.values import bounds, equality
 from kbh_lint.host.values.objects import LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.records import dataclass
-from kbh_lint.values import CppType, DType, Env, TypeValue
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp

@@ -5,7 +5,7 @@ from __future__ import annotations
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.host.datamodel import exceptions, generators, iteration, ordering, subscripts
 from kbh_lint.host.values import bounds, equality, keys
 from kbh_lint.host.values.frames import OutOfFuel, Raised

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.host.torch import tensor_copies
 from kbh_lint.host.values import bounds, unknowns
 from kbh_lint.host.values.objects import Instance, LibObject, find_method, is_module

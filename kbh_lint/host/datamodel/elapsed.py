@@ -11,11 +11,11 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import Scalar
 from kbh_lint.host.values.decisions import Fastest
 from kbh_lint.host.values.tensors import Event, Unknown
 from kbh_lint.kernels.core.facts import KernelFacts
-from kbh_lint.records import dataclass
-from kbh_lint.values import Scalar
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

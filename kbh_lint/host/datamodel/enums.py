@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Env, Func, Sym
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.values import equality, unknowns
 from kbh_lint.host.values.library_objects import ClassMethod, Property, StaticMethod
 from kbh_lint.host.values.objects import Bound, ClassV, Compiled, Instance, LibObject, Memo
 from kbh_lint.host.values.tensors import Unknown
-from kbh_lint.values import Env, Func, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -5,12 +5,12 @@ from __future__ import annotations
 import builtins
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Sym
 from kbh_lint.host.values import asking
 from kbh_lint.host.values.frames import Raised
 from kbh_lint.host.values.objects import ClassV, Instance, LibObject
 from kbh_lint.host.values.tensors import Unknown
-from kbh_lint.values import Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.host.datamodel import exceptions, iteration
 from kbh_lint.host.values.frames import BREAK, Frame, Raised, Returned
 from kbh_lint.host.values.objects import LibObject, Once

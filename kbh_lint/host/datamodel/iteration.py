@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Sym
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import asking, bounds, unknowns
@@ -13,7 +14,6 @@ from kbh_lint.host.values.frames import Raised
 from kbh_lint.host.values.objects import Instance, Once, find_method
 from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import cut, doubts
-from kbh_lint.values import Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

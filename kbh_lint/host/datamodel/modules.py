@@ -7,13 +7,14 @@ import string
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir, registry
+from kbh_lint import registry
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import DType, Func, Sym
 from kbh_lint.host.datamodel import prelude
 from kbh_lint.host.values import asking
 from kbh_lint.host.values.library_objects import Environment
 from kbh_lint.host.values.objects import Bound, Partial
 from kbh_lint.host.values.tensors import Unknown
-from kbh_lint.values import DType, Func, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import DType, Sym
 from kbh_lint.host.datamodel import elapsed, exceptions, iteration, subscripts, texts
 from kbh_lint.host.torch import torchlib
 from kbh_lint.host.values import asking, bounds, equality, unknowns
@@ -30,7 +31,6 @@ from kbh_lint.host.values.objects import (
 )
 from kbh_lint.host.values.tensors import Sort, Tensor, Unknown
 from kbh_lint.source.embedded import concat, cut, doubted, doubts, replace
-from kbh_lint.values import DType, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

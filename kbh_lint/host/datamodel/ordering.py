@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.host.datamodel import operators
 from kbh_lint.host.values.objects import Instance, find_method, ordered_as
 

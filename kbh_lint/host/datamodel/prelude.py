@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Env
 from kbh_lint.host.values.frames import Frame
-from kbh_lint.values import Env
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

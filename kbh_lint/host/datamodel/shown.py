@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.dtypes import torch_name
+from kbh_lint.base.dtypes import torch_name
+from kbh_lint.base.values import DType
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.objects import LibObject, kind_of
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source import embedded
-from kbh_lint.values import DType
 
 if TYPE_CHECKING:
     pass

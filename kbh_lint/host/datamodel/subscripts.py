@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import JitFunction, Sym
 from kbh_lint.host.datamodel import exceptions, iteration
 from kbh_lint.host.datamodel.enums import Number
 from kbh_lint.host.datamodel.modules import GRADER_NAMES
@@ -25,7 +26,6 @@ from kbh_lint.host.values.objects import (
 )
 from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Text, cut, doubted, doubts
-from kbh_lint.values import JitFunction, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

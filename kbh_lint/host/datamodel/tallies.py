@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.host.datamodel import iteration, operators
 from kbh_lint.host.values import bounds, keys, unknowns
 from kbh_lint.host.values.objects import Tally

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.host.datamodel import enums, shown
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.objects import Instance, find_method

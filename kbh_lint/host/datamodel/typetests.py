@@ -7,6 +7,7 @@ import collections.abc
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint.base.values import DType, Sym
 from kbh_lint.host.datamodel import operators
 from kbh_lint.host.values import unknowns
 from kbh_lint.host.values.objects import (
@@ -22,7 +23,6 @@ from kbh_lint.host.values.objects import (
     meta_method,
 )
 from kbh_lint.host.values.tensors import Sort, Tensor, Unknown
-from kbh_lint.values import DType, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

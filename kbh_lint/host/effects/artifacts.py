@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.records import dataclass
 from kbh_lint.host.values.objects import LibObject
-from kbh_lint.records import dataclass
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

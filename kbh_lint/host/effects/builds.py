@@ -6,7 +6,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.host.datamodel import exceptions, shown
 from kbh_lint.host.effects import artifacts, outside, saved
 from kbh_lint.host.values import asking, bounds, unknowns

@@ -16,7 +16,9 @@ from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import Env
 from kbh_lint.frontends.python import PythonUnit
 from kbh_lint.host.datamodel import exceptions, shown
 from kbh_lint.host.effects import builds
@@ -24,10 +26,8 @@ from kbh_lint.host.values import asking, bounds, unknowns
 from kbh_lint.host.values.frames import Frame
 from kbh_lint.host.values.library_objects import OwnModule
 from kbh_lint.host.values.tensors import Unknown
-from kbh_lint.records import dataclass
 from kbh_lint.source.embedded import Piece, Text
 from kbh_lint.source.spans import Span
-from kbh_lint.values import Env
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

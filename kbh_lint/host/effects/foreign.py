@@ -6,14 +6,15 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir, registry
+from kbh_lint import registry
+from kbh_lint.base import ir
+from kbh_lint.base.values import Func
 from kbh_lint.host.effects import outside
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values import asking, packages, tensor_arguments, unknowns
 from kbh_lint.host.values.library_objects import UnreadKernel
 from kbh_lint.host.values.objects import Blob, Bound, LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Event, Tensor, Unknown
-from kbh_lint.values import Func
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

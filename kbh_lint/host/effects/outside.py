@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.values import asking
 from kbh_lint.host.values.objects import FilePath, LibObject

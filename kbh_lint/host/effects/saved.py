@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.host.datamodel import copies, exceptions, shown
 from kbh_lint.host.values import keys
 from kbh_lint.host.values.frames import builtin

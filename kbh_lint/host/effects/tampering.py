@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Sym
 from kbh_lint.host.datamodel import modules, shown
 from kbh_lint.host.values import asking
 from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
-from kbh_lint.values import Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

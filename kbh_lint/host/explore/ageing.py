@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from copy import copy
 from typing import Any
 
+from kbh_lint.base.records import dataclass
 from kbh_lint.host.values.survivors import Length, Survivor
 from kbh_lint.host.values.tensors import ADDRESS_BITS
-from kbh_lint.records import dataclass
 
 MANY_CALLS = 1_000_003
 MANY_ITEMS = 10_007  # below what is compared whole (`bounds.MAX_NODES`)

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Any
 
-from kbh_lint import ir
-from kbh_lint.dtypes import INTS
+from kbh_lint.base import ir
+from kbh_lint.base.dtypes import INTS
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import Env, Func
 from kbh_lint.frontends.walk import walk
 from kbh_lint.host.explore import exploration, parameters, probes
 from kbh_lint.host.explore.layouts import Box, Layout, Leaf
@@ -27,8 +29,6 @@ from kbh_lint.host.values.objects import MODULE_BASES, ClassV, Compiled, Instanc
 from kbh_lint.host.values.path_runs import Call, PathRun, ShapeRun
 from kbh_lint.host.values.session import Session
 from kbh_lint.host.values.tensors import Unknown
-from kbh_lint.records import dataclass
-from kbh_lint.values import Env, Func
 
 MAX_ENTRIES = 8
 MAX_WAYS = 3  # undecided branches that are taken the other way, one at a time

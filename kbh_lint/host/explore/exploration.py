@@ -7,8 +7,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from kbh_lint import ir
-from kbh_lint.dtypes import FLOATS
+from kbh_lint.base import ir
+from kbh_lint.base.dtypes import FLOATS
+from kbh_lint.base.values import Env
 from kbh_lint.host.effects import outside
 from kbh_lint.host.explore import layouts, loading, probes
 from kbh_lint.host.libs import trace_nn
@@ -22,7 +23,6 @@ from kbh_lint.host.values.path_runs import Call, PathRun, Probe, ShapeRun
 from kbh_lint.host.values.session import Session
 from kbh_lint.host.values.tensors import Content, Unknown
 from kbh_lint.problems import Contract, Problem, Shape
-from kbh_lint.values import Env
 
 FUEL = 400_000
 PROCESS = 4242  # the process number of the run

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.formulas import evaluate
+from kbh_lint.base.formulas import evaluate
+from kbh_lint.base.values import Env
 from kbh_lint.host.python import module_calls
 from kbh_lint.host.values.objects import ClassV, Instance
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Tensor
 from kbh_lint.problems import Binding, EntryPoint
-from kbh_lint.values import Env
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.dtypes import FLOATS, INTS
-from kbh_lint.formulas import evaluate_int
+from kbh_lint.base.dtypes import FLOATS, INTS
+from kbh_lint.base.formulas import evaluate_int
 from kbh_lint.host.libs import trace_nn
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values.objects import Instance, LibObject

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.frontends.walk import walk
 
 MAX_PASSED_ON = 3

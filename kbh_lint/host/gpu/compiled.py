@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir, registry
+from kbh_lint import registry
+from kbh_lint.base import ir
+from kbh_lint.base.values import Func
 from kbh_lint.host.effects import foreign
 from kbh_lint.host.gpu.kernel_cache import identity
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.objects import Bound, Instance, LibObject, Memo, Specialized, find_method
 from kbh_lint.host.values.tensors import Unknown
-from kbh_lint.values import Func
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import UNKNOWN, Env, Func, Overloads, Scalar, Sym
 from kbh_lint.frontends.cuda import walk
 from kbh_lint.host.gpu import device_memory
 from kbh_lint.host.torch import recording
@@ -12,7 +13,6 @@ from kbh_lint.host.values.objects import Pointer, Slot
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.kernels.core.scalars import PREFIX
-from kbh_lint.values import UNKNOWN, Env, Func, Overloads, Scalar, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import Func
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values.tensors import Tensor
 from kbh_lint.kernels.core.facts import KernelFacts, Origin
-from kbh_lint.values import Func
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

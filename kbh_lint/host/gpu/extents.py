@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from kbh_lint import registry
-from kbh_lint.dtypes import BITS
+from kbh_lint.base.dtypes import BITS
+from kbh_lint.base.values import Buffer, Descriptor, Scalar
 from kbh_lint.host.gpu.kernel_cache import identity, normal_key
 from kbh_lint.host.values.tensors import Event, Tensor
-from kbh_lint.values import Buffer, Descriptor, Scalar
 
 
 def keeps_a_part(tensor: Tensor, event: Event) -> bool:

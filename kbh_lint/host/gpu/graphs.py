@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values.objects import (
     Graph,

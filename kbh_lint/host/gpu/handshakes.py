@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbh_lint.base.values import Scalar
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.core.facts import KernelFacts, Wait
-from kbh_lint.values import Scalar
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

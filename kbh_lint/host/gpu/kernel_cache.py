@@ -8,11 +8,11 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, cast
 
+from kbh_lint.base.values import Buffer, Descriptor, Func, Made, Scalar, StructArg
 from kbh_lint.host.gpu import kernel_scope
 from kbh_lint.host.gpu.kernel_scope import exact
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.core.facts import KernelFacts, Origin, Traffic
-from kbh_lint.values import Buffer, Descriptor, Func, Made, Scalar, StructArg
 
 MAX_KNOWN = 256  # bindings of one kernel that differ in what decides
 MAX_MET = 10_000  # of one file

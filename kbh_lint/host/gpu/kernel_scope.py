@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Brief, Func, JitFunction, Made, Scalar, StructArg
 from kbh_lint.frontends.walk import walk
 from kbh_lint.host.values.objects import Bound, ClassV, Instance, LibObject, Memo
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.values import Brief, Func, JitFunction, Made, Scalar, StructArg
 
 MAX_PARTS = 4_000  # of one key
 MAX_KNOWN = 512

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Sym
 from kbh_lint.host.values.objects import LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Storage, Tensor
-from kbh_lint.values import Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

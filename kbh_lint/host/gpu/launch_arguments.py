@@ -6,12 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
-from kbh_lint.host.values import bounds
-from kbh_lint.host.values.objects import HostDescriptor, LibObject, Pointer, Slot
-from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.records import dataclass
-from kbh_lint.values import (
+from kbh_lint.base import ir
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import (
     UNKNOWN,
     Buffer,
     CppType,
@@ -27,6 +24,9 @@ from kbh_lint.values import (
     Sym,
     TypeValue,
 )
+from kbh_lint.host.values import bounds
+from kbh_lint.host.values.objects import HostDescriptor, LibObject, Pointer, Slot
+from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

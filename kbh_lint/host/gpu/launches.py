@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import UNKNOWN, Func, JitFunction
 from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.gpu import device_memory, extents, handshakes, launch_arguments, launches_that_fail
@@ -14,7 +15,6 @@ from kbh_lint.host.values import asking
 from kbh_lint.host.values.objects import Configured, HostDescriptor, LibObject
 from kbh_lint.host.values.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.kernels.core.facts import KernelFacts
-from kbh_lint.values import UNKNOWN, Func, JitFunction
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

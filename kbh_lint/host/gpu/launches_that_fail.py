@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Env, Func, JitFunction
 from kbh_lint.frontends.walk import by_node, children, walk
 from kbh_lint.host.values.unbound import nowhere_bound
 from kbh_lint.kernels.core.facts import KernelFacts
-from kbh_lint.values import Env, Func, JitFunction
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir, registry
+from kbh_lint import registry
+from kbh_lint.base import ir
+from kbh_lint.base.values import Func
 from kbh_lint.host.datamodel import prelude
 from kbh_lint.host.libs import custom_ops
 from kbh_lint.host.python import around
@@ -21,7 +23,6 @@ from kbh_lint.host.values.objects import (
     Partial,
 )
 from kbh_lint.host.values.tensors import Unknown
-from kbh_lint.values import Func
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.host.cpp.calls import pointers
 from kbh_lint.host.cpp.libraries import library
 from kbh_lint.host.gpu import images

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.host.torch import recording, torchlib
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.tensors import Unknown

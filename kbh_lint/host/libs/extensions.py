@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import DType, Env, Overloads
 from kbh_lint.cpp.overloads import Choice
 from kbh_lint.frontends.cuda import refused as cuda_refused
 from kbh_lint.host.cpp import bindings as cpp_bindings
@@ -18,7 +19,6 @@ from kbh_lint.host.values.library_objects import UnreadKernel
 from kbh_lint.host.values.objects import Blob, Extension, LibObject
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source.embedded import doubts
-from kbh_lint.values import DType, Env, Overloads
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

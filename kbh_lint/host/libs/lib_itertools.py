@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Func
 from kbh_lint.host.datamodel import containers, iteration, operators
 from kbh_lint.host.values import bounds, equality
 from kbh_lint.host.values.objects import LibObject, Once
 from kbh_lint.host.values.tensors import Unknown
-from kbh_lint.values import Func
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir, registry
+from kbh_lint import registry
+from kbh_lint.base import ir
+from kbh_lint.base.values import CppType, DType, Func, JitFunction, Sym
 from kbh_lint.host.datamodel import enums, exceptions, modules, operators, shown, subscripts
 from kbh_lint.host.effects import builds, decoding, foreign, outside, tampering
 from kbh_lint.host.gpu import compiled, graphs, launches
@@ -44,7 +46,6 @@ from kbh_lint.host.values.objects import (
     meta_method,
 )
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.values import CppType, DType, Func, JitFunction, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

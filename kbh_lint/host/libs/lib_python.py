@@ -5,7 +5,8 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Env, Func, Sym
 from kbh_lint.host.datamodel import exceptions, iteration, modules, operators, ordering, shown, subscripts
 from kbh_lint.host.effects import builds, decoding, outside
 from kbh_lint.host.python import lifetimes
@@ -26,7 +27,6 @@ from kbh_lint.host.values.objects import (
 )
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source.embedded import concat
-from kbh_lint.values import Env, Func, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

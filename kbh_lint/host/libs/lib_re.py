@@ -7,11 +7,11 @@ import warnings
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.records import dataclass
 from kbh_lint.host.values import bounds, unknowns
 from kbh_lint.host.values.modelled import Modelled, Site, Value, models
 from kbh_lint.host.values.tensors import Unknown
-from kbh_lint.records import dataclass
 from kbh_lint.source.embedded import concat, cut, doubts
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import DType, Func
 from kbh_lint.host.datamodel import modules, operators
 from kbh_lint.host.effects import foreign, outside
 from kbh_lint.host.libs import custom_ops, extensions, lib_objects, nn_layers
@@ -24,7 +25,6 @@ from kbh_lint.host.values.objects import (
     is_module,
 )
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.values import DType, Func
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -6,7 +6,8 @@ import builtins
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir, registry
+from kbh_lint import registry
+from kbh_lint.base import ir
 from kbh_lint.host.datamodel import copies, elapsed, enums, modules, shown
 from kbh_lint.host.effects import artifacts, builds, decoding, foreign, outside, saved, tampering
 from kbh_lint.host.libs import (

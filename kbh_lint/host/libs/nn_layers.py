@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import DType
 from kbh_lint.host.python import module_calls
 from kbh_lint.host.torch import layers, recording, signatures, torchlib
 from kbh_lint.host.torch.layers import CONTAINERS, LAYERS, Layer
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.objects import Instance, LibObject, Method, is_module
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.values import DType
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

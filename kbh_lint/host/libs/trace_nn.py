@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
-from kbh_lint.dtypes import FLOATS
+from kbh_lint.base import ir
+from kbh_lint.base.dtypes import FLOATS
+from kbh_lint.base.values import DType
 from kbh_lint.host.libs import nn_layers
 from kbh_lint.host.python import class_making, module_calls
 from kbh_lint.host.torch import tensor_copies
@@ -13,7 +14,6 @@ from kbh_lint.host.values import records
 from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.objects import Bound, ClassV, Instance, LibObject, Method, is_named_tuple
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.values import DType
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Func
 from kbh_lint.host.values.frames import Handler
 from kbh_lint.host.values.objects import Bound, Compiled, Instance, LibObject, Memo, Partial
 from kbh_lint.host.values.tensors import Tensor
-from kbh_lint.values import Func
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

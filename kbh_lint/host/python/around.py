@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Func
 from kbh_lint.host.datamodel import generators
 from kbh_lint.host.values.frames import Leave, Raised
 from kbh_lint.host.values.objects import LibObject, Once
-from kbh_lint.values import Func
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

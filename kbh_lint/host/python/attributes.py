@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir, registry
+from kbh_lint import registry
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import DType, Env, Func, JitFunction, Made, Sym
 from kbh_lint.frontends.walk import walk
 from kbh_lint.host.datamodel import enums, exceptions, modules
 from kbh_lint.host.effects import saved, tampering
@@ -36,7 +38,6 @@ from kbh_lint.host.values.objects import (
     is_named_tuple,
 )
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.values import DType, Env, Func, JitFunction, Made, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Func, JitFunction, Sym
 from kbh_lint.host.datamodel import exceptions, modules, typetests
 from kbh_lint.host.python import class_making
 from kbh_lint.host.torch import torchlib
@@ -21,7 +22,6 @@ from kbh_lint.host.values.objects import (
     meta_method,
 )
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.values import Func, JitFunction, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -6,7 +6,8 @@ import builtins
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Sym
 from kbh_lint.host.datamodel import containers, enums, exceptions, iteration, operators, ordering, subscripts
 from kbh_lint.host.values import asking, bounds, equality, keys, unknowns
 from kbh_lint.host.values.frames import OutOfFuel, Raised, builtin
@@ -22,7 +23,6 @@ from kbh_lint.host.values.objects import (
 )
 from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import doubts
-from kbh_lint.values import Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

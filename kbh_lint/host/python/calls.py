@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir, registry
+from kbh_lint import registry
+from kbh_lint.base import ir
+from kbh_lint.base.values import Env, Func
 from kbh_lint.host.datamodel import exceptions, generators
 from kbh_lint.host.python import around, coroutines
 from kbh_lint.host.values import keys
@@ -12,7 +14,6 @@ from kbh_lint.host.values.frames import MAX_FRAMES, Frame, Returned
 from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.objects import Bound, ClassV, Memo, Once
 from kbh_lint.host.values.tensors import Unknown
-from kbh_lint.values import Env, Func
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Func, Sym
 from kbh_lint.host.datamodel import enums, iteration
 from kbh_lint.host.python import classes
 from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.library_objects import ClassMethod, Property, StaticMethod
 from kbh_lint.host.values.objects import Bound, ClassV, LibObject, Memo, Method, Partial, meta_method
-from kbh_lint.values import Func, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Env, Func, Sym
 from kbh_lint.host.datamodel import enums, exceptions, typetests
 from kbh_lint.host.values import records
 from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.objects import Bound, ClassV, Compiled, Instance, Memo, find_method, function_of
 from kbh_lint.host.values.tensors import Unknown
-from kbh_lint.values import Env, Func, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

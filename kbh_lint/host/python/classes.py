@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Func
 from kbh_lint.host.datamodel import enums, exceptions
 from kbh_lint.host.python import class_making, lifetimes, module_calls
 from kbh_lint.host.values import records
@@ -22,7 +23,6 @@ from kbh_lint.host.values.objects import (
     meta_method,
 )
 from kbh_lint.host.values.tensors import Unknown
-from kbh_lint.values import Func
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

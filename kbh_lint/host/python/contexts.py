@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.python import around, coroutines, lanes
 from kbh_lint.host.values.frames import Leave, Raised

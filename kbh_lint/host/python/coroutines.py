@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.host.datamodel import exceptions, iteration, prelude
 from kbh_lint.host.python import lanes, pools
 from kbh_lint.host.values.frames import Frame, Raised, Returned, builtin

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Env, Func
 from kbh_lint.host.datamodel import exceptions, iteration, operators, shown, subscripts, texts
 from kbh_lint.host.python import calls, coroutines
 from kbh_lint.host.values import asking, bounds, keys, unknowns
@@ -13,7 +14,6 @@ from kbh_lint.host.values.frames import MAPPED_STRING, Frame
 from kbh_lint.host.values.objects import Bound, ClassV, Instance, Once
 from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Literal, Piece, Text, concat, doubts
-from kbh_lint.values import Env, Func
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

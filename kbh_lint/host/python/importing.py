@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from kbh_lint import ir, registry
+from kbh_lint import registry
+from kbh_lint.base import ir
+from kbh_lint.base.values import Env
 from kbh_lint.host.datamodel import exceptions, modules
 from kbh_lint.host.effects import artifacts
 from kbh_lint.host.values.frames import Frame
@@ -13,7 +15,6 @@ from kbh_lint.host.values.library_objects import OwnModule
 from kbh_lint.host.values.objects import Blob
 from kbh_lint.host.values.packages import PACKAGES, STDLIB_OR_PRESENT
 from kbh_lint.host.values.tensors import Unknown
-from kbh_lint.values import Env
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

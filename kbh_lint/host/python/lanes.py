@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.host.effects import outside
 from kbh_lint.host.values.frames import OutOfFuel, Raised
 from kbh_lint.host.values.objects import Bound, Instance, LibObject

@@ -6,7 +6,7 @@ import re
 import struct
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.host.datamodel import exceptions, iteration, operators, prelude, shown, subscripts, texts
 from kbh_lint.host.values import asking, bounds, unknowns
 from kbh_lint.host.values.frames import builtin

@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.host.values.frames import Raised, builtin
 from kbh_lint.host.values.objects import Bound, Instance, LibObject
 

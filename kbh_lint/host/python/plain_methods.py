@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.host.datamodel import containers, exceptions, iteration, tallies
 from kbh_lint.host.effects import decoding
 from kbh_lint.host.python import lib_texts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.python import lanes
 from kbh_lint.host.values.objects import LibObject, NamedTuple, Once

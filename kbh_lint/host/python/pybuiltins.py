@@ -8,7 +8,8 @@ import zlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Sym
 from kbh_lint.host.datamodel import iteration, operators, texts
 from kbh_lint.host.python import builtin_attributes, builtin_iterables, patterns
 from kbh_lint.host.torch import tensor_attributes, torchlib
@@ -17,7 +18,6 @@ from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.objects import Chance, Instance, Once, compared_as
 from kbh_lint.host.values.tensors import Sort, Tensor, Unknown
 from kbh_lint.source.embedded import Text, concat, doubts
-from kbh_lint.values import Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

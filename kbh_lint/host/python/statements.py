@@ -7,7 +7,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Env
 from kbh_lint.host.datamodel import exceptions, iteration, operators
 from kbh_lint.host.python import around, class_making, rounds
 from kbh_lint.host.values import keys
@@ -15,7 +16,6 @@ from kbh_lint.host.values.frames import BREAK, CONTINUE, FULL_ITERATIONS, Frame,
 from kbh_lint.host.values.keys import MISSING
 from kbh_lint.host.values.objects import Instance, Once, find_method
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.values import Env
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from kbh_lint.dtypes import UNKNOWN
+from kbh_lint.base.dtypes import UNKNOWN
 from kbh_lint.host.torch.signatures import NOTHING, Called, Made, Rule, Shape, Table, each
 from kbh_lint.host.values.tensors import Tensor, broadcast, product
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kbh_lint.dtypes import UNKNOWN
+from kbh_lint.base.dtypes import UNKNOWN
 from kbh_lint.host.torch import promotion
 from kbh_lint.host.torch.signatures import Called, Made, Rule, Table, each
 from kbh_lint.host.values.tensors import Tensor, broadcast

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kbh_lint.base.records import dataclass
 from kbh_lint.host.torch.contractions import sizes_of
-from kbh_lint.records import dataclass
 
 Attributes = Mapping[str, Any]
 Weights = dict[str, "tuple[tuple[Any, ...], str]"]  # name -> shape, and what it is: weight, buffer or counter

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kbh_lint.dtypes import FLOATS, UNKNOWN
+from kbh_lint.base.dtypes import FLOATS, UNKNOWN
 from kbh_lint.host.values.tensors import Tensor, promote
 
 COMPLEX = frozenset({"c64", "c128"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbh_lint.dtypes import UNKNOWN
+from kbh_lint.base.dtypes import UNKNOWN
 from kbh_lint.host.torch.signatures import NOTHING, Called, Made, Shape, Table, each
 from kbh_lint.host.values.tensors import Tensor, broadcast, product
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.tensors import Content, Event, EventAttrs, Storage, Tensor, product, row_major
 

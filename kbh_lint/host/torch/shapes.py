@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kbh_lint.base.values import DType
 from kbh_lint.host.torch import aten_names, contractions, elementwise, rearranging, recurrent, reductions
 from kbh_lint.host.torch.signatures import NOTHING, Called, Made, Shape, Table, bind
 from kbh_lint.host.values.tensors import Tensor, product
-from kbh_lint.values import DType
 
 TABLE: Table = {**elementwise.TABLE, **reductions.TABLE, **contractions.TABLE, **rearranging.TABLE, **recurrent.TABLE}
 _BY_PATH = {"torch.nn.functional.unfold": "im2col"}  # where the last name says something else elsewhere

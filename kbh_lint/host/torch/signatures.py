@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from kbh_lint.dtypes import UNKNOWN
+from kbh_lint.base.dtypes import UNKNOWN
+from kbh_lint.base.values import DType
 from kbh_lint.host.torch import promotion
 from kbh_lint.host.values.tensors import Tensor
-from kbh_lint.values import DType
 
 Shape = tuple[Any, ...] | None
 Made = tuple[Shape, str]  # the shape and element type of one result

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import DType
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import remembered, tensor_arguments
 from kbh_lint.host.values.library_objects import Storage
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.survivors import Version
 from kbh_lint.host.values.tensors import Tensor, Unknown, row_major
-from kbh_lint.values import DType
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

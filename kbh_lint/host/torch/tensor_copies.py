@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import DType
 from kbh_lint.host.torch import memory_order, recording
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Content, EventAttrs, Tensor
-from kbh_lint.values import DType
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

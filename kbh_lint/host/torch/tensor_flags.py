@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.dtypes import INTS
+from kbh_lint.base.dtypes import INTS
+from kbh_lint.base.values import UNKNOWN, Scalar
 from kbh_lint.host.values.objects import Pointer
 from kbh_lint.host.values.tensors import Content, Tensor
 from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.kernels.core.scalars import PREFIX
-from kbh_lint.values import UNKNOWN, Scalar
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

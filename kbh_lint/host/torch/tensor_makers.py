@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
-from kbh_lint.dtypes import UNKNOWN
+from kbh_lint.base import ir
+from kbh_lint.base.dtypes import UNKNOWN
+from kbh_lint.base.values import DType
 from kbh_lint.host.torch import memory_order, promotion, recording, shapes, tensor_copies
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.objects import Instance
 from kbh_lint.host.values.tensors import Event, Tensor, Unknown
-from kbh_lint.values import DType
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

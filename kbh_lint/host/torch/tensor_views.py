@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
-from kbh_lint.dtypes import BITS
+from kbh_lint.base import ir
+from kbh_lint.base.dtypes import BITS
+from kbh_lint.base.values import DType
 from kbh_lint.host.torch import recording, view_offsets, view_shapes
 from kbh_lint.host.torch.memory_order import Strides
 from kbh_lint.host.torch.signatures import Shape
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.tensors import Content, Event, EventAttrs, Tensor, Unknown, broadcast, row_major
-from kbh_lint.values import DType
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from kbh_lint.dtypes import BITS
+from kbh_lint.base.dtypes import BITS
 from kbh_lint.host.torch.memory_order import Strides, regrouped, strides_of
 from kbh_lint.host.torch.signatures import Shape
 from kbh_lint.host.values.tensors import Tensor, broadcast, product, row_major

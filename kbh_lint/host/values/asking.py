@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir, registry
+from kbh_lint import registry
+from kbh_lint.base import ir
+from kbh_lint.base.values import Sym
 from kbh_lint.host.values.decisions import Asked
 from kbh_lint.host.values.objects import Chance, LibObject, Method
 from kbh_lint.host.values.tensors import Sort, Taint, Unknown
 from kbh_lint.source.embedded import Text, doubts
-from kbh_lint.values import Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

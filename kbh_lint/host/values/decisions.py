@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Literal
 
-from kbh_lint.records import dataclass
+from kbh_lint.base.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

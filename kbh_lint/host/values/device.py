@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from kbh_lint.base.records import dataclass
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.problems import Target
-from kbh_lint.records import dataclass
 
 _SHARED_KIB = {8: 163, 9: 227, 10: 227, 12: 99}  # per block, opted in; 1 KiB less than per multiprocessor
 _THREADS = {(8, 0): 2048, (9, 0): 2048, (10, 0): 2048}  # per multiprocessor; 1536 on the others

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint.base.values import Sym
 from kbh_lint.host.values import asking, bounds, opaque, tensor_arguments, unknowns
 from kbh_lint.host.values.objects import Bound, Chance, Instance, Keys, LibObject, compared_as, find_method
 from kbh_lint.host.values.tensors import Sort, Unknown
 from kbh_lint.source.embedded import doubts
-from kbh_lint.values import Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Env, Func
 from kbh_lint.host.values.objects import ClassV
-from kbh_lint.values import Env, Func
 
 FULL_ITERATIONS = 6  # of a loop that works on tensors; the rest is taken to be like them
 MAX_FRAMES = 60  # calls within one another

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from kbh_lint.base.values import Env, Func
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Tensor
-from kbh_lint.values import Env, Func
 
 
 class Property(LibObject):

@@ -13,11 +13,11 @@ from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import Made
 from kbh_lint.host.values.objects import LibObject, Method
 from kbh_lint.host.values.tensors import Tensor, Unknown
-from kbh_lint.records import dataclass
-from kbh_lint.values import Made
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -102,7 +102,7 @@ class Library:
         return target
 
     def element_type(self, path: str) -> str | None:
-        """The element type that a path names, as in `kbh_lint.dtypes`; None where it names none."""
+        """The element type that a path names, as in `kbh_lint.base.dtypes`; None where it names none."""
         return None
 
     def call_function(self, site: Site, func: Value) -> Value:

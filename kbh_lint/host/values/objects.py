@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Any
 
-from kbh_lint import ir
-from kbh_lint.dtypes import BITS
+from kbh_lint.base import ir
+from kbh_lint.base.dtypes import BITS
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import Brief, Env, Func, JitFunction
 from kbh_lint.host.values.tensors import Event, Tensor, Unknown
-from kbh_lint.records import dataclass
-from kbh_lint.values import Brief, Env, Func, JitFunction
 
 MAX_MERGED = 400  # classes in the orders of a class's bases
 _NOTHING = object()

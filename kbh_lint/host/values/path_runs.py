@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import Env
 from kbh_lint.host.values.decisions import Asked
 from kbh_lint.host.values.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.problems import Binding, Contract
-from kbh_lint.records import dataclass
-from kbh_lint.values import Env
 
 
 @dataclass(slots=True, eq=False)

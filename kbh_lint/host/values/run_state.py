@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Env
 from kbh_lint.host.values import asking
 from kbh_lint.host.values.decisions import ALL
 from kbh_lint.host.values.tensors import Content, Event, Sort, Tensor, Unknown
 from kbh_lint.source.sidecars import MODULES
-from kbh_lint.values import Env
 
 if TYPE_CHECKING:
     from kbh_lint.host.effects.artifacts import Built

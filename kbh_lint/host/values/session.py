@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import count
 from typing import Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.limits import Budgets
+from kbh_lint.base.values import TypeValue
 from kbh_lint.host.values import device
 from kbh_lint.kernels.core.facts import KernelFacts
-from kbh_lint.limits import Budgets
 from kbh_lint.problems import Target
-from kbh_lint.values import TypeValue
 
 
 class Session:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import CppType, DType, Env, Func, JitFunction, Overloads, Sym
 from kbh_lint.host.values.objects import (
     Bound,
     ClassV,
@@ -29,9 +31,7 @@ from kbh_lint.host.values.objects import (
     compared_as,
 )
 from kbh_lint.host.values.tensors import ADDRESS_BITS, Storage, Tensor, Unknown
-from kbh_lint.records import dataclass
 from kbh_lint.source.embedded import doubts
-from kbh_lint.values import CppType, DType, Env, Func, JitFunction, Overloads, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kbh_lint.base.values import DType
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Tensor
-from kbh_lint.values import DType
 
 
 def tensors_in(values: Any, depth: int = 0) -> list[Tensor]:

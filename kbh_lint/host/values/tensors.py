@@ -11,14 +11,14 @@ from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from kbh_lint import ir
-from kbh_lint.dtypes import BITS
-from kbh_lint.records import dataclass
-from kbh_lint.values import Brief
+from kbh_lint.base import ir
+from kbh_lint.base.dtypes import BITS
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import Brief
 
 if TYPE_CHECKING:
+    from kbh_lint.base.limits import Budgets
     from kbh_lint.kernels.core.facts import KernelFacts
-    from kbh_lint.limits import Budgets
 
 ADDRESS_BITS = 44  # one storage owns 2**44 addresses, so an address with an offset still names its storage
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.frontends.walk import walk
 from kbh_lint.host.values.session import Session
 

@@ -7,8 +7,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from kbh_lint import dtypes
-from kbh_lint.ir import Loc
+from kbh_lint.base import dtypes
+from kbh_lint.base.ir import Loc
 from kbh_lint.kernels.core.core import Core
 from kbh_lint.kernels.core.joins import mix, tuple_of, wider
 from kbh_lint.kernels.core.origins import NO_ORIGINS, cut_short, data_origins, flagged, union, union_casts

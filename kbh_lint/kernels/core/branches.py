@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.kernels.core.facts import Branch, Origins, ProductTypes
 from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.origins import NO_ORIGINS, testing, union

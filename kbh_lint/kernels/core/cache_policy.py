@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.frontends import ptx
 from kbh_lint.kernels.core.value import KEEPS, LETS_GO, CType, V
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbh_lint import dtypes
-from kbh_lint.ir import Loc
+from kbh_lint.base import dtypes
+from kbh_lint.base.ir import Loc
 from kbh_lint.kernels.core import facts as F
 from kbh_lint.kernels.core.branches import Sides
 from kbh_lint.kernels.core.joins import join, mix, wider

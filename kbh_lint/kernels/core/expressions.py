@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from kbh_lint import ir, values
+from kbh_lint.base import ir, values
 from kbh_lint.kernels.core.arith import Arithmetic
 from kbh_lint.kernels.core.branches import Pair, merge
 from kbh_lint.kernels.core.joins import join, mix, tuple_of

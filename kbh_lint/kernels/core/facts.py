@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any
 
-from kbh_lint import ir
-from kbh_lint.records import dataclass
+from kbh_lint.base import ir
+from kbh_lint.base.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.frontends.walk import children, walk
 
 _PURE = frozenset("program_id num_programs arange cdiv minimum maximum min max abs".split())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbh_lint import dtypes
+from kbh_lint.base import dtypes
 from kbh_lint.kernels.core.origins import union, union_casts
 from kbh_lint.kernels.core.value import (
     LETS_GO,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kbh_lint import ir, values
+from kbh_lint.base import ir, values
 from kbh_lint.kernels.core.expressions import Env, Frame
 from kbh_lint.kernels.core.facts import ProductTypes
 from kbh_lint.kernels.core.joins import join

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from kbh_lint.ir import Loc
+from kbh_lint.base.ir import Loc
 from kbh_lint.kernels.core.facts import Origin, Origins
 
 NO_ORIGINS: Origins = frozenset()

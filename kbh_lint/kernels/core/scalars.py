@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kbh_lint.ir import Loc
+from kbh_lint.base.ir import Loc
+from kbh_lint.base.values import UNKNOWN, Scalar
 from kbh_lint.kernels.core.expressions import Expressions
 from kbh_lint.kernels.core.joins import same_const
 from kbh_lint.kernels.core.value import NOTHING, Cell, V, in_order
-from kbh_lint.values import UNKNOWN, Scalar
 
 PREFIX = "* "  # in a binding, `* name` is the number at the address `name`
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.kernels.core.branches import Pair, Side, meet, merge, returns, runs_once
 from kbh_lint.kernels.core.core import OutOfFuel
 from kbh_lint.kernels.core.expressions import MAX_UNROLL, Env

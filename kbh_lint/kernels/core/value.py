@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbh_lint.ir import Loc
+from kbh_lint.base.ir import Loc
+from kbh_lint.base.records import dataclass
 from kbh_lint.kernels.core.facts import Origins
 from kbh_lint.kernels.core.origins import NO_ORIGINS
-from kbh_lint.records import dataclass
 
 
 class _Nothing:

@@ -11,7 +11,7 @@ from itertools import combinations
 from math import gcd
 from typing import Any
 
-from kbh_lint import ir, values
+from kbh_lint.base import ir, values
 from kbh_lint.kernels.extents.intervals import Linear, highest, lowest
 from kbh_lint.kernels.extents.reach import Dims, Follow, Pointer, TooLong, can_be_followed
 

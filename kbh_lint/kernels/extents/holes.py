@@ -12,7 +12,7 @@ from itertools import product
 from math import gcd
 from typing import Any
 
-from kbh_lint import ir, values
+from kbh_lint.base import ir, values
 from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.kernels.extents.intervals import Limits, Linear
 from kbh_lint.kernels.extents.reach import Dims, Follow, Pointer, TooLong, can_be_followed

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from kbh_lint import dtypes, ir, values
+from kbh_lint.base import dtypes, ir, values
+from kbh_lint.base.records import dataclass
 from kbh_lint.cpp import conversions
 from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.kernels.extents.assigned import assigned_each_time, assigned_names
 from kbh_lint.kernels.extents.intervals import Atoms, Limits, Linear, add, highest, limited, lowest, scaled
-from kbh_lint.records import dataclass
 
 Dims = tuple[Any, ...]
 MAX_STEPS = 20_000

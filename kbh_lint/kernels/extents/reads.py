@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from kbh_lint import dtypes, ir, values
+from kbh_lint.base import dtypes, ir, values
+from kbh_lint.base.records import dataclass
 from kbh_lint.frontends.walk import walk
 from kbh_lint.kernels.extents.intervals import Limits, Linear, add, highest, lowest
 from kbh_lint.kernels.extents.reach import (
@@ -25,7 +26,6 @@ from kbh_lint.kernels.extents.reach import (
     can_be_followed,
     unpacked,
 )
-from kbh_lint.records import dataclass
 
 MAX_DEPTH = 3  # functions that a kernel calls, one in another
 _PLAIN = (ir.Const, ir.Name)

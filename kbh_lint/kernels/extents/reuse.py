@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import Env, JitFunction, Overloads
 from kbh_lint.frontends.walk import children, walk
-from kbh_lint.values import Env, JitFunction, Overloads
 
 MAX_ROUNDS = 12
 MAX_CALLS = 3  # functions in functions

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from kbh_lint import ir, values
+from kbh_lint.base import ir, values
 from kbh_lint.frontends.walk import walk
 
 MAX_ROUNDS = 20

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import UNKNOWN
 from kbh_lint.frontends import ptx
 from kbh_lint.kernels.numeric import expr, ops, places
 from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric.builtins import Args, Builtin
 from kbh_lint.kernels.numeric.numbers import literal
 from kbh_lint.kernels.numeric.state import CType, Frame, Ptr
-from kbh_lint.values import UNKNOWN
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine

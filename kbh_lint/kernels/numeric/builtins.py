@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir, values
+from kbh_lint.base import ir, values
+from kbh_lint.base.values import UNKNOWN, DType, Sym
 from kbh_lint.kernels.numeric import ctypes, expr, memory, ops, own, places
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric.numbers import Num, literal
 from kbh_lint.kernels.numeric.state import OTHER, Closure, CType, Frame, Method, Obj, Ptr, Reference
-from kbh_lint.values import UNKNOWN, DType, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine

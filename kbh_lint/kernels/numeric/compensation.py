@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from kbh_lint import ir, values
+from kbh_lint.base import ir, values
+from kbh_lint.base.limits import Budget
+from kbh_lint.base.records import dataclass
 from kbh_lint.kernels.numeric.machine import Dims
 from kbh_lint.kernels.numeric.runs import TOO_LONG, UNKNOWN_DIMS, Answer, Evaluation, Launch, Parts, Run, logits_of
-from kbh_lint.limits import Budget
-from kbh_lint.records import dataclass
 
 State = Literal["effective", "vacuous", "absent", "precise", "unknown"]
 FUEL = 150_000

@@ -6,7 +6,8 @@ import math
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import UNKNOWN, CppType, DType, Env, TypeValue
 from kbh_lint.cpp import hierarchy, templates
 from kbh_lint.kernels.numeric import expr, ops, own, places
 from kbh_lint.kernels.numeric import integers as whole
@@ -23,7 +24,6 @@ from kbh_lint.kernels.numeric.state import (
     Ptr,
     Reference,
 )
-from kbh_lint.values import UNKNOWN, CppType, DType, Env, TypeValue
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes
+from kbh_lint.base import dtypes
+from kbh_lint.base.values import UNKNOWN, TypeValue
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric import ops, places
@@ -14,7 +15,6 @@ from kbh_lint.kernels.numeric.ctypes import LANES, convert, resolve, scalar
 from kbh_lint.kernels.numeric.numbers import literal
 from kbh_lint.kernels.numeric.own import construct
 from kbh_lint.kernels.numeric.state import CType, Obj, Ptr, Reference
-from kbh_lint.values import UNKNOWN, TypeValue
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.values import UNKNOWN
+from kbh_lint.base.values import UNKNOWN
 
 if TYPE_CHECKING:
-    from kbh_lint import ir
+    from kbh_lint.base import ir
+    from kbh_lint.base.values import Made
     from kbh_lint.kernels.numeric.builtins import Args, Builtin
     from kbh_lint.kernels.numeric.machine import Machine
     from kbh_lint.kernels.numeric.state import Frame, Method, Ptr
-    from kbh_lint.values import Made
 
 
 class Dialect:

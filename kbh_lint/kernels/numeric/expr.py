@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir, values
+from kbh_lint.base import ir, values
+from kbh_lint.base.values import UNKNOWN, DType, Sym
 from kbh_lint.cpp import traits
 from kbh_lint.kernels.numeric import builtins, ctypes, memory, ops, own, places
 from kbh_lint.kernels.numeric import integers as whole
@@ -22,7 +23,6 @@ from kbh_lint.kernels.numeric.state import (
     VarRef,
     copied,
 )
-from kbh_lint.values import UNKNOWN, DType, Sym
 
 _MAX_ITEMS = 256
 

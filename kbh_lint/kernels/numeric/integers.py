@@ -9,8 +9,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from kbh_lint import dtypes
-from kbh_lint.values import UNKNOWN
+from kbh_lint.base import dtypes
+from kbh_lint.base.values import UNKNOWN
 
 
 class Typed(int):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import UNKNOWN
 from kbh_lint.kernels.numeric import expr, ops, places
 from kbh_lint.kernels.numeric.state import Frame, Ptr, Range
-from kbh_lint.values import UNKNOWN
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kbh_lint import ir, registry, values
+from kbh_lint import registry
+from kbh_lint.base import ir, values
+from kbh_lint.base.values import UNKNOWN, Env
 from kbh_lint.frontends.walk import walk
 from kbh_lint.kernels.numeric import branches, ctypes, expr, loops, memory, ops, places
 from kbh_lint.kernels.numeric import integers as whole
@@ -15,7 +17,6 @@ from kbh_lint.kernels.numeric.dialect import Dialect
 from kbh_lint.kernels.numeric.numbers import Num, Numbers
 from kbh_lint.kernels.numeric.state import Bits, Chained, Closure, Frame, Obj, OutOfFuel, Ptr, Reference
 from kbh_lint.kernels.numeric.templates import Types
-from kbh_lint.values import UNKNOWN, Env
 
 MAX_CALLS = 24
 

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint.base.values import UNKNOWN, Sym
 from kbh_lint.kernels.numeric import integers, ops
 from kbh_lint.kernels.numeric.builtins import Args, Builtin, either, invoke, named
 from kbh_lint.kernels.numeric.numbers import EXP, Num, exact, literal, promoted, rounded
 from kbh_lint.kernels.numeric.state import Bits, Obj, Ptr
-from kbh_lint.values import UNKNOWN, Sym
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine

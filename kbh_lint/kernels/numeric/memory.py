@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint.base.values import UNKNOWN
 from kbh_lint.kernels.numeric import ctypes, ops
 from kbh_lint.kernels.numeric.numbers import Num
 from kbh_lint.kernels.numeric.state import MAX_CELLS, Chained, CType, Obj, Ptr
-from kbh_lint.values import UNKNOWN
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine

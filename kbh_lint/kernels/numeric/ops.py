@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from kbh_lint.base.values import UNKNOWN, DType, Scalar
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric.integers import Typed
 from kbh_lint.kernels.numeric.numbers import Num, Numbers, literal
 from kbh_lint.kernels.numeric.state import Bits, Obj, Ptr, Reference
-from kbh_lint.values import UNKNOWN, DType, Scalar
 
 _MAX_INT = 1 << 80
 _WORD = (1 << 32) - 1

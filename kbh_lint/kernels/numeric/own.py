@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir, values
+from kbh_lint.base import dtypes, ir, values
+from kbh_lint.base.values import UNKNOWN
 from kbh_lint.cpp import overloads
 from kbh_lint.kernels.numeric import ctypes
 from kbh_lint.kernels.numeric.state import CType, Frame, Obj, Reference, VarRef
-from kbh_lint.values import UNKNOWN
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine

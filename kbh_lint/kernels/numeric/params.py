@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir, values
+from kbh_lint.base import dtypes, ir, values
+from kbh_lint.base.values import UNKNOWN, Buffer
 from kbh_lint.kernels.numeric import ctypes, ops
 from kbh_lint.kernels.numeric.state import MODES, OTHER, Chained, CType, Frame, Memory, Obj, Ptr
-from kbh_lint.values import UNKNOWN, Buffer
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine

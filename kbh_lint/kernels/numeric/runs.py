@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
 
-from kbh_lint import ir, values
+from kbh_lint.base import ir, values
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import UNKNOWN
 from kbh_lint.kernels.numeric import expr, params
 from kbh_lint.kernels.numeric.machine import Dims, Machine, Sites
 from kbh_lint.kernels.numeric.numbers import EXP, Numbers, Zero
 from kbh_lint.kernels.numeric.state import Chained, Frame, OutOfFuel
-from kbh_lint.records import dataclass
-from kbh_lint.values import UNKNOWN
 
 _SEEDS = (0, 1, 2, 3, 4)
 _SINGLE = 3  # up to so many places are looked at one by one

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from operator import eq
 from typing import Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
+from kbh_lint.base.values import UNKNOWN, Env
 from kbh_lint.kernels.numeric.numbers import Num
-from kbh_lint.values import UNKNOWN, Env
 
 MAX_CELLS = 512
 MODES = (1, 61, 3001, 100_003)  # distances that keep the coordinates of small tiles apart, in languages with such

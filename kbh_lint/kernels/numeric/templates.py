@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import UNKNOWN, Env, TypeValue
 from kbh_lint.cpp.domain import Type
 from kbh_lint.kernels.numeric import ctypes, expr
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric.numbers import Num
 from kbh_lint.kernels.numeric.state import OTHER, CType, Frame, Obj, Ptr, Reference, VarRef
-from kbh_lint.values import UNKNOWN, Env, TypeValue
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
 from kbh_lint.kernels.core import cache_policy
 from kbh_lint.kernels.core.joins import join, mix
 from kbh_lint.kernels.core.origins import data_origins, flagged, union, union_casts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
 from kbh_lint.kernels.core.expressions import Frame
 from kbh_lint.kernels.core.joins import join, mix
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, Cell, Struct, V, in_order

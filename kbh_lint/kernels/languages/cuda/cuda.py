@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from kbh_lint import ir, values
+from kbh_lint.base import ir, values
 from kbh_lint.cpp import overloads
 from kbh_lint.kernels.core.expressions import Env
 from kbh_lint.kernels.core.value import NOTHING, CType, Struct, Unbound, V

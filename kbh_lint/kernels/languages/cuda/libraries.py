@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
 from kbh_lint.kernels.languages.cuda.places import CppCall
 from kbh_lint.kernels.languages.cuda.types import is_pointer
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
 from kbh_lint.cpp import conversions
 from kbh_lint.kernels.core.joins import join, mix
 from kbh_lint.kernels.core.origins import union, union_casts

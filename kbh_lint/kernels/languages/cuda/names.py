@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kbh_lint import dtypes, ir, values
+from kbh_lint.base import dtypes, ir, values
 from kbh_lint.cpp import traits
 from kbh_lint.kernels.core.joins import mix
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, CType, Offset, Struct, V, constant

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kbh_lint import dtypes, ir, values
+from kbh_lint.base import dtypes, ir, values
 from kbh_lint.kernels.core import cache_policy
 from kbh_lint.kernels.core.joins import join, mix
 from kbh_lint.kernels.core.machine import HELD

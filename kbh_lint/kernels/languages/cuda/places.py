@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import ir
+from kbh_lint.base import ir
 from kbh_lint.kernels.core.expressions import Frame
 from kbh_lint.kernels.core.value import UNKNOWN_V, Cell, CType, V
 

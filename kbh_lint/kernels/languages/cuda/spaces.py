@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kbh_lint import ir
-from kbh_lint.values import CppType, Env
+from kbh_lint.base import ir
+from kbh_lint.base.values import CppType, Env
 
 _MAX_ALIASES = 8
 _OF_CUB = ("Block", "Warp")

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from kbh_lint import dtypes, ir, values
+from kbh_lint.base import dtypes, ir, values
 from kbh_lint.cpp.domain import Type
 from kbh_lint.kernels.core.value import LITERAL, NOTHING, CType, V
 

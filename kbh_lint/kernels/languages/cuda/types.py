@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from kbh_lint import dtypes, ir, values
+from kbh_lint.base import dtypes, ir, values
 from kbh_lint.cpp import templates
 from kbh_lint.kernels.core.machine import Machine
 from kbh_lint.kernels.core.value import NO_NAMES, NOTHING, CType, V

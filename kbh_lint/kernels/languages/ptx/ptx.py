@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
 from kbh_lint.frontends import ptx
 from kbh_lint.kernels.core import cache_policy
 from kbh_lint.kernels.core.arith import Arithmetic, is_nibble_mask

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kbh_lint import dtypes, ir
+from kbh_lint.base import dtypes, ir
 from kbh_lint.frontends import ptx
 from kbh_lint.kernels.core.arith import Arithmetic
 from kbh_lint.kernels.core.joins import join, mix

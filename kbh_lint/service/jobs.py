@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
-from kbh_lint.api import Options, Outcome, SetupError, gave_out, late, lint_file, load_rules_once
 from kbh_lint.marked import DataError
+from kbh_lint.service.api import Options, Outcome, SetupError, gave_out, late, lint_file, load_rules_once
 
 if TYPE_CHECKING:
     from kbh_lint.source.submissions import Submission
@@ -24,7 +24,7 @@ AUTO_FILES_A_JOB = 12  # `auto` starts a second worker only when each has this m
 
 _HEAD = struct.Struct("<Q")
 # The parent's sys.path and nothing else: the folder that is being linted must not be importable.
-_BOOT = "import sys; sys.path[:] = {path!r}; from kbh_lint.jobs import serve; serve()"
+_BOOT = "import sys; sys.path[:] = {path!r}; from kbh_lint.service.jobs import serve; serve()"
 
 
 def worker_count(jobs: int | str, files: int) -> int:
@@ -154,7 +154,7 @@ class Worker:
 
 def serve() -> None:
     """A worker's life: options, then one submission after the other on standard input, outcomes on standard output."""
-    from kbh_lint.limits import memory_limit
+    from kbh_lint.base.limits import memory_limit
 
     # Anything that prints must not get into the answers.
     answers = os.fdopen(os.dup(1), "wb")

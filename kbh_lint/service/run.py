@@ -8,15 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbh_lint.api import Options, Progress, UsageError, load_rules_once, select_findings
 from kbh_lint.findings import Fact, FileReport, Report, Unread
+from kbh_lint.service.api import Options, Progress, UsageError, load_rules_once, select_findings
 from kbh_lint.source.answers import AnswersError, ProblemFiles
 from kbh_lint.source.profiles import KERNELBENCH, PRECISIONS, PROFILES
 
 if TYPE_CHECKING:
     from kbh_lint.authors.folders import Found
-    from kbh_lint.cache import Cache
     from kbh_lint.rules import Rule
+    from kbh_lint.service.cache import Cache
     from kbh_lint.source.submissions import BadInput, Submission
     from kbh_lint.triage.changes import Changes
 
@@ -168,7 +168,7 @@ def _broken_code(
 ) -> Iterator[Callable[[], Iterable[tuple[int, tuple[Fact, ...]]]]]:
     """Has ruff look for code that cannot run while the block works; what it gives waits for facts, by the index of
     the file."""
-    from kbh_lint.hygiene import checking
+    from kbh_lint.service.hygiene import checking
     from kbh_lint.source.submissions import BadInput
 
     asked = any(query.fact == "broken-code" for rule in _hygiene_rules(options) for query in rule.when)
@@ -202,7 +202,7 @@ def _analyse(
     total: int,
 ) -> list[str]:
     """Fills in `reports`; returns a sentence for each file on which the linter itself gave out, in the files' order."""
-    from kbh_lint.jobs import run, worker_count
+    from kbh_lint.service.jobs import run, worker_count
 
     load_rules_once(options.rules_dir)  # a malformed rule is told before any worker starts
     troubles: list[tuple[int, str]] = []
@@ -223,7 +223,7 @@ def _analyse(
 def _open_cache(folder: Path | None, options: Options) -> Cache | None:
     if folder is None:
         return None
-    from kbh_lint.cache import Cache
+    from kbh_lint.service.cache import Cache
 
     return Cache(folder, Path(options.rules_dir), Path(options.problems_dir))
 

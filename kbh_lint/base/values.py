@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any
 
-from kbh_lint import ir
-from kbh_lint.records import dataclass
+from kbh_lint.base import ir
+from kbh_lint.base.records import dataclass
 
 
 class _Unknown:
@@ -59,7 +59,7 @@ def module_names(value: Any) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class DType:
-    """An element type as a value (`torch.bfloat16`, `tl.float32`); names as in `kbh_lint.dtypes`."""
+    """An element type as a value (`torch.bfloat16`, `tl.float32`); names as in `kbh_lint.base.dtypes`."""
 
     name: str
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kbh_lint.facts import BrokenCode
+from kbh_lint.base.facts import BrokenCode
 from kbh_lint.findings import Fact, fact_of
 from kbh_lint.source.spans import Span
 

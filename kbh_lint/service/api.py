@@ -10,10 +10,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
-from kbh_lint import paths as locations
+from kbh_lint.base import paths as locations
+from kbh_lint.base.records import dataclass
 from kbh_lint.findings import NOTHING_FOLLOWED, Analysis, FileReport, Report, Unread
 from kbh_lint.marked import DataError
-from kbh_lint.records import dataclass
 
 if TYPE_CHECKING:
     from kbh_lint import engine as _engine
@@ -98,7 +98,7 @@ def lint(
     Raises UsageError (an unknown problem, target, rule), RuleError or ProblemError (a malformed data file), and
     ImportError or SetupError when the linter is not installed whole.
     """
-    from kbh_lint.run import lint_paths, problem_files
+    from kbh_lint.service.run import lint_paths, problem_files
 
     files = problem_files(problem, _path(problem_file), _path(problems), match, profile, precision)
     options = Options(
@@ -139,7 +139,7 @@ def lint_file(submission: Submission, options: Options, rules: tuple[Rule, ...] 
     Never raises for what is wrong with the submission; raises DataError for a malformed rule or problem, and
     ImportError when a part of the linter is missing.
     """
-    from kbh_lint.limits import TimeUp, fewer_collections, time_limit
+    from kbh_lint.base.limits import TimeUp, fewer_collections, time_limit
 
     if rules is None:
         rules = load_rules_once(options.rules_dir)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from kbh_lint import paths
-from kbh_lint.api import UsageError, load_rules_once
+from kbh_lint.base import paths
+from kbh_lint.service.api import UsageError, load_rules_once
 
 
 def show(args: argparse.Namespace) -> int:

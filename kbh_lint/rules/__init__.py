@@ -9,11 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from kbh_lint import query as q
-from kbh_lint.facts import KINDS, fields_of
+from kbh_lint.base.facts import KINDS, fields_of
+from kbh_lint.base.records import dataclass
 from kbh_lint.findings import Fact, Finding, Related, Verdict
 from kbh_lint.marked import DataError, Fields, Items, Map, load
-from kbh_lint.records import dataclass
+from kbh_lint.rules import query as q
 from kbh_lint.source.spans import Span
 from kbh_lint.verdict import explained
 

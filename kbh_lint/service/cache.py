@@ -184,7 +184,7 @@ def version_digest(rules_dir: Path, problems_dir: Path) -> str:
 
 def _sources(rules_dir: Path, problems_dir: Path) -> bytes:
     digest = hashlib.sha256()
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parent.parent
     for base, files in (
         (package, sorted(path for kind in ("py", "bin") for path in package.rglob(f"*.{kind}"))),
         (rules_dir, sorted(rules_dir.glob("*.y*ml"))),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kbh_lint.facts import KINDS, fields_of
+from kbh_lint.base.facts import KINDS, fields_of
+from kbh_lint.base.records import dataclass
 from kbh_lint.findings import Fact
 from kbh_lint.marked import DataError, Fields, Items, Map
-from kbh_lint.records import dataclass
 
 COMPARISONS = ("ge", "gt", "le", "lt")
 OPERATORS = ("not", *COMPARISONS, "has", "present")

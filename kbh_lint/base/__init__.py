@@ -1,0 +1,1 @@
+"""What everything else stands on: the intermediate form, values, element types, formulas, facts, bounds."""

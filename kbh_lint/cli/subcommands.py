@@ -1,0 +1,30 @@
+"""The first words of `kbh-lint` that are no paths; each loads what it needs when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+
+def lsp(argv: Sequence[str], prog: str) -> int:
+    """`kbh-lint lsp`."""
+    from kbh_lint.lsp import command
+
+    return command.main(argv, prog)
+
+
+def evade(argv: Sequence[str], prog: str) -> int:
+    """`kbh-lint evade`."""
+    from kbh_lint.rewrite import cli
+
+    return cli.evade(argv, prog)
+
+
+def leakify(argv: Sequence[str], prog: str) -> int:
+    """`kbh-lint leakify`."""
+    from kbh_lint.rewrite import cli
+
+    return cli.leakify(argv, prog)
+
+
+# First words that are no paths; a file or folder of such a name is written `./evade`.
+SUBCOMMANDS: dict[str, Callable[[Sequence[str], str], int]] = {"evade": evade, "leakify": leakify, "lsp": lsp}
