@@ -7,11 +7,13 @@ none. The way out is a listener on its loopback that the harness holds. docs/age
 
 from __future__ import annotations
 
+from functools import cache
+
 from harness.room.base import Room, RoomSpec
 from harness.room.plain import open_plain
 from harness.room.sealed import open_sealed
 
-__all__ = ["open_room"]
+__all__ = ["need_sealed", "open_room"]
 
 
 def open_room(spec: RoomSpec, *, sealed: bool = True) -> Room:
@@ -20,3 +22,12 @@ def open_room(spec: RoomSpec, *, sealed: bool = True) -> Room:
     Raises RoomError, also where a sealed room cannot be had here: there is no other one in its place.
     """
     return open_sealed(spec) if sealed else open_plain(spec)
+
+
+@cache
+def need_sealed() -> None:
+    """Opens a sealed room and closes it, once in this process: a machine without bubblewrap, or one that lets nobody
+    make namespaces, is found out before an agent is started. Raises RoomError.
+    """
+    with open_sealed(RoomSpec()):
+        pass

@@ -43,7 +43,7 @@ def open_sealed(spec: RoomSpec) -> HeldRoom:
         except SandboxError as error:
             raise RoomError(
                 f"no sealed room can be had here: {error}; install bubblewrap and let it make namespaces, or go on "
-                "without by --no-sandbox, which the result says for ever"
+                "without (--no-sandbox, in a matrix `room: {sandbox: false}`), which the result says for ever"
             ) from None
         try:
             return _held(spec, sandbox, first, stack)

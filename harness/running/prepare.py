@@ -19,6 +19,7 @@ from harness.proxy.keys import KeyFault, read_key
 from harness.proxy.routes import RouteError, find_route
 from harness.record.archive import RunFolder, is_run
 from harness.record.exchange import Dialect
+from harness.room import need_sealed
 from harness.room.base import Mount
 from harness.running.request import RunError, RunRequest
 from harness.running.target import CPU, Here, here
@@ -62,7 +63,7 @@ class Prepared:
 
 
 def prepare(request: RunRequest) -> Prepared:
-    """Raises RunError, RouteError, ScriptError, PromptError, ProblemError or OSError: one sentence each."""
+    """Raises RunError, RouteError, ScriptError, PromptError, ProblemError, RoomError or OSError: one sentence each."""
     problem = _problem(request)
     try:
         adapter = adapter_named(request.agent)
@@ -77,6 +78,8 @@ def prepare(request: RunRequest) -> Prepared:
     route, model = _model(request, adapter) if script is None else (None, _scripted_model(request))
     cli = _installed(request, adapter)
     template = Template(_files(problem, request, found, hardware))
+    if request.sealed:
+        need_sealed()
     version = adapter.package.version if adapter.package is not None else __version__
     return Prepared(
         request, problem, adapter, version, _mounts(request, cli), route, script, model, template,

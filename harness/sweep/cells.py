@@ -87,6 +87,8 @@ def cells_of(matrix: Matrix, places: Places, targets: Sequence[str] = ()) -> lis
         if name not in deck:
             raise RunError(f"there is no problem `{name}` in {folder}; `kbh problems list` lists them")
         decks[name] = _files(deck[name], hardware)
+        if matrix.strict and not matrix.evidence:
+            _need_no_run(matrix, deck[name])
     scripts = {path: _script(path) for path in _scripts(matrix)}
     made = []
     for trial, agent, model, problem, target in product(
@@ -144,6 +146,17 @@ def _files(problem: Problem, hardware: Path) -> Mapping[str, str]:
     prompt = Path(problem.path).parent / PROMPT
     more = {PROMPT: _digest(prompt)} if prompt.is_file() else {}
     return {**problem_files(problem, hardware), **more}
+
+
+def _need_no_run(matrix: Matrix, problem: Problem) -> None:
+    """Raises RunError where strict gradings without evidence could accept nothing at all."""
+    for promise in problem.promises:
+        if "run" in promise.settled_by:
+            raise RunError(
+                f"{matrix.path}: nothing can pass on {problem.id}: --strict asks that a second run shows its promise "
+                f"{promise.id} kept, and `grading: {{evidence: false}}` leaves that run out; take `evidence: false` "
+                "out, or add `strict: false`"
+            )
 
 
 def _skipped(matrix: Matrix, agent: AgentRow, model: ModelRow, problem: str, target: str) -> bool:

@@ -144,7 +144,9 @@ def _alone(base: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise RunError(f"another kbh sweep is at work in {base}") from None
+            raise RunError(
+                f"another kbh sweep is at work in {base}: wait until it is done, or give this one another --out"
+            ) from None
         yield
     finally:
         os.close(lock)

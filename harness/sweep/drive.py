@@ -130,7 +130,8 @@ class Drive:
         if self._errors >= max(LEAST_ERRORS, 3 * self._placement.jobs):
             raise RunError(
                 f"{self._errors} runs in a row say nothing of their agents, the last one as {record.ending}: "
-                f"{record.detail.rstrip('.')}; mend that, and --retry-errors goes on"
+                f"{record.detail.rstrip('.')}; mend that, and the same command goes on (with --retry-errors also where "
+                "all attempts of a cell are used up)"
             )
 
     def _settled(self, known: Known, record: RunRecord, folder: Path) -> bool:

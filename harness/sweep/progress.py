@@ -11,18 +11,20 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from textwrap import shorten
 from typing import TextIO
 
+from harness.archive import Facts
 from harness.record.run import RunRecord
 from harness.running.display import WIDTH, clock
 from harness.sweep.ledger import Known, Ledger
-from kbh_lint.report.text import one_line
+from kbh_lint.report.text import clean, one_line
 
 __all__ = ["Progress", "dollars"]
 
 LIVE_SECONDS, LINE_SECONDS = 0.5, 30.0
 ROWS, SPARE = 24, 2  # of a terminal that does not say how many it has; and those that are left to what stands above
-DETAIL = 160
+DETAIL = 240
 GRADES = "grading"
 
 
@@ -30,6 +32,11 @@ def dollars(ledger: Ledger) -> str:
     """What the runs of a sweep cost so far."""
     unknown = f" and {ledger.unpriced} runs of unknown cost" if ledger.unpriced else ""
     return f"${ledger.cost:.2f}{unknown}"
+
+
+def _why(run: RunRecord | Facts) -> str:
+    """How a run ended and why, on one line; what is left out shows."""
+    return shorten(f"{run.ending}: {run.detail}", DETAIL, placeholder=" ...")
 
 
 class Progress:
@@ -70,15 +77,13 @@ class Progress:
         found = known.settled
         assert found is not None
         score = "" if found.roofline_fraction is None else f"  {found.roofline_fraction:.3f} of the least time"
-        why = "" if found.outcome == "PASS" else f"  {found.ending}: {found.detail}"
-        self._line(f"{found.outcome:<4}  {known.cell.label}{score}{why[:DETAIL]}  ({took})")
+        why = "" if found.outcome == "PASS" else f"  {_why(found)}"
+        self._line(f"{found.outcome:<4}  {known.cell.label}{score}{why}  ({took})")
 
     def again(self, known: Known, record: RunRecord) -> None:
         """A run ended without saying anything of the agent, and its cell is run again."""
         took = self._over(known)
-        self._line(
-            f"{record.outcome:<4}  {known.cell.label}  {record.ending}: {record.detail[:DETAIL]}  ({took}); again"
-        )
+        self._line(f"{record.outcome:<4}  {known.cell.label}  {_why(record)}  ({took}); again")
 
     def lost(self, known: Known, why: str) -> None:
         """A process or node took a cell's run with it."""
@@ -132,7 +137,7 @@ class Progress:
 
     def _line(self, text: str) -> None:
         self.clear()
-        self._stream.write(f"{one_line(text)}\n")
+        self._stream.write(f"{clean(text)}\n")
         self._stream.flush()
 
     def _draw(self, status: list[str]) -> None:

@@ -25,6 +25,7 @@ from harness.record.archive import RunFolder, new_run_id
 from harness.record.exchange import ModelCall
 from harness.record.run import State
 from harness.record.usage import Usage
+from harness.room import need_sealed
 from harness.running.request import RunError
 from harness.scripted.script import Write, load_script
 from harness.sweep import drive as driving
@@ -257,6 +258,7 @@ def test_what_is_not_there_is_said_before_anything_starts(
         ("05_topk_bitonic", "99_none", "there is no problem `99_none`"),
         ("targets: [cpu]", "targets: [abacus]", "there is no target `abacus`"),
         ("{problem}.yaml", "gone.yaml", "gone.yaml: no such file"),
+        ("attempts: 3", "grading: {evidence: false}", "nothing can pass on 01_fp8_gemm"),
         ("budget: 90s", "budget: 90d", f"{matrix}:9: "),
     ):
         matrix.write_text(MATRIX.replace(old, new))
@@ -264,6 +266,18 @@ def test_what_is_not_there_is_said_before_anything_starts(
         said = capsys.readouterr().err
         assert said.startswith("kbh sweep: error: ") and says in said and said.count("\n") == 1
     assert not (tmp_path / "o").exists()
+
+
+def test_a_machine_without_rooms_is_told_before_anything_starts_and_what_to_do(
+    matrix: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    matrix.write_text(MATRIX.replace("  - name: anthropic/two\n", ""))
+    monkeypatch.setenv("PATH", "/nonexistent")
+    need_sealed.cache_clear()
+    assert main([str(matrix), "--out", str(tmp_path / "o")]) == 2
+    said = capsys.readouterr().err
+    assert "bubblewrap is not installed; install bubblewrap" in said and "room: {sandbox: false}" in said
+    assert said.count("\n") == 1 and not list((tmp_path / "o" / "runs").iterdir())
 
 
 # --- the plan -----------------------------------------------------------------------------------------------
@@ -479,14 +493,16 @@ def test_progress_says_what_runs_waits_failed_and_why_in_lines_that_a_log_can_ho
     for known, outcome, ending in ((first, "FAIL", "agent-stop"), (second, "ERR", "provider-rate")):
         shown.started(known)
         now[0] += 10.0
-        known.settled = record(outcome=outcome, ending=ending, detail="told \x1b[31mby\nothers", roofline_fraction=None)
+        detail = "told \x1b[31mby\nothers " + "why " * 99
+        known.settled = record(outcome=outcome, ending=ending, detail=detail, roofline_fraction=None)
         shown.settled(known)
     shown.teller(first)("grading")
     now[0] += 31.0
     shown.tick(1, 5)
     lines = stream.getvalue().splitlines()
     assert len(lines) == 3 and "\x1b" not in stream.getvalue()
-    assert lines[0].startswith("FAIL mini scripted/one 01_fp8_gemm cpu trial 1 agent-stop: told")
+    assert lines[0].startswith("FAIL  mini  scripted/one  01_fp8_gemm  cpu  trial 1  agent-stop: told ")
+    assert " why why ...  (" in lines[0]
     assert lines[2] == (
         "2 of 8 settled: 0 passed, 1 failed, 1 no result (1 provider-rate); "
         "1 running (1 in grading), 5 waiting; $0.00; about 0:30 left"
@@ -528,7 +544,7 @@ def test_a_terminal_shows_what_each_cell_is_at_and_keeps_what_is_over(matrix: Pa
     shown.settled(cells[0])
     now[0] += 1.0
     shown.tick(1, 6)
-    assert [line[:12] for line in stream.screen()][:2] == ["FAIL mini sc", "1 of 8 settl"]
+    assert [line[:12] for line in stream.screen()][:2] == ["FAIL  mini  ", "1 of 8 settl"]
     shown.clear()
     assert len(stream.screen()) == 1
 
